@@ -1,5 +1,6 @@
-"""What every other package stands on: errors, clock, back-off, subprocesses, safe paths, logging.
+"""The foundation of all other packages: errors, clock, back-off, blocking calls, subprocesses, safe paths, logging.
 
-Nothing here knows Kubernetes. Import the modules (`pykubelet.base.errors`), not this package:
-it stays empty so that pure modules never pull in effects by accident.
+It imports no other package of the project and knows nothing of Kubernetes. Import its modules
+(`pykubelet.base.errors`), not the package: the package stays empty so that pure modules never import modules with
+side effects by accident. Start reading at `errors`, `clock`, `blocking` (threads), `guard` (loops) and `safe_path`.
 """

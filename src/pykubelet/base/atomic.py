@@ -1,4 +1,4 @@
-"""Files that are either the old or the new content, never half of it."""
+"""Atomic replacement of files: a reader sees the old or the new content, never a part of it."""
 
 import os
 import re
@@ -35,7 +35,7 @@ def write_atomic(path: str | os.PathLike[str], data: bytes, mode: int = 0o600, *
 
 
 def remove_temporary_files(directory: str | os.PathLike[str]) -> None:
-    """Remove what writers that were killed have left in a directory. Nobody may be writing there. Blocks."""
+    """Remove the temporary files of killed writers from a directory. No writer may be active there. Blocks."""
     for path in Path(directory).glob(".*.tmp"):
         if _TEMPORARY.fullmatch(path.name):
             with suppress(OSError):  # a directory, or immutable: nothing needs its name

@@ -1,7 +1,7 @@
 """Back-off per key, for crash loops, image pulls and pod syncs.
 
-Pure bookkeeping: the caller passes the time in, so it works on any clock and needs no timer of its own.
-The rules are those of client-go's flowcontrol.Backoff, so delays look to users as they know them.
+Pure bookkeeping: the caller passes the time in, so it works with any clock and needs no timer.
+The rules are those of client-go's flowcontrol.Backoff, so users see the delays that they know.
 """
 
 import random
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pykubelet.base.units import Seconds
 
 _FEW = 128
-"""Series that are kept without a look at which are stale."""
+"""Number of series up to which no search for stale ones is made."""
 
 
 @dataclass(slots=True)
@@ -23,8 +23,8 @@ class _Entry:
 class Backoff:
     """Delays which grow by `factor` from `initial` to `maximum` seconds, one series per key.
 
-    A series starts anew when the event that asks for the next delay comes more than `reset_after` seconds
-    (default: twice the maximum) after the last one. `jitter` adds up to that share of the delay, at random.
+    A series starts again at `initial` when the event that asks for the next delay comes more than `reset_after`
+    seconds (default: twice the maximum) after the last one. `jitter` adds up to that share of the delay, at random.
     """
 
     def __init__(
@@ -50,10 +50,10 @@ class Backoff:
         return len(self._entries)
 
     def next(self, key: Hashable, now: Seconds, event: Seconds | None = None) -> Seconds:
-        """Record a failure and return the delay to keep after it.
+        """Record a failure and return the delay to wait before the next attempt.
 
-        `event` is when it happened (a container's finish time, say) if that is not `now`; it decides whether
-        the series is stale and starts anew.
+        `event` is the time of the failure (a container's finish time, for example) if that is not `now`; it decides
+        whether the series is stale and starts again.
         """
         entry = self._entries.get(key)
         if entry is None or self._stale(entry, now if event is None else event):
@@ -63,13 +63,13 @@ class Backoff:
         delay = min(jittered(delay, self._jitter, self._rand), self._maximum)
         self._entries[key] = _Entry(delay, now)
         if len(self._entries) > self._collect_at:
-            # Keys that failed once and never come back, such as those of removed pods.
+            # Drops keys that failed once and are never used again, such as those of removed pods.
             self.gc(now)
             self._collect_at = max(_FEW, 2 * len(self._entries))
         return delay
 
     def delay(self, key: Hashable) -> Seconds:
-        """The delay now in force for the key; 0 when there is none."""
+        """The present delay of the key; 0 if the key has no series."""
         entry = self._entries.get(key)
         return entry.delay if entry else 0.0
 
@@ -78,7 +78,7 @@ class Backoff:
         return self.remaining(key, now, since) > 0
 
     def remaining(self, key: Hashable, now: Seconds, since: Seconds | None = None) -> Seconds:
-        """Seconds left to wait, counted from `since` (default: the last `next`); 0 when free to go."""
+        """Seconds left to wait, counted from `since` (default: the last `next`); 0 if an attempt may be made now."""
         entry = self._entries.get(key)
         if entry is None:
             return 0.0
@@ -92,7 +92,7 @@ class Backoff:
         self._entries.pop(key, None)
 
     def gc(self, now: Seconds) -> None:
-        """Drop the series that would start anew anyhow."""
+        """Drop stale series: their next delay would be the initial one anyway."""
         for key in [key for key, entry in self._entries.items() if self._stale(entry, now)]:
             del self._entries[key]
 

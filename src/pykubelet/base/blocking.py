@@ -1,12 +1,12 @@
-"""Blocking calls in threads: one that hangs delays no one but its owner.
+"""Blocking calls in threads: a call that hangs delays only its owner.
 
-A thread in a system call on a dead file server or device cannot be stopped, so calls never queue behind those of
-others: each owner (a pod, a container, a component) has a few calls of its own at a time, and waits only for those.
-Threads are daemons, so that the process can end, and are reused once their call has returned.
+A thread in a system call on a dead file server or device cannot be stopped. Therefore calls never queue behind those
+of other owners: each owner (a pod, a container, a component) may run a few calls at a time, and waits only for its
+own. Threads are daemon threads, so that the process can exit, and are reused once their call has returned.
 
-All owners together have ``_PARALLEL`` young calls at a time, which keeps the number of threads small on a healthy
-node; a call that takes longer than ``_YOUNG`` no longer counts. A call that is still running at its deadline hangs:
-it is logged, counted and told to the listeners of ``on_hung``, and its caller gets Transient.
+All owners together may run ``_PARALLEL`` short calls at a time, which keeps the number of threads small on a healthy
+node; a call that takes longer than ``_SHORT`` no longer counts. A call that is still running at its deadline hangs:
+it is logged, counted and reported to the listeners of ``on_hung``, and its caller gets Transient.
 """
 
 import asyncio
@@ -34,20 +34,20 @@ DEADLINE: Final[Seconds] = 120.0
 PER_OWNER: Final = 4
 """Calls of one owner at a time."""
 _PARALLEL: Final = 8
-"""Young calls of all owners at a time."""
-_YOUNG: Final[Seconds] = 0.05
+"""Short calls of all owners at a time."""
+_SHORT: Final[Seconds] = 0.05
 _MOST: Final = 1024
-"""Threads of the process; only calls that hang can make so many."""
+"""Limit of threads in this process; only hanging calls can reach it."""
 _RESERVED: Final = 128
-"""Of these for components (owners without a slash), so that pods whose calls hang cannot use up all."""
+"""Threads reserved for components (owners without a slash), so that hanging calls of pods cannot use up all."""
 _BLAME: Final = "file systems or devices are not responding"
 _IDLE: Final[Seconds] = 10.0
-"""After which an unused thread ends."""
+"""Time after which an unused thread ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hung:
-    """A call that is still running after its deadline."""
+    """A blocking call that is still running after its deadline."""
 
     owner: str
     call: str
@@ -64,13 +64,13 @@ async def call(
 ) -> _T:
     """Run ``function(*args)`` in a thread for this owner (``pod/<uid>``, ``container/<id>``, ``images``).
 
-    Returns its result or raises its error. Transient when it, with the wait for earlier calls of the owner, has not
-    ended within ``deadline`` seconds (None: no limit). The thread of a call that was given up or cancelled goes on.
-    ``at_once`` is the number of calls that this owner may have at a time, the same in all of them.
+    Returns its result or raises its error. Raises Transient if the call, including the wait for earlier calls of the
+    owner, has not ended within ``deadline`` seconds (None: no limit). The thread of a call that was cancelled or timed
+    out goes on. ``at_once``, the number of calls that the owner may run at a time, must be the same in all its calls.
     """
     job = _Job(owner, partial(function, *args), deadline, at_once)
     async with _limited(job):
-        await _lanes().start(job)
+        await _scheduler().start(job)
         return await asyncio.shield(job.result)
 
 
@@ -81,9 +81,9 @@ async def call_to_end(
     deadline: Seconds | None = DEADLINE,
     at_once: int = PER_OWNER,
 ) -> _T:
-    """As ``call``, but a cancellation is passed on only when the function has ended or its deadline is over.
+    """Run like ``call``, but delay a cancellation until the function has ended or its deadline has passed.
 
-    So what is done next about the same directory (removing it, say) never meets a thread that still works there.
+    So the next operation on the same directory (its removal, for example) never meets a thread that still works there.
     """
     return await _ended(_Job(owner, partial(function, *args), deadline, at_once), lambda: None)
 
@@ -91,29 +91,29 @@ async def call_to_end(
 async def call_stoppable(
     owner: str, function: Callable[[Callable[[], bool]], _T], *, deadline: Seconds | None = None
 ) -> _T:
-    """As ``call_to_end``, for long work that asks now and then, by the function it is given, whether to stop early."""
+    """Run like ``call_to_end``, for long work: the function gets a callable that tells whether to stop early."""
     stop = threading.Event()
     return await _ended(_Job(owner, partial(function, stop.is_set), deadline, PER_OWNER), stop.set)
 
 
 def short_calls() -> int:
-    """Calls of this event loop that run for a moment only, as most do; one that takes longer does not count."""
-    return _lanes().young
+    """Number of running calls of this event loop that have taken less than ``_SHORT`` so far."""
+    return _scheduler().short_calls
 
 
 def hung() -> tuple[Hung, ...]:
-    """The calls that hang now."""
+    """The blocking calls that hang now."""
     return tuple(_hung)
 
 
 def hung_total() -> Mapping[str, int]:
-    """How many calls have ever hung, by the kind of their owner (``pod`` of ``pod/<uid>``)."""
+    """Number of calls that have hung since the start, by the kind of their owner (``pod`` of ``pod/<uid>``)."""
     return dict(_hung_total)
 
 
 @contextmanager
 def on_hung(listener: Callable[[Hung], None]) -> Iterator[None]:
-    """Within it the listener is told, in the event loop, of each call that begins to hang."""
+    """Call the listener, in the event loop, for each call that begins to hang while the context is open."""
     _listeners.append(listener)
     try:
         yield
@@ -127,7 +127,7 @@ _listeners: Final[list[Callable[[Hung], None]]] = []
 
 
 class _Job(Generic[_T]):
-    """One call: ``result`` is settled when the function has returned, if the event loop still runs."""
+    """One blocking call. ``result`` is set when the function has returned, if the event loop still runs."""
 
     def __init__(self, owner: str, function: Callable[[], _T], deadline: Seconds | None, at_once: int) -> None:
         self.owner = owner
@@ -143,14 +143,14 @@ class _Job(Generic[_T]):
         name: str = getattr(function, "__qualname__", type(function).__name__)
         return name.rpartition("<locals>.")[2]
 
-    def too_late(self) -> Transient:
+    def deadline_error(self) -> Transient:
         return Transient(
             f"{self.name} for {printable(self.owner)} has not ended within {self.deadline:g} s; "
             "a file system or device may not be responding"
         )
 
-    def begin_to_hang(self) -> None:
-        """The deadline has passed and the function still runs."""
+    def mark_hung(self) -> None:
+        """Record and report that the function still runs after its deadline."""
         assert self.deadline is not None
         self.hung = Hung(self.owner, self.name, self.deadline)
         _hung.append(self.hung)
@@ -163,7 +163,7 @@ class _Job(Generic[_T]):
             listener(self.hung)
 
     def settle(self, value: _T | None, error: BaseException | None) -> None:
-        """The function has ended; in the event loop."""
+        """Set the result of the function that has ended. Runs in the event loop."""
         if self.hung is not None:
             _hung.remove(self.hung)
             _log.info("blocking call has ended after all", extra={"owner": printable(self.owner), "call": self.name})
@@ -171,27 +171,27 @@ class _Job(Generic[_T]):
             return
         if error is not None:
             self.result.set_exception(error)
-            self.result.exception()  # seen: the caller may have gone
+            self.result.exception()  # marks it as retrieved: the caller may have been cancelled
         else:
             self.result.set_result(value)  # type: ignore[arg-type]
 
 
 @asynccontextmanager
 async def _limited(job: _Job[_T]) -> AsyncIterator[None]:
-    """Within the job's deadline; a TimeoutError of the function itself (ETIMEDOUT) passes through."""
+    """Limit the block to the job's deadline; a TimeoutError of the function itself (ETIMEDOUT) passes through."""
     limit = asyncio.timeout(job.deadline)
     try:
         async with limit:
             yield
     except TimeoutError as error:
         if limit.expired():
-            raise job.too_late() from error
+            raise job.deadline_error() from error
         raise
 
 
 async def _ended(job: _Job[_T], on_cancel: Callable[[], None]) -> _T:
     async with _limited(job):
-        await _lanes().start(job)
+        await _scheduler().start(job)
     cancelled: asyncio.CancelledError | None = None
     until = None if job.deadline is None else asyncio.get_running_loop().time() + job.deadline
     while not job.result.done():
@@ -206,43 +206,43 @@ async def _ended(job: _Job[_T], on_cancel: Callable[[], None]) -> _T:
     if cancelled is not None:
         raise cancelled
     if not job.result.done():
-        raise job.too_late()
+        raise job.deadline_error()
     return job.result.result()
 
 
 class _Owner:
-    """The calls of one owner: running ones, and those that wait for their turn."""
+    """The running and waiting calls of one owner."""
 
     def __init__(self, at_once: int) -> None:
-        self.turn = asyncio.Semaphore(at_once)
+        self.slots = asyncio.Semaphore(at_once)
         self.users = 0
 
 
-class _Lanes:
-    """Who may start a thread, in one event loop."""
+class _Scheduler:
+    """Starts the calls of one event loop within the limits per owner and in all."""
 
     def __init__(self) -> None:
         self._owners: dict[str, _Owner] = {}
-        self._young = asyncio.Semaphore(_PARALLEL)
-        self.young = 0
+        self._short_slots = asyncio.Semaphore(_PARALLEL)
+        self.short_calls = 0
 
     async def start(self, job: _Job[_T]) -> None:
-        """Wait for the owner's turn and a place among the young calls, then let a thread run the function."""
+        """Wait for a slot of the owner and a slot for short calls, then run the function in a thread."""
         owner = self._owners.get(job.owner)
         if owner is None:
             owner = self._owners[job.owner] = _Owner(job.at_once)
         owner.users += 1
         try:
-            await owner.turn.acquire()
+            await owner.slots.acquire()
             try:
-                await self._young.acquire()
+                await self._short_slots.acquire()
                 try:
                     self._run(job, owner)
                 except BaseException:
-                    self._young.release()
+                    self._short_slots.release()
                     raise
             except BaseException:
-                owner.turn.release()
+                owner.slots.release()
                 raise
         except BaseException:
             self._leave(job.owner, owner)
@@ -250,25 +250,25 @@ class _Lanes:
 
     def _run(self, job: _Job[_T], owner: _Owner) -> None:
         loop = asyncio.get_running_loop()
-        young = True
-        self.young += 1
+        short = True
+        self.short_calls += 1
 
-        def grow_old() -> None:
-            nonlocal young
-            if young:
-                young = False
-                self.young -= 1
-                self._young.release()
+        def end_short() -> None:
+            nonlocal short
+            if short:
+                short = False
+                self.short_calls -= 1
+                self._short_slots.release()
 
-        timers = [loop.call_later(_YOUNG, grow_old)]
+        timers = [loop.call_later(_SHORT, end_short)]
         if job.deadline is not None:
-            timers.append(loop.call_later(job.deadline, job.begin_to_hang))
+            timers.append(loop.call_later(job.deadline, job.mark_hung))
 
         def ended(value: _T | None, error: BaseException | None) -> None:
             for timer in timers:
                 timer.cancel()
-            grow_old()
-            owner.turn.release()
+            end_short()
+            owner.slots.release()
             self._leave(job.owner, owner)
             job.settle(value, error)
 
@@ -276,9 +276,9 @@ class _Lanes:
             outcome: tuple[_T | None, BaseException | None]
             try:
                 outcome = (job.function(), None)
-            except BaseException as error:  # goes to the caller, whatever it is
+            except BaseException as error:  # any error is raised again in the caller
                 outcome = (None, error)
-            with suppress(RuntimeError):  # the loop has ended: no one waits any more
+            with suppress(RuntimeError):  # the loop is closed: no caller waits any more
                 loop.call_soon_threadsafe(ended, *outcome)
 
         try:
@@ -286,7 +286,7 @@ class _Lanes:
         except BaseException:
             for timer in timers:
                 timer.cancel()
-            self.young -= 1
+            self.short_calls -= 1
             raise
 
     def _leave(self, name: str, owner: _Owner) -> None:
@@ -295,29 +295,29 @@ class _Lanes:
             del self._owners[name]
 
 
-_of_loops: Final["weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Lanes]"] = weakref.WeakKeyDictionary()
+_schedulers: Final["weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Scheduler]"] = weakref.WeakKeyDictionary()
 
 
-def _lanes() -> _Lanes:
+def _scheduler() -> _Scheduler:
     loop = asyncio.get_running_loop()
-    lanes = _of_loops.get(loop)
-    if lanes is None:
-        lanes = _of_loops[loop] = _Lanes()
-    return lanes
+    scheduler = _schedulers.get(loop)
+    if scheduler is None:
+        scheduler = _schedulers[loop] = _Scheduler()
+    return scheduler
 
 
 class _Threads:
-    """Threads of the process that wait for work; the one that became idle last is used first."""
+    """The thread pool of the process. The thread that became idle last is used first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._idle: deque[_Thread] = deque()
         self._count = 0
         self._of_others = 0
-        """Threads that work for others than components."""
+        """Threads that run calls of owners other than components."""
 
     def run(self, work: Callable[[], None], *, of_component: bool) -> None:
-        """Start the work at once. Transient when no more threads can be had."""
+        """Start the work at once. Raises Transient if no more threads can be started."""
         if of_component:
             self._start(work)
             return
@@ -363,7 +363,7 @@ class _Threads:
             self._idle.append(thread)
 
     def _retire(self, thread: "_Thread") -> bool:
-        """Whether the thread may end: it may not once work has been given to it."""
+        """Whether the thread may end: it must not if work has been given to it meanwhile."""
         with self._lock:
             if thread not in self._idle:
                 return False
@@ -373,7 +373,7 @@ class _Threads:
 
 
 class _Thread(threading.Thread):
-    """Runs one piece of work after another until it has been idle for a while."""
+    """A pool thread: runs one piece of work after another until it has been idle for ``_IDLE`` seconds."""
 
     def __init__(self, offer: Callable[["_Thread"], None], retire: Callable[["_Thread"], bool]) -> None:
         super().__init__(name="blocking", daemon=True)

@@ -1,4 +1,4 @@
-"""Time as a dependency: logic takes a `Clock`, tests pass `testing.clock.VirtualClock`."""
+"""The clock as a dependency: code takes a `Clock`, tests pass `testing.clock.VirtualClock`."""
 
 import asyncio
 import time
@@ -9,7 +9,7 @@ from pykubelet.base.units import Seconds
 
 
 class Clock(Protocol):
-    """Where time comes from. `now` may jump (NTP, suspend), `monotonic` never goes back."""
+    """A source of time. `now` may jump (NTP, suspend), `monotonic` never goes back."""
 
     def now(self) -> Seconds:
         """Wall clock, in seconds since the Unix epoch."""
@@ -20,12 +20,12 @@ class Clock(Protocol):
         ...
 
     async def sleep(self, seconds: Seconds) -> None:
-        """Wait that long; zero or less only yields to the other tasks once."""
+        """Wait for so many seconds; zero or less only yields to the other tasks once."""
         ...
 
 
 class SystemClock:
-    """The machine's clock."""
+    """The `Clock` of the machine."""
 
     def now(self) -> Seconds:
         return time.time()

@@ -1,8 +1,8 @@
-"""YAML and JSON of others as plain values: configurations, registry credentials, what plugins print.
+"""Safe decoding of untrusted YAML and JSON: configurations, registry credentials, output of plugins.
 
-libyaml's composer and Python's JSON reader trust their input: a deep document ends the process by its stack, one
-with aliases of aliases takes all memory, and half a surrogate pair becomes text that cannot be written. Code that
-reads such a text reads it here, and meets one error.
+libyaml's composer and Python's JSON reader trust their input: a deeply nested document overflows the stack and ends
+the process, one with aliases of aliases takes all memory, and half a surrogate pair becomes text that cannot be
+encoded. The functions here reject all of these with Invalid.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ from pykubelet.base.errors import Invalid
 
 MAX_DEPTH: Final = 64
 MAX_VALUES: Final = 250_000
-"""Most values of a YAML text, those of aliases counted as often as they are used."""
+"""Limit of values in a YAML text; those of an alias count each time the alias is used."""
 
 
 def read_json(data: bytes | str) -> object:
@@ -39,7 +39,7 @@ def read_yaml(data: bytes) -> object:
 
 
 def _check_size(data: bytes) -> None:
-    """Refuse what the composer cannot be given: it recurses on the stack of C, which nothing guards."""
+    """Reject documents that the composer cannot handle: it recurses on the C stack, which has no guard."""
     sizes = [0]
     opened: list[str | None] = []
     anchors: dict[str, int] = {}
@@ -64,4 +64,4 @@ def _check_size(data: bytes) -> None:
                 if event.anchor:
                     anchors[event.anchor] = 1
         if sizes[-1] > MAX_VALUES:
-            raise Invalid(f"holds more than {MAX_VALUES} values once its aliases are written out")
+            raise Invalid(f"has more than {MAX_VALUES} values once its aliases are written out")

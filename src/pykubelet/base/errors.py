@@ -1,7 +1,7 @@
 # ruff: noqa: N818 - the names say what to do about it, and are read in every `except`
-"""The one error tree, cut by what the caller can do about an error rather than by where it came from.
+"""The error classes of the project, divided by what the caller can do about an error, not by its origin.
 
-Library errors are wrapped into these at the edge (`raise NotFound(...) from error`). A message names the
+Library errors are wrapped into these where they occur (`raise NotFound(...) from error`). A message names the
 pod, container or path, says what is wrong and what to do.
 """
 
@@ -11,29 +11,29 @@ class PykubeletError(Exception):
 
 
 class NotFound(PykubeletError):
-    """The thing asked for does not exist; for a deletion that means it is done."""
+    """The requested object does not exist. A deletion treats this as success."""
 
 
 class Invalid(PykubeletError):
-    """The input is wrong and will stay wrong until somebody changes it."""
+    """The input is invalid; a retry fails until its author changes it."""
 
 
 class Conflict(PykubeletError):
-    """The thing exists already, or changed under our feet; read again and decide anew."""
+    """The object exists already or has changed meanwhile; read it again, then decide again."""
 
 
 class Permanent(PykubeletError):
-    """Failed, and trying the same again will not help."""
+    """The operation failed, and a retry will not help."""
 
 
 class Unsupported(Permanent):
-    """The other side does not know this call or feature; use the older way."""
+    """The other side does not know this call or feature; use the older one."""
 
 
 class Transient(PykubeletError):
-    """Failed, but the same call may succeed later.
+    """The operation failed, but the same call may succeed later.
 
-    `retry_after` is the earliest sensible delay in seconds when the other side named one.
+    `retry_after` is the shortest useful delay in seconds, if the other side gave one.
     """
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:

@@ -1,8 +1,8 @@
-"""Moments that others give in wall time, on the monotonic clock.
+"""Conversion of event times from the wall clock to the monotonic clock.
 
 A runtime says when a container ended, an API server when a pod started, both in wall time, which may jump by an hour
-while a pod waits. How long ago it was is worked out once, when the moment is first seen; from then on only the
-monotonic clock counts.
+while a pod waits. The age of an event is computed once, when its time is first seen; from then on only the monotonic
+clock counts.
 """
 
 from collections import OrderedDict
@@ -13,11 +13,11 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
 
 _MOST: Final = 4096
-"""Moments remembered; one that is forgotten, the longest unasked first, is worked out again when it is asked for."""
+"""Event times remembered. The one unused for longest is dropped first, and computed again when it is needed."""
 
 
 class EventTimes:
-    """Remembers moments by a key that names the event, such as a container's id."""
+    """Remembers the monotonic time of events by a key that names the event, such as a container's id."""
 
     def __init__(self, clock: Clock, most: int = _MOST) -> None:
         self._clock = clock
@@ -25,7 +25,7 @@ class EventTimes:
         self._known: OrderedDict[Hashable, tuple[Seconds, Seconds]] = OrderedDict()
 
     def monotonic(self, key: Hashable, wall: Seconds) -> Seconds:
-        """The monotonic time of an event at ``wall`` (Unix seconds). One in the future counts as happening now."""
+        """The monotonic time of an event at ``wall`` (Unix seconds). An event in the future counts as happening now."""
         known = self._known.get(key)
         if known is None or known[0] != wall:
             age = max(0.0, self._clock.now() - wall)
@@ -36,5 +36,5 @@ class EventTimes:
         return known[1]
 
     def forget(self, key: Hashable) -> None:
-        """The event is of no interest any more. Repeatable."""
+        """Drop an event that is no longer needed. Idempotent."""
         self._known.pop(key, None)

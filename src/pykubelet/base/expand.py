@@ -26,7 +26,7 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
 
 
 def expand_all(texts: Iterable[str], variables: Mapping[str, str]) -> tuple[str, ...]:
-    """`expand` over a command or argument list."""
+    """Apply `expand` to each text of a command or argument list."""
     return tuple(expand(text, variables) for text in texts)
 
 
@@ -39,5 +39,5 @@ def expand_strict(text: str, variables: Mapping[str, str]) -> str:
 
 
 def references(text: str) -> tuple[str, ...]:
-    """The names referred to by `$(NAME)`, in order; escaped ones are none."""
+    """The names in `$(NAME)` references, in order; escaped references do not count."""
     return tuple(match[1] for match in _TOKEN.finditer(text) if match[1] is not None)

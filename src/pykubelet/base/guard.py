@@ -1,8 +1,8 @@
-"""One failing item never ends a loop.
+"""Guards for loops: one failing item never ends a loop.
 
 A loop over pods, containers, files, events, records or plugins handles each item under the guard of that loop. When
-one raises, whatever it raises, the guard logs it once with the item's name, counts it, leaves the item out for a
-while, and the loop goes on with the others::
+an item raises any ``Exception``, the guard logs it once with the item's name, counts it and backs the item off, and
+the loop continues with the other items::
 
     guard = Guard("housekeeping.leftovers", clock.monotonic)
     for uid in guard.due(leftovers):
@@ -36,13 +36,13 @@ _failures: Final[Counter[str]] = Counter()
 
 
 def item_failures() -> Mapping[str, int]:
-    """How often items of each loop of this process have failed, by the loop's name; 0 for a loop without failures."""
+    """Number of failed items of each loop of this process, by the loop's name; 0 for a loop without failures."""
     return dict(_failures)
 
 
 @dataclass(slots=True)
 class _Failing:
-    """An item that has failed and not succeeded since."""
+    """An item whose last attempt failed."""
 
     error: str
     times: int
@@ -66,9 +66,10 @@ class Guard:
         _failures.setdefault(loop, 0)
 
     def due(self, items: Iterable[_T], name: Callable[[_T], str] = str) -> Iterator[_T]:
-        """The items that are not in back-off. All items of this round: failures of items not among them are forgotten.
+        """The items that are not in back-off.
 
-        ``name`` gives the name under which ``item`` is called for an item.
+        Pass all items of this round: failures of items that are not among them are forgotten. ``name`` gives the name
+        that is passed to ``item`` for an item.
         """
         named = [(name(item), item) for item in items]
         if self._failing:
@@ -84,11 +85,11 @@ class Guard:
         return not self._failing or self.delay(name) <= 0
 
     def delay(self, name: str) -> Seconds:
-        """Seconds until the item may be handled again; 0 when it may be now."""
+        """Seconds until the item may be handled again; 0 if it may be handled now."""
         return self._backoff.remaining(name, self._monotonic()) if name in self._failing else 0.0
 
     def item(self, name: str) -> "Attempt":
-        """The context in which one item is handled: an ``Exception`` ends it, is dealt with, and goes no further."""
+        """The context in which one item is handled: an ``Exception`` ends the block, is recorded and suppressed."""
         return Attempt(self, name)
 
     @property
@@ -97,7 +98,7 @@ class Guard:
         return {name: entry.error for name, entry in self._failing.items()}
 
     def failed(self, name: str, error: Exception) -> None:
-        """Log, count and back off; for a loop that catches the item's errors by itself."""
+        """Log and count a failure and back the item off; for loops that catch the errors themselves."""
         _failures[self.loop] += 1
         told = printable(f"{type(error).__name__}: {error}")
         entry = self._failing.pop(name, None)
@@ -106,17 +107,17 @@ class Guard:
         delay = self._backoff.next(name, self._monotonic())
         while len(self._failing) > _MOST_FAILING:
             self._forget(next(iter(self._failing)))
-        # An expected error needs no stack trace; anything else is a defect, which does.
+        # An expected error needs no stack trace; any other error is a defect, which needs one.
         defect = not isinstance(error, PykubeletError | OSError)
         _log.log(
             (logging.ERROR if defect else logging.WARNING) if news else logging.DEBUG,
-            "item failed: the loop goes on without it and retries it later",
+            "item failed: the loop continues without it and retries it later",
             extra={"loop": self.loop, "item": printable(name), "error": told, "delay_s": round(delay, 3)},
             exc_info=error if defect and news else None,
         )
 
     def succeeded(self, name: str) -> None:
-        """End the item's back-off; says so in the log if it had failed."""
+        """End the item's back-off, and log it if the item had failed."""
         entry = self._failing.get(name)
         if entry is not None:
             self._forget(name)
@@ -129,7 +130,7 @@ class Guard:
 
 
 class Attempt:
-    """One item being handled; ``error`` is what it raised, once it has ended."""
+    """One attempt to handle an item; ``error`` is the exception it raised, once it has ended."""
 
     __slots__ = ("_guard", "_name", "error")
 

@@ -1,7 +1,7 @@
-"""Clients that hang up while nothing is read from them, because what they have sent before is not taken.
+"""Detection of clients that hang up while the server does not read from them, because earlier data was not consumed.
 
-The event loop does not watch such a connection, so nothing would tell of its end: the session, with all that it holds,
-would stay as long as the command that does not read.
+The event loop does not watch such a connection, so its end would go unnoticed: the session and all its resources
+would stay until the command that does not read ends.
 """
 
 import asyncio
@@ -14,27 +14,27 @@ from typing import Any, Protocol
 from pykubelet.base.units import Seconds
 
 STUCK: Seconds = 30.0
-"""Whoever hung up, and of whose data nothing was taken for so long, has gone."""
+"""A client that hung up counts as gone if none of its data was consumed for so long."""
 
 _KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 9))
-"""Seconds of silence, seconds between questions, and how many of them (those of Go's programs)."""
+"""Seconds of silence, seconds between keep-alive probes, and their number (the values that Go uses)."""
 
 _RESET = struct.pack("ii", 1, 0)
-"""A struct linger by which ``close`` throws away what was not sent, and sends a reset (socket(7))."""
+"""A struct linger that makes ``close`` drop unsent data and send a reset (socket(7))."""
 
 
 class Connection(Protocol):
     """A transport, a stream's writer or a WebSocket of aiohttp."""
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """As of ``asyncio.BaseTransport``."""
+        """See ``asyncio.BaseTransport.get_extra_info``."""
         ...
 
 
 def keep_alive(connection: Connection) -> None:
-    """Let the kernel ask now and then whether the other side is still there. Its default is after two hours.
+    """Enable TCP keep-alive probes. The kernel's default would send the first one after two hours.
 
-    Of a client that has gone while we do not read, this is all that we ever hear: its last word waits behind its data.
+    While nothing is read, these probes are the only sign that a client has gone: its FIN waits behind its data.
     """
     found = connection.get_extra_info("socket")
     if found is not None and found.family in (socket.AF_INET, socket.AF_INET6) and found.fileno() >= 0:
@@ -44,7 +44,7 @@ def keep_alive(connection: Connection) -> None:
 
 
 def abort_connection(writer: asyncio.StreamWriter) -> None:
-    """Close at once, so that the other side hears of it even if it has not read what was sent before."""
+    """Close a connection at once with a reset, so that the peer notices even if it has not read earlier data."""
     found = writer.get_extra_info("socket")
     if found is not None and found.family in (socket.AF_INET, socket.AF_INET6) and found.fileno() >= 0:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
@@ -52,7 +52,7 @@ def abort_connection(writer: asyncio.StreamWriter) -> None:
 
 
 def hung_up(connection: Connection) -> bool:
-    """Whether the other side has closed at least the direction to us."""
+    """Whether the peer has closed at least its sending direction."""
     found = connection.get_extra_info("socket")
     number = -1 if found is None else found.fileno()
     if number < 0:
@@ -63,7 +63,7 @@ def hung_up(connection: Connection) -> bool:
 
 
 async def wait_until_stuck(taken: Callable[[], int], gone: Callable[[], bool]) -> None:
-    """Return when the other side has gone, and what was taken of its data has not become more for a while."""
+    """Return when the peer has gone (``gone``) and the amount of consumed data (``taken``) no longer grows."""
     before = -1
     while before != (now := taken()) or not gone():
         before = now

@@ -1,9 +1,10 @@
-"""Bounds for the beginning of HTTP answers, which aiohttp lacks: it takes informational answers (RFC 9110, section
-15.2) without end, thousands from each piece that comes, and its deadline for reads stops at the first of them.
+"""Limits for the head of HTTP responses, which aiohttp lacks.
 
-A container behind a probe or a registry could keep the event loop busy so. Here an answer may begin with a few of them
-and has a head of bounded size; then the connection ends with an error. A connection with TLS that is given up in the
-middle of an answer is closed at once; asyncio would wait 30 s for the other side to agree (close_notify).
+aiohttp accepts any number of informational responses (RFC 9110, section 15.2), thousands from each chunk that it
+receives, and its read timeout stops at the first of them. A container behind a probe, or a registry, could keep the
+event loop busy in this way. Here a response may begin with a few informational ones and its head has a bounded size;
+beyond that the connection is closed with an error. A TLS connection that is abandoned in the middle of a response is
+closed at once; asyncio would wait 30 s for the peer's close_notify.
 """
 
 import asyncio
@@ -19,25 +20,25 @@ from aiohttp.streams import StreamReader
 from pykubelet.base.units import KIB
 
 INFORMATIONAL: Final = 8
-"""Before the answer proper. Servers send one or two."""
+"""Informational responses accepted before the final one. Servers send one or two."""
 HEAD: Final = 64 * KIB
-"""Bytes until the answer proper has its headers."""
+"""Bytes accepted up to the end of the final response's headers."""
 _PIECE: Final = 2 * KIB
-"""Parsed at once until then."""
+"""Bytes that are parsed at a time until then."""
 
 
 class BoundedConnector(aiohttp.TCPConnector):
-    """For sessions that ask servers which may be hostile. Arguments as of ``TCPConnector``."""
+    """A connector for sessions with servers that may be hostile. It takes the arguments of ``TCPConnector``."""
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
-        # What makes the protocol of each connection; aiohttp has no public way to choose it.
+        # This factory creates the protocol of each connection; aiohttp has no public way to choose it.
         make: Callable[..., ResponseHandler] = _Handler
         self._factory = partial(make, loop=asyncio.get_running_loop())
 
 
 class _Handler(ResponseHandler):
-    """Reads the answers on one connection."""
+    """Reads the responses on one connection and enforces the limits."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
@@ -46,21 +47,21 @@ class _Handler(ResponseHandler):
         self._head = 0
 
     def set_response_params(self, **params: Any) -> None:
-        """Another request: its answer begins."""
+        """Reset the limits: a new request was sent, and its response begins."""
         self._answered = False
         self._informational = 0
         self._head = 0
         super().set_response_params(**params)
 
     def close(self) -> None:
-        """Give the connection up. One with TLS ends at once: to say goodbye keeps it open until the other side does."""
+        """Close the connection. With TLS abort it: an orderly close would keep it open until the peer answers."""
         if self.transport is not None and self.transport.get_extra_info("sslcontext") is not None:
             self.abort()
         else:
             super().close()
 
     def data_received(self, data: bytes) -> None:
-        """Until the answer proper begins, only a little is parsed at once, and counted."""
+        """Parse received bytes; until the final response begins, in small pieces that are counted."""
         rest = memoryview(data)
         while rest and not self._answered and self._parser is not None and self._exception is None:
             piece, rest = bytes(rest[:_PIECE]), rest[_PIECE:]
@@ -72,7 +73,7 @@ class _Handler(ResponseHandler):
             super().data_received(bytes(rest))
 
     def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
-        """An answer has its headers. Informational ones are dropped: nothing that is asked for here needs them."""
+        """Handle a response whose headers are complete. Informational ones are dropped: no caller needs them."""
         code = data[0].code
         if 100 <= code < 200 and code != 101:
             self._informational += 1
@@ -83,11 +84,11 @@ class _Handler(ResponseHandler):
     def _go_on(self) -> None:
         reason = ""
         if self._informational > INFORMATIONAL:
-            reason = f"more than {INFORMATIONAL} informational answers"
+            reason = f"more than {INFORMATIONAL} informational responses"
         elif self._head > HEAD:
             reason = f"more than {HEAD} bytes of headers"
         if not reason:
-            # An informational answer has ended the deadline for the next read.
+            # aiohttp stopped its read timeout at the informational response; start it again.
             self.start_timeout()
             return
         self.set_exception(aiohttp.ServerDisconnectedError(f"the server sent {reason}"))

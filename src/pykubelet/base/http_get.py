@@ -1,10 +1,10 @@
-"""One GET, as probes and lifecycle hooks make it: bounded, to that host only, and with no trust in the answer.
+"""HTTP GET requests of probes and lifecycle hooks: bounded, to one host only, without trust in the response.
 
-The other end is a container, so it may be hostile. What it can do is limited here: the head of its answer is bounded
-(``http_bounds``), 10 KiB of body are read,
-redirects are followed on the same host only (a pod must not make the node call others, such as a metadata service),
-proxies of the environment are not used, compressed bodies stay compressed. Certificates are not verified, as
-containers have none that the node could know; both rules are the reference's (``pkg/probe/http``).
+The server is a container, so it may be hostile. Therefore the head of a response is bounded (``http_bounds``), 10 KiB
+of the body are read, redirects are followed on the same host only (a pod must not make the node call other hosts, such
+as a metadata service), proxies of the environment are not used, and compressed bodies stay compressed. Certificates
+are not verified, as containers have none that the node could know. Redirects and certificates follow the Go kubelet
+(``pkg/probe/http``).
 """
 
 import asyncio
@@ -29,17 +29,17 @@ MAX_BODY = Bytes(10 * KIB)
 _MAX_REDIRECTS = 10
 _REDIRECTS = (301, 302, 303, 307, 308)
 _FRAMING = {"content-length", "transfer-encoding", "trailer", "connection"}
-"""Headers that describe the connection, which is ours: Go's client ignores them too when a user sets them."""
+"""Headers that describe the connection, which belongs to the client: Go's client too ignores them if users set them."""
 _AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 _PATH_SAFE = "%/?#[]@:!$&'()*+,;=~-._"
 _ILLEGAL_IN_HEADER = set("\r\n\0")
 _PLAIN_HTTP = {"WRONG_VERSION_NUMBER", "HTTP_REQUEST"}
-"""What OpenSSL calls the first bytes of an answer without TLS."""
+"""OpenSSL's error reasons for a response without TLS."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpGet:
-    """What to get. Headers are those of the user; `with_defaults` adds the usual ones."""
+    """A GET request. ``headers`` are the user's; `with_defaults` adds the usual ones."""
 
     url: str
     headers: Headers = ()
@@ -47,20 +47,20 @@ class HttpGet:
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """The answer."""
+    """The response to a GET request."""
 
     status: int
     body: bytes
-    """The first 10 KiB. Not to be shown to anybody, unless it is a redirect's: it may come from where the pod's owner
-    has no access."""
+    """The first 10 KiB. Do not show it to users, except that of a redirect: it may come from a server to which the
+    pod's owner has no access."""
 
 
 class HttpGetFailed(Transient):
-    """No answer: not connected, cut off, or not HTTP."""
+    """No response: the connection failed or broke off, or the server does not speak HTTP."""
 
 
 class HttpGetTimeout(HttpGetFailed):
-    """No complete answer in time."""
+    """No complete response before the deadline."""
 
 
 class PlainHttpAnswer(HttpGetFailed):
@@ -68,19 +68,19 @@ class PlainHttpAnswer(HttpGetFailed):
 
 
 class HttpGetter:
-    """Makes GETs, one connection each. Belongs to one loop; `close` it at the end.
+    """Sends GET requests, each on its own connection. Belongs to one event loop; `close` it at the end.
 
-    aiohttp is loaded at the first GET: nodes without probes and hooks do not pay for it.
+    aiohttp is imported at the first request, so that nodes without probes and hooks save its memory.
     """
 
     def __init__(self) -> None:
         self._session: ClientSession | None = None
 
     async def get(self, request: HttpGet, timeout: Seconds | None) -> HttpReply:
-        """The answer within `timeout` seconds in all, redirects and body included (None: no limit).
+        """Send a request and return its response, all redirects and the body within `timeout` seconds (None: no limit).
 
-        A redirect to another host is not followed but returned. Raises `HttpGetFailed`, or `Invalid` when the
-        request cannot be made at all.
+        A redirect to another host is returned, not followed. Raises `HttpGetFailed`, or `Invalid` if the request
+        cannot be sent at all.
         """
         try:
             async with asyncio.timeout(timeout):
@@ -89,7 +89,7 @@ class HttpGetter:
             raise HttpGetTimeout(f'Get "{request.url}": no answer within {timeout:g} s') from error
 
     async def close(self) -> None:
-        """Close what is open."""
+        """Close the session if it is open."""
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -102,7 +102,7 @@ class HttpGetter:
             if target is None:
                 return reply
             if urlsplit(location).netloc:
-                # The virtual host was that of the first URL; an absolute target names its own.
+                # The Host header belongs to the first URL; an absolute target names its own host.
                 headers = tuple(h for h in headers if h[0].lower() != "host")
             url = target
         raise HttpGetFailed(f'Get "{request.url}": stopped after {_MAX_REDIRECTS} redirects')
@@ -142,16 +142,16 @@ class HttpGetter:
 
 
 def http_url(scheme: str, host: str, port: int, path: str) -> str:
-    """The URL of an ``httpGet`` handler. The path may have a query; what may not stand in a URL is escaped."""
+    """The URL of an ``httpGet`` handler. The path may have a query; characters not allowed in URLs are escaped."""
     name = f"[{host}]" if is_ipv6(host) else host
     path = quote(path, safe=_PATH_SAFE)
     return f"{(scheme or 'http').lower()}://{name}:{port}{path if path.startswith('/') else '/' + path}"
 
 
 def with_defaults(headers: Iterable[tuple[str, str]], user_agent: str) -> Headers:
-    """The user's headers, with ``User-Agent`` and ``Accept: */*`` where they say nothing.
+    """The user's headers, with ``User-Agent`` and ``Accept: */*`` added where the user gave none.
 
-    An empty value of one of these two means: do not send it.
+    An empty value of one of these two headers means that it is not sent.
     """
     given = tuple(headers)
     names = {name.lower() for name, _ in given}
@@ -161,7 +161,7 @@ def with_defaults(headers: Iterable[tuple[str, str]], user_agent: str) -> Header
 
 
 def is_ipv6(host: str) -> bool:
-    """Whether the host is an IPv6 address, which has to be put in brackets before a port."""
+    """Whether the host is an IPv6 address, which needs brackets before a port."""
     try:
         return ipaddress.ip_address(host.partition("%")[0]).version == 6
     except ValueError:
@@ -176,7 +176,7 @@ async def _read(response: "ClientResponse") -> bytes:
 
 
 def _checked(headers: Headers) -> Headers:
-    """The headers that are sent: the first ``Host`` only, nothing about the connection, no line breaks."""
+    """The headers to send: only the first ``Host``, none about the connection. Invalid: one is malformed."""
     sent: list[tuple[str, str]] = []
     hosts = 0
     for name, value in headers:
@@ -189,7 +189,7 @@ def _checked(headers: Headers) -> Headers:
 
 
 def _redirect_target(url: str, location: str) -> str | None:
-    """Where a redirect leads if it stays on the host, to whatever port; else None."""
+    """The target of a redirect if it stays on the host (on any port), else None."""
     try:
         target = urljoin(url, quote(location, safe=_PATH_SAFE))
         old, new = urlsplit(url), urlsplit(target)
@@ -200,10 +200,10 @@ def _redirect_target(url: str, location: str) -> str | None:
 
 
 def connect_failure(error: OSError) -> str:
-    """Why a connection failed, in the system's words (`Connection refused`)."""
+    """The system's text for a failed connection (`Connection refused`)."""
     if isinstance(error, socket.gaierror | ssl.SSLError) or not error.errno:
         return error.strerror or str(error)
-    # asyncio puts a text of its own in place of the system's.
+    # asyncio replaces the system's text by its own.
     return os.strerror(error.errno)
 
 
@@ -218,6 +218,6 @@ def _failure(url: str, error: Exception) -> HttpGetFailed:
         if isinstance(origin, ssl.SSLError) and origin.reason in _PLAIN_HTTP:
             kind = PlainHttpAnswer
     elif isinstance(error, aiohttp.ClientResponseError):
-        # The error's text quotes the answer, which is not to be shown.
+        # The error's text quotes the response, which must not be shown.
         reason = "the answer is not valid HTTP"
     return kind(f'Get "{url}": {reason}')

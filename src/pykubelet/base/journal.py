@@ -1,4 +1,4 @@
-"""The last decisions taken about each pod, in memory: for `explain` and for invariant errors."""
+"""The journal: the last decisions about each pod, in memory, for `explain` and for errors of invariants."""
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from pykubelet.base.units import Seconds
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One decision: when (Unix seconds), what, and the facts it rested on."""
+    """One decision: its time (Unix seconds), what was decided, and the facts it was based on."""
 
     at: Seconds
     message: str
@@ -21,7 +21,7 @@ class Entry:
 
 
 class Journal:
-    """The newest `per_key` entries of each key; beyond `max_keys`, the stalest key is forgotten."""
+    """Keeps the newest `per_key` entries of each key; beyond `max_keys`, the key unused for longest is dropped."""
 
     def __init__(self, per_key: int = 64, max_keys: int = 2048) -> None:
         self._per_key = per_key
@@ -29,7 +29,7 @@ class Journal:
         self._entries: OrderedDict[str, deque[Entry]] = OrderedDict()
 
     def add(self, key: str, at: Seconds, message: str, **fields: object) -> None:
-        """Append a decision; `message` is constant text, the facts go into `fields`."""
+        """Append a decision. `message` is constant text; the facts go into `fields`."""
         entries = self._entries.get(key)
         if entries is None:
             entries = self._entries[key] = deque(maxlen=self._per_key)
@@ -40,7 +40,7 @@ class Journal:
         entries.append(Entry(at, message, tuple(fields.items())))
 
     def entries(self, key: str) -> tuple[Entry, ...]:
-        """Oldest first; empty for an unknown key."""
+        """The entries of a key, oldest first; empty for an unknown key."""
         return tuple(self._entries.get(key, ()))
 
     def keys(self) -> tuple[str, ...]:
@@ -50,5 +50,5 @@ class Journal:
         self._entries.pop(key, None)
 
     def render(self, key: str) -> str:
-        """One line per entry, oldest first."""
+        """The entries of a key as text, one line each, oldest first."""
         return "\n".join(str(entry) for entry in self.entries(key))

@@ -1,8 +1,8 @@
-"""Log lines: a constant message plus fields, as text for people or as JSON for machines.
+"""Structured logging: a constant message plus fields, as text for people or as JSON for machines.
 
-Modules call `logging.getLogger(__name__).info("constant message", extra={"pod": ...})`; the formatter here
-prints whatever came in `extra` as `key=value`. Line breaks in values are escaped, so one record is one line
-and hostile names cannot forge another.
+Modules call `logging.getLogger(__name__).info("constant message", extra={"pod": ...})`; the text formatter prints the
+values of `extra` as `key=value`. Line breaks in values are escaped, so one record is one line, and a hostile name
+cannot forge a record.
 """
 
 import json
@@ -19,7 +19,7 @@ Format = Literal["text", "json"]
 
 
 def setup(level: str | int, format: Format = "text", stream: TextIO | None = None) -> None:
-    """Make this the process's only log output (default stderr). Calling again replaces the former setting."""
+    """Make this the only log output of the process (default stderr). A further call replaces the former set-up."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     root = logging.getLogger()
@@ -31,12 +31,12 @@ def setup(level: str | int, format: Format = "text", stream: TextIO | None = Non
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, object]:
-    """What the caller passed as `extra`."""
+    """The fields that the caller passed as `extra`."""
     return {key: value for key, value in record.__dict__.items() if key not in _STANDARD}
 
 
 class TextFormatter(logging.Formatter):
-    """`2026-01-31T12:00:00.123Z WARNING kubelet.control.sync: message key=value`."""
+    """One line per record: `2026-01-31T12:00:00.123Z WARNING kubelet.control.sync: message key=value`."""
 
     def format(self, record: logging.LogRecord) -> str:
         stamp = _stamp(record)

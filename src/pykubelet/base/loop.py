@@ -1,8 +1,8 @@
-"""The event loop of the daemons: asyncio's own, in which one slow name server does not hold up everything.
+"""The event loop of the daemons: asyncio's loop, in which a slow name server delays only the names that it serves.
 
-asyncio looks names up in its default executor, whose few threads all share. Names come from pods too (hosts of probes
-and hooks, registries of images): a handful that no name server answers would keep the agent from finding its API
-server. Here the lookups of each name have threads of their own (``blocking``).
+asyncio looks names up in its default executor, whose few threads all callers share. Names come from pods too (hosts of
+probes and hooks, registries of images): a handful of names that no name server answers would keep the agent from
+finding its API server. Here the lookups of each name have their own threads (``blocking``).
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _LOOKUP: Final[Seconds] = 30.0
 
 
 class DaemonLoop(asyncio.SelectorEventLoop):
-    """For ``asyncio.Runner(loop_factory=DaemonLoop)``."""
+    """An event loop whose name lookups do not delay each other: ``asyncio.Runner(loop_factory=DaemonLoop)``."""
 
     async def getaddrinfo(
         self,
@@ -33,18 +33,18 @@ class DaemonLoop(asyncio.SelectorEventLoop):
         proto: int = 0,
         flags: int = 0,
     ) -> list[Any]:
-        """The addresses of a name. ``gaierror``: there are none, or no name server has answered within 30 s."""
+        """Look up the addresses of a name. Raises ``gaierror`` if it has none or no name server answers within 30 s."""
         lookup = partial(socket.getaddrinfo, host, port, family, type, proto, flags)
         try:
             return await blocking.call(f"name/{host!s}", lookup, deadline=_LOOKUP)
         except Transient as error:
             raise socket.gaierror(socket.EAI_AGAIN, f"no answer about the name {host!s}: {error}") from error
         except UnicodeError as error:
-            # A label of more than 63 characters, an empty one: names of pods' authors. Callers expect OSError.
-            raise socket.gaierror(socket.EAI_NONAME, f"{host!r} is no name: {error}") from error
+            # A pod's author can give a name with an empty label or one of over 63 characters. Callers expect OSError.
+            raise socket.gaierror(socket.EAI_NONAME, f"{host!r} is not a valid host name: {error}") from error
 
 
 def run_daemon(main: Coroutine[Any, Any, _T]) -> _T:
-    """As ``asyncio.run``, in a ``DaemonLoop``."""
+    """Run a coroutine like ``asyncio.run``, in a ``DaemonLoop``."""
     with asyncio.Runner(loop_factory=DaemonLoop) as runner:
         return runner.run(main)

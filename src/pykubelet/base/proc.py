@@ -1,8 +1,8 @@
-"""The only place that starts other programs.
+"""Subprocesses: the only module that starts other programs.
 
-Every child gets its own session, so that it and all it started can be killed as one group; no shell, no
-inherited descriptors, bounded output, a deadline. A child's end is told by its pidfd: a spawn costs the loop
-under a millisecond and no thread.
+Every child gets its own session, so that it and everything it started can be killed as one group; it gets no shell, no
+inherited descriptors, bounded output and a deadline. Its pidfd signals its end to the event loop: a spawn costs the
+loop less than a millisecond and no thread.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ _CHUNK = 65536
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """How a program ended. A negative `returncode` is the signal that killed it.
+    """The result of a program that has ended. A negative `returncode` is the signal that killed it.
 
-    `truncated` says that output beyond `max_output` was read and dropped.
+    `truncated` means that output beyond `max_output` was read and dropped.
     """
 
     returncode: int
@@ -42,7 +42,7 @@ class Completed:
 
 
 class ExitError(Permanent):
-    """A checked program ended with a non-zero code; `completed` has its output."""
+    """A program that was run with `check` ended with a non-zero code; `completed` has its output."""
 
     def __init__(self, message: str, completed: Completed) -> None:
         super().__init__(message)
@@ -67,10 +67,10 @@ async def run(
 ) -> Completed:
     """Run a program to its end and return its output.
 
-    `env` None inherits ours. `pass_fds` are the only descriptors beside stdio that the program gets. Output beyond
-    `max_output` bytes per stream is read and dropped. `on_start` is told the number of the child, which is its own
-    until the call ends. Raises NotFound when the program does not exist, Permanent when
-    it cannot be executed, ProgramTimeout after `timeout` seconds, and, with `check`, ExitError for a non-zero exit. On
+    `env` None passes on the environment of this process. `pass_fds` are the only descriptors beside stdio that the
+    program gets. Output beyond `max_output` bytes per stream is read and dropped. `on_start` is called with the pid of
+    the child, which is not reused until the call ends. Raises NotFound if the program does not exist, Permanent if it
+    cannot be executed, ProgramTimeout after `timeout` seconds and, with `check`, ExitError for a non-zero exit code. On
     timeout and on cancellation the whole process group gets SIGKILL and the child is reaped before the call ends.
     """
     process = _Process(
@@ -107,18 +107,18 @@ async def run(
 
 
 class Child:
-    """A program whose streams somebody else handles. Await ``wait``; leaving it running is the caller's mistake."""
+    """A running program whose streams the caller handles. The caller must await ``wait``."""
 
     def __init__(self, process: "_Process") -> None:
         self._process = process
 
     @property
     def pid(self) -> int:
-        """Its number; it is not given to another process before ``wait`` has returned."""
+        """The pid, which is not reused before ``wait`` has returned."""
         return self._process.pid
 
     async def wait(self) -> int:
-        """Its exit code, negative for a signal. On cancellation the whole process group is killed and reaped."""
+        """Wait for the exit code, negative for a signal. On cancellation the process group is killed and reaped."""
         try:
             await self._process.exited.wait()
         finally:
@@ -126,37 +126,37 @@ class Child:
         return self._process.returncode
 
     def signal(self, number: int) -> None:
-        """Signal the program itself; nothing happens when it has ended."""
+        """Signal the program itself; do nothing if it has ended."""
         self._process.signal(number)
 
 
 async def spawn(argv: Sequence[str], *, stdin: int, stdout: int, stderr: int, env: Mapping[str, str]) -> Child:
-    """Start a program on the given descriptors, which stay the caller's to close. Errors as of ``run``."""
+    """Start a program on the given descriptors, which the caller closes. Raises the errors of ``run``."""
     return Child(_Process(argv, _Streams(stdin, stdout, stderr), env, "/"))
 
 
 class Detached:
-    """A daemon that was started by us and outlives us."""
+    """A daemon that this process has started and that outlives it."""
 
     def __init__(self, popen: "subprocess.Popen[bytes]") -> None:
         self._popen = popen
 
     @property
     def pid(self) -> int:
-        """Its number, which is not given to another process before ``forget``."""
+        """The pid, which is not reused before ``forget``."""
         return self._popen.pid
 
     def forget(self) -> None:
-        """Reap it if it has ended; if not, it runs on and its next parent reaps it."""
+        """Reap the daemon if it has ended; otherwise it keeps running and its next parent reaps it."""
         if self._popen.poll() is None:
-            # Popen complains about children left running; this one is to be.
+            # Popen warns about children that are still running; this one is meant to.
             self._popen.returncode = 0
 
 
 def detach(argv: Sequence[str], *, log: Path, env: Mapping[str, str]) -> Detached:
-    """Start a daemon in a session of its own: no terminal, no input, all output appended to ``log``. Blocking.
+    """Start a daemon in its own session: no terminal, no input, all output appended to ``log``. Blocks.
 
-    Errors as of ``run``.
+    Raises the errors of ``run``.
     """
     with log.open("ab") as output:
         try:
@@ -170,7 +170,7 @@ def detach(argv: Sequence[str], *, log: Path, env: Mapping[str, str]) -> Detache
 
 @dataclass(frozen=True, slots=True)
 class _Streams:
-    """What the child gets as its descriptors, in the terms of subprocess.Popen."""
+    """The descriptors of a child, in the terms of subprocess.Popen."""
 
     stdin: int
     stdout: int
@@ -179,9 +179,9 @@ class _Streams:
 
 
 class _Process:
-    """A started child. Its pidfd tells the loop of its end, so that it is reaped at once.
+    """A started child. Its pidfd signals its end to the event loop, so that it is reaped at once.
 
-    Starting awaits nothing. asyncio's own subprocesses have such a moment: cancelled in it, they wait for ever on
+    The start awaits nothing. asyncio's own subprocesses do: if they are cancelled at that point, they wait for ever on
     Python 3.11, for pipes that were never connected.
     """
 
@@ -218,12 +218,12 @@ class _Process:
 
     @property
     def returncode(self) -> int:
-        """Its exit code, negative for a signal; SIGKILL's for a killed child that hangs in the kernel."""
+        """The exit code, negative for a signal; that of SIGKILL for a killed child that hangs in the kernel."""
         code = self._popen.returncode
         return -signal.SIGKILL if code is None else code
 
     def signal(self, number: int) -> None:
-        """Signal the child; nothing happens when it has ended."""
+        """Signal the child; do nothing if it has ended."""
         if not self.exited.is_set():
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, number)
@@ -231,11 +231,11 @@ class _Process:
     async def end(self) -> None:
         """Kill the whole group if the child still runs, and reap it.
 
-        Cancellation is held back until then and passed on after.
+        A cancellation is delayed until then.
         """
         if self.exited.is_set():
             return
-        # The leader is not reaped yet, so its number still names this group and no other.
+        # The leader is not reaped yet, so its pid still names this group and no other.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         give_up = self._loop.call_later(_REAP_GRACE, self._abandon)
@@ -254,7 +254,7 @@ class _Process:
             self._stop_watching()
 
     def _abandon(self) -> None:
-        _log.error("a killed program does not go away, it hangs in the kernel", extra={"pid": self.pid})
+        _log.error("killed program does not end: it hangs in the kernel", extra={"pid": self.pid})
         self._stop_watching()
 
     def _stop_watching(self) -> None:
@@ -264,7 +264,7 @@ class _Process:
 
 
 class _Output:
-    """Reads one stream of a child as it comes, and keeps the beginning of it."""
+    """Reads one output stream of a child as it comes, and keeps its first bytes up to a limit."""
 
     def __init__(self, pipe: IO[bytes] | None, limit: int) -> None:
         assert pipe is not None
@@ -297,7 +297,7 @@ class _Output:
 
 
 class _Feed:
-    """Writes the input of a child as fast as it reads; what it does not want is dropped."""
+    """Writes the input of a child as fast as it reads; input that it does not read is dropped."""
 
     def __init__(self, pipe: IO[bytes] | None, data: bytes) -> None:
         self._pipe = pipe
@@ -325,7 +325,7 @@ class _Feed:
 
 
 async def _drain(output: Iterable[_Output]) -> None:
-    """Let what the child wrote arrive. A grandchild may hold the pipes open for ever, so not for long."""
+    """Read the rest of the output, for a short time only: a grandchild may hold the pipes open for ever."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_DRAIN_GRACE):
             for stream in output:

@@ -1,10 +1,10 @@
-"""Path work inside a directory whose content somebody else controls: a volume, a log directory, a root file system.
+"""Safe path resolution inside a directory whose content a pod controls: a volume, a log directory, a root file system.
 
-Checking a path and then using it is a race (CVE-2021-25741): the pod may swap a directory for a symlink in
-between. So every step here opens one component relative to the descriptor of the one before, never
-following a link by itself. Links are read and resolved inside the root, as openat2's RESOLVE_IN_ROOT does;
-`..` goes back to the descriptor we came from, so it cannot leave the root, even if directories are moved.
-The caller acts on the returned descriptor, or on `proc_path(fd)` where a call wants a path.
+Checking a path and then using it is a race (CVE-2021-25741): the pod may replace a directory by a symlink in
+between. So every step here opens one component relative to the descriptor of its parent and lets the kernel follow no
+link. Links are read and resolved inside the root, as openat2's RESOLVE_IN_ROOT does; `..` goes back to the descriptor
+of the parent, so it cannot leave the root, even if directories are moved. The caller uses the returned descriptor, or
+`proc_path(fd)` where a system call needs a path.
 """
 
 import errno
@@ -24,16 +24,16 @@ _CREATED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def proc_path(fd: int) -> str:
-    """A path that names exactly what the descriptor points at, for mount(2) and the like."""
+    """A path that names exactly the file of the descriptor, for mount(2) and similar calls."""
     return f"/proc/self/fd/{fd}"
 
 
 def open_in_root(root: str | os.PathLike[str], relative: str, flags: int, mode: int = 0o600) -> int:
     """Open `relative` as if `root` were `/`; links are followed but never lead out. Returns a descriptor.
 
-    `flags` as for open(2); O_CREAT makes a missing last component with `mode`. With O_NOFOLLOW a link in last
-    place is opened itself (O_PATH) or refused. Raises NotFound, Invalid (link loop, too deep, not a directory),
-    or OSError from the kernel (permissions, say). The caller closes the descriptor.
+    `flags` are those of open(2); O_CREAT creates a missing last component with `mode`. With O_NOFOLLOW a link as the
+    last component is opened itself (O_PATH) or refused. Raises NotFound, Invalid (link loop, too deep, not a
+    directory), or OSError from the kernel (permissions, for example). The caller closes the descriptor.
     """
     with _Walk(root, relative) as walk:
         while walk.pending:
@@ -60,9 +60,9 @@ def open_beneath_no_symlinks(root: str | os.PathLike[str], relative: str, flags:
 
 
 def open_regular_in_root(root: str | os.PathLike[str], relative: str, flags: int = os.O_RDONLY) -> int:
-    """Open an existing regular file inside the root; anything else is Invalid. Returns a descriptor.
+    """Open an existing regular file inside the root; any other type is Invalid. Returns a descriptor.
 
-    The kind is checked before the file is opened for real: a FIFO cannot block us, nor can a device act.
+    The type is checked with O_PATH before the file is opened: a FIFO cannot block, and no device is opened.
     """
     pinned = open_in_root(root, relative, os.O_PATH)
     try:
@@ -75,10 +75,10 @@ def open_regular_in_root(root: str | os.PathLike[str], relative: str, flags: int
 
 @contextmanager
 def directory_in_root(root: str | os.PathLike[str], *names: str, make: int | None = None) -> Iterator[int]:
-    """The directory ``names[0]/names[1]/…`` below ``root``, each a single name and none a link; a descriptor.
+    """Open the directory ``names[0]/names[1]/…`` below ``root``, each a single name and no link; yield a descriptor.
 
-    With ``make`` missing ones are created with that mode, less the umask. The root itself is trusted and may be a
-    link. Raises OSError (ENOTDIR for a link), Invalid for a name that is none. The descriptor is closed at the end.
+    With ``make``, missing directories are created with that mode, less the umask. The root itself is trusted and may be
+    a link. Raises OSError (ENOTDIR for a link), Invalid for an invalid name. The descriptor is closed at the end.
     """
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -99,7 +99,7 @@ def directory_in_root(root: str | os.PathLike[str], *names: str, make: int | Non
 def open_regular_at(directory: int, name: str, flags: int = os.O_RDONLY) -> int:
     """Open the regular file ``name`` in the directory of a descriptor. Returns a descriptor.
 
-    Anything else is Invalid, a link too, and is never opened for real: a FIFO cannot block us. Raises OSError.
+    Any other type, links included, is Invalid and only opened with O_PATH: a FIFO cannot block. Raises OSError.
     """
     pinned = os.open(name, _WALK, dir_fd=directory)
     try:
@@ -111,10 +111,10 @@ def open_regular_at(directory: int, name: str, flags: int = os.O_RDONLY) -> int:
 
 
 def read_regular(path: str | os.PathLike[str], limit: int) -> bytes:
-    """The content of a regular file of at most ``limit`` bytes, whatever lies at the path; links are followed.
+    """Read a regular file of at most ``limit`` bytes; links are followed.
 
-    Nothing else is opened for real: a FIFO cannot block us. OSError: there is none, it is something else (EINVAL), or
-    longer (EFBIG).
+    Files of other types are only opened with O_PATH: a FIFO cannot block. Raises OSError: the file does not exist, is
+    not a regular file (EINVAL), or is longer than the limit (EFBIG).
     """
     pinned = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
@@ -128,17 +128,17 @@ def read_regular(path: str | os.PathLike[str], limit: int) -> bytes:
         os.close(pinned)
     with open(fd, "rb") as file:
         data = file.read(limit + 1)
-    # A file that grows, or one of the kernel's, is longer than it said.
+    # A file that grows, or one of the kernel's file systems, has more bytes than its size says.
     if len(data) > limit:
         raise OSError(errno.EFBIG, f"longer than {limit} bytes", os.fspath(path))
     return data
 
 
 def mkdir_in_root(root: str | os.PathLike[str], relative: str, mode: int = 0o750) -> int:
-    """Make `relative` and its missing parents inside the root; returns an O_PATH descriptor of it.
+    """Create the directory `relative` and its missing parents inside the root; returns an O_PATH descriptor of it.
 
     New directories get exactly `mode`; existing ones are left as they are. A component that exists and is not a
-    directory is a Conflict. Links are resolved inside the root, also dangling ones.
+    directory is a Conflict. Links, including dangling ones, are resolved inside the root.
     """
     with _Walk(root, relative) as walk:
         while walk.pending:
@@ -153,7 +153,7 @@ def mkdir_in_root(root: str | os.PathLike[str], relative: str, mode: int = 0o750
 
 
 class _Walk:
-    """The way so far, as descriptors from the root down, and the components still to go."""
+    """A path resolution: the descriptors from the root down to the current component, and the pending components."""
 
     def __init__(self, root: str | os.PathLike[str], relative: str) -> None:
         if "\0" in relative:
@@ -181,7 +181,7 @@ class _Walk:
         return self._stack[-1]
 
     def enter(self, name: str, *, follow: bool) -> None:
-        """Step into one component; a link, when followed, puts its target in front of what is pending."""
+        """Enter one component. A link that is followed puts its target in front of the pending components."""
         if name == "..":
             if len(self._stack) > 1:
                 os.close(self._stack.pop())
@@ -197,7 +197,7 @@ class _Walk:
         self._push(fd)
 
     def create(self, name: str, flags: int, mode: int) -> int | None:
-        """Make the last component as a file; None when something is there already and has to be entered."""
+        """Create the last component as a file; None if it exists already and has to be entered."""
         if name == "..":
             return None
         new = flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -211,11 +211,11 @@ class _Walk:
             raise NotFound(f"the directory of {self.describe} does not exist") from error
 
     def make_directory(self, name: str, mode: int) -> None:
-        """Make a directory here and step into it; if somebody was quicker, look again at what is there now."""
+        """Create a directory here and enter it; if another process created it first, enter that one."""
         try:
             os.mkdir(name, mode, dir_fd=self.current)
         except FileExistsError:
-            self._links += 1  # bounds a race with somebody who keeps making and removing it
+            self._links += 1  # bounds a race with a process that keeps creating and removing it
             self._check_links()
             self.pending.appendleft(name)
             return
@@ -266,7 +266,7 @@ def _components(path: str) -> list[str]:
 
 
 def _reopen(pinned: int, flags: int, describe: str) -> int:
-    """A descriptor with the wanted flags on exactly the file the O_PATH descriptor points at."""
+    """Open exactly the file of an O_PATH descriptor again, with other flags."""
     if flags & os.O_PATH:
         kind = os.fstat(pinned).st_mode
         if flags & os.O_DIRECTORY and not stat.S_ISDIR(kind):
@@ -281,6 +281,6 @@ def _reopen(pinned: int, flags: int, describe: str) -> int:
 
 
 def close_quietly(fd: int) -> None:
-    """Close a descriptor on a path where nothing better can be done about an error."""
+    """Close a descriptor and ignore the error, for clean-up that cannot handle one."""
     with suppress(OSError):
         os.close(fd)

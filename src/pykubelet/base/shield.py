@@ -1,4 +1,4 @@
-"""Clean-up that a cancellation must not cut short."""
+"""Protection of clean-up work from cancellation: the work ends first, then the cancellation is raised."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -8,9 +8,9 @@ T = TypeVar("T")
 
 
 async def shielded(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run it to its end in a task of its own; a cancellation of the caller is passed on only after that.
+    """Run the work to its end in its own task; a cancellation of the caller is raised only after that.
 
-    The work's own error is raised as it is.
+    An error of the work is raised as it is.
     """
     task = asyncio.ensure_future(work())
     cancelled: asyncio.CancelledError | None = None
@@ -25,7 +25,7 @@ async def shielded(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 async def wait_shielded(future: "asyncio.Future[Any]") -> None:
-    """Wait until it is done, with a result or an error; a cancellation is passed on only after that."""
+    """Wait until a future is done, with a result or an error; a cancellation is raised only after that."""
     cancelled: asyncio.CancelledError | None = None
     while not future.done():
         try:
@@ -34,5 +34,5 @@ async def wait_shielded(future: "asyncio.Future[Any]") -> None:
             cancelled = error
     if cancelled is not None:
         if not future.cancelled():
-            future.exception()  # seen, so that asyncio does not report it as lost
+            future.exception()  # marks it as retrieved, so that asyncio does not report it as lost
         raise cancelled

@@ -1,8 +1,8 @@
-"""The end of a daemon, whatever holds it: a task that has lost its cancellation, or a thread in a dead file system.
+"""Bounded shutdown of a daemon, even if a task has lost its cancellation or a thread hangs in a dead file system.
 
-A daemon is asked to end by a signal, or ends since a part of it has failed. From then on it has ``PATIENCE`` seconds;
-after that the process ends by force, and the log names what held it. Nothing is lost by that: daemons of this project
-can be killed at any moment.
+A daemon shuts down on a signal, or because one of its parts has failed. From then on it has ``PATIENCE`` seconds;
+after that the process exits by force, and the log names the tasks and threads that still ran. No data is lost:
+daemons of this project can be killed at any moment.
 """
 
 import asyncio
@@ -23,16 +23,16 @@ _log = logging.getLogger(__name__)
 
 PATIENCE: Final[Seconds] = 15.0
 _AGAIN: Final[Seconds] = 5.0
-"""After which every task is cancelled again."""
+"""Time after which every task is cancelled again."""
 _SHOWN: Final = 20
 _SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM})
 
 
 class Shutdown:
-    """Ends one process. To be made in the main thread, in the event loop that ends."""
+    """Shuts one process down. Create it in the main thread, in the event loop that is to end."""
 
     def __init__(self, cancel: Callable[[], object], patience: Seconds = PATIENCE) -> None:
-        """``cancel`` asks the daemon to end; it is called in the event loop."""
+        """``cancel`` begins the shutdown of the daemon; it is called in the event loop."""
         self._loop = asyncio.get_running_loop()
         self._owner = asyncio.current_task()
         self._cancel = cancel
@@ -40,22 +40,22 @@ class Shutdown:
         self._begun = threading.Event()
 
     def on_signals(self) -> None:
-        """End at SIGINT and SIGTERM. A thread of its own hears them, since the main thread may be blocked."""
-        ours, theirs = socket.socketpair()
-        theirs.setblocking(False)
-        signal.set_wakeup_fd(theirs.detach(), warn_on_full_buffer=False)  # for good: the process is going to end
+        """Shut down on SIGINT and SIGTERM. A separate thread receives them, since the main thread may be blocked."""
+        reader, writer = socket.socketpair()
+        writer.setblocking(False)
+        signal.set_wakeup_fd(writer.detach(), warn_on_full_buffer=False)  # never reset: the process is going to end
         for number in _SIGNALS:
             signal.signal(number, _nothing)
-        threading.Thread(target=self._listen, args=(ours,), name="signals", daemon=True).start()
+        threading.Thread(target=self._listen, args=(reader,), name="signals", daemon=True).start()
 
     def begin(self) -> None:
-        """The daemon is ending: from now on it has so much time. Repeatable; from any thread."""
+        """Start the deadline of the shutdown. Idempotent; may be called from any thread."""
         if not self._begun.is_set():
             self._begun.set()
             threading.Thread(target=self._watch, name="ending", daemon=True).start()
 
     def _listen(self, wakeups: socket.socket) -> None:
-        """Python's own handler in C writes the number of each signal here, whatever the main thread does."""
+        """Read signal numbers, which Python's C handler writes even while the main thread is blocked."""
         while numbers := wakeups.recv(64):
             if _SIGNALS.isdisjoint(numbers):
                 continue
@@ -80,10 +80,10 @@ class Shutdown:
         os._exit(1)
 
     def _cancel_all(self) -> None:
-        """A cancellation may have been lost: every part of the daemon is cancelled again."""
+        """Cancel every task again: a cancellation may have been lost."""
         _log.warning("shutdown not finished: cancelling every task again", extra={"tasks": self._tasks()})
         for task in asyncio.all_tasks(self._loop):
-            if task is not self._owner:  # it waits for the daemon and tells what it ended with
+            if task is not self._owner:  # the owner waits for the daemon and reports its result
                 task.cancel()
 
     def _tasks(self) -> str:
@@ -94,7 +94,7 @@ class Shutdown:
 
 
 def _nothing(number: int, frame: FrameType | None) -> None:
-    """The signal is heard by the thread; without a handler the default action would be taken."""
+    """Do nothing: the thread receives the signal; without a handler the kernel would take the default action."""
 
 
 def _threads() -> str:

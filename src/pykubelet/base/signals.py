@@ -1,4 +1,4 @@
-"""Signals as the programs that we start expect them."""
+"""Signal dispositions that child processes inherit."""
 
 import signal
 from types import FrameType
@@ -7,10 +7,11 @@ _COMMON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 
 
 def ignore_here_only() -> None:
-    """Go on ignoring what whoever started us ignores (SIGHUP under nohup, SIGINT in a script's background job), alone.
+    """Keep ignoring the signals that the parent set to be ignored, without passing this on to child processes.
 
-    A program that is started ignores what was ignored before it, and then a container could not be stopped by that
-    signal; one with a handler it gets anew (POSIX, exec). So here is a handler that does nothing. For the main thread.
+    The parent may have set SIGHUP (nohup) or SIGINT (background job of a script) to be ignored. A child inherits an
+    ignored signal, and a container could not be stopped by it; a signal with a handler is reset to its default in the
+    child (POSIX, exec). So a handler that does nothing replaces SIG_IGN. Call it in the main thread.
     """
     for number in _COMMON:
         if signal.getsignal(number) is signal.SIG_IGN:
@@ -18,4 +19,4 @@ def ignore_here_only() -> None:
 
 
 def _nothing(number: int, frame: FrameType | None) -> None:
-    """Of this signal nobody wants to know."""
+    """Ignore the signal."""

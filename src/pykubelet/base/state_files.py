@@ -1,8 +1,8 @@
-"""The agent's own small files on disk: whatever lies in the place of one is read within bounds, or set aside.
+"""The agent's own small state files on disk: read within bounds, or set aside if they are damaged.
 
-What is no regular file, too large or cannot be understood gets another name beside the old one, so that it is lost to
-no one and in the way of nothing, and is listed for ``pykubelet doctor``. What cannot be read or renamed now (a failing
-disk, an immutable file) stays, is listed too, and is tried again whenever it is wanted.
+A path that is not a regular file, is too large or cannot be decoded is renamed beside its old name, so that no data is
+lost and the path is free, and is listed for ``pykubelet doctor``. A file that cannot be read or renamed now (failing
+disk, immutable file) stays, is listed too, and is tried again at each use.
 """
 
 import errno
@@ -26,29 +26,29 @@ _UNREADABLE: Final = (PykubeletError, ValueError, LookupError, RecursionError, O
 _MOST_LISTED: Final = 256
 _MOST_ASIDE: Final = 1000
 ASIDE: Final = ".aside-"
-"""In the names of files that were set aside, before their number."""
+"""The part of the name of a file that was set aside, before its number."""
 _listed: Final[OrderedDict[str, "DamagedFile"]] = OrderedDict()
 _lock: Final = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class DamagedFile:
-    """One file that could not be read."""
+    """A state file that could not be read."""
 
     path: str
     error: str
     kept_as: str
-    """Its new place; empty: it is where it was."""
+    """Its new path; empty if it was not renamed."""
 
 
 def damaged_files() -> list[DamagedFile]:
-    """Those of this process's life, the newest 256, the oldest first."""
+    """The damaged files found since the process started: at most the newest 256, oldest first."""
     with _lock:
         return list(_listed.values())
 
 
 def set_aside(path: Path, directory: Path | None = None) -> Path:
-    """Rename what is there, so that nothing is lost; its new path, beside it or in ``directory``. Blocking, OSError."""
+    """Rename a file beside its old path or into ``directory``, and return the new path. Blocks; raises OSError."""
     for number in range(1, _MOST_ASIDE):
         aside = (directory or path.parent) / f"{path.name}{ASIDE}{number}"
         if not os.path.lexists(aside):
@@ -58,7 +58,7 @@ def set_aside(path: Path, directory: Path | None = None) -> Path:
 
 
 def clear_path(path: Path) -> None:
-    """Set aside what a file or link cannot be put in the place of: a directory. Blocking, raises OSError."""
+    """Set aside a directory at the path, which a file or link could not replace. Blocks; raises OSError."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -68,9 +68,10 @@ def clear_path(path: Path) -> None:
 
 
 def read_state_file(path: Path, limit: int, parse: Callable[[bytes], _T]) -> _T:
-    """What ``parse`` makes of the file's content, of at most ``limit`` bytes. Blocking, never for ever.
+    """Read a state file of at most ``limit`` bytes and return the result of ``parse``. Blocks for a bounded time.
 
-    FileNotFoundError: there is none. Invalid: it was damaged, and is set aside. OSError: it cannot be read now.
+    Raises FileNotFoundError if the file is missing, Invalid if it was damaged and is set aside now, and OSError if it
+    cannot be read now.
     """
     try:
         return parse(read_regular(path, limit))

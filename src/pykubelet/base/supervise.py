@@ -1,6 +1,6 @@
-"""Keeps a task going that must outlive its own errors: per-pod workers, watchers, probes.
+"""Supervision of tasks that must survive their own errors: pod workers, watchers, probes.
 
-Core loops are not supervised: when one of them dies the process has to end. This is one of the few places
+Core loops are not supervised: when one of them fails, the process has to end. This is one of the few places
 that catch `Exception`.
 """
 
@@ -18,9 +18,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
-    """How to restart: delays grow from `initial` to `maximum`, anew after a run of `reset_after` seconds.
+    """The delays of restarts: from `initial` to `maximum`, from `initial` again after a run of `reset_after` seconds.
 
-    After `max_restarts` restarts the error is raised instead (None: never).
+    After `max_restarts` restarts the error is raised instead (None: no limit).
     """
 
     initial: Seconds = 1.0
@@ -37,7 +37,7 @@ DEFAULT_POLICY = RestartPolicy()
 async def supervise(
     name: str, factory: Callable[[], Awaitable[None]], *, clock: Clock, policy: RestartPolicy = DEFAULT_POLICY
 ) -> None:
-    """Await `factory()`; when it raises, log, wait and call it again. Ends when it returns.
+    """Await `factory()`; if it raises, log the error, wait and call it again. Returns when it returns.
 
     Cancellation passes through. A `Transient` error that names a delay is not retried before that delay.
     """
@@ -54,10 +54,10 @@ async def supervise(
             delay = backoff.next(name, clock.monotonic())
             if isinstance(error, Transient) and error.retry_after is not None:
                 delay = max(delay, error.retry_after)
-            # An error foreseen by its author needs no stack trace; anything else is a defect, which does.
+            # An expected error needs no stack trace; any other error is a defect, which needs one.
             trace = None if isinstance(error, Transient) else error
             _log.error(
-                "task failed, restarting it",
+                "task failed: restarting it",
                 extra={"task": name, "error": repr(error), "restarts": restarts, "delay_s": round(delay, 3)},
                 exc_info=trace,
             )

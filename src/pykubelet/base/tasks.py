@@ -1,7 +1,7 @@
-"""Tasks that end together, without losing a cancellation.
+"""Waiting for several tasks without losing a cancellation.
 
 When a task of ``asyncio.TaskGroup`` fails at the moment in which its owner is cancelled, Python 3.11 and 3.12 raise the
-error and forget the cancellation: an owner that handles the error goes on, and what cancelled it waits for ever.
+error and drop the cancellation: an owner that handles the error continues, and the canceller waits for ever.
 """
 
 import asyncio
@@ -10,9 +10,9 @@ from typing import Any
 
 
 async def wait_all(tasks: Collection["asyncio.Task[Any]"]) -> None:
-    """Wait for all of them. The first error cancels the others and is raised as it is, once they have ended.
+    """Wait until all tasks have ended. The first error cancels the others and is raised once they have ended.
 
-    A cancellation cancels them too and is passed on then, whatever they raise.
+    A cancellation of the caller cancels all tasks and is raised once they have ended, whatever they raise.
     """
     if not tasks:
         return

@@ -1,7 +1,7 @@
 """Units as types, so that a signature says what a number means.
 
 `Seconds` is an alias because plain literals are passed everywhere; `Bytes` and `MilliCPU` are distinct
-types, since mixing them up is the mistake that costs.
+types, since mixing them up is an expensive mistake.
 """
 
 from typing import NewType, TypeAlias

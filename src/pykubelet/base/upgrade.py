@@ -1,6 +1,6 @@
-"""HTTP connections that become something else (RFC 9110, section 7.8): as the server, and as the client.
+"""HTTP upgrades to another protocol (RFC 9110, section 7.8), as server and as client.
 
-aiohttp has no notion of protocols other than WebSocket, so its connections are taken over from it.
+aiohttp supports no protocol other than WebSocket, so connections are taken over from it.
 """
 
 import asyncio
@@ -21,34 +21,34 @@ _HEAD_LIMIT: Final = 32 * KIB
 _BODY_LIMIT: Final = 16 * KIB
 _ANSWER: Final[Seconds] = 30.0
 _LINGER: Final[Seconds] = 60.0
-"""A client that reads slowly has so long to fetch the end of the output."""
+"""Time that a slow client has to read the end of the output."""
 SWITCHED: Final = 101
 
 
 @dataclass(frozen=True, slots=True)
 class UpgradeResponse:
-    """What a server says to a request to upgrade."""
+    """The response of a server to an upgrade request."""
 
     status: int
     reason: str
     headers: Mapping[str, str]
-    """By their names in lower case; the first of each."""
+    """Headers by name in lower case; only the first of each name."""
     head: bytes
-    """As it came, with the empty line at its end."""
+    """The head as received, with the empty line at its end."""
     body: bytes = b""
-    """The beginning of it, when the status is not 101."""
+    """The first bytes of the body, if the status is not 101."""
 
     @property
     def text(self) -> str:
-        """Why it refuses."""
+        """The server's reason for a refusal."""
         return self.body.decode(errors="replace").strip() or self.reason
 
 
 @asynccontextmanager
 async def taken_over(request: "web.Request") -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """Streams on the client's connection; aiohttp sees nothing of it until the end of the block, when it is gone.
+    """Take the client's connection over from aiohttp as a pair of streams; it is closed at the end of the block.
 
-    All protocols make the client wait for the answer to its handshake, so aiohttp has not read beyond that.
+    In all protocols the client waits for the response to its handshake, so aiohttp has not read beyond the request.
     """
     transport = request.transport
     if transport is None:
@@ -70,7 +70,7 @@ async def taken_over(request: "web.Request") -> AsyncIterator[tuple[asyncio.Stre
 
 @asynccontextmanager
 async def closing(writer: asyncio.StreamWriter, within: Seconds) -> AsyncIterator[None]:
-    """Close at the end of the block; what is still to be sent gets that long, after an error no time at all."""
+    """Close the writer at the end of the block: unsent data gets ``within`` seconds; after an error it is dropped."""
     try:
         yield
         writer.close()
@@ -84,13 +84,13 @@ async def closing(writer: asyncio.StreamWriter, within: Seconds) -> AsyncIterato
 
 
 def switching_response(headers: Iterable[tuple[str, str]]) -> bytes:
-    """The head of an answer that switches protocols."""
+    """The head of a response that switches protocols (101)."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
     return f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n{lines}\r\n".encode("latin-1")
 
 
 def request_head(method: str, target: str, headers: Iterable[tuple[str, str]]) -> bytes:
-    """The head of a request to upgrade. Values of headers may be a client's, as aiohttp gives them: any bytes."""
+    """The head of an upgrade request. Header values may come from a client through aiohttp: any bytes."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
     return f"{method} {target} HTTP/1.1\r\n{lines}\r\n".encode("utf-8", "surrogateescape")
 
@@ -98,8 +98,11 @@ def request_head(method: str, target: str, headers: Iterable[tuple[str, str]]) -
 async def request_upgrade(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes
 ) -> UpgradeResponse:
-    """Send a request's head and read the answer's. Nothing is read beyond it when it is 101, the beginning of the body
-    otherwise. Transient: it is no answer, or none came in time."""
+    """Send the head of an upgrade request and read the response.
+
+    Of a response with status 101 only the head is read, of others the beginning of the body too. Raises Transient if
+    the response is malformed or does not come in time.
+    """
     try:
         async with asyncio.timeout(_ANSWER):
             writer.write(request)
@@ -110,9 +113,9 @@ async def request_upgrade(
             body = await _body(reader, answer.headers)
             return UpgradeResponse(answer.status, answer.reason, answer.headers, answer.head, body)
     except (OSError, TimeoutError, EOFError) as error:
-        raise Transient(f"no answer to the request to upgrade: {str(error) or 'it took too long'}") from error
+        raise Transient(f"no answer to the request to upgrade: {str(error) or 'timed out'}") from error
     except (ValueError, asyncio.LimitOverrunError) as error:
-        raise Transient(f"the answer to the request to upgrade is no HTTP: {error}") from error
+        raise Transient(f"the answer to the request to upgrade is not HTTP: {error}") from error
 
 
 async def _head(reader: asyncio.StreamReader) -> bytes:
@@ -140,6 +143,6 @@ def _parse(head: bytes) -> UpgradeResponse:
 async def _body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> bytes:
     length = headers.get("content-length", "")
     if not length.isdecimal():
-        # Nobody needs the rest of a long or chunked explanation.
+        # No caller needs the rest of a long or chunked explanation.
         return await reader.read(_BODY_LIMIT) if "transfer-encoding" not in headers else b""
     return await reader.readexactly(min(int(length), _BODY_LIMIT))

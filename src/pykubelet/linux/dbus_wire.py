@@ -1,4 +1,4 @@
-"""D-Bus messages as bytes: as much of the protocol as talking to systemd takes. Pure.
+"""Encoding and decoding of D-Bus messages, as far as talking to systemd needs it. Pure.
 
 Source: the D-Bus specification, "Message Protocol". Little endian; integers of 32 and 64 bits, booleans, strings,
 object paths, signatures, arrays, structs and variants.
@@ -15,7 +15,7 @@ from pykubelet.base.errors import Invalid
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A value that carries its type."""
+    """A D-Bus variant: a value with its type."""
 
     signature: str
     value: "Value"
@@ -25,14 +25,14 @@ Value: TypeAlias = "bool | int | str | list[Value] | tuple[Value, ...] | Variant
 
 _PREFIX = struct.Struct("<4B3I")
 PREFIX_SIZE = _PREFIX.size
-"""Bytes that tell how long a message is."""
+"""Length of the part of a message from which its length can be computed, in bytes."""
 _MAX_MESSAGE = 1 << 27
 _FIXED = {"y": "<B", "n": "<h", "q": "<H", "i": "<i", "u": "<I", "x": "<q", "t": "<Q"}
 _ALIGNMENT = {"y": 1, "n": 2, "q": 2, "g": 1, "v": 1, "x": 8, "t": 8, "d": 8, "(": 8, "{": 8}
 
 
 class Kind(IntEnum):
-    """Types of messages."""
+    """Types of D-Bus messages."""
 
     CALL = 1
     RETURN = 2
@@ -56,7 +56,7 @@ _FIELD_TYPES = {_Field.PATH: "o", _Field.REPLY_SERIAL: "u", _Field.SIGNATURE: "g
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message; texts that it does not have are empty. ``reply_to`` is the serial of the call it answers."""
+    """One message; missing strings are empty. ``reply_to`` is the serial of the call that it answers."""
 
     kind: Kind
     serial: int
@@ -71,7 +71,7 @@ class Message:
 
 
 def encode(message: Message) -> bytes:
-    """The bytes of a message. Invalid: a value does not fit its type."""
+    """Encode a message. Raises Invalid if a value does not fit its type."""
     body = bytearray()
     for signature, value in zip(split(message.signature), message.body, strict=True):
         _write(body, signature, value)
@@ -87,7 +87,7 @@ def encode(message: Message) -> bytes:
     rows: list[Value] = [
         (int(field), Variant(_FIELD_TYPES.get(field, "s"), value)) for field, value in fields.items() if value
     ]
-    # The array of fields starts with its length, which the prefix already holds.
+    # The array of fields starts with its length, which the prefix already contains.
     head = bytearray(_PREFIX.pack(ord("l"), message.kind, 0, 1, len(body), message.serial, 0)[:-4])
     _write(head, "a(yv)", rows)
     _pad(head, 8)
@@ -95,16 +95,16 @@ def encode(message: Message) -> bytes:
 
 
 def length(prefix: bytes) -> int:
-    """How many bytes the message has that starts with these `PREFIX_SIZE` ones. Invalid: it is none of ours."""
+    """The length in bytes of the message that starts with these `PREFIX_SIZE` bytes. Raises Invalid for other data."""
     endian, _, _, version, body, _, fields = _PREFIX.unpack(prefix)
     total = _PREFIX.size + -(-fields // 8) * 8 + body
     if endian != ord("l") or version != 1 or total > _MAX_MESSAGE:
-        raise Invalid("the bytes are no little-endian D-Bus message")
+        raise Invalid("not a little-endian D-Bus message")
     return int(total)
 
 
 def decode(data: bytes) -> Message:
-    """A whole message. Invalid: it is malformed."""
+    """Decode a whole message. Raises Invalid if it is malformed."""
     try:
         kind, serial = data[1], struct.unpack_from("<I", data, 8)[0]
         reader = _Reader(data, 12)
@@ -151,7 +151,7 @@ def _end(signature: str, start: int) -> int:
         position += 1
         if depth == 0:
             return position
-    raise Invalid(f"{signature!r} is no D-Bus signature")
+    raise Invalid(f"{signature!r} is not a D-Bus signature")
 
 
 def _text(fields: dict[int, Value], field: _Field) -> str:
@@ -233,7 +233,7 @@ class _Reader:
             case _ if code in _FIXED:
                 return self._number(_FIXED[code])
             case _:
-                raise ValueError(f"type {code} is not read here")
+                raise ValueError(f"type {code} is not supported")
 
     def _array(self, element: str) -> Value:
         size = self._number("<I")

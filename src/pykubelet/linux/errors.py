@@ -1,4 +1,4 @@
-"""Turns errno into the project's error tree, in one place."""
+"""The mapping of errno to the error classes of the project."""
 
 import errno
 
@@ -23,9 +23,9 @@ _KINDS: dict[int, type[PykubeletError]] = {
 
 
 def wrap(error: OSError, what: str) -> PykubeletError:
-    """The error to raise for a failed system call; what no table entry makes final may pass with time.
+    """The error to raise for a failed system call: by `_KINDS`, else Transient.
 
-    `what` says what was tried and on what path. Use as `raise wrap(error, "…") from error`.
+    `what` names the operation and the path. Use it as `raise wrap(error, "…") from error`.
     """
     kind = _KINDS.get(error.errno or 0, Transient)
     return kind(f"{what}: {error.strerror or error}")

@@ -1,4 +1,4 @@
-"""How full a file system is, and how much of it a directory takes, without forking `du`."""
+"""Usage of a file system, and of one directory tree without running `du`."""
 
 import os
 from collections.abc import Callable, Generator
@@ -14,7 +14,7 @@ _BLOCK = 512
 
 @dataclass(frozen=True, slots=True)
 class FsUsage:
-    """statvfs(3) in bytes. `available` is what an unprivileged process may still use."""
+    """The result of statvfs(3) in bytes. `available` is the space that an unprivileged process may still use."""
 
     capacity: Bytes
     available: Bytes
@@ -29,16 +29,16 @@ class FsUsage:
 
 @dataclass(frozen=True, slots=True)
 class TreeUsage:
-    """Disk space and inodes of a directory and all in it."""
+    """Disk space and inodes of a directory tree."""
 
     bytes: Bytes
     inodes: int
     complete: bool = True
-    """False when something could not be read or was moved meanwhile, or the count was stopped: there may be more."""
+    """False if an entry could not be read or was moved, or the count was stopped: the real usage may be higher."""
 
 
 def filesystem(path: str) -> FsUsage:
-    """The file system that holds `path`. May block for long on a network file system that is gone."""
+    """The usage of the file system of `path`. May block for long on a network file system that is unavailable."""
     try:
         vfs = os.statvfs(path)
     except OSError as error:
@@ -53,7 +53,7 @@ def filesystem(path: str) -> FsUsage:
 
 
 def tree_usage(path: str, stop: Callable[[], bool] = lambda: False) -> TreeUsage:
-    """Count blocks and inodes of a tree of any depth, as ``tree_usage_in_steps`` does. ``stop`` is asked often."""
+    """Count blocks and inodes of a tree of any depth, like ``tree_usage_in_steps``, until ``stop`` returns True."""
     steps = tree_usage_in_steps(path)
     try:
         next(steps)
@@ -67,8 +67,8 @@ def tree_usage(path: str, stop: Callable[[], bool] = lambda: False) -> TreeUsage
 def tree_usage_in_steps(path: str) -> Generator[None, bool | None, TreeUsage]:
     """Count blocks and inodes like `du -x`: hard links once, other file systems not at all.
 
-    Links are never followed, and every step is relative to an open directory, so a pod that moves things about cannot
-    lead the count elsewhere. A step that is sent True is the last. Raises NotFound when the path is gone.
+    Links are never followed, and every step is relative to an open directory, so a pod that moves directories cannot
+    lead the count out of the tree. Send True to a step to stop the count. Raises NotFound if the path does not exist.
     """
     try:
         walk = start_walk(path)
@@ -84,7 +84,7 @@ def tree_usage_in_steps(path: str) -> Generator[None, bool | None, TreeUsage]:
 
 
 def start_walk(path: str) -> TreeWalk:
-    """A count of a directory tree, to be carried on by its ``steps``. NotFound; NotADirectoryError for another file."""
+    """Start counting a directory tree; continue with its ``steps``. Raises NotFound or NotADirectoryError."""
     try:
         root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except NotADirectoryError:
@@ -95,5 +95,5 @@ def start_walk(path: str) -> TreeWalk:
 
 
 def usage_of_walk(walk: TreeWalk, *, complete: bool = True) -> TreeUsage:
-    """What a walk has counted until now."""
+    """The usage that a walk has counted so far."""
     return TreeUsage(Bytes(walk.blocks * _BLOCK), walk.inodes, walk.complete and complete)

@@ -1,4 +1,4 @@
-"""Mounts on which files belong to other ids than on the disk (mount_setattr(2), Linux 5.12)."""
+"""Id-mapped mounts: files have other owners there than on the disk (mount_setattr(2), Linux 5.12)."""
 
 import os
 import struct
@@ -18,9 +18,9 @@ _MOST_NAMESPACES = "sys/user/max_user_namespaces"
 
 
 def mount_mapped(source: str, target: str, user_namespace: str, *, recursive: bool = False) -> None:
-    """Make ``source`` visible at ``target`` with the ids of a pinned user namespace: 0 on the disk is its 0.
+    """Mount ``source`` at ``target`` with the ids of a pinned user namespace: id 0 on the disk is id 0 there.
 
-    Invalid: the file system cannot do that. Blocks; raises as ``mount``.
+    Raises Invalid if the file system does not support it, and the errors of ``mount``. Blocks.
     """
     namespace = tree = -1
     depth = _AT_RECURSIVE if recursive else 0
@@ -48,7 +48,7 @@ def kernel_is(at_least: tuple[int, int]) -> bool:
 
 
 def kernel_maps_overlays() -> bool:
-    """Whether layers of an overlay can be such mounts (Linux 5.19), and user namespaces may be made at all."""
+    """Whether layers of an overlay can be id-mapped mounts (Linux 5.19), and user namespaces can be created at all."""
     try:
         allowed = int(procfs.machine(_MOST_NAMESPACES)) > 0
     except (PykubeletError, ValueError):

@@ -1,4 +1,4 @@
-"""The C library, for the few calls that Python 3.11 has no binding for."""
+"""Calls of the C library that Python 3.11 has no binding for."""
 
 import ctypes
 import os
@@ -11,7 +11,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def call(function: str, *args: int | bytes | None) -> int:
-    """Call a libc function of integer and pointer arguments. Raises OSError when it returns -1."""
+    """Call a libc function of integer and pointer arguments. Raises OSError if it returns -1."""
     result = int(_libc()[function](*(_argument(arg) for arg in args)))
     if result == -1:
         number = ctypes.get_errno()
@@ -20,12 +20,12 @@ def call(function: str, *args: int | bytes | None) -> int:
 
 
 def syscall(number: int, *args: int | bytes | None) -> int:
-    """A system call by number. Raises OSError when it fails."""
+    """Make a system call by its number. Raises OSError if it fails."""
     return call("syscall", number, *args)
 
 
 def call_if_present(function: str, *args: int) -> int | None:
-    """The plain result of a function that not every C library has; None where it is missing."""
+    """Call a function that not every C library has; its result, or None where the function is missing."""
     found = getattr(_libc(), function, None)
     return None if found is None else int(found(*map(_argument, args)))
 

@@ -1,4 +1,4 @@
-"""Keeps a daemon small: now and then it gives back the memory that a start or a burst of work has left behind."""
+"""Periodic release of memory that the start of a daemon or a burst of work no longer needs."""
 
 import gc
 import logging
@@ -15,19 +15,19 @@ EVERY_SECONDS = 60.0
 
 
 def release_memory() -> None:
-    """Give back free heap and code that is not run; some milliseconds, in which the interpreter goes on."""
+    """Return free heap and unused code pages to the kernel; takes some milliseconds without the interpreter lock."""
     memory.trim()
     try:
         memory.drop_code_pages()
     except OSError as error:
-        _log.debug("code not forgotten", extra={"error": str(error)})
+        _log.debug("cannot drop code pages", extra={"error": str(error)})
 
 
 async def trim_periodically(clock: Clock, work: Callable[[], None] = release_memory) -> None:
-    """Until cancelled: soon after the start, which is what leaves most behind, and then every minute.
+    """Release memory soon after the start, which leaves most of it, and then every minute, until cancelled.
 
-    What was made until then stays for good, so the garbage collector need not look at it again and again. It is not run
-    here: that would hold up everything for a tenth of a second.
+    Objects created until the first release stay for good, so they are excluded from garbage collection (gc.freeze). The
+    collector itself is not run here: that would stop the event loop for a tenth of a second.
     """
     await clock.sleep(FIRST_SECONDS)
     await blocking.call("upkeep", work)

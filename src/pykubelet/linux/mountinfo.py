@@ -1,4 +1,4 @@
-"""What is mounted where: /proc/self/mountinfo, parsed (proc_pid_mountinfo(5))."""
+"""The mount table: /proc/self/mountinfo, parsed (proc_pid_mountinfo(5))."""
 
 import os
 import re
@@ -15,14 +15,14 @@ _ESCAPED = str.maketrans({letter: f"\\{ord(letter):03o}" for letter in " \t\n\\"
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """One line of mountinfo."""
+    """One mount: a line of mountinfo."""
 
     id: int
     parent_id: int
     device: str
-    """major:minor."""
+    """The device as major:minor."""
     root: str
-    """The path inside the file system that is mounted here; not `/` for a bind mount of a directory."""
+    """The path inside the file system that is mounted; not `/` for a bind mount of a directory."""
     path: str
     options: frozenset[str]
     tags: tuple[str, ...]
@@ -37,43 +37,43 @@ class Mount:
 
 
 def parse(text: str) -> list[Mount]:
-    """All lines of a mountinfo file, in mount order."""
-    # Not splitlines(): a path may hold other characters that Python takes for the end of a line.
+    """Parse a mountinfo file: its mounts in mount order."""
+    # Not splitlines(): a path may contain other characters that Python takes for the end of a line.
     return [_parse_line(line) for line in text.split("\n") if line]
 
 
 def mounts() -> list[Mount]:
-    """What our mount namespace has now, in mount order."""
+    """The mounts of the mount namespace of this process, in mount order."""
     # File names need not be UTF-8.
     return parse(Path(MOUNTINFO).read_bytes().decode(errors="surrogateescape"))
 
 
 def at_or_below(all_mounts: Iterable[Mount], path: str) -> list[Mount]:
-    """The mounts on `path` or inside it, newest first: an order in which they can be unmounted."""
+    """The mounts at `path` or below it, newest first: an order in which they can be unmounted."""
     prefix = path.rstrip("/") + "/"
     return [mount for mount in all_mounts if mount.path == path or mount.path.startswith(prefix)][::-1]
 
 
 def mounts_below(path: str) -> list[Mount]:
-    """The mounts on `path` or inside it now, newest first. Lines about other places are not even parsed."""
+    """The present mounts at `path` or below it, newest first. Lines of other paths are not parsed."""
     needle = path.rstrip("/").translate(_ESCAPED).encode(errors="surrogateescape")
     lines = [line for line in Path(MOUNTINFO).read_bytes().split(b"\n") if needle in line]
     return at_or_below(parse(b"\n".join(lines).decode(errors="surrogateescape")), path)
 
 
 def mount_of(all_mounts: Iterable[Mount], path: str) -> Mount | None:
-    """The mount that `path` (absolute, free of links) lies on: of those of the longest fitting path the newest.
+    """The mount of `path` (absolute, without links): the newest one with the longest matching mount point.
 
-    None only where the root itself is no mount (in a chroot).
+    None only where the root itself is not a mount (in a chroot).
     """
     fitting = [mount for mount in all_mounts if f"{path}/".startswith(f"{mount.path.rstrip('/')}/")]
     return max(reversed(fitting), key=lambda mount: len(mount.path), default=None)
 
 
 def is_mount_point(path: str | os.PathLike[str]) -> bool:
-    """Whether something is mounted on the path, bind mounts included; false when there is no such path.
+    """Whether the path is a mount point, bind mounts included; False if the path does not exist.
 
-    Compares the mount ids of the path and of its directory, so it need not read the whole table.
+    Compares the mount ids of the path and of its parent directory, so it need not read the whole table.
     """
     target = Path(path).absolute()
     if target == target.parent:

@@ -1,8 +1,8 @@
-"""mount(2), umount2(2) and mount_setattr(2), with what the agent makes of them.
+"""Mounting and unmounting: mount(2), umount2(2) and mount_setattr(2).
 
 All functions block, some for long on network file systems. A `source` may be `/proc/self/fd/N` where
-`base.safe_path` has pinned it; a target may not, since the descriptor would still mean what is below the new
-mount. Errors come wrapped: NotFound, Invalid, Permanent, Transient (busy).
+`base.safe_path` has pinned it; a target may not, since the descriptor would still refer to the directory below the new
+mount. Errors are raised as NotFound, Invalid, Permanent or Transient (busy).
 """
 
 import errno
@@ -54,7 +54,7 @@ _AT_RECURSIVE = 0x8000
 _ATTR_RDONLY = 0x1
 _UNMOUNT_ROUNDS = 20
 
-# statvfs(3) reports what is in force with these bits; a remount must repeat them or it would lift them.
+# statvfs(3) reports the present options with these bits; a remount must repeat them, otherwise it clears them.
 _KEPT_ON_REMOUNT = {
     os.ST_NOSUID: MountFlag.NOSUID,
     os.ST_NODEV: MountFlag.NODEV,
@@ -66,7 +66,7 @@ _KEPT_ON_REMOUNT = {
 
 
 def mount(source: str, target: str, fs_type: str = "", flags: MountFlag = MountFlag.NONE, data: str = "") -> None:
-    """Mount a file system, or change a mount as the flags say."""
+    """Mount a file system, or change a mount according to the flags."""
     try:
         libc.call(
             "mount",
@@ -81,7 +81,7 @@ def mount(source: str, target: str, fs_type: str = "", flags: MountFlag = MountF
 
 
 def bind(source: str, target: str, *, recursive: bool = True, read_only: bool = False) -> None:
-    """Make `source` (a file or a directory) visible at `target` too. If it cannot be made read-only it is undone."""
+    """Bind-mount `source` (a file or a directory) at `target`. It is unmounted if it cannot be made read-only."""
     mount(source, target, flags=MountFlag.BIND | (MountFlag.REC if recursive else MountFlag.NONE))
     if read_only:
         try:
@@ -95,15 +95,15 @@ def bind(source: str, target: str, *, recursive: bool = True, read_only: bool = 
 def tmpfs(
     target: str, *, size: Bytes | None = None, mode: int = 0o777, options: Mapping[str, str] | None = None
 ) -> None:
-    """Mount a tmpfs; without `size` the kernel takes half of the memory. `options` are more of tmpfs(5)."""
+    """Mount a tmpfs; without `size` the kernel limits it to half of the memory. `options` are those of tmpfs(5)."""
     parts = {"mode": f"{mode:o}"} | ({} if size is None else {"size": str(size)}) | dict(options or {})
     mount("tmpfs", target, "tmpfs", data=",".join(f"{key}={value}" if value else key for key, value in parts.items()))
 
 
 def make_read_only(target: str, *, recursive: bool = False) -> None:
-    """Forbid writing through this mount and, when recursive, through those below it.
+    """Make this mount and, if recursive, those below it read-only.
 
-    Recursion needs Linux 5.12 (mount_setattr); on older kernels each mount below is remounted by itself.
+    Recursion needs Linux 5.12 (mount_setattr); on older kernels each mount below is remounted separately.
     """
     if recursive:
         attributes = struct.pack("=QQQQ", _ATTR_RDONLY, 0, 0, 0)
@@ -133,15 +133,15 @@ def _remount_read_only(target: str) -> None:
 
 
 def set_propagation(target: str, kind: MountFlag, *, recursive: bool = False) -> None:
-    """Set how mounts below `target` travel: PRIVATE, SLAVE, SHARED or UNBINDABLE."""
+    """Set the propagation of mounts below `target`: PRIVATE, SLAVE, SHARED or UNBINDABLE."""
     mount("", target, flags=kind | (MountFlag.REC if recursive else MountFlag.NONE))
 
 
 def make_shared(directory: str) -> bool:
-    """See that what is mounted below a directory later reaches the containers that ask for it.
+    """Ensure that later mounts below a directory propagate to the containers that request it.
 
-    On a mount that does not share, the directory becomes a shared mount of its own. Returns whether that was needed;
-    Transient: there are mounts below it already, which would be hidden.
+    If the directory is not on a shared mount, it becomes a shared mount itself; returns whether that was needed. Raises
+    Transient if there are mounts below it already, which the new mount would hide.
     """
     place, table = os.path.realpath(directory), mounts()
     lies_on = mount_of(table, place)
@@ -156,10 +156,10 @@ def make_shared(directory: str) -> bool:
 
 
 def unmount(target: str, *, lazy: bool = False) -> None:
-    """Unmount what is on `target`; the last component is not followed if it is a link.
+    """Unmount `target`; the last component is not followed if it is a link.
 
-    NotFound when nothing is mounted there or the path is gone. A busy mount is Transient, or with `lazy` it
-    is detached from the tree at once and goes away with its last user.
+    Raises NotFound if nothing is mounted there or the path does not exist, and Transient if the mount is busy. With
+    `lazy` a busy mount is detached from the tree at once and ends with its last user.
     """
     path = os.fsencode(target)
     try:
@@ -176,9 +176,9 @@ def unmount(target: str, *, lazy: bool = False) -> None:
 
 
 def detach(target: str) -> None:
-    """Take a mount out of the tree at once, whatever uses it and whether or not its file server answers.
+    """Detach a mount from the tree at once, even if it is busy or its file server is not responding.
 
-    NotFound when nothing is mounted there.
+    Raises NotFound if nothing is mounted there.
     """
     try:
         libc.call("umount2", os.fsencode(target), int(UmountFlag.NOFOLLOW | UmountFlag.DETACH))
@@ -189,9 +189,9 @@ def detach(target: str) -> None:
 
 
 def unmount_all_under(path: str, *, lazy: bool = False) -> int:
-    """Unmount everything on `path` and below it, stacked mounts included; returns how many were unmounted.
+    """Unmount everything at `path` and below it, stacked mounts included; returns the number of unmounted mounts.
 
-    `path` must be absolute and free of links. Raises Transient naming the first mount that stays.
+    `path` must be absolute and without links. Raises Transient, which names the first mount that is busy.
     """
     done = 0
     for _ in range(_UNMOUNT_ROUNDS):
@@ -209,4 +209,4 @@ def unmount_all_under(path: str, *, lazy: bool = False) -> int:
                 busy = busy or error
         if busy is not None:
             raise busy
-    raise Transient(f"new mounts keep appearing under {path}; somebody else is mounting there")
+    raise Transient(f"new mounts keep appearing under {path}; another process is mounting there")

@@ -1,8 +1,7 @@
-"""Namespaces: entering them, and pinning new ones to a file so that they outlive every process.
+"""Namespaces: entering them, and pinning new ones to files so that they outlive every process.
 
-Python 3.11 has no os.unshare and os.setns. A namespace belongs to a thread, and the event loop's
-thread (or a pool thread) must never change its own: everything here runs in a thread of its own that ends with
-the call.
+Python 3.11 has no os.unshare and os.setns. A namespace belongs to a thread, and neither the event loop's thread nor a
+pool thread may change its own: all functions here use a separate thread that ends with the call.
 """
 
 import fcntl
@@ -29,7 +28,7 @@ _IFF_UP = 0x1
 
 
 class Namespace(Enum):
-    """Name under /proc/PID/ns and the clone(2) flag. A single thread can leave each but the user namespace."""
+    """Namespace types: name under /proc/PID/ns and clone(2) flag. A thread can leave each but the user namespace."""
 
     NET = ("net", 0x40000000)
     IPC = ("ipc", 0x08000000)
@@ -47,9 +46,9 @@ class Namespace(Enum):
 
 
 def pin_new(paths: Mapping[Namespace, str]) -> None:
-    """Make new namespaces and bind each to a file, which is made for it. All or nothing.
+    """Create namespaces and bind each to a new file. On failure nothing remains.
 
-    In a new network namespace the loopback device is brought up. Raises Conflict when a file exists already.
+    In a new network namespace the loopback device is brought up. Raises Conflict if a file exists already.
     """
     made: list[str] = []
     try:
@@ -64,7 +63,7 @@ def pin_new(paths: Mapping[Namespace, str]) -> None:
 
 
 def pin_of(pid: int, paths: Mapping[Namespace, str]) -> None:
-    """Bind namespaces that a process has to files, which are made for them. All or nothing; errors as ``pin_new``.
+    """Bind namespaces of a process to new files. On failure nothing remains; raises the errors of ``pin_new``.
 
     If its network namespace is among them, the loopback device is brought up there.
     """
@@ -83,7 +82,7 @@ def pin_of(pid: int, paths: Mapping[Namespace, str]) -> None:
 
 
 def unpin(path: str) -> None:
-    """Release a pinned namespace and remove its file; done is done when it is gone already."""
+    """Release a pinned namespace and remove its file. Idempotent: no error if it is missing."""
     with suppress(NotFound):
         while True:  # a crash between two attempts may have bound it twice
             unmount(path, lazy=True)
@@ -96,9 +95,9 @@ def unpin(path: str) -> None:
 
 
 def call_in(path: str, kind: Namespace, function: Callable[[], T]) -> T:
-    """Run a function inside the namespace behind the file and return what it returns.
+    """Run a function inside the namespace that is pinned to the file, and return its result.
 
-    Sockets opened there stay in that namespace afterwards. Blocks as long as the function does.
+    Sockets created there stay in that namespace. Blocks as long as the function does.
     """
 
     def enter() -> T:
@@ -169,7 +168,7 @@ def _in_own_thread(function: Callable[[], T]) -> T:
 
 
 def is_namespace(path: str | Path) -> bool:
-    """Whether a namespace is to be had at the path, and not a file that one was once pinned to, or nothing."""
+    """Whether a namespace is pinned to the path; False for a file without its mount and for a missing path."""
     try:
         return Path(path).stat().st_dev == Path("/proc/self/ns/net").stat().st_dev
     except OSError:

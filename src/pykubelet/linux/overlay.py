@@ -15,11 +15,11 @@ _PAGE = 4096
 
 
 def mount_overlay(directory: str, lowers: Sequence[str], upper: str, work: str, target: str, *, volatile: bool) -> None:
-    """Mount on ``target`` the ``lowers`` (topmost first, relative to ``directory``) below a writable ``upper``.
+    """Mount the ``lowers`` (topmost first, relative to ``directory``) below a writable ``upper`` at ``target``.
 
-    The kernel takes one page of options, too little for the paths of a hundred layers: so a thread with a working
-    directory of its own mounts them by their short relative names. ``volatile`` spares syncs of data that a reboot
-    ends anyhow; kernels before 5.10 do without. Blocks; raises as ``mount``.
+    The kernel accepts one page of options, too little for the paths of a hundred layers. So a thread with its own
+    working directory mounts them by their short relative names. ``volatile`` avoids syncs of data that does not survive
+    a reboot anyway; kernels before 5.10 do not support it and mount without it. Blocks; raises the errors of ``mount``.
     """
     options = f"lowerdir={':'.join(lowers)},upperdir={upper},workdir={work}"
     if any(mark in part for part in (upper, work) for mark in ",\\:") or any("," in part for part in lowers):
@@ -49,7 +49,7 @@ def mount_overlay(directory: str, lowers: Sequence[str], upper: str, work: str, 
 
 
 def sync_filesystem(path: Path) -> None:
-    """Write everything of the file system that holds ``path`` to its disk. May take seconds."""
+    """Write all data of the file system of ``path`` to its disk (syncfs(2)). May take seconds."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         libc.call("syncfs", fd)

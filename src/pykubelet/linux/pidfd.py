@@ -1,4 +1,4 @@
-"""Processes that are not our children, held by descriptor: no pid reuse, no polling for their end."""
+"""Handles on processes that are not children of this one (pidfds): no pid reuse, no polling for their end."""
 
 import asyncio
 import os
@@ -11,14 +11,14 @@ from pykubelet.linux import libc
 from pykubelet.linux.errors import wrap
 
 _PIDFD_GETFD = 438
-"""The same on every architecture."""
+"""System call number; it is the same on every architecture."""
 
 
 class PidFd:
-    """A handle on one process, whoever started it. Close it, or use it as a context manager."""
+    """A handle on one process, child or not. Close it, or use it as a context manager."""
 
     def __init__(self, pid: int) -> None:
-        """Raises NotFound when there is no such process."""
+        """Open the process. Raises NotFound if it does not exist."""
         self.pid = pid
         try:
             self._fd = os.pidfd_open(pid)
@@ -34,19 +34,19 @@ class PidFd:
         self.close()
 
     def close(self) -> None:
-        """Let go of the process; twice is fine."""
+        """Close the handle. Idempotent."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
     def exited(self) -> bool:
-        """Whether the process has ended (it may be a zombie that waits for its parent)."""
+        """Whether the process has ended; it may still be a zombie that its parent has not reaped."""
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
         return bool(poll.poll(0))
 
     def send_signal(self, number: int) -> None:
-        """Signal exactly this process. Raises NotFound when it has ended."""
+        """Signal exactly this process. Raises NotFound if it has ended."""
         try:
             signal.pidfd_send_signal(self._fd, number)
         except ProcessLookupError as error:
@@ -55,9 +55,9 @@ class PidFd:
             raise wrap(error, f"cannot signal process {self.pid}") from error
 
     def take(self, number: int) -> int:
-        """A descriptor of the process as one of ours, the caller's to close (pidfd_getfd, Linux 5.6).
+        """Duplicate a descriptor of the process into this one (pidfd_getfd, Linux 5.6); the caller closes it.
 
-        Errors of the kernel come as base errors: NotFound when the process has ended.
+        Raises the errors of ``linux.errors.wrap``: NotFound if the process has ended.
         """
         try:
             return libc.syscall(_PIDFD_GETFD, self._fd, number, 0)
@@ -65,10 +65,10 @@ class PidFd:
             raise wrap(error, f"cannot take descriptor {number} of process {self.pid}") from error
 
     async def wait(self) -> None:
-        """Return when the process has ended. Any number of tasks may wait; the exit code is its parent's to read."""
+        """Return when the process has ended. Any number of tasks may wait; only its parent can read the exit code."""
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[None] = loop.create_future()
-        # A descriptor can have one reader only, so each waiter watches a copy.
+        # A descriptor can have only one reader, so each waiting task watches a copy.
         copy = os.dup(self._fd)
         loop.add_reader(copy, _finish, ended)
         try:

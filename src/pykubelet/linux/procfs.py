@@ -1,12 +1,12 @@
-"""The one place that reads what /proc says of processes (proc(5)).
+"""Information on processes from /proc (proc(5)); no other module reads it.
 
-Names, arguments, environments and cgroup paths are bytes that any process may choose for itself; they are no text in
-any encoding, and may be as long as their owner likes. So files are read as bytes, up to a limit, and texts made of
-them keep what is no UTF-8 as surrogates. None is the answer about a process that is not there any more, or that does
-not show this to us. Any other trouble of ours (no descriptors, no memory) is an error and never the end of a process.
+Names, arguments, environments and cgroup paths are bytes that any process can choose for itself, in no particular
+encoding and of any length. So files are read as bytes, up to a limit, and text made of them has surrogates for bytes
+that are not UTF-8. The functions return None for a process that does not exist any more or denies access. Any other
+failure (no descriptors, no memory) is raised, and never taken for the end of a process.
 
-``arguments`` and ``environment`` read the process's own memory, which a process can make wait for ever (a page of a
-file system that hangs): ask them only of processes that are trusted, or in a thread that may hang.
+``arguments`` and ``environment`` read the memory of the process, and a process can make that block for ever (a page of
+a file system that hangs): call them only for trusted processes, or in a thread that may hang.
 """
 
 import errno
@@ -28,14 +28,14 @@ _CHUNK = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What tells a file, a program or a namespace from every other."""
+    """The identity of a file, a program or a namespace."""
 
     device: int
     inode: int
 
 
 def pids() -> list[int]:
-    """All processes that there are now."""
+    """The pids of all processes."""
     try:
         with os.scandir(ROOT) as entries:
             return [int(entry.name) for entry in entries if entry.name.isdecimal()]
@@ -44,36 +44,36 @@ def pids() -> list[int]:
 
 
 def stat(pid: int) -> Stat | None:
-    """The process of that number; None when there is none."""
+    """The state of a process, of /proc/PID/stat; None if it does not exist."""
     return parse_stat(pid, _read(f"{pid}/stat") or b"")
 
 
 def status(pid: int | str) -> dict[str, str] | None:
-    """The fields of proc_pid_status(5) by name. Never trust ``Name``."""
+    """The fields of proc_pid_status(5) by name. ``Name`` is chosen by the process: do not trust it."""
     data = _read(f"{pid}/status")
     return None if data is None else parse_status(data)
 
 
 def arguments(pid: int) -> tuple[bytes, ...] | None:
-    """Its command line, as it says itself; cut at a MiB."""
+    """The command line of a process, which it can change; truncated at 1 MiB."""
     return _words(_read(f"{pid}/cmdline"))
 
 
 def environment(pid: int) -> tuple[bytes, ...] | None:
-    """``NAME=value`` as at its start, or as it says since; cut at a MiB."""
+    """The environment of a process as ``NAME=value``, which it can change; truncated at 1 MiB."""
     return _words(_read(f"{pid}/environ"))
 
 
 def cgroups(pid: int | str) -> tuple[Membership, ...] | None:
-    """Its cgroups, one for each hierarchy; bytes that are no UTF-8 are surrogates."""
+    """The cgroups of a process, one for each hierarchy; bytes that are not UTF-8 become surrogates."""
     data = _read(f"{pid}/cgroup")
     return None if data is None else parse_cgroups(data)
 
 
 def children(pid: int) -> tuple[int, ...]:
-    """The processes that it is the parent of; none when it has ended."""
+    """The pids of the children of a process; none if it has ended."""
     try:
-        tasks = os.listdir(ROOT / f"{pid}/task")  # noqa: PTH208 - names are all that is wanted
+        tasks = os.listdir(ROOT / f"{pid}/task")  # noqa: PTH208 - only the names are needed
     except OSError as error:
         _check(error, f"{pid}/task")
         return ()
@@ -85,22 +85,22 @@ def children(pid: int) -> tuple[int, ...]:
 
 
 def program(pid: int) -> Identity | None:
-    """The file that it runs."""
+    """The executable file of a process."""
     return _identity(f"{pid}/exe")
 
 
 def program_path(pid: int) -> str | None:
-    """The path of the file that it runs, in its own mount namespace; `` (deleted)`` follows when it was replaced."""
+    """The path of the executable in the process's mount namespace; it ends in `` (deleted)`` if it was replaced."""
     return _link(f"{pid}/exe")
 
 
 def namespace(pid: int | str, kind: str) -> Identity | None:
-    """One of its namespaces, by the name in /proc/PID/ns."""
+    """One of the namespaces of a process, by the name in /proc/PID/ns."""
     return _identity(f"{pid}/ns/{kind}")
 
 
 def owner(pid: int) -> int | None:
-    """The effective user id that it runs as (0 also for a process that may not be looked into)."""
+    """The effective user id of a process (0 also for a process that is not dumpable)."""
     try:
         return (ROOT / str(pid)).stat().st_uid
     except OSError as error:
@@ -109,12 +109,12 @@ def owner(pid: int) -> int | None:
 
 
 def threads(pid: int) -> int | None:
-    """How many threads it has."""
+    """The number of threads of a process."""
     return _count(f"{pid}/task")
 
 
 def descriptors(pid: int) -> Iterator[tuple[int, str]]:
-    """Its open descriptors and what each points at (``socket:[…]``, a path)."""
+    """The open descriptors of a process and their targets (``socket:[…]``, a path)."""
     try:
         with os.scandir(ROOT / f"{pid}/fd") as entries:
             for entry in entries:
@@ -126,17 +126,17 @@ def descriptors(pid: int) -> Iterator[tuple[int, str]]:
 
 
 def limit(pid: int, name: str) -> str | None:
-    """The soft limit of that name (``Max open files``) as written: a number or ``unlimited``."""
+    """A soft resource limit of a process by name (``Max open files``), as text: a number or ``unlimited``."""
     return parse_limit(_read(f"{pid}/limits") or b"", name)
 
 
 def network_devices(pid: int | str) -> str:
-    """The table of proc_pid_net(5) in its network namespace; empty when it has ended."""
+    """The table /proc/PID/net/dev of the process's network namespace; empty if it has ended."""
     return _text(_read(f"{pid}/net/dev") or b"")
 
 
 def mount_id(fd: int) -> int | None:
-    """The mount that a descriptor of ours is on; None where the kernel does not say."""
+    """The mount id of a descriptor of this process; None where the kernel does not report it."""
     for line in (_read(f"self/fdinfo/{fd}") or b"").split(b"\n"):
         name, _, value = line.partition(b":")
         if name == b"mnt_id":
@@ -145,12 +145,12 @@ def mount_id(fd: int) -> int | None:
 
 
 def machine(name: str) -> str:
-    """A file about the whole machine (``meminfo``, ``pressure/cpu``); empty where the kernel has none."""
+    """A file of /proc about the whole machine (``meminfo``, ``pressure/cpu``); empty where the kernel has none."""
     return _text(_read(name) or b"")
 
 
 def _read(name: str) -> bytes | None:
-    """Up to ``_MOST`` bytes of a file; None: its process has ended or hides it."""
+    """Read up to ``_MOST`` bytes of a file; None: its process has ended or denies access."""
     try:
         fd = os.open(ROOT / name, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
@@ -181,7 +181,7 @@ def _identity(name: str) -> Identity | None:
 
 def _link(name: str) -> str | None:
     try:
-        return os.readlink(ROOT / name)  # noqa: PTH115 - text is all that is wanted
+        return os.readlink(ROOT / name)  # noqa: PTH115 - only the text is needed
     except OSError as error:
         _check(error, name)
         return None
@@ -197,7 +197,7 @@ def _count(name: str) -> int | None:
 
 
 def _check(error: OSError, name: str) -> None:
-    """Raise the error, unless all that it says is that the process has ended or hides this."""
+    """Raise the error unless it means that the process has ended or denies access."""
     if error.errno not in _GONE:
         raise wrap(error, f"cannot read {ROOT / name}") from error
 

@@ -1,27 +1,27 @@
-"""What the files of /proc/PID mean. Pure: from bytes, whatever they are, to values."""
+"""Parsers for files of /proc/PID. Pure: from arbitrary bytes to values."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """One process, of proc_pid_stat(5). Its name, which it chooses itself, is left out."""
+    """One process, from proc_pid_stat(5). Its name is left out, since the process chooses it."""
 
     pid: int
     state: str
-    """One letter; Z and X: it has ended."""
+    """The state letter; Z and X: the process has ended."""
     parent: int
     group: int
     session: int
     user_ticks: int
     system_ticks: int
     started: int
-    """Ticks after the boot."""
+    """Start time in clock ticks after the boot."""
     resident_pages: int
 
     @property
     def ended(self) -> bool:
-        """A zombie, which only its parent can take away."""
+        """Whether the process has ended: it is a zombie, which only its parent can reap."""
         return self.state in ("Z", "X", "x")
 
 
@@ -30,13 +30,13 @@ class Membership:
     """One line of proc_pid_cgroup(5): the cgroup of a process in one hierarchy."""
 
     controllers: tuple[str, ...]
-    """Empty for version 2; ``name=…`` for a hierarchy without controllers."""
+    """Controllers of the hierarchy: empty for version 2; ``name=…`` for a hierarchy without controllers."""
     path: str
 
 
 def parse_stat(pid: int, data: bytes) -> Stat | None:
-    """From /proc/PID/stat; None when there is no process in it."""
-    # The name in parentheses may itself hold any byte, parentheses and blanks included.
+    """Parse /proc/PID/stat; None if it describes no process."""
+    # The name in parentheses may contain any byte, parentheses and blanks included.
     words = data.rpartition(b")")[2].split()
     if len(words) < 22:
         return None
@@ -46,13 +46,13 @@ def parse_stat(pid: int, data: bytes) -> Stat | None:
 
 
 def parse_status(data: bytes) -> dict[str, str]:
-    """From /proc/PID/status: the fields by name."""
+    """Parse /proc/PID/status: the fields by name."""
     lines = (line.partition(b":") for line in data.split(b"\n") if line)
     return {_text(name): _text(value.strip()) for name, _, value in lines}
 
 
 def parse_cgroups(data: bytes) -> tuple[Membership, ...]:
-    """From /proc/PID/cgroup; bytes of a path that are no UTF-8 become surrogates, as in other paths."""
+    """Parse /proc/PID/cgroup; bytes of a path that are not UTF-8 become surrogates, as in other paths."""
     found = []
     for line in data.split(b"\n"):
         _, controllers, path = (*line.split(b":", 2), b"", b"")[:3]
@@ -63,7 +63,7 @@ def parse_cgroups(data: bytes) -> tuple[Membership, ...]:
 
 
 def parse_limit(data: bytes, name: str) -> str | None:
-    """From /proc/PID/limits: the soft limit of that name, a number or ``unlimited``."""
+    """Parse /proc/PID/limits: the soft limit of that name, a number or ``unlimited``."""
     for line in data.split(b"\n"):
         if line.startswith(name.encode()):
             return next(iter(_text(line[len(name) :]).split()), None)

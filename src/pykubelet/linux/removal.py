@@ -1,9 +1,9 @@
-"""Deletes directories of a pod, and nothing but these.
+"""Safe removal of directory trees that a pod has written: nothing outside the tree is ever deleted.
 
-What a pod leaves behind is hostile by assumption: links out of the volume, trees too deep for recursion, mounts
-that could not be taken down. So nothing is addressed by a path that the pod could have changed: every directory is
-opened relative to a descriptor without following links, and must be on the same mount as the directory that was
-asked for. The kernel backs this up by refusing to remove or rename a mount point.
+The content is assumed to be hostile: links out of the volume, trees too deep for recursion, mounts that could not be
+unmounted. So no path is used that the pod could have changed: every directory is opened relative to a descriptor
+without following links, and must be on the same mount as the directory to remove. In addition, the kernel refuses to
+remove or rename a mount point.
 """
 
 import errno
@@ -20,10 +20,10 @@ _OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove_tree(path: str | os.PathLike[str]) -> None:
-    """Delete the directory with all it contains; a missing one is fine. Blocks.
+    """Delete a directory tree. Idempotent: no error if it is missing. Blocks.
 
     Raises Conflict if something is mounted at or below it (data beyond a mount is never touched), OSError if
-    the kernel refuses. What was deleted until then is gone.
+    the kernel refuses. Entries deleted before the error stay deleted.
     """
     parent, name = os.path.split(os.fspath(path))
     try:
@@ -37,7 +37,7 @@ def remove_tree(path: str | os.PathLike[str]) -> None:
 
 
 def remove_tree_at(parent_fd: int, name: str) -> None:
-    """The same for the directory `name` in the directory of the descriptor."""
+    """Delete the directory tree `name` in the directory of the descriptor, like ``remove_tree``."""
     try:
         top = os.open(name, _OPEN, dir_fd=parent_fd)
     except FileNotFoundError:
@@ -51,15 +51,15 @@ def remove_tree_at(parent_fd: int, name: str) -> None:
 
 
 def mount_id(fd: int) -> int:
-    """The kernel's number of the mount that an open file lies on; bind mounts of one file system differ in it."""
+    """The kernel's id of the mount of an open file; it differs between bind mounts of one file system."""
     found = procfs.mount_id(fd)
     if found is None:
-        raise OSError(errno.ENOSYS, "the kernel tells no mount ids in /proc/self/fdinfo")
+        raise OSError(errno.ENOSYS, "the kernel reports no mount ids in /proc/self/fdinfo")
     return found
 
 
 class _Removal:
-    """Empties one directory. Deeper directories are moved up into it first, so two descriptors do for any depth."""
+    """Empties one directory. Deeper directories are moved up into it, so two descriptors suffice for any depth."""
 
     def __init__(self, top: int, name: str, mount: int) -> None:
         self._top = top
@@ -76,11 +76,11 @@ class _Removal:
                 self._remove_directory(directory)
 
     def _remove_directory(self, directory: str) -> None:
-        """Remove a directory that lies directly in the top one; its own directories end up there too."""
+        """Remove a direct subdirectory of the top directory; its subdirectories are moved into the top directory."""
         try:
             fd = os.open(directory, _OPEN, dir_fd=self._top)
         except (FileNotFoundError, NotADirectoryError):
-            return  # gone, or replaced by a file, which the next round removes
+            return  # removed, or replaced by a file, which the next round removes
         try:
             self._check_mount(fd, directory)
             self._clear(fd, move_up=True)
@@ -90,10 +90,10 @@ class _Removal:
             os.rmdir(directory, dir_fd=self._top)
 
     def _clear(self, fd: int, *, move_up: bool) -> list[str]:
-        """Remove files and empty directories. Other directories are moved into the top one, or their names returned."""
+        """Remove files and empty directories; move other directories into the top one, or return their names."""
         directories: list[str] = []
         seen = True
-        while seen:  # entries may be skipped when a directory changes while it is read
+        while seen:  # entries may be skipped if a directory changes while it is read
             seen = False
             with os.scandir(fd) as entries:
                 for entry in entries:
@@ -119,7 +119,7 @@ class _Removal:
 
 
 def _rmdir(name: str, fd: int) -> bool:
-    """Remove a directory if it is empty; whether it was."""
+    """Remove a directory if it is empty; returns whether it was."""
     try:
         with _explained(name):
             os.rmdir(name, dir_fd=fd)
@@ -132,7 +132,7 @@ def _rmdir(name: str, fd: int) -> bool:
 
 @contextmanager
 def _explained(name: str) -> Iterator[None]:
-    """Turns the kernel's refusal to remove a mount point into a Conflict."""
+    """Raise the kernel's refusal to remove a mount point (EBUSY) as Conflict."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Unix sockets: who listens."""
+"""Unix sockets: the process that listens on one."""
 
 import socket
 import struct
@@ -8,9 +8,9 @@ _CREDENTIALS = struct.Struct("iII")
 
 
 def listener(path: Path) -> int:
-    """The process that has begun to listen on a unix socket; 0 when nobody listens. Blocks shortly.
+    """The pid of the process that called listen(2) on a Unix socket; 0 if no process listens. Blocks briefly.
 
-    A socket file says nothing: the descriptor of a dead listener may live on in a child of it, which never answers.
+    The socket file alone proves nothing: a child of a dead listener may have inherited its descriptor and never accept.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
         if probe.connect_ex(str(path)) != 0:

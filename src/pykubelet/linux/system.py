@@ -14,7 +14,7 @@ _HUGEPAGES = re.compile(r"hugepages-(\d+)kB")
 
 @dataclass(frozen=True, slots=True)
 class MemInfo:
-    """From /proc/meminfo."""
+    """The memory of the machine, from /proc/meminfo."""
 
     total: Bytes
     available: Bytes
@@ -29,11 +29,11 @@ class HugePages:
 
     size: Bytes
     total: int
-    """Number of pages set aside."""
+    """Number of reserved pages."""
 
 
 def meminfo(root: Path = Path("/")) -> MemInfo:
-    """The machine's memory."""
+    """Read the memory figures of the machine."""
     table = {}
     for line in (root / "proc/meminfo").read_text(errors="replace").splitlines():
         name, _, rest = line.partition(":")
@@ -49,7 +49,7 @@ def meminfo(root: Path = Path("/")) -> MemInfo:
 
 
 def hugepages(root: Path = Path("/")) -> tuple[HugePages, ...]:
-    """The page sizes the kernel offers, smallest first."""
+    """The huge pages of each size that the kernel supports, smallest first."""
     found = []
     directory = root / "sys/kernel/mm/hugepages"
     for entry in directory.iterdir() if directory.is_dir() else ():
@@ -71,13 +71,13 @@ def cpu_affinity() -> frozenset[int]:
 
 
 def pid_limit(root: Path = Path("/")) -> int:
-    """How many processes and threads the kernel allows in all."""
+    """The number of processes and threads that the kernel allows in all."""
     limits = (root / "proc/sys/kernel/pid_max", root / "proc/sys/kernel/threads-max")
     return min(int(path.read_bytes()) for path in limits)
 
 
 def process_count(root: Path = Path("/")) -> int:
-    """How many processes and threads there are now (fourth field of /proc/loadavg)."""
+    """The number of processes and threads (fourth field of /proc/loadavg)."""
     return int((root / "proc/loadavg").read_bytes().split()[3].partition(b"/")[2])
 
 
@@ -101,7 +101,7 @@ def hostname() -> str:
 
 
 def boot_id(root: Path = Path("/")) -> str:
-    """A different one after each boot."""
+    """The random id of the current boot."""
     return _text(root / "proc/sys/kernel/random/boot_id")
 
 
@@ -114,17 +114,17 @@ def boot_time(root: Path = Path("/")) -> Seconds:
 
 
 def machine_id(root: Path = Path("/")) -> str:
-    """The installation's id; empty where there is none."""
+    """The id of the installation (machine-id(5)); empty if it is missing."""
     return _text(root / "etc/machine-id") or _text(root / "var/lib/dbus/machine-id")
 
 
 def system_uuid(root: Path = Path("/")) -> str:
-    """The machine's own UUID by its firmware, else the machine id."""
+    """The UUID of the machine from its firmware, else the machine id."""
     return _text(root / "sys/class/dmi/id/product_uuid") or machine_id(root)
 
 
 def os_image(root: Path = Path("/")) -> str:
-    """The name of the system for people (`Debian GNU/Linux 12 (bookworm)`)."""
+    """The display name of the operating system (`Debian GNU/Linux 12 (bookworm)`)."""
     for line in _text(root / "etc/os-release").splitlines():
         key, _, value = line.partition("=")
         if key == "PRETTY_NAME":
@@ -133,9 +133,9 @@ def os_image(root: Path = Path("/")) -> str:
 
 
 def own_cgroup_has(file: str, root: Path = Path("/")) -> bool:
-    """Whether our own cgroup (version 2) has this control file, and so the kernel that feature.
+    """Whether the cgroup (version 2) of this process has a control file, which means that the kernel has its feature.
 
-    The root of the tree lacks most files; without systemd we may be there, and then those below it are asked.
+    The root of the tree lacks most files. Without systemd the process may be there; then its children are checked.
     """
     tree = root / "sys/fs/cgroup"
     for line in _text(root / "proc/self/cgroup").splitlines():
@@ -146,10 +146,10 @@ def own_cgroup_has(file: str, root: Path = Path("/")) -> bool:
 
 
 def set_oom_score_adj(pid: int, score: int) -> bool:
-    """Set how readily the kernel kills a process (-1000…1000); false when we may not.
+    """Set the OOM score adjustment of a process (-1000…1000); returns False without permission.
 
-    Lowering needs CAP_SYS_RESOURCE, which an unprivileged or nested agent lacks; it runs on without.
-    Raises NotFound when the process is gone.
+    Lowering it needs CAP_SYS_RESOURCE, which an unprivileged or nested agent lacks; such an agent works without it.
+    Raises NotFound if the process has ended.
     """
     try:
         Path(f"/proc/{pid}/oom_score_adj").write_text(str(score))

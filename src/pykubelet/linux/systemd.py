@@ -1,7 +1,7 @@
-"""Talks to systemd about units: transient ones made, changed and stopped. Blocking.
+"""Client of systemd: starts, changes and stops transient units. Blocking.
 
-Over systemd's own socket, which root may use and which needs no message bus. One connection an operation: they are
-rare (a pod that comes or goes) and systemd may be restarted between two.
+It uses systemd's private socket, which is open to root and needs no message bus. Each operation has its own connection:
+operations are rare (a pod starts or ends), and systemd may be restarted between two of them.
 
 Source: org.freedesktop.systemd1(5).
 """
@@ -36,7 +36,7 @@ _ERRORS: dict[str, type[PykubeletError]] = {
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A property of a unit, typed as D-Bus types it (``t``: 64 bits, ``b``: boolean, ``as``: texts)."""
+    """A property of a unit with its D-Bus type (``t``: 64-bit integer, ``b``: boolean, ``as``: strings)."""
 
     name: str
     signature: str
@@ -44,28 +44,28 @@ class Property:
 
 
 class Units(Protocol):
-    """What is asked of systemd."""
+    """Operations on systemd units."""
 
     def start_transient(self, name: str, properties: Iterable[Property]) -> None:
-        """Make and start a unit; returns when it runs. Conflict: there is one of that name."""
+        """Create and start a unit; returns when it runs. Raises Conflict if a unit of that name exists."""
         ...
 
     def set_properties(self, name: str, properties: Iterable[Property]) -> None:
-        """Change a unit until the next boot. NotFound: there is no such unit."""
+        """Change a unit until the next boot. Raises NotFound if the unit does not exist."""
         ...
 
     def stop(self, name: str) -> None:
-        """Stop a unit with all in it; returns when it has ended. NotFound: there is no such unit."""
+        """Stop a unit and all its processes; returns when it has ended. Raises NotFound if the unit does not exist."""
         ...
 
 
 def is_running() -> bool:
-    """Whether systemd is this machine's init, and its socket within our reach."""
+    """Whether systemd is the init of this machine and its private socket is accessible."""
     return _BOOTED.is_dir() and _SOCKET.exists()
 
 
 class Systemd:
-    """`Units` of the system's manager."""
+    """`Units` of the system manager."""
 
     def __init__(self, path: Path = _SOCKET, timeout: Seconds = _TIMEOUT) -> None:
         self._path = path
@@ -90,7 +90,7 @@ class Systemd:
 
 
 class _Connection:
-    """One connection without a bus between: calls are answered in order, signals come in between."""
+    """One direct connection without a message bus: calls are answered in order, signals may come in between."""
 
     def __init__(self, path: Path, timeout: Seconds) -> None:
         self._path = path
@@ -106,7 +106,7 @@ class _Connection:
             self._authenticate()
         except OSError as error:
             self._socket.close()
-            raise Transient(f"systemd does not answer on {self._path}: {error}") from error
+            raise Transient(f"systemd is not responding on {self._path}: {error}") from error
         except BaseException:
             self._socket.close()
             raise
@@ -116,7 +116,7 @@ class _Connection:
         self._socket.close()
 
     def call(self, member: str, signature: str, body: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Call the manager; what it answers."""
+        """Call a method of the manager and return the body of its reply."""
         self._serial += 1
         message = Message(
             Kind.CALL,
@@ -139,7 +139,7 @@ class _Connection:
                 return answer.body
 
     def wait_job(self, job: Value) -> str:
-        """How a job ended."""
+        """Wait for the end of a job and return its result."""
         while job not in self._ended:
             self._note(self._receive())
         return self._ended[job]
@@ -150,10 +150,10 @@ class _Connection:
             self._ended[signal.body[1]] = str(signal.body[3])
 
     def _authenticate(self) -> None:
-        """SASL EXTERNAL: the kernel tells the other side who we are.
+        """Authenticate with SASL EXTERNAL: the kernel tells systemd the user id of this process.
 
-        BEGIN goes along without waiting for the answer. Sent later, systemd may read it together with the first
-        call, which then lies unseen until more comes.
+        BEGIN is sent without waiting for the reply. If it were sent later, systemd might read it together with the
+        first call and not process that call until more data comes.
         """
         identity = str(os.geteuid()).encode().hex()
         self._socket.sendall(f"\0AUTH EXTERNAL {identity}\r\nBEGIN\r\n".encode())
@@ -161,14 +161,15 @@ class _Connection:
         while not answer.endswith(b"\r\n"):
             answer += self._read(1)
         if not answer.startswith(b"OK "):
-            raise Permanent(f"systemd refuses us on {self._path}: {answer.decode(errors='replace').strip()}")
+            reason = answer.decode(errors="replace").strip()
+            raise Permanent(f"systemd rejected D-Bus authentication on {self._path}: {reason}")
 
     def _send(self, data: bytes) -> None:
         try:
             self._socket.settimeout(self._left())
             self._socket.sendall(data)
         except OSError as error:
-            raise Transient(f"systemd went away on {self._path}: {error}") from error
+            raise Transient(f"systemd closed the connection on {self._path}: {error}") from error
 
     def _receive(self) -> Message:
         prefix = self._read(wire.PREFIX_SIZE)
@@ -181,14 +182,14 @@ class _Connection:
                 self._socket.settimeout(self._left())
                 piece = self._socket.recv(size - len(data))
             except OSError as error:
-                raise Transient(f"systemd does not answer on {self._path}: {error}") from error
+                raise Transient(f"systemd is not responding on {self._path}: {error}") from error
             if not piece:
                 raise Transient(f"systemd closed the connection on {self._path}")
             data += piece
         return data
 
     def _left(self) -> Seconds:
-        """Never zero, which would mean not to block."""
+        """Time left until the deadline; never zero, which would make the socket non-blocking."""
         return max(0.001, self._deadline - time.monotonic())
 
 

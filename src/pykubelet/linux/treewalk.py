@@ -1,14 +1,14 @@
 """Counts blocks and inodes of a directory tree of any depth, with bounded memory and few descriptors.
 
-The tree belongs to a pod, which may nest directories a million deep or put a million into one. So only the last
-``_MOST_LEVELS`` levels of the way down are kept, each with its descriptor and the next few names in their order. Of a
-level that was given up only the inode number and the name that was entered are known: it is found again by ``..`` from
-the one below, and the walk goes on behind that name. If ``..`` leads elsewhere, since the pod has moved the one below,
-the walk goes down from the root by these names, as far as they lead, so that moving something hides nothing beside it.
-Links are never followed, and every step is relative to an open directory, so a pod that moves things about cannot lead
-the count out of the tree.
+The tree belongs to a pod, which may nest directories a million deep or put a million into one. So only the lowest
+``_MOST_LEVELS`` levels of the current path are kept open, each with its descriptor and the next few names in order. Of
+a level that was closed only the inode number and the name that was entered are kept: it is opened again by ``..`` from
+the level below, and the walk continues after that name. If ``..`` leads elsewhere, because the pod has moved the level
+below, the walk goes down from the root by the kept names as far as they lead, so that a move hides none of the other
+entries. Links are never followed, and every step is relative to an open directory, so a pod that moves directories
+cannot lead the count out of the tree.
 
-The walk is a generator, so that long ones can be done in slices; it may be closed at any moment.
+The walk is a generator, so that a long one can be done in slices; it may be closed at any moment.
 """
 
 import os
@@ -23,12 +23,12 @@ from typing import Final
 _OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOST_LEVELS: Final = 64
 _MOST_NAMES: Final = 1 << 16
-"""Names of subdirectories that are kept. A level gets half of what is left, and the fewest at least."""
+"""Names of subdirectories that are kept. A level gets half of the free ones, and ``_FEWEST_NAMES`` at least."""
 _FEWEST_NAMES: Final = 256
 _MOST_ENTERED: Final = 1 << 14
-"""Levels that were given up whose names are kept, from the root down; deeper ones are searched for the one below."""
+"""Closed levels whose entered names are kept, from the root down; deeper ones are searched for the level below."""
 _MOST_LINKED: Final = 1 << 16
-"""Files with several names that are remembered; of further ones each name counts for its share."""
+"""Files with several hard links that are remembered; each name of further ones counts for its share."""
 _PIECE: Final = 512
 """Entries that are read before the walk may be interrupted."""
 
@@ -46,17 +46,17 @@ class TreeWalk:
         self._visit = visit
         found = os.fstat(root)
         self.complete = True
-        """False when something could not be read, or was moved by its owner while it was counted."""
+        """False if an entry could not be read or was moved while it was counted."""
         self._device = found.st_dev
         self._blocks = float(found.st_blocks)
         self._inodes = 1.0
         self._linked: set[int] = set()
         self._levels: deque[_Level] = deque([_Level(root)])
         self._root = os.dup(root)
-        self._given_up = array("Q")
-        """Inode numbers of the levels above those, from the root down."""
+        self._closed = array("Q")
+        """Inode numbers of the closed levels above the open ones, from the root down."""
         self._entered: list[str] = []
-        """For the first of these: the name of the subdirectory that was entered."""
+        """For the first of the closed levels: the name of the subdirectory that was entered."""
 
     @property
     def blocks(self) -> int:
@@ -67,7 +67,7 @@ class TreeWalk:
         return round(self._inodes)
 
     def steps(self) -> Steps:
-        """Count; each step takes a few milliseconds at most on a healthy disk."""
+        """Count the tree; each step takes a few milliseconds at most on a healthy disk."""
         try:
             yield from self._read(self._levels[-1], counting=True)
             while True:
@@ -101,21 +101,21 @@ class TreeWalk:
         self._levels.append(below)
         if len(self._levels) > _MOST_LEVELS:
             highest = self._levels.popleft()
-            if len(self._entered) == len(self._given_up) < _MOST_ENTERED:
+            if len(self._entered) == len(self._closed) < _MOST_ENTERED:
                 self._entered.append(highest.last)
-            self._given_up.append(os.fstat(highest.fd).st_ino)
+            self._closed.append(os.fstat(highest.fd).st_ino)
             os.close(highest.fd)
         yield from self._read(below, counting=True)
 
     def _ascend(self, level: "_Level") -> Generator[None, None, bool]:
-        """Leave a level that is done; False when it was the root."""
+        """Leave a finished level; returns False if it was the root."""
         if len(self._levels) == 1:
-            if not self._given_up:
+            if not self._closed:
                 return False
-            above = self._parent(level.fd, self._given_up[-1])
+            above = self._parent(level.fd, self._closed[-1])
             if above is not None:
                 self._levels.appendleft(above)
-                if len(self._entered) == len(self._given_up):
+                if len(self._entered) == len(self._closed):
                     above.last, above.more = self._entered[-1], True
                 elif not (yield from self._find(above, os.fstat(level.fd).st_ino)):
                     os.close(self._levels.popleft().fd)
@@ -123,13 +123,13 @@ class TreeWalk:
             if above is None:
                 self.complete = False
                 self._levels.appendleft(self._from_root())
-            self._given_up.pop()
-            del self._entered[len(self._given_up) :]
+            self._closed.pop()
+            del self._entered[len(self._closed) :]
         os.close(self._levels.pop().fd)
         return True
 
     def _from_root(self) -> "_Level":
-        """The deepest level that was given up and still is where it was; those below it are forgotten."""
+        """Open the deepest closed level that was not moved; the closed levels below it are dropped."""
         fd, depth = os.dup(self._root), 0
         while depth + 1 < len(self._entered):
             try:
@@ -137,16 +137,16 @@ class TreeWalk:
             except OSError:
                 break
             found = os.fstat(below)
-            if (found.st_dev, found.st_ino) != (self._device, self._given_up[depth + 1]):
+            if (found.st_dev, found.st_ino) != (self._device, self._closed[depth + 1]):
                 os.close(below)
                 break
             os.close(fd)
             fd, depth = below, depth + 1
-        del self._given_up[depth + 1 :], self._entered[depth + 1 :]
+        del self._closed[depth + 1 :], self._entered[depth + 1 :]
         return _Level(fd, last=self._entered[depth], more=True)
 
     def _parent(self, fd: int, inode: int) -> "_Level | None":
-        """The level above one; None if it is another directory now, since the one below was moved."""
+        """Open the level above a directory; None if that is another directory now, because this one was moved."""
         try:
             parent = os.open("..", _OPEN, dir_fd=fd)
         except OSError:
@@ -158,7 +158,7 @@ class TreeWalk:
         return _Level(parent)
 
     def _find(self, level: "_Level", child: int) -> Generator[None, None, bool]:
-        """Go on in the level behind the subdirectory of that inode; False if it is not there."""
+        """Continue in the level after the subdirectory with that inode; returns False if it is missing."""
         with suppress(OSError), os.scandir(level.fd) as entries:
             for number, entry in enumerate(entries, 1):
                 if number % _PIECE == 0:
@@ -169,7 +169,7 @@ class TreeWalk:
         return False
 
     def _read(self, level: "_Level", *, counting: bool) -> Steps:
-        """Note the next subdirectories of a level in the order of their names; also count what is directly in it."""
+        """Store the next subdirectories of a level in order of their names; with ``counting``, count its entries."""
         names: list[str] = []
         batch = max(_FEWEST_NAMES, (_MOST_NAMES - sum(len(each.pending) for each in self._levels)) // 2)
         try:
@@ -190,7 +190,7 @@ class TreeWalk:
         level.pending, level.more = deque(names[:batch]), len(names) > batch
 
     def _add(self, entry: "os.DirEntry[str]") -> bool:
-        """Count an entry; whether it is a directory to enter."""
+        """Count an entry; returns whether it is a directory to enter."""
         try:
             found = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
@@ -215,11 +215,11 @@ class TreeWalk:
 
 @dataclass(slots=True)
 class _Level:
-    """A directory on the way down."""
+    """An open directory on the current path."""
 
     fd: int
     last: str = ""
     """The name of the subdirectory that was entered last."""
     pending: deque[str] = field(default_factory=deque)
     more: bool = False
-    """There are subdirectories behind those that are pending."""
+    """Whether there are subdirectories after the pending ones."""

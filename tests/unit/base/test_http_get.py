@@ -228,7 +228,7 @@ async def test_informational_answers_without_end_are_no_answer(getter: HttpGette
             asked = [getter.get(local(server.port), None) for _ in range(20)]
             answers = await asyncio.gather(*asked, return_exceptions=True)
     assert {type(each) for each in answers} == {HttpGetFailed}
-    assert "more than 8 informational answers" in str(answers[0])
+    assert "more than 8 informational responses" in str(answers[0])
     # What the kernel takes before the other side hears of the end.
     assert server.sent < 20 * 16 * 2**20
 

@@ -1,8 +1,8 @@
 """SPDY/3.1, the protocol below ``kubectl exec``, ``attach``, ``cp`` and ``port-forward``.
 
-The codec is pure; the connection runs over any link that carries bytes, so over a socket as well as over a WebSocket.
-Its peers (Go's moby/spdystream) know no flow control: they neither send WINDOW_UPDATE nor obey it. So the only
-backpressure there is, is that of the connection below.
+The codec is pure; a connection runs over any link that carries bytes, a socket or a WebSocket. Its peers (Go's
+moby/spdystream) have no flow control: they neither send WINDOW_UPDATE nor obey it. So the only backpressure is that of
+the link. The package imports ``base`` only; start reading at ``connection``.
 """
 
 from pykubelet.base.spdy.codec import Decoder, Encoder, Limits, ProtocolError

@@ -1,4 +1,4 @@
-"""Bytes to frames and back. Pure; what comes from outside is bounded before it is kept.
+"""Encoding and decoding of frames. Pure; received data is checked against limits before it is kept.
 
 Header blocks of one direction share one zlib stream, so an ``Encoder`` and a ``Decoder`` belong to one connection, and
 each frame must be sent in the order in which it was encoded.
@@ -40,12 +40,12 @@ _ID = 0x7FFFFFFF
 
 
 class ProtocolError(Invalid):
-    """The other side does not keep to the protocol; the connection cannot go on."""
+    """The peer has violated the protocol; the connection must be closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a peer may send. Header blocks of the streaming protocols have some hundred bytes."""
+    """Limits of frames from the peer. Header blocks of the streaming protocols have some hundred bytes."""
 
     control: int = 16 * KIB
     """Bytes of a control frame."""
@@ -56,14 +56,14 @@ class Limits:
 
 
 class Encoder:
-    """Frames to bytes."""
+    """Encodes the frames of one connection in the order in which they are sent."""
 
     def __init__(self) -> None:
         # A window that holds the dictionary suffices for headers: 24 KiB for a connection instead of 256.
         self._zlib = zlib.compressobj(wbits=11, memLevel=5, zdict=DICTIONARY)
 
     def encode(self, frame: Frame) -> bytes:
-        """A frame's bytes. ValueError: more data than fits in a frame."""
+        """Encode a frame. Raises ValueError for more data than fits in a frame."""
         match frame:
             case Data():
                 return _data(frame)
@@ -110,7 +110,7 @@ def _control(kind: FrameType, flags: int, body: bytes) -> bytes:
 
 
 class Decoder:
-    """Bytes to frames, as they come. Data is handed on in the pieces in which it arrives: no data frame is kept."""
+    """Decodes the frames of one connection. Data is returned in pieces as it arrives: no data frame is kept."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         self._limits = limits or Limits()
@@ -119,16 +119,16 @@ class Decoder:
         self._stream = 0
         self._fin = False
         self._left = 0
-        """Bytes of the present data frame that are to come."""
+        """Missing bytes of the current data frame."""
         self._skip = 0
-        """Bytes of a control frame of unknown type that are to come."""
+        """Missing bytes of a control frame of unknown type."""
 
     def feed(self, data: bytes) -> list[Frame]:
-        """The frames that these bytes complete. ProtocolError: give the connection up."""
+        """Decode the frames that these bytes complete. Raises ProtocolError; the connection must be closed then."""
         return list(self.frames(data))
 
     def frames(self, data: bytes) -> Iterator[Frame]:
-        """The same, each made only when it is asked for: few bytes can be many frames with large headers."""
+        """Decode like ``feed``, but each frame only when it is requested: few bytes can be many large frames."""
         self._buffer += data
         while (frame := self._next()) is not None:
             yield frame
@@ -149,7 +149,7 @@ class Decoder:
                 return self._begin_data(first, bool(flags & _FIN), length)
             version, kind = first >> 16 & 0x7FFF, first & 0xFFFF
             if version != _VERSION:
-                raise ProtocolError(f"SPDY version {version} is not spoken here")
+                raise ProtocolError(f"SPDY version {version} is not supported")
             if length > self._limits.control:
                 raise ProtocolError(f"a control frame of {length} bytes is too large")
             if kind not in FrameType.__members__.values():
@@ -217,7 +217,7 @@ class Decoder:
                 assert_never(kind)
 
     def _headers(self, compressed: bytes) -> Headers:
-        # Decompressed even for a stream that is refused: the zlib stream goes on through all blocks.
+        # Decompressed even for a stream that is refused: all blocks share one zlib stream.
         block = self._zlib.decompress(compressed, self._limits.headers)
         if self._zlib.unconsumed_tail:
             raise ProtocolError(f"a header block of more than {self._limits.headers} bytes")

@@ -1,4 +1,4 @@
-"""A SPDY connection: reads frames, hands them to streams, sends what the streams give it."""
+"""A SPDY connection: reads frames, passes them to its streams, and sends the frames of its streams."""
 
 import asyncio
 import logging
@@ -30,36 +30,36 @@ from pykubelet.base.units import KIB, MIB, Seconds
 
 _log = logging.getLogger(__name__)
 _AT_ONCE = 64
-"""Frames that are handled before others of the event loop get their turn: a peer can send thousands at once."""
+"""Frames that are handled before the event loop runs other tasks: a peer can send thousands at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What one connection may take of us."""
+    """Resource limits of one connection."""
 
     streams: int = 1000
-    """Open streams that the other side has made."""
+    """Open streams that the peer has created."""
     held: int = 512 * KIB
-    """Bytes of one stream that nobody reads; then nothing more is read from the connection."""
+    """Unread bytes of one stream; beyond that, nothing more is read from the connection."""
     held_together: int = 4 * MIB
-    """The same, of all streams, also of those that have ended."""
+    """Unread bytes of all streams, including those that have ended."""
     queued: int = 256 * KIB
-    """Bytes to be sent; then writers wait."""
+    """Bytes to be sent; beyond that, writers wait."""
     queued_at_most: int = 4 * MIB
-    """Answers to a peer that asks and does not listen; then the connection is given up."""
+    """Bytes to be sent to a peer that does not read replies; beyond that, the connection is closed."""
     idle: Seconds = 4 * 3600.0
-    """Without a byte in either direction, the connection ends (the reference's limit)."""
+    """Time without a byte in either direction after which the connection ends (the Go kubelet's limit)."""
     reply: Seconds = 30.0
-    """The other side must take or refuse a stream so soon."""
+    """Time in which the peer must accept or refuse a stream."""
     flush: Seconds = 60.0
-    """At the end, a slow reader has so long to fetch what is queued."""
+    """Time that a slow peer has at the end to read the queued bytes."""
     linger: Seconds = 2.0
-    """After that, the other side has so long to close, so that the kernel does not throw away what it has not read."""
+    """Time that the peer has after that to close, so that the kernel does not drop data that the peer has not read."""
     limits: Limits = field(default_factory=Limits)
 
 
 class SpdyConnection:
-    """One end of a connection. Made by ``over``; ends with its block."""
+    """One end of a connection. Created by the context manager ``over``, and closed at its end."""
 
     def __init__(self, link: Link, accept: Callable[[SpdyStream], bool] | None, bounds: Bounds) -> None:
         self._link = link
@@ -75,22 +75,25 @@ class SpdyConnection:
         self._read_on = asyncio.Event()
         self._queue = bytearray()
         self._queued = 0
-        """Bytes of the queue and of what is being written."""
+        """Bytes that are queued or being written."""
         self._to_send = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
         self._closing = False
         self._active = asyncio.get_running_loop().time()
         self.ended = asyncio.Event()
-        """The other side has gone, or says that it will."""
+        """Set when the peer has gone or has sent GOAWAY."""
 
     @classmethod
     @asynccontextmanager
     async def over(
         cls, link: Link, accept: Callable[[SpdyStream], bool] | None = None, bounds: Bounds | None = None
     ) -> AsyncIterator[Self]:
-        """A connection for the time of the block. ``accept`` makes it the server: it is told each new stream, and
-        whether it gives True decides. At the end of the block what was written is still delivered."""
+        """Open a connection over a link for the time of the block.
+
+        With ``accept`` this end is the server: ``accept`` is called with each new stream and returns whether to accept
+        it. At the end of the block, data already written is still delivered.
+        """
         connection = cls(link, accept, bounds or Bounds())
         reading = asyncio.create_task(connection._read(), name="spdy-read")
         writing = asyncio.create_task(connection._write(), name="spdy-write")
@@ -102,12 +105,12 @@ class SpdyConnection:
                 task.cancel()
             await asyncio.gather(reading, writing, return_exceptions=True)
             connection._break()
-            # Else it and its streams would hold each other, with all their buffers, until the collector comes by.
+            # Breaks reference cycles: the streams and their buffers would stay until the garbage collector runs.
             connection._accept = None
             connection._streams.clear()
 
     async def open(self, headers: Headers) -> SpdyStream:
-        """A new stream. StreamResetError: it was refused, or the connection has ended. TimeoutError: no answer."""
+        """Open a stream. StreamResetError: it was refused or the connection has ended. TimeoutError: no reply."""
         if self.ended.is_set():
             raise StreamResetError("the connection has ended")
         stream = SpdyStream(self._next, headers, self)
@@ -125,7 +128,7 @@ class SpdyConnection:
     # -- for its streams -----------------------------------------------------------------------------------------------
 
     async def send(self, frame: Frame) -> None:
-        """Send when there is room."""
+        """Queue a frame, waiting while the queue is full. StreamResetError: the connection has ended."""
         while not self._room.is_set() and not self._closing:
             await self._room.wait()
         if self._closing:
@@ -133,7 +136,7 @@ class SpdyConnection:
         self.post(frame)
 
     def post(self, frame: Frame) -> None:
-        """Send without waiting."""
+        """Queue a frame without waiting; do nothing if the connection has ended."""
         if self._closing:
             return
         data = self._encoder.encode(frame)
@@ -143,16 +146,16 @@ class SpdyConnection:
         if self._queued > self._bounds.queued:
             self._room.clear()
         if self._queued > self._bounds.queued_at_most:
-            _log.warning("a streaming peer asks and does not listen; its connection is given up")
+            _log.warning("streaming peer does not read replies: closing the connection")
             self._break()
 
     def took(self, size: int) -> None:
-        """So many bytes are not held any more."""
+        """Count so many bytes as read or dropped."""
         self._held -= size
         self._read_on.set()
 
     def forget(self, stream: int) -> None:
-        """The stream is closed in both directions."""
+        """Remove a stream that is closed in both directions."""
         self._streams.pop(stream, None)
         self._read_on.set()
 
@@ -167,10 +170,10 @@ class SpdyConnection:
                     if count % _AT_ONCE == 0:
                         await asyncio.sleep(0)
         except ProtocolError as error:
-            _log.debug("a streaming peer broke the protocol", extra={"error": str(error)})
+            _log.debug("streaming peer violated the protocol", extra={"error": str(error)})
             self.post(GoAway(self._last, GoAwayCode.PROTOCOL_ERROR))
         except (OSError, TimeoutError) as error:
-            _log.debug("a streaming connection broke off", extra={"error": str(error)})
+            _log.debug("streaming connection lost", extra={"error": str(error)})
         finally:
             self._lost()
 
@@ -188,9 +191,10 @@ class SpdyConnection:
             return data
 
     async def _wait_for_readers(self, frame: Frame) -> None:
-        """One stream that nobody reads stops all others: the peers know no other flow control than this.
+        """Wait while too much received data is unread.
 
-        ConnectionResetError: the other side has gone meanwhile.
+        One stream that is not read stops all others: the peers know no other flow control. Raises
+        ConnectionResetError if the peer goes meanwhile.
         """
         if not isinstance(frame, Data):
             return
@@ -206,7 +210,7 @@ class SpdyConnection:
                     await self._read_on.wait()
             except TimeoutError:
                 if self._link.hung_up():
-                    raise ConnectionResetError("the other side has gone, and nobody reads what it has sent") from None
+                    raise ConnectionResetError("the peer has gone, and its data is not read") from None
 
     def _handle(self, frame: Frame) -> None:
         match frame:
@@ -235,7 +239,7 @@ class SpdyConnection:
     def _data(self, frame: Data) -> None:
         stream = self._streams.get(frame.stream)
         if stream is None:
-            # Of a stream that has just been closed here, or of none at all.
+            # The stream has just been closed here, or it never existed.
             if frame.stream > self._last and frame.stream % 2 == self._server:
                 self.post(RstStream(frame.stream, ResetCode.INVALID_STREAM))
             return
@@ -256,7 +260,7 @@ class SpdyConnection:
         if frame.fin:
             stream.feed(b"", True)
         accepted = self._accept(stream)
-        # What they said is known now. Kept, they would be the largest part of a stream.
+        # The headers are evaluated now. If they were kept, they would be the largest part of a stream.
         stream.headers = {}
         if not accepted:
             stream.reset(ResetCode.REFUSED_STREAM)
@@ -278,7 +282,7 @@ class SpdyConnection:
         try:
             while True:
                 await self._to_send.wait()
-                # Joined, because a small write costs as much as a large one.
+                # Frames are written together, because a small write costs as much as a large one.
                 data = bytes(self._queue)
                 self._queue.clear()
                 self._to_send.clear()
@@ -288,7 +292,7 @@ class SpdyConnection:
                 if self._queued <= self._bounds.queued:
                     self._room.set()
         except OSError as error:
-            _log.debug("a streaming connection broke off", extra={"error": str(error)})
+            _log.debug("streaming connection lost", extra={"error": str(error)})
         finally:
             self._break()
 
@@ -308,7 +312,7 @@ class SpdyConnection:
             await asyncio.wait({reading}, timeout=self._bounds.linger)
 
     def _lost(self) -> None:
-        """Nothing more comes. What we have to say may still arrive."""
+        """End all streams: the peer sends nothing more. Queued data may still reach it."""
         self.ended.set()
         for stream in list(self._streams.values()):
             stream.broken()

@@ -1,5 +1,7 @@
-"""The dictionary with which header blocks are compressed (SPDY protocol draft 3, section 2.6.10.1): it is part of the
-format. Words with their lengths come first, then text without."""
+"""The compression dictionary of header blocks, a part of the format (SPDY protocol draft 3, section 2.6.10.1).
+
+Words with their lengths come first, then text without lengths.
+"""
 
 import struct
 

@@ -6,11 +6,11 @@ from enum import IntEnum
 from typing import TypeAlias
 
 Headers: TypeAlias = Mapping[str, str]
-"""Names in lower case. Several values of one name are joined by NUL."""
+"""Headers by name in lower case. Several values of one name are joined by NUL."""
 
 
 class FrameType(IntEnum):
-    """Types of control frames."""
+    """Types of SPDY control frames."""
 
     SYN_STREAM = 1
     SYN_REPLY = 2
@@ -23,7 +23,7 @@ class FrameType(IntEnum):
 
 
 class ResetCode(IntEnum):
-    """Why a stream is reset."""
+    """The reason for a stream reset."""
 
     PROTOCOL_ERROR = 1
     INVALID_STREAM = 2
@@ -38,7 +38,7 @@ class ResetCode(IntEnum):
 
 
 class GoAwayCode(IntEnum):
-    """Why a connection is given up."""
+    """The reason for closing a connection."""
 
     OK = 0
     PROTOCOL_ERROR = 1
@@ -59,7 +59,7 @@ class SynStream:
 
 @dataclass(frozen=True, slots=True)
 class SynReply:
-    """The other side takes the stream."""
+    """The peer accepts the stream."""
 
     stream: int
     headers: Headers = field(default_factory=dict)
@@ -68,7 +68,7 @@ class SynReply:
 
 @dataclass(frozen=True, slots=True)
 class RstStream:
-    """The end of a stream in both directions. ``code`` is a ``ResetCode``, or one that we do not know."""
+    """The end of a stream in both directions. ``code`` is a ``ResetCode`` or an unknown number."""
 
     stream: int
     code: int
@@ -76,21 +76,21 @@ class RstStream:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Pairs of identifier and value."""
+    """Settings as pairs of identifier and value."""
 
     values: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """To be sent back when it is the other side's."""
+    """A ping; the receiver sends it back if the peer started it."""
 
     id: int
 
 
 @dataclass(frozen=True, slots=True)
 class GoAway:
-    """No new streams are taken after ``last``."""
+    """The sender accepts no new streams after ``last``."""
 
     last: int
     code: int = GoAwayCode.OK
@@ -107,7 +107,7 @@ class HeadersFrame:
 
 @dataclass(frozen=True, slots=True)
 class WindowUpdate:
-    """Room for so many more bytes."""
+    """Permission to send ``delta`` more bytes."""
 
     stream: int
     delta: int
@@ -115,7 +115,7 @@ class WindowUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """A piece of a stream. ``fin``: the last."""
+    """A piece of a stream's data. ``fin``: it is the last one."""
 
     stream: int
     data: bytes = b""

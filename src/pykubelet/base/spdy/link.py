@@ -1,4 +1,4 @@
-"""What carries a SPDY connection."""
+"""Links that carry a SPDY connection: a socket's streams or a WebSocket."""
 
 import asyncio
 from contextlib import suppress
@@ -14,73 +14,73 @@ _CHUNK = 65536
 
 
 class Link(Protocol):
-    """Bytes both ways."""
+    """A bidirectional byte stream."""
 
     async def read(self) -> bytes:
-        """Some bytes; none at the end. ConnectionError: broken off."""
+        """Read some bytes; none at the end. Raises ConnectionError if the connection is lost."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """Send, and wait while the other side is slow. ConnectionError: broken off."""
+        """Send, and wait while the peer is slow. Raises ConnectionError if the connection is lost."""
         ...
 
     async def end(self) -> None:
-        """Send no more. Reading goes on where the carrier can do that."""
+        """Close the sending direction. Reading continues if the carrier supports that."""
         ...
 
     def hung_up(self) -> bool:
-        """Whether the other side has closed, however much of what it sent was not read yet."""
+        """Whether the peer has closed, even if data that it sent is still unread."""
         ...
 
 
 class StreamLink:
-    """A socket's streams, which stay the caller's to close."""
+    """A link over the streams of a socket, which the caller closes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
 
     async def read(self) -> bytes:
-        """Some bytes; none at the end."""
+        """Read some bytes; none at the end."""
         return await self._reader.read(_CHUNK)
 
     async def write(self, data: bytes) -> None:
-        """Send, and wait while the other side is slow."""
+        """Send, and wait while the peer is slow."""
         self._writer.write(data)
         await self._writer.drain()
 
     async def end(self) -> None:
-        """Close the direction to the other side; with TLS there is no such half."""
+        """Close the sending direction; TLS has no half-close."""
         if self._writer.can_write_eof():
             with suppress(OSError):
                 self._writer.write_eof()
 
     def hung_up(self) -> bool:
-        """Whether the other side has closed."""
+        """Whether the peer has closed."""
         return hung_up(self._writer)
 
 
 class WebSocketLink:
-    """A WebSocket whose binary messages carry the bytes (``SPDY/3.1+portforward.k8s.io``)."""
+    """A link over a WebSocket whose binary messages carry the bytes (``SPDY/3.1+portforward.k8s.io``)."""
 
     def __init__(self, socket: "web.WebSocketResponse | aiohttp.ClientWebSocketResponse") -> None:
         self._socket = socket
 
     async def read(self) -> bytes:
-        """Some bytes; none at the end. Empty and textual messages are skipped."""
+        """Read some bytes; none at the end. Empty and text messages are skipped."""
         async for message in self._socket:
             if isinstance(message.data, bytes) and message.data:
                 return message.data
         return b""
 
     async def write(self, data: bytes) -> None:
-        """Send as one message, and wait while the other side is slow."""
+        """Send as one message, and wait while the peer is slow."""
         await self._socket.send_bytes(data)
 
     async def end(self) -> None:
-        """Close: a WebSocket has no half."""
+        """Close the WebSocket: it has no half-close."""
         await self._socket.close()
 
     def hung_up(self) -> bool:
-        """Whether the other side has closed."""
+        """Whether the peer has closed."""
         return hung_up(self._socket)

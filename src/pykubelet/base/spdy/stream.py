@@ -10,58 +10,60 @@ _PIECE = 65536
 
 
 class StreamResetError(ConnectionError):
-    """The other side gave the stream up, or the connection has ended."""
+    """The peer has reset the stream, or the connection has ended."""
 
 
 class Carrier(Protocol):
-    """The connection, as its streams see it."""
+    """The connection, as its streams use it."""
 
     async def send(self, frame: Frame) -> None:
-        """Send when there is room. ConnectionError: there is no other side any more."""
+        """Queue a frame, waiting while the queue is full. Raises ConnectionError if the connection has ended."""
         ...
 
     def post(self, frame: Frame) -> None:
-        """Send without waiting; nothing happens when there is no other side any more."""
+        """Queue a frame without waiting; do nothing if the connection has ended."""
         ...
 
     def took(self, size: int) -> None:
-        """So many bytes are not held any more."""
+        """Count so many bytes as read or dropped."""
         ...
 
     def forget(self, stream: int) -> None:
-        """The stream is closed in both directions."""
+        """Remove a stream that is closed in both directions."""
         ...
 
 
 class SpdyStream:
-    """Reads, writes, and ends in each direction by itself."""
+    """One bidirectional stream; each direction can end by itself."""
 
     def __init__(self, number: int, headers: Headers, carrier: Carrier) -> None:
         self.number = number
         self.headers = headers
         self.accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """For streams of ours: done when the other side has taken or refused it."""
+        """For streams opened here: done when the peer has accepted or refused the stream."""
         self.held = 0
-        """Bytes that came and were not read yet."""
+        """Bytes that were received and not read yet."""
         self.on_broken: Callable[[], None] | None = None
-        """Called when the stream ends by a reset, or with its connection."""
+        """Callback for the end of the stream by a reset or with its connection."""
         self._carrier = carrier
         self._waiting = bytearray()
-        self._deaf = False
+        self._ignored = False
         self._news = asyncio.Event()
         self._ended = False
         self._finished = False
         self._reset = False
 
     def header(self, name: str) -> str:
-        """A header's first value; empty when there is none. The other side's headers are kept only until the stream is
-        accepted."""
+        """The first value of a header; empty if it is missing.
+
+        The peer's headers are kept only until the stream is accepted.
+        """
         return self.headers.get(name.lower(), "").partition("\0")[0]
 
     # -- for its user --------------------------------------------------------------------------------------------------
 
     async def read(self) -> bytes:
-        """The next bytes, none at the end. StreamResetError: what was still to come is lost."""
+        """Read the next bytes, none at the end. Raises StreamResetError if the rest is lost."""
         while not self._waiting:
             if self._ended:
                 return b""
@@ -74,29 +76,29 @@ class SpdyStream:
         return data
 
     async def write(self, data: bytes) -> None:
-        """Send; waits while the connection is full. StreamResetError: nobody is there to take it."""
+        """Send, waiting while the connection's queue is full. Raises StreamResetError if the stream is closed."""
         for at in range(0, len(data), _PIECE):
             if self._finished or self._reset:
                 raise StreamResetError("the stream is closed")
             await self._carrier.send(Data(self.number, data[at : at + _PIECE]))
 
     def finish(self) -> None:
-        """Send no more; reading goes on."""
+        """Close the sending direction; reading continues."""
         if not self._finished:
             self._finished = True
             self._carrier.post(Data(self.number, b"", fin=True))
             self._settle()
 
     def reset(self, code: ResetCode = ResetCode.CANCEL) -> None:
-        """Give the stream up in both directions."""
+        """Reset the stream in both directions."""
         if not self._reset and not (self._finished and self._ended):
             self._carrier.post(RstStream(self.number, code))
         self._drop()
         self.broken()
 
     def ignore(self) -> None:
-        """Never read: what the other side sends is thrown away."""
-        self._deaf = True
+        """Drop all data that the peer sends; the stream will never be read."""
+        self._ignored = True
         self._drop()
 
     def _drop(self) -> None:
@@ -107,10 +109,10 @@ class SpdyStream:
     # -- for the connection --------------------------------------------------------------------------------------------
 
     def feed(self, data: bytes, fin: bool) -> None:
-        """What came for it."""
+        """Take received data; ``fin``: it is the last."""
         if self._ended or self._reset:
             return
-        if data and not self._deaf:
+        if data and not self._ignored:
             self._waiting += data
             self.held += len(data)
         self._ended = fin
@@ -118,15 +120,15 @@ class SpdyStream:
         self._settle()
 
     def broken(self) -> None:
-        """The stream ends here and now. What came before can still be read."""
+        """End the stream at once. Data received before can still be read."""
         self._reset = True
         self._finished = True
         self._news.set()
         if not self.accepted.done():
             self.accepted.set_exception(StreamResetError("the other side refused the stream"))
-            self.accepted.exception()  # nobody has to wait for it
+            self.accepted.exception()  # marks it as retrieved: there may be no waiting caller
         self._carrier.forget(self.number)
-        # Called once, and let go of: it may hold the stream.
+        # Called once and dropped: it may hold a reference to the stream.
         on_broken, self.on_broken = self.on_broken, None
         if on_broken is not None:
             on_broken()

@@ -1,4 +1,7 @@
-"""The server's own settings: a TOML or YAML file and flags become one frozen value."""
+"""The settings of the runtime server: a TOML or YAML file and flags become one frozen value.
+
+Imports ``base``, ``linux`` and, for facts of the machine, ``spec``. Start reading at ``settings``.
+"""
 
 from pykubelet.criserver.config.load import load_settings
 from pykubelet.criserver.config.registries import RegistryTable

@@ -1,4 +1,4 @@
-"""Reads the configuration file; what is wrong in it is named with its place."""
+"""Loading and validation of the configuration file."""
 
 import tomllib
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ _MAX_BYTES = 1 << 20
 
 
 def load_settings(file: Path | None, *, defaults: Mapping[str, object] | None = None, **overrides: object) -> Settings:
-    """Settings of the file (``.toml``, else YAML) with flags over them; a flag that is None was not given.
+    """Load the settings of a file (``.toml``, else YAML); flags override them. A flag that is None was not given.
 
-    ``defaults`` stand in for what the file does not say. Invalid names the file and the field.
+    ``defaults`` are used for fields that the file does not set. Raises Invalid, which names the file and the field.
     """
     document = {**(defaults or {}), **(read_document(file) if file else {})}
     document |= {key: value for key, value in overrides.items() if value is not None}
@@ -44,7 +44,7 @@ def _path(kind: type, value: Any) -> object:
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """The table in a file: TOML by its name, else YAML. Invalid names the file and what is wrong."""
+    """Read the table in a file: TOML by its name, else YAML. Raises Invalid, which names the file and the cause."""
     try:
         data = path.read_bytes()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Facts of the machine that decide what containers can be given."""
+"""Facts of the machine on which the features of containers depend."""
 
 import shutil
 from pathlib import Path
@@ -13,7 +13,7 @@ _SELINUX = Path("/sys/fs/selinux/enforce")
 
 
 def host_facts() -> Host:
-    """Read them now. Blocking."""
+    """Read the facts of this machine. Blocking."""
     masks = procfs.status("self")
     assert masks is not None, "this process runs"
     capabilities = names_of(int(masks["CapBnd"], 16) & int(masks["CapPrm"], 16))
@@ -49,7 +49,7 @@ def cgroup_of(parent: str, name: str, systemd: bool) -> str:
 
 
 def kernel_cgroup(name: str) -> str:
-    """Where the kernel has what ``cgroup_of`` or CRI's ``cgroup_parent`` names; a path is one already."""
+    """The kernel's path of a cgroup that ``cgroup_of`` or CRI's ``cgroup_parent`` names; a path is returned as is."""
     if ":" in name:
         slice_, prefix, rest = name.split(":", 2)
         return f"{cgroups.slice_path(slice_)}/{prefix}-{rest}.scope"

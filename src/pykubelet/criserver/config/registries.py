@@ -1,4 +1,4 @@
-"""The file of registries: read when a pull begins and the file has changed, so that a change needs no restart."""
+"""The registries file: read again at the start of a pull if it has changed, so that a change needs no restart."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +16,7 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RegistryTable:
-    """Hosts of the settings, and over them those of the file."""
+    """The registry hosts: those of the settings, overridden by those of the file."""
 
     def __init__(self, file: Path, fixed: Mapping[str, RegistryHost]) -> None:
         self._file = file
@@ -25,7 +25,7 @@ class RegistryTable:
         self._found: Mapping[str, RegistryHost] = {}
 
     def hosts(self) -> Mapping[str, RegistryHost]:
-        """What is configured now. Blocks shortly. Invalid names the file and what is wrong in it."""
+        """The present configuration of hosts. Blocks briefly. Raises Invalid, which names the file and the cause."""
         try:
             facts = self._file.stat()
         except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""What can be set. Field names in the file are those of the structs."""
+"""The settings of the runtime server. The fields of the configuration file have the names of the structs' fields."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +12,7 @@ DEFAULT_RUN = Path("/run/pykubelet/criserver")
 
 
 class CgroupManager(StrEnum):
-    """Who makes cgroups: the OCI runtime by itself, or systemd for it."""
+    """The creator of cgroups: the OCI runtime itself, or systemd on its behalf."""
 
     CGROUPFS = "cgroupfs"
     SYSTEMD = "systemd"
@@ -26,35 +26,35 @@ class Handler(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CniSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where networks are configured and where plugins lie."""
+    """The directories of network configurations and CNI plugins, and the default network."""
 
     conf_dir: Path = Path("/etc/cni/net.d")
     bin_dirs: tuple[Path, ...] = (Path("/opt/cni/bin"), Path("/usr/lib/cni"))
     default_network: bool = True
-    """Write a bridge network when there is none."""
+    """Write the configuration of a bridge network if there is no network configuration."""
     default_bridge: str = "pyk0"
     default_subnet: str = "10.88.0.0/16"
     pod_addresses: bool = False
     """Let pods choose their addresses by the annotations ``cni.pykubelet/ips`` and ``cni.pykubelet/mac``, where the
     network's configuration has these capabilities. A pod can then take the address of another one of its network."""
     timeout: Seconds = 60.0
-    """For one plugin."""
+    """Time limit of one plugin call."""
 
 
 class RegistryHost(Struct, frozen=True, forbid_unknown_fields=True):
     """How to reach one registry, or one mirror of others, by its ``host[:port]``."""
 
     mirrors: tuple[str, ...] = ()
-    """Base URLs asked first, in this order."""
+    """Base URLs that are tried first, in this order."""
     plain_http: bool = False
     ca: str = ""
-    """File of authorities (PEM) that its certificate is checked against, instead of the system's."""
+    """PEM file of the authorities that verify its certificate, instead of the system's."""
     client_certificate: str = ""
     client_key: str = ""
     skip_verify: bool = False
-    """Take any certificate: whoever sits between can then change what is pulled by tag."""
+    """Accept any certificate: an attacker on the network path can then change images that are pulled by tag."""
     username: str = ""
-    """For pulls that bring no credentials for this host."""
+    """User name for pulls without credentials for this host."""
     password: str = ""
 
     def __repr__(self) -> str:
@@ -62,7 +62,7 @@ class RegistryHost(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything the server can be told."""
+    """All settings of the runtime server."""
 
     root: Path = DEFAULT_ROOT
     """Records, images and layers; must survive a reboot."""
@@ -74,20 +74,21 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     handlers: dict[str, Handler] = field(default_factory=lambda: {"runc": Handler("runc"), "crun": Handler("crun")})
     conmon: str = "conmon"
     infra: str = "catatonit"
-    """Program that holds a shared PID namespace open, where no image does; must be static."""
+    """Program that holds a shared PID namespace open if there is no ``pause_image``; it must be static."""
     pause_image: str = ""
-    """Image whose program holds a shared PID namespace open (containerd's ``sandbox_image``): it must reap orphans and
-    end on SIGTERM. Pulled when it is first needed, and never removed by a kubelet's garbage collection."""
+    """Image whose program holds a shared PID namespace open (containerd's ``sandbox_image``). The program must reap
+    orphans and exit on SIGTERM. The image is pulled at its first use, and never removed by a kubelet's garbage
+    collection."""
     cgroup_manager: CgroupManager = CgroupManager.CGROUPFS
     seccomp_root: Path = Path("/var/lib/kubelet/seccomp")
     cdi_dirs: tuple[Path, ...] = (Path("/etc/cdi"), Path("/var/run/cdi"))
-    """Files of the Container Device Interface; a later directory counts for more."""
+    """Directories of Container Device Interface files; a later directory takes precedence."""
     cni: CniSettings = CniSettings()
     registries: dict[str, RegistryHost] = field(default_factory=dict)
     registries_file: Path = Path("/etc/pykubelet/registries.toml")
-    """More of them, in a file that is read anew when it has changed; need not exist."""
+    """A file with further registries, which is read again when it has changed; it need not exist."""
     pinned_images: tuple[str, ...] = ()
-    """References of images that no kubelet's garbage collection may remove."""
+    """References of images that a kubelet's garbage collection must not remove."""
 
     @property
     def socket(self) -> Path:
@@ -99,22 +100,22 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def root_filesystems(self) -> Path:
-        """A directory for each container's root file system."""
+        """The directory with one directory for each container's root file system."""
         return self.root / "storage" / "containers"
 
     @property
     def attachments(self) -> Path:
-        """What is attached to a network, a file each."""
+        """The directory with one file for each sandbox that is attached to a network."""
         return self.root / "network"
 
     @property
     def bundles(self) -> Path:
-        """A directory for each container: config.json, conmon's sockets and files."""
+        """The directory with one directory for each container: config.json, conmon's sockets and files."""
         return self.run / "bundles"
 
     @property
     def sandboxes(self) -> Path:
-        """A directory for each sandbox: its files and its /dev/shm."""
+        """The directory with one directory for each sandbox: its files and its /dev/shm."""
         return self.run / "sandboxes"
 
     @property
@@ -123,19 +124,19 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def exits(self) -> Path:
-        """Where conmon writes exit codes."""
+        """The directory in which conmon writes exit codes."""
         return self.run / "exits"
 
     @property
     def mapped(self) -> Path:
-        """Mounts of volumes with the ids of user namespaces."""
+        """The directory of volume mounts with the ids of user namespaces."""
         return self.run / "mapped"
 
     @property
     def scratch(self) -> Path:
-        """Files of single calls; emptied at each start."""
+        """The directory of temporary files of single calls; emptied at each start."""
         return self.run / "tmp"
 
     def runtime_root(self, handler: str) -> Path:
-        """Where the OCI runtime of a handler keeps its state."""
+        """The directory in which the OCI runtime of a handler keeps its state."""
         return self.run / "oci" / handler

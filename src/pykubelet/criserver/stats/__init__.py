@@ -1,4 +1,8 @@
-"""How much containers and pods use, read from the kernel when somebody asks; nothing is polled."""
+"""Resource usage and metrics of containers and pods, read from the kernel on request; nothing is polled.
+
+Called by the CRI calls in ``server.stats``. Imports ``base``, ``linux``, ``pb``, and the container and sandbox packages
+of the runtime server. Start reading at ``collector`` (usage) and ``inspector`` with ``metrics``.
+"""
 
 from pykubelet.criserver.stats.collector import ContainerUsage, PodUsage, StatsCollector
 

@@ -1,4 +1,4 @@
-"""Reads cgroups, writable layers and network counters."""
+"""Measures the resource usage of containers and pods: cgroups, writable layers and network counters."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,14 +19,17 @@ from pykubelet.linux.namespaces import Namespace, call_in
 
 _EMPTY = CgroupStats()
 _RESPONDING: Seconds = 10.0
-"""For reading a cgroup or the counters of a network: longer only where the kernel hangs."""
+"""Deadline for reading a cgroup or the counters of a network, which take longer only if the kernel hangs."""
 _KEPT = 1_000_000_000
-"""Nanoseconds a CPU sample is kept at least: rates over shorter times are noise."""
+"""Shortest time between two CPU samples in nanoseconds: rates over shorter times are noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerUsage:
-    """``at`` in nanoseconds since the epoch; ``cores_ns`` is CPU time in a second, None before two samples."""
+    """The usage of one container.
+
+    ``at`` is in nanoseconds since the epoch; ``cores_ns`` is CPU time per second, None before two samples.
+    """
 
     at: int
     cgroup: CgroupStats
@@ -36,7 +39,7 @@ class ContainerUsage:
 
 @dataclass(frozen=True, slots=True)
 class PodUsage:
-    """A pod's cgroup and network."""
+    """The usage of one pod: its cgroup and its network."""
 
     at: int
     cgroup: CgroupStats
@@ -45,7 +48,7 @@ class PodUsage:
 
 
 class StatsCollector:
-    """Measures on demand. Samples of CPU time are kept by cgroup, to tell rates."""
+    """Measures usage on request. Samples of CPU time are kept by cgroup, to compute rates."""
 
     def __init__(self, cgroups: CgroupDriver, layers: Layers, clock: Clock) -> None:
         self._cgroups = cgroups
@@ -54,14 +57,14 @@ class StatsCollector:
         self._samples: dict[str, tuple[Sample | None, Sample]] = {}
 
     async def container(self, container: Container) -> ContainerUsage:
-        """What one uses now; zeros when it does not run."""
+        """Measure the usage of a container; zeros if it does not run."""
         cgroup = await self._measure(container.record.cgroup) if container.running else _EMPTY
         layer = await self._layers.usage(container.id)
         at = self._now()
         return ContainerUsage(at, cgroup, self._rate(container.record.cgroup, at, cgroup), layer)
 
     async def pod(self, sandbox: Sandbox, netns: Path | None) -> PodUsage:
-        """What all of a pod uses now."""
+        """Measure the usage of a whole pod."""
         path = sandbox.config.linux.cgroup_parent
         cgroup = await self._measure(path) if path else _EMPTY
         interfaces = await self.interfaces(sandbox, netns)
@@ -69,7 +72,7 @@ class StatsCollector:
         return PodUsage(at, cgroup, self._rate(path, at, cgroup), interfaces)
 
     async def interfaces(self, sandbox: Sandbox, netns: Path | None) -> tuple[Interface, ...]:
-        """The network devices of a pod; none when it has the node's network."""
+        """Read the network devices of a pod; none if it uses the node's network."""
         if netns is None or not sandbox.ready:
             return ()
         return await blocking.call(f"stats/{sandbox.id}", _interfaces, str(netns), deadline=_RESPONDING)
@@ -78,7 +81,7 @@ class StatsCollector:
         return await blocking.call(f"stats/{path}", self._read, path, deadline=_RESPONDING)
 
     def keep_only(self, cgroups: Iterable[str]) -> None:
-        """Forget the samples of all other cgroups."""
+        """Drop the samples of all other cgroups."""
         kept = set(cgroups)
         self._samples = {path: samples for path, samples in self._samples.items() if path in kept}
 
@@ -109,5 +112,5 @@ def _interfaces(netns: str) -> tuple[Interface, ...]:
     try:
         text = call_in(netns, Namespace.NET, lambda: procfs.network_devices("thread-self"))
     except (PykubeletError, OSError):
-        return ()  # it was taken down a moment ago
+        return ()  # the network was removed meanwhile
     return parse_net_dev(text)

@@ -1,11 +1,11 @@
-"""Parsing and arithmetic. Pure."""
+"""Parsing of network counters and arithmetic of CPU rates. Pure."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """Counters of a network device since it was made."""
+    """Counters of a network device since its creation."""
 
     name: str
     rx_bytes: int
@@ -19,7 +19,7 @@ class Interface:
 
 
 def parse_net_dev(text: str) -> tuple[Interface, ...]:
-    """/proc/net/dev (proc_pid_net(5)), without the loopback device."""
+    """Parse /proc/net/dev (proc_pid_net(5)), without the loopback device."""
     found = []
     for line in text.split("\n")[2:]:
         name, _, rest = line.partition(":")
@@ -33,14 +33,14 @@ def parse_net_dev(text: str) -> tuple[Interface, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """CPU time used until a moment, both in nanoseconds."""
+    """The CPU time used up to a point in time, both in nanoseconds."""
 
     at: int
     used: int
 
 
 def rate(before: Sample | None, now: Sample) -> int | None:
-    """Nanoseconds of CPU time used in a second, between two samples; None when that cannot be told."""
+    """Nanoseconds of CPU time used per second between two samples; None if it cannot be computed."""
     if before is None or now.at <= before.at or now.used < before.used:
         return None
     return (now.used - before.used) * 1_000_000_000 // (now.at - before.at)

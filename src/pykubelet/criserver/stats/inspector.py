@@ -1,4 +1,4 @@
-"""Measures everything that metrics tell of a container, when somebody asks."""
+"""Measures all figures of a container that metrics need, on request."""
 
 from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
@@ -14,7 +14,7 @@ from pykubelet.linux.fsusage import filesystem
 
 
 class Inspector:
-    """Reads cgroups, /proc and the file system of the writable layers."""
+    """Measures containers from cgroups, /proc and the file system of the writable layers."""
 
     def __init__(
         self, cgroups: CgroupDriver, counter_reader: CgroupCounterReader, layers: Layers, clock: Clock
@@ -25,7 +25,7 @@ class Inspector:
         self._clock = clock
 
     async def look(self, container: Container) -> ContainerFacts:
-        """At a running container; what cannot be read is zero or left out."""
+        """Measure a running container; figures that cannot be read are zero or left out."""
         layer = await self._layers.usage(container.id)
         return await blocking.call(f"stats/{container.id}", self._look, container, layer)
 

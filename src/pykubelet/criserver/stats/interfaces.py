@@ -1,4 +1,4 @@
-"""What is needed to measure."""
+"""The interface to the writable layers that measuring needs."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,7 +9,7 @@ from pykubelet.criserver.types import ContainerID
 
 @dataclass(frozen=True, slots=True)
 class LayerUsage:
-    """What a container has written into its own layer, and where that lies."""
+    """The usage of a container's writable layer, and the mount point of its file system."""
 
     mountpoint: str
     used: Bytes
@@ -17,8 +17,8 @@ class LayerUsage:
 
 
 class Layers(Protocol):
-    """The writable layers."""
+    """The writable layers of containers."""
 
     async def usage(self, container: ContainerID) -> LayerUsage | None:
-        """None when the container has none any more."""
+        """The usage of a container's layer; None if the layer does not exist any more."""
         ...

@@ -1,7 +1,7 @@
-"""The metrics of containers and pods: names, labels and how each is told from what was measured. Pure.
+"""The metrics of containers and pods: their names and labels, and how each is derived from the measurements. Pure.
 
-The names are those under which cAdvisor has always published the same figures, since dashboards ask for them; CRI
-carries whole numbers only, so times are whole seconds (KEP-2371).
+The names are those that cAdvisor uses for the same figures, since dashboards refer to them. CRI transports integers
+only, so times are whole seconds (KEP-2371).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -15,17 +15,17 @@ from pykubelet.linux.fsusage import FsUsage
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 LABELS = ("container", "id", "image", "name", "namespace", "pod")
-"""Of every metric, before its own."""
+"""Labels of every metric, before its own labels."""
 _NS = 1_000_000_000
 _US = 1_000_000
 
 Row = tuple[tuple[str, ...], int]
-"""Values of the metric's own labels, and its value."""
+"""The values of the metric's own labels, and its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """The writable layer: where it lies, what it takes, and the file system it is on."""
+    """The writable layer: its path, the space it takes in bytes, and the usage of its file system."""
 
     device: str
     used: int
@@ -34,7 +34,7 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class ContainerFacts:
-    """All that was measured of a container; times in nanoseconds since the epoch."""
+    """All measurements of a container; times are in nanoseconds since the epoch."""
 
     now: int
     started_at: int
@@ -47,7 +47,7 @@ class ContainerFacts:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One metric. ``rows`` gives nothing where the machine does not tell it."""
+    """One metric. ``rows`` yields nothing if the kernel does not report the figure."""
 
     name: str
     help: str
@@ -154,7 +154,7 @@ _MEMORY = (
     Definition("container_memory_max_usage_bytes", "The most ever used.", _value("memory_peak"), gauge=True),
     Definition("container_memory_failcnt", "How often the limit was reached.", _value("memory_failures")),
     Definition("container_memory_failures_total", "Page faults.", _faults, ("failure_type", "scope")),
-    Definition("container_oom_events_total", "Processes killed for want of memory.", _value("oom_kills")),
+    Definition("container_oom_events_total", "Processes that were OOM-killed.", _value("oom_kills")),
     Definition("container_hugetlb_usage_bytes", "Huge pages used.", _hugepages_used, ("pagesize",), gauge=True),
     Definition("container_hugetlb_max_usage_bytes", "The most ever used.", _hugepages_peak, ("pagesize",), gauge=True),
 )
@@ -231,7 +231,7 @@ _NETWORK: tuple[tuple[str, str, Callable[[Interface], int]], ...] = (
 
 
 def descriptors() -> list[pb.MetricDescriptor]:
-    """All metrics that there can be."""
+    """The descriptors of all metrics."""
     found = [
         pb.MetricDescriptor(name=each.name, help=each.help, label_keys=(*LABELS, *each.labels)) for each in CONTAINER
     ]
@@ -242,7 +242,7 @@ def descriptors() -> list[pb.MetricDescriptor]:
 
 
 def container_metrics(labels: tuple[str, ...], facts: ContainerFacts) -> list[pb.Metric]:
-    """Of a running container; ``labels`` are values for ``LABELS``."""
+    """The metrics of a running container; ``labels`` are the values for ``LABELS``."""
     return [
         pb.Metric(
             name=each.name,
@@ -256,7 +256,7 @@ def container_metrics(labels: tuple[str, ...], facts: ContainerFacts) -> list[pb
 
 
 def pod_metrics(labels: tuple[str, ...], interfaces: Iterable[Interface]) -> list[pb.Metric]:
-    """Of a pod's network."""
+    """The metrics of a pod's network."""
     return [
         pb.Metric(
             name=name,

@@ -1,4 +1,4 @@
-"""What the processes of a container hold, from /proc. Blocking."""
+"""Processes, threads, open files and sockets of a container, counted from /proc. Blocking."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from pykubelet.linux import procfs
 
 @dataclass(frozen=True, slots=True)
 class ProcessUse:
-    """Of all of a container's processes together; ``open_files_limit`` is the first one's soft limit."""
+    """The totals of all processes of a container; ``open_files_limit`` is the soft limit of the first process."""
 
     processes: int = 0
     threads: int = 0
@@ -18,7 +18,7 @@ class ProcessUse:
 
 
 def measure(first: int, pids: Iterable[int]) -> ProcessUse:
-    """Count for these processes; one that ends meanwhile counts for nothing."""
+    """Count threads, open files and sockets of these processes; a process that ends meanwhile does not count."""
     processes = threads = descriptors = sockets = 0
     for pid in pids:
         own = procfs.threads(pid)

@@ -1,6 +1,9 @@
-"""exec, attach and port-forward: an HTTP server on loopback whose URLs work once and not for long.
+"""The streaming server for exec, attach and port-forward: HTTP on loopback, with URLs that work once, for a minute.
 
-A CRI call leaves a request here and gets a URL; the kubelet joins its client's connection to that URL.
+A CRI call registers a request here and gets a URL; the kubelet connects its client to that URL. The package imports
+``base``, ``linux``, and the conmon and oci packages of the runtime server. Start reading at ``server``; then
+``execute``, ``attach`` and ``forward``, and the protocols ``spdy_client``, ``forward_spdy``, ``websocket`` and
+``forward_websocket``.
 """
 
 from pykubelet.criserver.streaming.server import StreamingServer

@@ -1,4 +1,4 @@
-"""A running container's own streams, through conmon's socket."""
+"""Attach: the streams of a running container, through conmon's socket."""
 
 import asyncio
 import os
@@ -12,16 +12,16 @@ from pykubelet.criserver.streaming.types import AttachTo, Channel, Client, EndOf
 
 _PACKET: Final = 32768 + 1
 _INPUT: Final = 8192
-"""conmon reads packets of at most 32 KiB, and loses what is beyond that."""
+"""Size of packets of input: conmon reads packets of at most 32 KiB and loses the rest of larger ones."""
 _CHANNELS: Final = {2: Channel.STDOUT, 3: Channel.STDERR}
-"""By the first byte of conmon's packets."""
+"""Channels by the first byte of conmon's packets."""
 
 
 async def attach(target: AttachTo, client: Client) -> None:
-    """Pass the streams on until the container or the client ends.
+    """Copy the streams until the container or the client ends.
 
-    A client whose input ends is let go if the container's stdin stays open for others: nothing else would end its stay.
-    (reference: the reference's runtimes)
+    A session whose input ends is closed if the container's stdin stays open for other clients: nothing else would end
+    it. (containerd and CRI-O do the same.)
     """
     try:
         connection = _connect(target)
@@ -48,7 +48,7 @@ def _connect(target: AttachTo) -> socket.socket:
     try:
         directory = os.open(target.bundle, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            # The whole path may be longer than a socket address.
+            # The whole path may be too long for a socket address.
             connection.connect(f"{proc_path(directory)}/attach")
         finally:
             os.close(directory)
@@ -59,7 +59,7 @@ def _connect(target: AttachTo) -> socket.socket:
 
 
 async def _pump(connection: socket.socket, target: AttachTo, client: Client) -> bool:
-    """Whether the container has ended; else the client has gone."""
+    """Copy output to the client. Returns True if the container has ended, False if the client has gone."""
     loop = asyncio.get_running_loop()
     wanted = {Channel.STDOUT: target.streams.stdout, Channel.STDERR: target.streams.stderr}
     while True:
@@ -78,7 +78,7 @@ async def _pump(connection: socket.socket, target: AttachTo, client: Client) -> 
 
 
 async def _listen(connection: socket.socket, target: AttachTo, client: Client) -> bool:
-    """Whether the client has said all it wants to; else it has gone."""
+    """Copy the client's input. Returns True if the input has ended, False if the client has gone."""
     loop = asyncio.get_running_loop()
     async for what in client.receive():
         match what:

@@ -1,4 +1,4 @@
-"""Commands that go on without their clients."""
+"""Detached execs: commands that continue after their clients have disconnected."""
 
 import asyncio
 import logging
@@ -8,24 +8,24 @@ from typing import TypeAlias
 _log = logging.getLogger(__name__)
 
 Outlive: TypeAlias = Callable[[asyncio.Event], Awaitable[None]]
-"""Waits for a command's end, or ends it once the event is set, and cleans up after it."""
+"""Waits for the end of a command, or kills it once the event is set, and cleans up after it."""
 
 
 class DetachedExecs:
-    """Ends the oldest when there are too many: each costs the node a process outside of its pod's limits.
+    """Watches detached execs, and kills the oldest if there are too many.
 
-    None is ever cancelled: a task that is cancelled before it has begun, or while it cleans up, would leave its command
-    and its pipes behind.
+    Each costs the node a process outside of its pod's limits. Their tasks are never cancelled: a task that is cancelled
+    before it has begun, or during its clean-up, would leave its command and its pipes behind.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._wanted: dict[asyncio.Task[None], asyncio.Event] = {}
-        """With the events that end them, oldest first."""
+        """Tasks with the events that end them, oldest first."""
         self._ending: set[asyncio.Task[None]] = set()
 
     def take(self, outlive: Outlive) -> None:
-        """One more."""
+        """Watch one more detached exec; if there are too many, kill the oldest."""
         while len(self._wanted) >= self._most:
             self._end(next(iter(self._wanted)))
         unwanted = asyncio.Event()
@@ -34,7 +34,7 @@ class DetachedExecs:
         task.add_done_callback(self._ended)
 
     async def end(self) -> None:
-        """End all, and return when they have ended."""
+        """Kill all detached execs, and return when their clean-up has ended."""
         for task in list(self._wanted):
             self._end(task)
         while self._ending:
@@ -48,4 +48,4 @@ class DetachedExecs:
         self._wanted.pop(task, None)
         self._ending.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("a command without its client is lost sight of", exc_info=error)
+            _log.error("cleanup of a detached exec failed", exc_info=error)

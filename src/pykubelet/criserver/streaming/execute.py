@@ -1,4 +1,4 @@
-"""A command in a container, joined to a client."""
+"""Exec: a command in a container, connected to a client."""
 
 import asyncio
 import fcntl
@@ -37,17 +37,17 @@ from pykubelet.linux.pidfd import PidFd
 _log = logging.getLogger(__name__)
 _DRAIN: Seconds = 2.0
 _RUNTIME_END: Seconds = 10.0
-"""The runtime must have ended so soon after its command."""
+"""Time that the OCI runtime has to end after its command."""
 _PID_FILE: Seconds = 0.2
-"""How often to look for the note of a command that is about to begin."""
+"""Interval of the search for the pid file of a command that is starting."""
 _ENV = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")}
 
 
 async def execute(execution: Execution, executor: Executor, client: Client, detached: DetachedExecs) -> None:
-    """Run it, pass its streams on, tell the client its exit code.
+    """Run a command, copy its streams, and send the client its exit code.
 
-    When the client goes, the command stays, as with the reference's runtimes: its stdin ends, and it waits once it has
-    written more than a pipe holds. ``left`` then sees to it until it ends.
+    If the client disconnects, the command continues, as with containerd and CRI-O: its stdin is closed, and it blocks
+    once it has written more than a pipe holds. ``detached`` then watches it until it ends.
     """
     try:
         argv, command, directory = await executor.prepare(execution)
@@ -77,7 +77,7 @@ async def execute(execution: Execution, executor: Executor, client: Client, deta
 
 
 class _Session:
-    """One command with its pipes, or its terminal."""
+    """One command with its pipes or its terminal."""
 
     def __init__(self, streams: Streams, command: Command, directory: Path) -> None:
         self._streams = streams
@@ -91,11 +91,11 @@ class _Session:
         self._ended: asyncio.Future[int] | None = None
 
     async def start(self, argv: list[str]) -> None:
-        """Run it."""
-        with ExitStack() as theirs:
-            fds = self._open_terminal(theirs) if self._streams.terminal else self._open_pipes(theirs)
+        """Start the OCI runtime with the command."""
+        with ExitStack() as child_ends:
+            fds = self._open_terminal(child_ends) if self._streams.terminal else self._open_pipes(child_ends)
             self._child = await spawn(argv, stdin=fds[0], stdout=fds[1], stderr=fds[2], env=_ENV)
-        # Not a part of ``serve``: it goes on when the client has gone, and its cancellation kills.
+        # Not a part of ``serve``: the task continues after the client has gone, and its cancellation kills the child.
         self._ended = asyncio.ensure_future(self._wait(self._child))
 
     async def _wait(self, child: Child) -> int:
@@ -106,9 +106,9 @@ class _Session:
             self._command.runtime = None
 
     async def serve(self, client: Client) -> int | None:
-        """Pass the streams on. The exit code, or None when the client has gone before the end."""
+        """Copy the streams. Returns the exit code, or None if the client has gone before the end."""
         assert self._ended is not None
-        # A size that came before the command had its terminal is set again.
+        # The first output triggers a resize: a size received before the command had its terminal is set again.
         pumps = {
             asyncio.ensure_future(_pump(pipe, channel, client, self._resize_inner)) for pipe, channel in self._outputs
         }
@@ -131,7 +131,7 @@ class _Session:
                 self._stdin.close()
 
     async def end(self) -> None:
-        """Wait for its end and clean up."""
+        """Wait for the end of the command and clean up."""
         try:
             if self._ended is not None:
                 await self._ended
@@ -140,7 +140,7 @@ class _Session:
             await blocking.call_to_end(self._command.owner, shutil.rmtree, self._directory, True)
 
     async def outlive(self, unwanted: asyncio.Event) -> None:
-        """Wait for its end without a client; once it is unwanted, end it."""
+        """Wait for the end of the command without a client; kill it when ``unwanted`` is set."""
         goes_on = asyncio.ensure_future(self._until_runtime_ended())
         stop = asyncio.ensure_future(unwanted.wait())
         try:
@@ -155,20 +155,20 @@ class _Session:
             await self.end()
 
     async def _until_runtime_ended(self) -> bool:
-        """False: it does not, though its command has ended."""
+        """Wait for the end of the OCI runtime. Returns False if it keeps running after its command has ended."""
         await self._command_ended()
-        # The OCI runtime would wait for ever for somebody to take the rest of the output.
+        # The OCI runtime would wait for ever for a reader of the rest of the output.
         self._close()
         try:
             async with asyncio.timeout(_RUNTIME_END):
                 await self._until_end()
         except TimeoutError:
-            _log.warning("an OCI runtime outlives the command that it ran, and is killed")
+            _log.warning("OCI runtime still runs after its command has ended: killing it")
             return False
         return True
 
     async def kill(self) -> None:
-        """End it at once, and clean up."""
+        """Kill the command and clean up."""
         with suppress(Transient):
             await blocking.call(self._command.owner, self._command.kill)
         if self._ended is not None:
@@ -183,7 +183,7 @@ class _Session:
             pipe.close()
 
     async def _command_ended(self) -> None:
-        """Return when the command itself, or the runtime that runs it, has ended."""
+        """Return when the command itself or its OCI runtime has ended."""
         assert self._ended is not None
         while not self._ended.done():
             if self._command.noted():
@@ -202,31 +202,31 @@ class _Session:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _open_terminal(self, theirs: ExitStack) -> tuple[int, int, int]:
+    def _open_terminal(self, child_ends: ExitStack) -> tuple[int, int, int]:
         master, slave = os.openpty()
-        theirs.callback(os.close, slave)
-        # The command has a terminal of its own inside; this one must only carry its bytes.
+        child_ends.callback(os.close, slave)
+        # The command has its own terminal in the container; this one must only carry its bytes.
         tty.setraw(slave)
         self._terminal = master
         self._stdin = PipeWriter(master)
         self._outputs.append((PipeReader(os.dup(master)), Channel.STDOUT))
         return slave, slave, slave
 
-    def _open_pipes(self, theirs: ExitStack) -> tuple[int, int, int]:
-        stdin, mine = os.pipe()
-        theirs.callback(os.close, stdin)
-        self._stdin = PipeWriter(mine)
+    def _open_pipes(self, child_ends: ExitStack) -> tuple[int, int, int]:
+        stdin, own_end = os.pipe()
+        child_ends.callback(os.close, stdin)
+        self._stdin = PipeWriter(own_end)
         if not self._streams.stdin:
             self._stdin.close()
         ends = []
         for wanted, channel in ((self._streams.stdout, Channel.STDOUT), (self._streams.stderr, Channel.STDERR)):
             if wanted:
-                mine, their = os.pipe()
-                self._outputs.append((PipeReader(mine), channel))
+                own_end, child_end = os.pipe()
+                self._outputs.append((PipeReader(own_end), channel))
             else:
-                their = os.open(os.devnull, os.O_WRONLY)
-            theirs.callback(os.close, their)
-            ends.append(their)
+                child_end = os.open(os.devnull, os.O_WRONLY)
+            child_ends.callback(os.close, child_end)
+            ends.append(child_end)
         return stdin, ends[0], ends[1]
 
     async def _until_end(self) -> None:
@@ -234,7 +234,7 @@ class _Session:
         await asyncio.shield(self._ended)
 
     async def _drain(self, pumps: "set[asyncio.Task[None]]") -> None:
-        """Let the client have all output. A process that the command left behind may hold the pipes open for ever."""
+        """Copy the rest of the output, but not for ever: a process left by the command may hold the pipes open."""
         while pumps:
             done, pumps = await asyncio.wait(pumps, timeout=_DRAIN)
             if not done and any(pipe.waiting for pipe, _ in self._outputs):
@@ -257,19 +257,19 @@ class _Session:
         if self._terminal >= 0 and self._child is not None:
             self._size = size
             _set_size(self._terminal, size)
-            # The terminal is not the runtime's controlling one, so the kernel does not tell it by itself.
+            # The terminal is not the runtime's controlling one, so the kernel does not send SIGWINCH by itself.
             self._child.signal(signal.SIGWINCH)
             self._resize_inner()
 
     def _resize_inner(self) -> None:
-        """Set the size of the command's own terminal, which runc does by itself, and crun does not."""
+        """Set the size of the command's own terminal: runc does it by itself, crun does not."""
         if self._size is not None and self._command.runtime is not None:
             with suppress(OSError, PykubeletError), terminal_of(self._command.runtime) as terminal:
                 _set_size(terminal, self._size)
 
 
 async def _pump(pipe: PipeReader, channel: Channel, client: Client, first: Callable[[], None]) -> None:
-    """``first`` is called when something was read: the command runs now."""
+    """Copy a pipe to a channel. ``first`` is called after the first read, when the command certainly runs."""
     if data := await pipe.read():
         first()
     while data:
@@ -283,7 +283,7 @@ def _set_size(terminal: int, size: Size) -> None:
 
 @contextmanager
 def terminal_of(pid: int) -> Iterator[int]:
-    """The terminal that an OCI runtime has made for its command, by the master's end. NotFound: it has none yet."""
+    """Open the master end of the terminal of an OCI runtime's command. Raises NotFound if it has none yet."""
     for number, target in procfs.descriptors(pid):
         if target.endswith("/ptmx"):
             with PidFd(pid) as process:
@@ -293,7 +293,7 @@ def terminal_of(pid: int) -> Iterator[int]:
             finally:
                 os.close(taken)
             return
-    raise NotFound(f"process {pid} holds no terminal")
+    raise NotFound(f"process {pid} has no terminal open")
 
 
 def _client_gone(pumps: "set[asyncio.Task[None]]") -> bool:

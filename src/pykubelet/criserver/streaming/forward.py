@@ -1,4 +1,4 @@
-"""Connections to ports inside a sandbox."""
+"""Port-forward: connections to ports inside a sandbox."""
 
 import asyncio
 import os
@@ -18,26 +18,26 @@ _LOOPBACKS: Final = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
 
 
 class Pipe(Protocol):
-    """A client's end of one forwarded connection."""
+    """The client's end of one forwarded connection."""
 
     async def read(self) -> bytes:
-        """Some bytes; none when the client sends no more. ConnectionError: it has gone."""
+        """Read some bytes; none when the client sends no more. Raises ConnectionError if it has gone."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """Send, and wait while the client is slow. ConnectionError: it has gone."""
+        """Send, and wait while the client is slow. Raises ConnectionError if it has gone."""
         ...
 
 
 async def connect(netns: Path | None, port: int, owner: str) -> socket.socket:
-    """A connection to a port on the sandbox's loopback, IPv4 first. Transient when no one listens.
+    """Connect to a port on the sandbox's loopback device, IPv4 first. Raises Transient if no process listens.
 
-    ``owner`` is that of the blocking calls.
+    ``owner`` is the owner of the blocking calls.
     """
     reasons = []
     for family, address in _LOOPBACKS:
         try:
-            # A socket belongs to the namespace in which it is made, wherever it is used afterwards.
+            # A socket belongs to the namespace in which it is created, wherever it is used afterwards.
             made = _make(None, family) if netns is None else await _made(netns, family, owner)
         except OSError as error:
             reasons.append(f"{address}: {error.strerror}")
@@ -47,7 +47,7 @@ async def connect(netns: Path | None, port: int, owner: str) -> socket.socket:
                 await asyncio.get_running_loop().sock_connect(made, (address, port))
             return made
         except (OSError, TimeoutError) as error:
-            # asyncio puts words of its own into the error.
+            # asyncio replaces the text of the error by its own.
             reasons.append(f"{address}: {os.strerror(error.errno) if error.errno else 'timed out'}")
             made.close()
         except BaseException:
@@ -57,7 +57,7 @@ async def connect(netns: Path | None, port: int, owner: str) -> socket.socket:
 
 
 async def relay(connection: socket.socket, pipe: Pipe) -> None:
-    """Copy both ways until the program in the pod has ended its direction, or the client has gone."""
+    """Copy data in both directions until the program in the pod closes its direction or the client has gone."""
     upstream = asyncio.ensure_future(_to_pod(connection, pipe))
     downstream = asyncio.ensure_future(_to_client(connection, pipe))
     try:
@@ -65,7 +65,7 @@ async def relay(connection: socket.socket, pipe: Pipe) -> None:
             done, _ = await asyncio.wait({upstream, downstream}, return_when=asyncio.FIRST_COMPLETED)
             if upstream in done:
                 if upstream.exception() is None:
-                    # The client sends no more, but may still want to read.
+                    # The client sends no more, but may still read.
                     await asyncio.wait({downstream})
                 return
     finally:
@@ -77,7 +77,7 @@ async def relay(connection: socket.socket, pipe: Pipe) -> None:
 async def _to_pod(connection: socket.socket, pipe: Pipe) -> None:
     loop = asyncio.get_running_loop()
     while data := await pipe.read():
-        # A program that reads no more may still have something to say.
+        # A program that reads no more may still send.
         with suppress(OSError):
             await loop.sock_sendall(connection, data)
     with suppress(OSError):

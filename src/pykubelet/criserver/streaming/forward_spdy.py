@@ -1,6 +1,6 @@
 """Port-forward over SPDY (``portforward.k8s.io``): each connection is a pair of streams, data and errors.
 
-The client makes both, tells the port in their headers, and marks what belongs together by a request's number.
+The client creates both streams; their headers give the port and the request id, which is the same for a pair.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ PROTOCOLS: Final = ("portforward.k8s.io",)
 MOST: Final = 256
 """Connections of one client at a time; more are refused."""
 _REQUEST: Final = 64
-"""Characters of a request's number."""
+"""Characters of a request id."""
 
 
 async def forward(target: Forward, link: Link, bounds: Bounds | None = None) -> None:
-    """Serve the client's pairs until it goes."""
+    """Serve the connections of a client until it disconnects."""
     async with asyncio.TaskGroup() as group:
         pairs = _Pairs(target, group)
         async with SpdyConnection.over(link, pairs.accept, bounds) as connection:
@@ -30,7 +30,7 @@ async def forward(target: Forward, link: Link, bounds: Bounds | None = None) -> 
 
 
 class _Pair:
-    """The streams of one connection as they come, and the task that serves them."""
+    """The two streams of one connection, and the task that serves them."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -40,7 +40,7 @@ class _Pair:
         self.task: asyncio.Task[None] | None = None
 
     def add(self, kind: str, stream: SpdyStream) -> bool:
-        """False: there is one of that kind already."""
+        """Add a stream; returns False if the pair has one of that kind already."""
         if getattr(self, kind) is not None:
             return False
         setattr(self, kind, stream)
@@ -52,13 +52,13 @@ class _Pair:
         return True
 
     def cancel(self) -> None:
-        """The client has given a stream up or has gone: what it has sent is not wanted any more."""
+        """Stop serving: the client has reset a stream or has gone."""
         if self.task is not None:
             self.task.cancel()
 
     def end(self) -> None:
         """Close both streams."""
-        # The error stream ends before the other is given up: clients read it to its end.
+        # The error stream ends before the data stream is reset: clients read it to its end.
         if self.error is not None:
             self.error.finish()
         if self.data is not None:
@@ -67,7 +67,7 @@ class _Pair:
 
 
 class _Pairs:
-    """All connections of one client."""
+    """All pairs of one client."""
 
     def __init__(self, target: Forward, group: asyncio.TaskGroup) -> None:
         self._target = target
@@ -75,7 +75,7 @@ class _Pairs:
         self._pairs: dict[str, _Pair] = {}
 
     def accept(self, stream: SpdyStream) -> bool:
-        """Whether a stream has what it needs, none of its kind was there, and there are not too many."""
+        """Accept a stream if its headers are valid, its pair has none of that kind, and there are few enough pairs."""
         kind, port = stream.header("streamtype").lower(), _port(stream)
         if kind not in ("data", "error") or port is None:
             return False
@@ -86,12 +86,12 @@ class _Pairs:
                 return False
             pair = self._pairs[request] = _Pair(port)
             pair.task = self._group.create_task(self._serve(pair), name=f"forward-{port}")
-            # Not at the end of the task's work: a task that is cancelled at once never begins.
+            # A callback, and not the end of the coroutine: a task that is cancelled at once never begins.
             pair.task.add_done_callback(lambda _: self._pairs.pop(request).end())
         return pair.add(kind, stream)
 
     def cancel(self) -> None:
-        """The client has gone."""
+        """Stop serving all pairs: the client has gone."""
         for pair in self._pairs.values():
             pair.cancel()
 
@@ -123,7 +123,7 @@ def _port(stream: SpdyStream) -> int | None:
 
 
 def _request(stream: SpdyStream, kind: str) -> str:
-    """The request's number. Old clients gave none, but made the error stream just before the other."""
+    """The request id. Old clients give none, but create the error stream just before the data stream."""
     given = stream.header("requestid")
     if given:
         return given

@@ -1,4 +1,4 @@
-"""Port-forward over WebSocket: two channels for each port, data and errors, which begin with the port's number."""
+"""Port-forward over WebSocket: two channels for each port, data and errors, each of which begins with the port."""
 
 import asyncio
 import struct
@@ -15,17 +15,17 @@ from pykubelet.criserver.streaming.types import Forward
 from pykubelet.criserver.streaming.websocket import Channels
 
 _MOST: Final = 64
-"""Ports at once; a channel's number is one byte."""
+"""Ports of one session; the number of a channel is one byte."""
 _HELD: Final = 256 * KIB
-"""Bytes for one port that the pod has not taken yet, without the last message; then the client has to wait."""
+"""Unread bytes of one port, without the last message, beyond which the client has to wait."""
 _HELD_TOGETHER: Final = 1 * MIB
-"""The same, for all ports."""
+"""Unread bytes of all ports, beyond which the client has to wait."""
 _OVERHEAD: Final = 64
-"""What keeping a message costs beyond its data: many are one byte long."""
+"""Bytes that a message takes in memory beyond its data: many are one byte long."""
 
 
 async def forward(target: Forward, ports: Sequence[int], socket: web.WebSocketResponse) -> None:
-    """Join each port to its channels until the client goes, or all have ended."""
+    """Connect each port to its channels until the client disconnects or all connections have ended."""
     channels = Channels(socket)
     held = _Held()
     pipes = {2 * index: _Pipe(channels, 2 * index, held) for index in range(len(ports[:_MOST]))}
@@ -51,16 +51,16 @@ async def _all(target: Forward, ports: Sequence[int], channels: Channels, pipes:
 
 
 class _Held:
-    """Bytes of one client that the pod has not taken yet."""
+    """The bytes of one client that the pod has not read yet."""
 
     def __init__(self) -> None:
-        self.together = 0
+        self.total = 0
         self.less = asyncio.Event()
-        """Set whenever something was taken."""
+        """Set whenever some bytes were read."""
 
 
 class _Pipe:
-    """One port's data."""
+    """The data channel of one port."""
 
     def __init__(self, channels: Channels, number: int, held: _Held) -> None:
         self._channels = channels
@@ -71,14 +71,14 @@ class _Pipe:
         self._waiting: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def put(self, data: bytes) -> None:
-        """Give it data for the pod; waits while there is too much already. After the end it is dropped."""
-        while not self._ended and (self._own > _HELD or self._held.together > _HELD_TOGETHER):
+        """Queue data for the pod, waiting while too much is queued. After the end data is dropped."""
+        while not self._ended and (self._own > _HELD or self._held.total > _HELD_TOGETHER):
             self._held.less.clear()
             await self._held.less.wait()
         if self._ended:
             return
         self._own += len(data) + _OVERHEAD
-        self._held.together += len(data) + _OVERHEAD
+        self._held.total += len(data) + _OVERHEAD
         self._waiting.put_nowait(data)
 
     async def read(self) -> bytes:
@@ -87,14 +87,14 @@ class _Pipe:
         return data
 
     def end(self) -> None:
-        """Nobody takes anything any more: other ports must not wait for that."""
+        """Drop queued data, which is not read any more: other ports must not wait for it."""
         self._ended = True
         self._waiting = asyncio.Queue()
         self._took(self._own)
 
     def _took(self, size: int) -> None:
         self._own -= size
-        self._held.together -= size
+        self._held.total -= size
         self._held.less.set()
 
     async def write(self, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Pipes and pseudo-terminals, read and written without blocking the loop."""
+"""Non-blocking reads and writes of pipes and pseudo-terminals."""
 
 import asyncio
 import errno
@@ -9,16 +9,16 @@ _CHUNK = 32768
 
 
 class PipeReader:
-    """Reads from a descriptor only when it is asked to: whoever writes waits meanwhile. Closes it once."""
+    """Reads from a descriptor only on request, so that the writer waits meanwhile. Closes it once."""
 
     def __init__(self, fd: int) -> None:
         os.set_blocking(fd, False)
         self._fd = fd
         self.waiting = False
-        """Nothing is there to be read."""
+        """Whether a read waits for data."""
 
     async def read(self) -> bytes:
-        """Some bytes; none at the end."""
+        """Read some bytes; none at the end."""
         loop = asyncio.get_running_loop()
         while self._fd >= 0:
             try:
@@ -28,28 +28,28 @@ class PipeReader:
                 await _ready(lambda call: loop.add_reader(self._fd, call), lambda: loop.remove_reader(self._fd))
                 self.waiting = False
             except OSError as error:
-                # So a pseudo-terminal ends.
+                # EIO is the end of a pseudo-terminal.
                 if error.errno == errno.EIO:
                     return b""
                 raise
         return b""
 
     def close(self) -> None:
-        """Read no more."""
+        """Close the descriptor. Idempotent."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
 class PipeWriter:
-    """Writes to a descriptor; waits when it is full. Closes it once."""
+    """Writes to a descriptor, and waits while it is full. Closes it once."""
 
     def __init__(self, fd: int) -> None:
         os.set_blocking(fd, False)
         self._fd = fd
 
     async def write(self, data: bytes) -> None:
-        """Write all of it. BrokenPipeError when nobody reads any more."""
+        """Write all data. Raises BrokenPipeError if there is no reader any more."""
         loop = asyncio.get_running_loop()
         rest = memoryview(data)
         while rest and self._fd >= 0:
@@ -59,7 +59,7 @@ class PipeWriter:
                 await _ready(lambda call: loop.add_writer(self._fd, call), lambda: loop.remove_writer(self._fd))
 
     def close(self) -> None:
-        """Say that no more comes."""
+        """Close the descriptor, which ends the input of the reader. Idempotent."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

@@ -1,4 +1,4 @@
-"""The HTTP server behind the URLs."""
+"""The HTTP server for streaming URLs."""
 
 import asyncio
 import logging
@@ -25,19 +25,19 @@ from pykubelet.criserver.streaming.unauthenticated import UnauthenticatedConnect
 _log = logging.getLogger(__name__)
 _ADDRESS: Final = "127.0.0.1"
 _MAX_DETACHED: Final = 64
-"""Commands that may go on without their clients; for one more the oldest is killed."""
+"""Limit of detached execs; for one more the oldest is killed."""
 _ACCEPTED: Final = 16
-"""Connections that are accepted before what has come on others is read. So none is closed, for being the oldest of too
-many, before its request was looked at."""
+"""Connections that are accepted before requests on others are read. So no connection is closed, as the oldest of too
+many, before its request was read."""
 _BACKLOG: Final = 512
 _HEADER: Final = 8 * KIB - 2
-"""Bytes of a header, and of the request's first line."""
+"""Limit of a header and of the request line, in bytes."""
 _HEADERS: Final = 64
 _KINDS: Final = {Execution: "exec", AttachTo: "attach", Forward: "portforward"}
 
 
 class StreamingServer:
-    """Listens on a port that the kernel chooses, on loopback only."""
+    """Serves exec, attach and port-forward on loopback, on a port that the kernel chooses."""
 
     def __init__(self, executor: Executor, clock: Clock) -> None:
         self._executor = executor
@@ -49,7 +49,7 @@ class StreamingServer:
         self._sessions = SessionLimits()
 
     def url(self, target: Target) -> str:
-        """A URL for the request: it works once, within a minute. Transient when too many wait."""
+        """Register a request and return its URL, which works once, within a minute. Transient: too many are waiting."""
         return f"{self._base}/{_KINDS[type(target)]}/{self._tokens.issue(target, _size(target))}"
 
     async def run(self, ready: asyncio.Event) -> None:
@@ -71,12 +71,12 @@ class StreamingServer:
         assert runner.server is not None
         self._unauthenticated = unauthenticated = UnauthenticatedConnections(runner.server)
         loop = asyncio.get_running_loop()
-        door = socket.create_server((_ADDRESS, 0))
-        listener = await loop.create_server(unauthenticated.handler, sock=door, backlog=_ACCEPTED)
-        # The loop accepts as many at a time as it believes that the kernel keeps waiting. The kernel may keep more.
-        door.listen(_BACKLOG)
+        listen_socket = socket.create_server((_ADDRESS, 0))
+        listener = await loop.create_server(unauthenticated.handler, sock=listen_socket, backlog=_ACCEPTED)
+        # asyncio accepts ``backlog`` connections at a time; the kernel's own backlog may be longer.
+        listen_socket.listen(_BACKLOG)
         try:
-            self._base = "http://{}:{}".format(*door.getsockname())
+            self._base = "http://{}:{}".format(*listen_socket.getsockname())
             ready.set()
             await loop.create_future()
         finally:
@@ -85,7 +85,7 @@ class StreamingServer:
             await shielded(lambda: self._end(runner))
 
     async def _end(self, runner: web.AppRunner) -> None:
-        # aiohttp would give those who serve some time, and then cancel them without seeing them to their end.
+        # aiohttp would wait for the handlers for a while, and then cancel them without awaiting their end.
         for task in self._serving:
             task.cancel()
         if self._serving:
@@ -100,7 +100,7 @@ class StreamingServer:
             raise web.HTTPNotFound(text=str(error)) from error
         if not request.path.startswith(f"/{_KINDS[type(target)]}/"):
             raise web.HTTPNotFound(text="this URL is of another kind")
-        assert self._unauthenticated is not None, "only run makes requests come"
+        assert self._unauthenticated is not None, "requests only come while run() is active"
         self._unauthenticated.known(request.protocol)
         task = asyncio.current_task()
         assert task is not None
@@ -111,7 +111,7 @@ class StreamingServer:
         except Transient as error:
             raise web.HTTPServiceUnavailable(text=str(error)) from error
         except ConnectionError:
-            _log.debug("a streaming client has gone")
+            _log.debug("streaming client disconnected")
             return web.Response()
         finally:
             self._serving.discard(task)
@@ -131,7 +131,7 @@ class StreamingServer:
                 await forward_spdy.forward(target, StreamLink(reader, writer), limits)
         else:
             await spdy_client.serve(request, target.streams, lambda client: self._run(target, client), limits)
-        # The connection is gone; aiohttp knows and does not try to send this.
+        # The connection is closed; aiohttp knows that and does not send this response.
         return web.Response()
 
     async def _over_websocket(self, request: web.Request, target: Target, share: Bytes) -> web.StreamResponse:

@@ -1,7 +1,7 @@
-"""Limits of all streaming clients: how many sessions there are, and how much memory is held for them.
+"""Limits of all streaming sessions: their number, and the memory for their buffers.
 
-A client may send more than the container or the pod reads. Each session gets a share of one amount of memory, the
-smaller the more sessions there are, and all its limits follow from that.
+A client may send more than the container or the pod reads. Each session gets a share of a fixed amount of memory, the
+smaller the more sessions there are, and all limits of the session follow from its share.
 """
 
 from collections.abc import Iterator
@@ -15,23 +15,24 @@ from pykubelet.base.units import KIB, MIB, Bytes
 MOST: Final = 1024
 """Sessions at a time."""
 _TOGETHER: Final = 192 * MIB
+"""Memory of all sessions."""
 _LARGEST: Final = 8 * MIB
 _SMALLEST: Final = 128 * KIB
-"""Given even when nothing is free."""
+"""Smallest share, given even if no memory is free."""
 
 
 class SessionLimits:
-    """Sessions under way."""
+    """Counts the active sessions and divides the memory among them."""
 
     def __init__(self, together: int = _TOGETHER, most: int = MOST) -> None:
         self._free = together
         self._most = most
         self.taken = 0
-        """Sessions that have one."""
+        """Number of active sessions."""
 
     @contextmanager
     def reserve(self) -> Iterator[Bytes]:
-        """Bytes of memory for a session while the block lasts. Transient: there are too many sessions."""
+        """Reserve bytes of memory for a session for the time of the block. Transient: there are too many sessions."""
         if self.taken >= self._most:
             raise Transient(
                 f"{self._most} streaming sessions are open, which is the limit; end some, or try again later"
@@ -47,7 +48,7 @@ class SessionLimits:
 
 
 def bounds(share: Bytes) -> Bounds:
-    """Those of a SPDY connection."""
+    """The limits of a SPDY connection with this share of memory."""
     usual = Bounds()
     half = share // 2
     return Bounds(
@@ -59,5 +60,5 @@ def bounds(share: Bytes) -> Bounds:
 
 
 def longest_message(share: Bytes) -> Bytes:
-    """That of a WebSocket, which holds up to two of them: one that is arriving, and one that has not been read."""
+    """The message size limit of a WebSocket, which holds up to two messages: one arriving, one unread."""
     return Bytes(share // 2)

@@ -1,4 +1,4 @@
-"""exec and attach over SPDY: the streams error, stdin, stdout, stderr and resize, made by the client in any order."""
+"""Exec and attach over SPDY: the client creates the streams error, stdin, stdout, stderr and resize in any order."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -21,7 +21,7 @@ V1: Final = "channel.k8s.io"
 PROTOCOLS: Final = (V4, V3, V2, V1)
 SPDY: Final = "SPDY/3.1"
 CREATION: Final[Seconds] = 30.0
-"""The client has so long to make its streams (the reference's limit)."""
+"""Time in which the client must create its streams (the Go kubelet's limit)."""
 _NAMES: Final = {
     "stdin": Channel.STDIN,
     "stdout": Channel.STDOUT,
@@ -32,13 +32,16 @@ _NAMES: Final = {
 
 
 def is_spdy(request: web.Request) -> bool:
-    """Whether the client wants to speak SPDY."""
+    """Whether the client requests an upgrade to SPDY."""
     wanted = request.headers.get("Upgrade", "").lower()
     return SPDY.lower() in wanted and "upgrade" in request.headers.get("Connection", "").lower()
 
 
 def negotiate(request: web.Request, protocols: tuple[str, ...]) -> str:
-    """The client's first protocol that is among ours. HTTPBadRequest: it names none; HTTPForbidden: only others."""
+    """Choose the client's first protocol that is supported.
+
+    Raises HTTPBadRequest if the client names none, HTTPForbidden if it names only others.
+    """
     values = ",".join(request.headers.getall("X-Stream-Protocol-Version", []))
     offered = [word.strip() for word in values.split(",") if word.strip()]
     if not offered:
@@ -53,26 +56,26 @@ def negotiate(request: web.Request, protocols: tuple[str, ...]) -> str:
 
 
 def accepting(protocol: str) -> bytes:
-    """The answer that switches to SPDY."""
+    """The response that switches to SPDY."""
     return switching_response([("Upgrade", SPDY), ("X-Stream-Protocol-Version", protocol)])
 
 
 async def serve(
     request: web.Request, streams: Streams, run: Callable[[Client], Awaitable[None]], bounds: Bounds | None = None
 ) -> None:
-    """Speak SPDY on the request's connection, and give ``run`` the client once it has made its streams."""
+    """Switch the request's connection to SPDY, and call ``run`` with the client once it has created its streams."""
     protocol = negotiate(request, PROTOCOLS)
     async with taken_over(request) as (reader, writer):
         writer.write(accepting(protocol))
-        room = _Room(streams, protocol)
-        async with SpdyConnection.over(StreamLink(reader, writer), room.accept, bounds) as connection:
-            await _either(room.complete, connection.ended, CREATION)
-            if room.complete.is_set():
-                await run(SpdyClient(protocol, room.streams, connection))
+        expected = _ExpectedStreams(streams, protocol)
+        async with SpdyConnection.over(StreamLink(reader, writer), expected.accept, bounds) as connection:
+            await _either(expected.complete, connection.ended, CREATION)
+            if expected.complete.is_set():
+                await run(SpdyClient(protocol, expected.streams, connection))
 
 
 async def _either(one: asyncio.Event, other: asyncio.Event, within: Seconds) -> None:
-    """Return when one of them is set, or the time is over."""
+    """Return when one of the events is set or the time has passed."""
     tasks = [asyncio.ensure_future(event.wait()) for event in (one, other)]
     try:
         await asyncio.wait(tasks, timeout=within, return_when=asyncio.FIRST_COMPLETED)
@@ -82,8 +85,8 @@ async def _either(one: asyncio.Event, other: asyncio.Event, within: Seconds) -> 
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class _Room:
-    """Collects the streams of one client."""
+class _ExpectedStreams:
+    """Collects the streams that one client has to create."""
 
     def __init__(self, wanted: Streams, protocol: str) -> None:
         asked = {Channel.STDIN: wanted.stdin, Channel.STDOUT: wanted.stdout, Channel.STDERR: wanted.stderr}
@@ -93,7 +96,7 @@ class _Room:
         self.complete = asyncio.Event()
 
     def accept(self, stream: SpdyStream) -> bool:
-        """Whether it is one that is expected."""
+        """Accept a stream if it is expected."""
         channel = _NAMES.get(stream.header("streamtype").lower())
         if channel is None or channel not in self._missing:
             return False
@@ -116,7 +119,7 @@ class SpdyClient:
         self._received = 0
 
     async def receive(self) -> AsyncIterator[FromClient]:
-        """What the client sends, until it is gone."""
+        """Yield what the client sends, until it has gone."""
         queue: asyncio.Queue[FromClient | None] = asyncio.Queue(1)
         sources = [self._until_gone(queue)]
         if Channel.STDIN in self._streams:
@@ -134,15 +137,15 @@ class SpdyClient:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def gone(self) -> None:
-        """Return when it is gone, though not all was received."""
+        """Return when the client has gone, even if data from it is still unread."""
         await wait_until_stuck(lambda: self._received, self._connection.ended.is_set)
 
     async def send(self, channel: Channel, data: bytes) -> None:
-        """Give it output."""
+        """Send output."""
         await self._streams[channel].write(data)
 
     async def finish(self, exit_code: int, failure: str = "") -> None:
-        """Tell how it ended and close."""
+        """Send the exit code or the failure, and close the streams."""
         for channel in (Channel.STDOUT, Channel.STDERR):
             if channel in self._streams:
                 self._streams[channel].finish()
@@ -164,11 +167,11 @@ async def _input(stream: SpdyStream, queue: "asyncio.Queue[FromClient | None]") 
 
 
 async def _sizes(stream: SpdyStream, queue: "asyncio.Queue[FromClient | None]") -> None:
-    """Sizes are JSON documents one after the other; each ends with a brace, and none has another inside."""
+    """Queue terminal sizes: JSON documents one after the other; each ends with a brace and contains no other."""
     waiting = b""
     with suppress(ConnectionError):
         while data := await stream.read():
-            # Of all that came together only the last counts.
+            # Of several sizes that arrive together only the last counts.
             complete, end, waiting = (waiting + data).rpartition(b"}")
             waiting = waiting[-MAX_SIZE:]
             size = parse_size(complete.rpartition(b"}")[2] + end)

@@ -1,4 +1,4 @@
-"""How clients learn what became of a command: text in the old protocols, a Kubernetes Status since v4. Pure."""
+"""The final message to a client about its command: text in the old protocols, a Kubernetes Status since v4. Pure."""
 
 import json
 from typing import Final
@@ -7,11 +7,11 @@ from pykubelet.base.units import KIB
 from pykubelet.criserver.streaming.types import Size
 
 MAX_SIZE: Final = 4 * KIB
-"""Bytes of a resize message; longer ones make no sense."""
+"""Limit of a resize message in bytes."""
 
 
 def status(exit_code: int, failure: str) -> bytes:
-    """A Kubernetes Status object (k8s.io/apimachinery, ``NonZeroExitCode``); ``failure`` when there is no exit code."""
+    """A Kubernetes Status object (k8s.io/apimachinery, ``NonZeroExitCode``); ``failure`` if there is no exit code."""
     if failure:
         return json.dumps({"metadata": {}, "status": "Failure", "reason": "InternalError", "message": failure}).encode()
     if exit_code == 0:
@@ -23,7 +23,7 @@ def status(exit_code: int, failure: str) -> bytes:
 
 
 def text(exit_code: int, failure: str) -> bytes:
-    """The same for the protocols before v4: nothing when all went well."""
+    """The message of the protocols before v4; empty on success."""
     return (failure or (_sentence(exit_code) if exit_code else "")).encode()
 
 
@@ -32,7 +32,7 @@ def _sentence(exit_code: int) -> str:
 
 
 def parse_size(data: bytes) -> Size | None:
-    """A terminal's size from a resize message; None when it makes no sense."""
+    """Parse a resize message; None if it is invalid."""
     if len(data) > MAX_SIZE:
         return None
     try:

@@ -1,4 +1,4 @@
-"""One-time tokens that stand for a request. Whoever has seen a URL later cannot use it again."""
+"""One-time tokens that stand for a request: a URL that leaks later cannot be used again."""
 
 import secrets
 from typing import Generic, TypeVar
@@ -12,11 +12,11 @@ T = TypeVar("T")
 LIFETIME: Seconds = 60.0
 _MOST = 1000
 _MOST_BYTES = 32 * MIB
-"""Of all that wait: a command may be as long as a CRI message."""
+"""Size limit of all waiting requests: a command may be as long as a CRI message."""
 
 
 class Tokens(Generic[T]):
-    """Requests that wait for their connection."""
+    """The requests that wait for their connection."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -24,9 +24,9 @@ class Tokens(Generic[T]):
         self._size = 0
 
     def issue(self, value: T, size: Bytes) -> str:
-        """A token for a request, which takes so many bytes. Transient when too many wait."""
+        """Issue a token for a request of ``size`` bytes. Raises Transient if too many requests wait."""
         now = self._clock.monotonic()
-        # In the order of issue, so the oldest come first.
+        # They are in the order of issue, so expired ones come first.
         while self._waiting and next(iter(self._waiting.values()))[0] <= now:
             self._size -= self._waiting.pop(next(iter(self._waiting)))[1]
         if len(self._waiting) >= _MOST or self._size + size > _MOST_BYTES:
@@ -37,7 +37,7 @@ class Tokens(Generic[T]):
         return token
 
     def redeem(self, token: str) -> T:
-        """The request, once. NotFound: unknown, used or too old."""
+        """Return the request of a token and invalidate the token. NotFound: it is unknown, used or expired."""
         expires, size, value = self._waiting.pop(token, (0.0, 0, None))
         self._size -= size
         if value is None or expires <= self._clock.monotonic():

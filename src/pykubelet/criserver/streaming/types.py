@@ -1,4 +1,4 @@
-"""What a URL stands for, and how a client's streams look to those who serve them."""
+"""The requests behind streaming URLs, and the interfaces of clients and of the executor of commands."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from pykubelet.criserver.oci.command import Command
 
 
 class Channel(IntEnum):
-    """Streams by their number in the WebSocket protocols of Kubernetes."""
+    """Streams by their channel number in the WebSocket protocols of Kubernetes."""
 
     STDIN = 0
     STDOUT = 1
@@ -22,7 +22,7 @@ class Channel(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """Which streams a client asked for."""
+    """The streams that a client requested."""
 
     stdin: bool
     stdout: bool
@@ -41,19 +41,21 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class AttachTo:
-    """A container whose own streams are wanted. ``bundle`` holds conmon's socket."""
+    """A container to attach to. ``bundle`` is the directory with conmon's socket."""
 
     container: str
     bundle: Path
     streams: Streams
     stdin_once: bool = True
-    """The container's stdin ends with that of its first client."""
+    """Whether the container's stdin is closed when the input of its first client ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Ports of a sandbox. ``netns`` None is the node's network. ``ports`` are for WebSocket clients, which cannot name
-    any themselves."""
+    """Ports of a sandbox to forward. ``netns`` None means the node's network.
+
+    ``ports`` are for WebSocket clients, which cannot name any themselves.
+    """
 
     sandbox: str
     netns: Path | None
@@ -61,7 +63,7 @@ class Forward:
 
     @property
     def owner(self) -> str:
-        """Of its blocking calls."""
+        """The owner of the blocking calls for this request."""
         return f"forward/{self.sandbox}"
 
 
@@ -70,7 +72,7 @@ Target: TypeAlias = Execution | AttachTo | Forward
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A terminal's, in characters."""
+    """The size of a terminal in characters."""
 
     width: int
     height: int
@@ -85,22 +87,22 @@ FromClient: TypeAlias = bytes | Size | EndOfInput
 
 
 class Client(Protocol):
-    """The other end of an exec or attach."""
+    """The client of an exec or attach."""
 
     def receive(self) -> AsyncIterator[FromClient]:
-        """What the client sends, until it is gone."""
+        """Yield what the client sends, until it has gone."""
         ...
 
     async def gone(self) -> None:
-        """Return when it is gone, though what it has sent was not all received, and nothing of it was for a while."""
+        """Return when the client has gone, although data from it is still unread, and none was read for a while."""
         ...
 
     async def send(self, channel: Channel, data: bytes) -> None:
-        """Give it output. ConnectionError when it is gone."""
+        """Send output. Raises ConnectionError if the client has gone."""
         ...
 
     async def finish(self, exit_code: int, failure: str = "") -> None:
-        """Tell how it ended and close; ``failure`` when there is no exit code to tell."""
+        """Send the exit code, or ``failure`` if there is no exit code, and close."""
         ...
 
 
@@ -108,6 +110,8 @@ class Executor(Protocol):
     """Runs commands in containers for the streaming server."""
 
     async def prepare(self, execution: Execution) -> tuple[list[str], Command, Path]:
-        """The OCI runtime's command line to run, the command by which it is known, and the directory of its files,
-        which is removed afterwards."""
+        """Prepare a command: the OCI runtime's command line, a handle on the command, and the directory of its files.
+
+        The directory is removed after the end of the command.
+        """
         ...

@@ -1,4 +1,4 @@
-"""Connections that have not named a valid URL yet. Any process of the machine can make them: few, and not for long."""
+"""Limits for connections without a valid URL so far, which any process on the machine can open."""
 
 import asyncio
 from typing import Final
@@ -9,21 +9,22 @@ from aiohttp.web_protocol import RequestHandler
 from pykubelet.base.units import Seconds
 
 MOST: Final = 256
-"""For one more, the oldest is closed."""
+"""Limit of such connections; for one more, the oldest is closed."""
 PATIENCE: Final[Seconds] = 10.0
+"""Time after which such a connection is closed."""
 
 
 class UnauthenticatedConnections:
-    """Makes the handlers of connections to a server."""
+    """Creates the handlers of new connections, and closes those that send no valid URL in time."""
 
     def __init__(self, server: web.Server) -> None:
         self._server = server
         self._waiting: dict[RequestHandler, asyncio.TimerHandle] = {}
-        """Oldest first."""
+        """Connections and their deadlines, oldest first."""
         self._closed = False
 
     def handler(self) -> RequestHandler:
-        """For a new connection; it is closed unless it is known soon."""
+        """Create the handler of a new connection, which is closed unless ``known`` is called for it in time."""
         if len(self._waiting) >= MOST:
             self._drop(next(iter(self._waiting)))
         made = self._server()
@@ -33,20 +34,20 @@ class UnauthenticatedConnections:
         return made
 
     def known(self, protocol: RequestHandler) -> None:
-        """It has named a URL, and may stay."""
+        """Keep a connection that has sent a valid URL."""
         timer = self._waiting.pop(protocol, None)
         if timer is not None:
             timer.cancel()
 
     def close(self) -> None:
-        """Close all, and those that are still being accepted."""
+        """Close all these connections, and those that are still being accepted."""
         self._closed = True
         for each in list(self._waiting):
             self._drop(each)
 
     def _drop(self, handler: RequestHandler) -> None:
         self._waiting.pop(handler).cancel()
-        # A new one is given its transport in the loop's next turn.
+        # A new connection gets its transport in the next iteration of the event loop.
         asyncio.get_running_loop().call_later(0, _abort, handler)
 
 

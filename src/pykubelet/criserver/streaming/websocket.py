@@ -1,7 +1,7 @@
-"""The WebSocket protocols of Kubernetes: ``channel.k8s.io`` (v1), ``v4`` and ``v5``, the first two also as text.
+"""The WebSocket protocols of Kubernetes: ``channel.k8s.io`` (v1), ``v4`` and ``v5``, the first two also as base64 text.
 
-The first byte of each message is the channel. v4 brought an exit status as JSON on the error channel, v5 a way to say
-that stdin has ended.
+The first byte of each message is the channel. v4 added the exit status as JSON on the error channel, v5 a message for
+the end of stdin.
 """
 
 import base64
@@ -28,7 +28,7 @@ FORWARD_PROTOCOLS: Final = (TUNNEL, V4, V4_TEXT)
 
 
 async def accept(request: web.Request, protocols: tuple[str, ...], longest: Bytes) -> web.WebSocketResponse:
-    """Do the handshake. A client that names no protocol speaks v1; one that names only unknown ones is refused.
+    """Do the handshake. A client that names no protocol uses v1; one that names only unknown ones is refused.
 
     A message of more than ``longest`` bytes ends the connection.
     """
@@ -42,7 +42,7 @@ async def accept(request: web.Request, protocols: tuple[str, ...], longest: Byte
 
 
 class Channels:
-    """Numbered channels on a WebSocket."""
+    """Numbered channels over a WebSocket."""
 
     def __init__(self, socket: web.WebSocketResponse) -> None:
         self._socket = socket
@@ -50,7 +50,7 @@ class Channels:
         self._received = 0
 
     async def receive(self) -> AsyncIterator[tuple[int, bytes]]:
-        """Channel and data of each message, until the client is gone. What is malformed is skipped."""
+        """Yield channel and data of each message, until the client has gone. Malformed messages are skipped."""
         async for message in self._socket:
             self._received += 1
             if self._textual and message.type is WSMsgType.TEXT and message.data:
@@ -60,18 +60,18 @@ class Channels:
                 yield message.data[0], message.data[1:]
 
     async def gone(self) -> None:
-        """Return when the client is gone, and none of its messages was received for a while."""
+        """Return when the client has gone and none of its messages was read for a while."""
         await wait_until_stuck(lambda: self._received, lambda: hung_up(self._socket))
 
     async def send(self, channel: int, data: bytes) -> None:
-        """Send, and wait while the client is slow. ConnectionError when it is gone."""
+        """Send, and wait while the client is slow. Raises ConnectionError if it has gone."""
         if self._textual:
             await self._socket.send_str(chr(ord("0") + channel) + base64.b64encode(data).decode())
         else:
             await self._socket.send_bytes(bytes([channel]) + data)
 
     async def close(self) -> None:
-        """Say good-bye."""
+        """Close the WebSocket."""
         with suppress(ConnectionError):
             await self._socket.close()
 
@@ -84,12 +84,12 @@ class WebSocketClient:
         self._version = socket.ws_protocol or V1
 
     async def greet(self, streams: Streams) -> None:
-        """An empty message tells the client that it is connected; the reference sends it too."""
+        """Send an empty message, which tells the client that it is connected, as the Go kubelet does."""
         first = Channel.STDOUT if streams.stdout else Channel.STDERR if streams.stderr else Channel.ERROR
         await self._channels.send(first, b"")
 
     async def receive(self) -> AsyncIterator[FromClient]:
-        """What the client sends, until it is gone. Unknown channels are skipped."""
+        """Yield what the client sends, until it has gone. Unknown channels are skipped."""
         async for channel, data in self._channels.receive():
             match channel:
                 case Channel.STDIN if data:
@@ -102,15 +102,15 @@ class WebSocketClient:
                     yield EndOfInput()
 
     async def gone(self) -> None:
-        """Return when it is gone, though not all was received."""
+        """Return when the client has gone, even if data from it is still unread."""
         await self._channels.gone()
 
     async def send(self, channel: Channel, data: bytes) -> None:
-        """Give it output."""
+        """Send output."""
         await self._channels.send(channel, data)
 
     async def finish(self, exit_code: int, failure: str = "") -> None:
-        """Tell how it ended and close."""
+        """Send the exit code or the failure, and close."""
         tell = text if self._version in (V1, V1_TEXT) else status
         with suppress(ConnectionError):
             if data := tell(exit_code, failure):

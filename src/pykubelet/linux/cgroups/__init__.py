@@ -1,7 +1,7 @@
-"""Control groups, versions 1 and 2 behind one contract. Used by the resource manager, stats and doctor.
+"""Control groups, versions 1 and 2, behind one interface. Used by the resource manager, stats, the runtime and doctor.
 
-`open_driver()` gives the `CgroupDriver` of this machine, `open_systemd_driver()` one that has systemd make them; paths
-are those below the root of the hierarchy.
+`open_driver()` returns the `CgroupDriver` of this machine, `open_systemd_driver()` one whose cgroups systemd creates.
+Paths are relative to the root of the hierarchy. Imports ``base`` and ``linux`` only; start reading at ``types``.
 """
 
 from pykubelet.linux.cgroups.detect import (

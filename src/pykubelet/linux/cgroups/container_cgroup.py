@@ -1,8 +1,8 @@
-"""Where a container is within the scope that systemd has made for it.
+"""The cgroup of a container within the scope that systemd has created for it.
 
-crun leaves the scope to systemd, and puts the container with its limits into ``container`` below it (crun(1),
-``run.oci.systemd.subgroup``; version 2 only). The scope counts what is used all the same, but it has no limits of the
-container's own, nor does it know of throttling. runc uses the scope itself.
+crun leaves the scope to systemd, and puts the container with its limits into the child ``container`` (crun(1),
+``run.oci.systemd.subgroup``; version 2 only). The scope still counts the usage, but it has neither the container's
+limits nor its throttling counters. runc uses the scope itself.
 """
 
 from pathlib import Path
@@ -13,9 +13,10 @@ _CHILD: Final = "container"
 
 
 def container_cgroup(directory: Path) -> Path:
-    """The cgroup with the limits of the container that has this one; mostly this one itself. Blocks shortly.
+    """The cgroup with the limits of the container in ``directory``; mostly ``directory`` itself. Blocks briefly.
 
-    crun leaves no process in the scope; one with processes is runc's, whatever its program has made below it.
+    crun leaves no process in the scope. A scope with processes belongs to runc, whatever child cgroups the container's
+    program has created.
     """
     if not directory.name.endswith(_SCOPE):
         return directory

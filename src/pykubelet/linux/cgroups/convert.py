@@ -1,6 +1,6 @@
-"""Between the scales of cgroup v1 and v2. Pure.
+"""Conversion between the scales and formats of cgroup v1 and v2. Pure.
 
-The linear mapping is that of KEP-2254, which the kubelet keeps for the cgroups it makes itself; container
+The linear mapping is that of KEP-2254, which the kubelet uses for the cgroups that it creates itself; container
 runtimes convert for the containers.
 """
 
@@ -12,33 +12,33 @@ DEFAULT_PERIOD_US = 100_000
 
 
 def shares_to_weight(shares: int) -> int:
-    """cpu.shares (2…262144) as cpu.weight (1…10000)."""
+    """Convert cpu.shares (2…262144) to cpu.weight (1…10000)."""
     bounded = max(_MIN_SHARES, min(shares, _MAX_SHARES))
     return 1 + (bounded - _MIN_SHARES) * (_MAX_WEIGHT - 1) // (_MAX_SHARES - _MIN_SHARES)
 
 
 def weight_to_shares(weight: int) -> int:
-    """cpu.weight as cpu.shares."""
+    """Convert cpu.weight to cpu.shares."""
     return _MIN_SHARES + (weight - 1) * (_MAX_SHARES - _MIN_SHARES) // (_MAX_WEIGHT - 1)
 
 
 def limit(value: int) -> str:
-    """A limit as cgroup v2 (and pids.max of v1) writes it."""
+    """Format a limit as for cgroup v2 (and pids.max of v1)."""
     return "max" if value == UNLIMITED else str(value)
 
 
 def unlimited(text: str) -> int | None:
-    """A limit as cgroup v2 shows it; None for nothing."""
+    """Parse a limit of cgroup v2; None for empty text."""
     text = text.strip()
     return UNLIMITED if text == "max" else int(text) if text else None
 
 
 def cpu_max(quota_us: int, period_us: int | None) -> str:
-    """The content of cpu.max; without a period the kernel keeps the one in force."""
+    """Format the content of cpu.max; without a period the kernel keeps the present one."""
     return limit(quota_us) if period_us is None else f"{limit(quota_us)} {period_us}"
 
 
 def flat_keyed(text: str) -> dict[str, int]:
-    """A file of `name number` lines (memory.stat, cpu.stat)."""
+    """Parse a file of `name number` lines (memory.stat, cpu.stat)."""
     pairs = (line.split() for line in text.splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}

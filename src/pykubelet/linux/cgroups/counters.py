@@ -1,4 +1,4 @@
-"""Everything a cgroup counts, for metrics; the figures that eviction and summaries need are in ``CgroupStats``."""
+"""All counters of a cgroup, for metrics. The figures that eviction and summaries need are in ``CgroupStats``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from pykubelet.linux.cgroups.detect import Layout, Mode
 
 @dataclass(frozen=True, slots=True)
 class DeviceUse:
-    """What was read from or written to one block device. ``operation`` is ``Read`` or ``Write``."""
+    """Bytes and operations on one block device. ``operation`` is ``Read`` or ``Write``."""
 
     major: int
     minor: int
@@ -33,7 +33,7 @@ class HugepageUse:
 
 @dataclass(frozen=True, slots=True)
 class CgroupCounters:
-    """Counters since the cgroup was made, and gauges; what the kernel does not tell is not in the mappings.
+    """Counters since the creation of a cgroup, and gauges. Figures that the kernel does not report are left out.
 
     ``values`` by name: ``cpu_user_ns cpu_system_ns periods throttled_periods throttled_ns memory_peak memory_cache
     memory_mapped memory_kernel memory_failures threads_max oom_kills``. ``faults`` by (kind, scope).
@@ -48,14 +48,14 @@ class CgroupCounters:
 
 
 class CgroupCounterReader:
-    """Reads accounts. Blocks shortly; what is missing is left out."""
+    """Reads the counters of cgroups. Blocks briefly; missing figures are left out."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._v2 = layout.mode is Mode.V2
 
     def read(self, path: str) -> CgroupCounters:
-        """Of the cgroup at that path below the hierarchies' roots."""
+        """Read the counters of a cgroup by its path below the root of the hierarchies."""
         return self._read_v2(path) if self._v2 else self._read_v1(path)
 
     def _read_v2(self, path: str) -> CgroupCounters:
@@ -119,7 +119,7 @@ class CgroupCounterReader:
 
 
 def parse_io_stat(text: str) -> tuple[DeviceUse, ...]:
-    """``io.stat`` of version 2. Pure."""
+    """Parse ``io.stat`` of version 2. Pure."""
     found: list[DeviceUse] = []
     for line in text.splitlines():
         device, _, rest = line.partition(" ")
@@ -135,7 +135,7 @@ def parse_io_stat(text: str) -> tuple[DeviceUse, ...]:
 
 
 def parse_blkio(amounts: str, counts: str) -> tuple[DeviceUse, ...]:
-    """The two ``blkio.throttle`` files of version 1: ``8:0 Read 4096``. Pure."""
+    """Parse the two ``blkio.throttle`` files of version 1: ``8:0 Read 4096``. Pure."""
     number = dict(_blkio_rows(counts))
     return tuple(
         DeviceUse(major, minor, operation, Bytes(amount), number.get((major, minor, operation), 0))
@@ -174,7 +174,7 @@ def _hugepages(directory: Path, used: str, peak: str = "") -> tuple[HugepageUse,
 
 
 def _pressure(directory: Path) -> dict[tuple[str, str], int]:
-    """``cpu.pressure`` and its like (Linux 5.2): ``some avg10=0.00 … total=4711``."""
+    """Read ``cpu.pressure``, ``memory.pressure`` and ``io.pressure`` (Linux 5.2): ``some avg10=0.00 … total=4711``."""
     found: dict[tuple[str, str], int] = {}
     for resource in ("cpu", "memory", "io"):
         for line in _text(directory / f"{resource}.pressure").splitlines():
@@ -196,7 +196,7 @@ def _times(value: int | None, factor: int) -> int | None:
 def _number(text: str) -> int | None:
     text = text.strip()
     if text == "max":
-        return 0  # metrics say 0 for "no limit"
+        return 0  # 0 means "no limit" in metrics
     return int(text) if text.isdecimal() else None
 
 

@@ -1,4 +1,4 @@
-"""Finds out which cgroup layout the machine has, and whether we may use it."""
+"""Detection of the machine's cgroup layout, and of whether this process may use it."""
 
 import os
 from collections.abc import Iterable
@@ -14,12 +14,12 @@ from pykubelet.linux.cgroups.v2 import CgroupV2
 from pykubelet.linux.mountinfo import Mount, mounts
 from pykubelet.linux.systemd import Systemd, is_running
 
-# What a v1 mount's options say beside the names of its controllers.
+# Mount options of v1 hierarchies other than the names of controllers.
 _NOT_CONTROLLERS = frozenset(("rw", "ro", "xattr", "noprefix", "clone_children", "none", "cpuset_v2_mode"))
 
 
 class Mode(StrEnum):
-    """The layouts. Hybrid has the controllers on v1 and an empty v2 tree beside them."""
+    """Cgroup layouts. Hybrid has the controllers on v1 and an additional v2 tree without controllers."""
 
     NONE = "none"
     V1 = "v1"
@@ -29,7 +29,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the hierarchies are mounted."""
+    """The mount points of the cgroup hierarchies."""
 
     mode: Mode
     unified: Path | None = None
@@ -44,7 +44,7 @@ class Layout:
 
 
 def layout_of(table: Iterable[Mount]) -> Layout:
-    """The layout a mount table shows. Pure. Of several mounts of one hierarchy the shortest path counts."""
+    """Derive the layout from a mount table. Pure. Of several mounts of one hierarchy the shortest path is used."""
     controllers: dict[str, Path] = {}
     unified: Path | None = None
     read_only: set[Path] = set()
@@ -60,7 +60,7 @@ def layout_of(table: Iterable[Mount]) -> Layout:
             continue
         if mount.read_only or "ro" in mount.super_options:
             read_only.add(path)
-    # A tree of systemd's alone does not count: it has no controller.
+    # A tree for systemd only does not count: it has no controller.
     if any("=" not in name for name in controllers):
         mode = Mode.HYBRID if unified else Mode.V1
     else:
@@ -70,12 +70,12 @@ def layout_of(table: Iterable[Mount]) -> Layout:
 
 
 def detect() -> Layout:
-    """The layout of this machine."""
+    """Detect the layout of this machine."""
     return layout_of(mounts())
 
 
 def problem(layout: Layout) -> str | None:
-    """Why cgroups cannot be made here and what to do, as a sentence for people; None when they can."""
+    """Why cgroups cannot be created here and what to do, as a sentence for users; None if they can."""
     if layout.mode is Mode.NONE:
         return (
             "no cgroup file system is mounted: mount one with "
@@ -101,7 +101,7 @@ def problem(layout: Layout) -> str | None:
 
 
 def open_driver(layout: Layout | None = None) -> CgroupDriver:
-    """The driver for this machine. Raises Permanent when it has no cgroups."""
+    """Open the cgroup driver of this machine. Raises Permanent if it has no cgroups."""
     layout = layout or detect()
     match layout.mode:
         case Mode.V2 if layout.unified is not None:
@@ -113,7 +113,7 @@ def open_driver(layout: Layout | None = None) -> CgroupDriver:
 
 
 def systemd_problem(layout: Layout) -> str | None:
-    """Why systemd cannot make cgroups for us, as a sentence for people; None when it can."""
+    """Why systemd cannot create cgroups here, as a sentence for users; None if it can."""
     if layout.mode is not Mode.V2:
         return "cgroupDriver systemd needs cgroup version 2, which this machine does not have: set it to cgroupfs"
     if not is_running():
@@ -122,7 +122,7 @@ def systemd_problem(layout: Layout) -> str | None:
 
 
 def open_systemd_driver(layout: Layout | None = None) -> CgroupDriver:
-    """The driver that leaves the cgroups to systemd; see `systemd_problem`."""
+    """Open the driver that creates cgroups through systemd; check `systemd_problem` first."""
     return CgroupSystemd(open_driver(layout), Systemd())
 
 

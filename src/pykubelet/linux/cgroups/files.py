@@ -1,6 +1,6 @@
-"""The file system calls that both drivers are made of, and the removal of a whole subtree.
+"""File operations of both cgroup drivers, and the removal of a whole subtree.
 
-A class and not functions so that the tests can put a fake cgroup file system in its place.
+They are methods of a class so that tests can replace them by a fake cgroup file system.
 """
 
 import errno
@@ -23,7 +23,7 @@ _LONGEST_PAUSE: Seconds = 0.1
 def below(mount: Path, path: str) -> Path:
     """The directory of a cgroup in one hierarchy. Raises Invalid for the root itself and for `..`.
 
-    The root is never ours to change, least of all to delete.
+    The root must never be changed, let alone deleted.
     """
     parts = [part for part in path.split("/") if part]
     if not parts or ".." in parts:
@@ -35,14 +35,14 @@ class CgroupFiles:
     """Reads, writes and removes below the mount points of cgroup hierarchies."""
 
     def read(self, path: Path) -> str:
-        """Content of a control file. NotFound when the file or the cgroup is missing."""
+        """Read a control file. Raises NotFound if the file or the cgroup is missing."""
         try:
             return path.read_text(errors="replace")
         except OSError as error:
             raise wrap(error, f"cannot read {path}") from error
 
     def write(self, path: Path, value: str) -> None:
-        """Write a control file; the kernel takes the whole value or refuses it."""
+        """Write a control file; the kernel accepts the whole value or rejects it."""
         try:
             fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
             try:
@@ -53,7 +53,7 @@ class CgroupFiles:
             raise wrap(error, f"cannot write {value!r} to {path}") from error
 
     def make(self, path: Path) -> bool:
-        """Make one cgroup below an existing one; false when it is there already."""
+        """Create one cgroup below an existing one; returns False if it exists already."""
         try:
             path.mkdir(0o755)
         except FileExistsError:
@@ -63,7 +63,7 @@ class CgroupFiles:
         return True
 
     def remove(self, path: Path) -> None:
-        """Remove one cgroup without children; fine when it is gone. Transient while processes are in it."""
+        """Remove one cgroup without children. Idempotent. Raises Transient while processes are in it."""
         try:
             path.rmdir()
         except FileNotFoundError:
@@ -72,27 +72,27 @@ class CgroupFiles:
             raise wrap(error, f"cannot remove cgroup {path}") from error
 
     def subdirectories(self, path: Path) -> list[str]:
-        """Names of the cgroups directly below; empty when there is no such cgroup."""
+        """The names of the direct child cgroups; empty if the cgroup does not exist."""
         try:
             with os.scandir(path) as entries:
                 return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
-            # A cgroup removed while it is listed.
+            # The cgroup was removed while it was listed.
             if error.errno == errno.ENODEV:
                 return []
             raise wrap(error, f"cannot list cgroup {path}") from error
 
     def tree(self, path: Path) -> list[Path]:
-        """The cgroup and all below it, children before parents; empty when there is none."""
+        """The cgroup and all its descendants, children before parents; empty if it does not exist."""
         if not path.is_dir():
             return []
         below = [found for name in self.subdirectories(path) for found in self.tree(path / name)]
         return [*below, path]
 
     def processes(self, paths: Iterable[Path]) -> frozenset[int]:
-        """Processes in exactly these cgroups; 0 stands for those of another pid namespace."""
+        """The pids in exactly these cgroups; 0 stands for processes outside of the pid namespace."""
         pids: set[int] = set()
         for path in paths:
             try:
@@ -102,7 +102,7 @@ class CgroupFiles:
         return frozenset(pids)
 
     def delete_trees(self, roots: Iterable[Path]) -> None:
-        """Kill everything in these cgroups and below, and remove them. See `CgroupDriver.delete`."""
+        """Kill all processes in these cgroups and their descendants, and remove them. See `CgroupDriver.delete`."""
         roots = tuple(roots)
         deadline = time.monotonic() + _DELETE_DEADLINE
         pause = _FIRST_PAUSE
@@ -112,35 +112,35 @@ class CgroupFiles:
                 return
             if time.monotonic() >= deadline:
                 left = sorted(self.processes(path for root in roots for path in self.tree(root)))
-                raise Transient(f"{busy}; processes that do not die: {left}") from busy
+                raise Transient(f"{busy}; processes that do not end after SIGKILL: {left}") from busy
             self.kill(roots)
-            # Killed processes leave their cgroup only when the kernel has taken them apart.
+            # Killed processes leave their cgroup only after the kernel has torn them down.
             time.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     def kill(self, roots: Iterable[Path]) -> None:
-        """SIGKILL to every process in these cgroups and below, ourselves excepted."""
+        """Send SIGKILL to every process in these cgroups and their descendants, except this one."""
         paths = [path for root in roots for path in self.tree(root)]
         for path in paths:
             self._thaw(path)
         for pid in self.processes(paths) - {0, os.getpid()}:
             try:
                 with PidFd(pid) as process:
-                    # The number may have passed to another process since; the handle cannot.
+                    # The pid may belong to another process by now; the pidfd cannot.
                     if pid in self.processes(paths):
                         process.send_signal(signal.SIGKILL)
             except NotFound:
                 continue
 
     def _thaw(self, path: Path) -> None:
-        """A frozen process of cgroup v1 does not die before it is thawed; on v2 there is no such file."""
+        """Thaw a cgroup: a frozen process of v1 does not die before; on v2 this file does not exist."""
         try:
             self.write(path / "freezer.state", "THAWED")
         except PykubeletError:
             pass
 
     def _remove_all(self, roots: Iterable[Path]) -> PykubeletError | None:
-        """Remove what can be removed; returns the first obstacle."""
+        """Remove the cgroups that can be removed; returns the first error, or None."""
         obstacle: PykubeletError | None = None
         for root in roots:
             for path in self.tree(root):

@@ -1,9 +1,10 @@
-"""Takes from those who are about to move a process into another cgroup the wait that comes with it.
+"""Warm-up of the kernel's lock for cgroup migrations, so that an OCI runtime does not have to wait for it.
 
-A move takes a lock of the whole system (``cgroup_threadgroup_rwsem``). Its first writer after a pause waits for an RCU
-grace period, some 10 ms; for about as long after that nobody else has to. An OCI runtime makes its first move some
-15 ms after it was started. So who starts one takes the lock meanwhile, by a move to where he is already, and the two
-waits become one. A hierarchy mounted with ``favordynmods`` (Linux 6.0) has no such wait; there this gains nothing.
+A migration takes a system-wide lock (``cgroup_threadgroup_rwsem``). Its first writer after a pause waits for an RCU
+grace period, some 10 ms; for about as long after that, other writers do not wait. An OCI runtime makes its first
+migration some 15 ms after its start. So the server, when it starts one, takes the lock at the same time by migrating
+itself into its present cgroup, and the two waits overlap. A hierarchy mounted with ``favordynmods`` (Linux 6.0) has no
+such wait; there the warm-up gains nothing.
 """
 
 import os
@@ -17,7 +18,7 @@ _SELF = Path("/proc/self/cgroup")
 
 
 class MigrationWarmUp:
-    """Told of moves that will come."""
+    """Takes the migration lock ahead of expected migrations, at most once at a time."""
 
     def __init__(self, layout: Layout, own: Path = _SELF) -> None:
         self._layout = layout
@@ -25,12 +26,12 @@ class MigrationWarmUp:
         self._busy = False
 
     def start(self) -> None:
-        """Somebody will move a process some 10 ms from now. Returns at once; it is not asked whether it helped."""
+        """Take the lock in a thread, for a migration some 10 ms from now. Returns at once; failures are ignored."""
         if not self._busy:
             self._busy = True
             try:
                 threading.Thread(target=self._stay, name="cgroup-migration", daemon=True).start()
-            except RuntimeError:  # no more threads can be had; then the other waits for itself
+            except RuntimeError:  # no more threads can be started; then the runtime waits for the lock itself
                 self._busy = False
 
     def _stay(self) -> None:
@@ -39,18 +40,18 @@ class MigrationWarmUp:
             if place is not None:
                 place.write_text(str(os.getpid()))
         except OSError:
-            pass  # a read-only tree, for one; then the other waits for itself
+            pass  # the tree may be read-only; then the runtime waits for the lock itself
         finally:
             self._busy = False
 
     def _place(self) -> Path | None:
-        """The ``cgroup.procs`` of the cgroup we are in, in the hierarchy that has no controllers if there is one.
+        """The ``cgroup.procs`` of this process's cgroup, in the hierarchy without controllers if there is one.
 
-        Read each time, since somebody may have moved us. None also when that cgroup is above what the mount shows.
+        Read at each call, since the process may have been migrated. None if the cgroup is outside of the mounted tree.
         """
         for each in reversed(parse_cgroups(self._own.read_bytes())):
             mount = self._layout.controllers.get(each.controllers[0]) if each.controllers else self._layout.unified
             if mount is not None:
-                # Outside our cgroup namespace: the path says nothing of where the mount has it.
+                # Outside of the cgroup namespace: the path does not tell the place below the mount.
                 return None if each.path.startswith("/..") else mount / each.path.lstrip("/") / "cgroup.procs"
         return None

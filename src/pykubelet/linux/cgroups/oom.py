@@ -1,11 +1,11 @@
-"""How often the kernel has killed in a cgroup because its memory limit was reached."""
+"""The number of OOM kills in a cgroup."""
 
 from pykubelet.linux.cgroups.convert import flat_keyed
 from pykubelet.linux.cgroups.detect import Layout, Mode
 
 
 class OomCounter:
-    """Reads `memory.oom_control` (version 1, Linux 4.13) or `memory.events` (version 2)."""
+    """Reads the OOM kills from `memory.oom_control` (version 1, Linux 4.13) or `memory.events` (version 2)."""
 
     def __init__(self, layout: Layout) -> None:
         version2 = layout.mode is Mode.V2
@@ -13,7 +13,7 @@ class OomCounter:
         self._file = "memory.events" if version2 else "memory.oom_control"
 
     def kills(self, path: str) -> int:
-        """For the cgroup at that path below the hierarchy's root; 0 when it is gone. Blocks shortly."""
+        """OOM kills in the cgroup at that path below the hierarchy's root; 0 if it does not exist. Blocks briefly."""
         if self._root is None:
             return 0
         try:

@@ -1,7 +1,7 @@
-"""Cgroups that systemd makes for us: each is a slice unit, so that one program alone writes the top of the tree.
+"""The systemd cgroup driver: each cgroup is a slice unit, so that systemd alone manages the top of the tree.
 
-systemd makes and removes the slices and knows their limits (it writes them anew when it reloads); the kernel's files
-are written besides, for what systemd has no property for. Version 2 only.
+systemd creates and removes the slices and knows their limits (it writes them again when it reloads). The kernel's files
+are written too, for settings without a systemd property. Version 2 only.
 
 Source: systemd.resource-control(5), "Control Group APIs and Delegation".
 """
@@ -51,13 +51,13 @@ class CgroupSystemd:
         above, _, _ = path.rstrip("/").rpartition("/")
         if above and name not in self._files.children(above):
             return
-        # First what runs in it, which a stopped slice would wait for.
+        # Kill the processes first: systemd would wait for them when it stops the slice.
         self._files.delete(path)
         try:
             self._units.stop(name)
         except NotFound:
             return
-        # systemd may have made it again in the meantime, for one of its own reasons.
+        # systemd may have created the cgroup again in the meantime.
         self._files.delete(path)
 
     def exists(self, path: str) -> bool:
@@ -89,7 +89,7 @@ class CgroupSystemd:
 
 
 def properties(resources: CgroupResources) -> list[Property]:
-    """What systemd has a property for. Pure."""
+    """The systemd properties for the settings that have one. Pure."""
     found: list[Property] = []
     if resources.cpu_shares is not None:
         found.append(Property("CPUWeight", "t", convert.shares_to_weight(resources.cpu_shares)))
@@ -113,7 +113,7 @@ def properties(resources: CgroupResources) -> list[Property]:
 
 
 def expand(name: str) -> str:
-    """The path of a slice by its name: ``a-b.slice`` is ``/a.slice/a-b.slice``. Invalid: it is no slice's name."""
+    """The path of a slice by its name: ``a-b.slice`` is ``/a.slice/a-b.slice``. Invalid: not the name of a slice."""
     stem = name.removesuffix(SLICE)
     parts = stem.split("-")
     if stem == name or "/" in stem or not all(parts):
@@ -122,7 +122,7 @@ def expand(name: str) -> str:
 
 
 def _quota_per_second(quota_us: int, period_us: int) -> int:
-    """systemd takes the quota as time in a second, in steps of 10 ms; never less than what was asked for."""
+    """The CPU quota as time per second in µs; rounded up, since systemd accepts steps of 10 ms."""
     if quota_us == UNLIMITED:
         return _INFINITY
     return math.ceil(quota_us * 1_000_000 / period_us / _QUOTA_STEP_US) * _QUOTA_STEP_US

@@ -1,4 +1,4 @@
-"""Values and the contract of the cgroup drivers."""
+"""The interface of the cgroup drivers and its values."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,7 +10,7 @@ UNLIMITED = -1
 
 @dataclass(frozen=True, slots=True)
 class CgroupResources:
-    """Settings to write; None (or an empty tuple) leaves one as it is, `UNLIMITED` lifts a limit.
+    """Settings of a cgroup to write; None (or an empty tuple) leaves one as it is, `UNLIMITED` removes a limit.
 
     CPU weight is given as cgroup v1 shares (2…262144) on both versions, as CRI does.
     """
@@ -21,12 +21,12 @@ class CgroupResources:
     cpu_period_us: int | None = None
     memory_max: Bytes | None = None
     memory_high: Bytes | None = None
-    """Version 2 only, as are `memory_low` and `memory_min`; version 1 has nothing like them."""
+    """Version 2 only, as are `memory_low` and `memory_min`; version 1 has no equivalent."""
     memory_low: Bytes | None = None
     memory_min: Bytes | None = None
     pids_max: int | None = None
     cpuset_cpus: str | None = None
-    """A list as the kernel takes it: `0-3,7`."""
+    """A list in the kernel's format: `0-3,7`."""
     cpuset_mems: str | None = None
     hugepages: tuple[tuple[str, Bytes], ...] = ()
     """Limit by page size (`2MB`); sizes that the kernel has no controller for are skipped."""
@@ -36,13 +36,13 @@ class CgroupResources:
 
 @dataclass(frozen=True, slots=True)
 class CgroupStats:
-    """What a cgroup and all below it use; None where the controller is missing."""
+    """Resource usage of a cgroup and its descendants; None where the controller is missing."""
 
     cpu_usage_ns: int | None = None
     memory_usage: Bytes | None = None
-    """With page cache."""
+    """Memory usage with page cache."""
     memory_working_set: Bytes | None = None
-    """Usage without the file cache that could be dropped at once: what eviction looks at."""
+    """Usage without the inactive file cache, which could be dropped at once; eviction uses this figure."""
     memory_rss: Bytes | None = None
     swap: Bytes | None = None
     page_faults: int | None = None
@@ -51,50 +51,50 @@ class CgroupStats:
 
 
 class CgroupDriver(Protocol):
-    """Cgroups by their path below the root of the hierarchy (`/kubepods/burstable/pod1234`).
+    """Operations on cgroups, by their path below the root of the hierarchy (`/kubepods/burstable/pod1234`).
 
-    Everything blocks. Errors: NotFound, Permanent (read-only, not permitted), Transient (busy), Invalid.
+    All methods block. Errors: NotFound, Permanent (read-only, not permitted), Transient (busy), Invalid.
     """
 
     @property
     def version(self) -> int:
-        """1 or 2."""
+        """The cgroup version: 1 or 2."""
         ...
 
     def create(self, path: str, resources: CgroupResources) -> None:
-        """Make the cgroup and its parents where missing, and apply the settings to it."""
+        """Create the cgroup and its missing parents, and apply the settings to it."""
         ...
 
     def update(self, path: str, resources: CgroupResources) -> None:
-        """Apply settings to an existing cgroup. NotFound when there is none."""
+        """Apply settings to an existing cgroup. Raises NotFound if it does not exist."""
         ...
 
     def delete(self, path: str) -> None:
-        """Kill what runs in the cgroup and below, and remove it all; done when there is none.
+        """Kill all processes in the cgroup and its descendants, and remove them. Idempotent: no error if it is missing.
 
-        Raises Transient when something does not go away within a few seconds.
+        Raises Transient if processes or cgroups remain after a few seconds.
         """
         ...
 
     def exists(self, path: str) -> bool:
-        """Whether the cgroup is there, for every controller that this driver sets."""
+        """Whether the cgroup exists, for every controller that this driver sets."""
         ...
 
     def children(self, path: str) -> frozenset[str]:
-        """Names of the cgroups directly below, in any hierarchy; empty when there is no such cgroup."""
+        """The names of the direct child cgroups, in any hierarchy; empty if the cgroup does not exist."""
         ...
 
     def stats(self, path: str) -> CgroupStats:
-        """Read the usage. NotFound when there is no such cgroup."""
+        """Read the usage. Raises NotFound if the cgroup does not exist."""
         ...
 
     def limits(self, path: str) -> CgroupResources:
-        """CPU and memory settings in force, `UNLIMITED` for no limit; None where the controller is missing.
+        """Read the present CPU and memory settings, `UNLIMITED` for no limit; None where the controller is missing.
 
-        Raises NotFound when there is no such cgroup.
+        Raises NotFound if the cgroup does not exist.
         """
         ...
 
     def procs(self, path: str) -> frozenset[int]:
-        """Process ids in the cgroup and below, in any hierarchy."""
+        """The pids in the cgroup and its descendants, in any hierarchy."""
         ...

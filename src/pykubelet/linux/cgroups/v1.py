@@ -1,4 +1,4 @@
-"""Cgroup v1: one tree per controller (or group of them), each mounted on its own."""
+"""The cgroup v1 driver: one tree per controller (or group of controllers), each mounted separately."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -13,18 +13,18 @@ from pykubelet.linux.cgroups.types import UNLIMITED, CgroupResources, CgroupStat
 
 _log = logging.getLogger(__name__)
 
-# The controllers whose settings we write or read. The runtime makes the others on its own.
+# The controllers whose settings this driver writes or reads. The container runtime creates the others.
 _NEEDED = ("cpu", "cpuacct", "cpuset", "memory", "pids", "hugetlb", "name=systemd")
 
 _NO_MEMORY_LIMIT: Final = 1 << 62
-"""The kernel shows no limit as the largest number of whole pages."""
+"""Values from here on mean no limit: the kernel shows it as the largest number of whole pages."""
 
 
 class CgroupV1:
     """A `CgroupDriver` for cgroup v1 and for the hybrid layout, where the controllers are on v1 too.
 
-    `controllers` maps a controller to where it is mounted; `others` are the mount points of hierarchies that
-    we make nothing in but must leave nothing in either.
+    `controllers` maps a controller to its mount point; `others` are the mount points of hierarchies in which the driver
+    creates no cgroups, but removes those of the runtime.
     """
 
     version = 1
@@ -106,12 +106,12 @@ class CgroupV1:
         for part in below(mount, path).relative_to(mount).parts:
             parent, directory = directory, directory / part
             self._files.make(directory)
-            # Also an old cpuset may still be empty, if we were killed between the two steps.
+            # An existing cpuset too may still be empty, if the process was killed between the two steps.
             if mount == self._controllers.get("cpuset"):
                 self._inherit_cpuset(parent, directory)
 
     def _inherit_cpuset(self, parent: Path, directory: Path) -> None:
-        """A new cpuset is empty and takes no process until it is given CPUs and memory nodes."""
+        """Copy CPUs and memory nodes of the parent: a new cpuset is empty and accepts no process."""
         for name in ("cpuset.cpus", "cpuset.mems"):
             if not self._files.read(directory / name).strip():
                 self._files.write(directory / name, self._files.read(parent / name).strip())
@@ -123,7 +123,7 @@ class CgroupV1:
         try:
             self._set_optional("cpu", path, "cpu.cfs_period_us", period)
         except Invalid:
-            # The kernel checks quota/period against the parent after each write; the other order may pass.
+            # The kernel checks quota/period against the parent after each write; the other order may succeed.
             if quota is None:
                 raise
             self._set("cpu", path, "cpu.cfs_quota_us", str(quota))
@@ -155,7 +155,7 @@ class CgroupV1:
     def _set(self, controller: str, path: str, name: str, value: str) -> None:
         mount = self._controllers.get(controller)
         if mount is None:
-            _log.debug("no such cgroup controller, setting skipped", extra={"file": name, "cgroup": path})
+            _log.debug("cgroup setting skipped: no such controller", extra={"file": name, "cgroup": path})
             return
         self._files.write(below(mount, path) / name, value)
 

@@ -1,4 +1,4 @@
-"""Cgroup v2: one tree for all controllers, each switched on from parent to child."""
+"""The cgroup v2 driver: one tree for all controllers, each enabled from parent to child."""
 
 import logging
 from pathlib import Path
@@ -15,7 +15,7 @@ _WANTED = ("cpu", "cpuset", "memory", "pids", "hugetlb", "io")
 
 
 class CgroupV2:
-    """A `CgroupDriver` for cgroup v2; `root` is where it is mounted."""
+    """A `CgroupDriver` for cgroup v2; `root` is its mount point."""
 
     version = 2
 
@@ -41,14 +41,14 @@ class CgroupV2:
     def delete(self, path: str) -> None:
         directory = self._directory(path)
         try:
-            # Kills the whole subtree at once, forks included; since Linux 5.14.
+            # Kills the whole subtree at once, forks included (Linux 5.14).
             self._files.write(directory / "cgroup.kill", "1")
         except PykubeletError:
             pass
         self._files.delete_trees((directory,))
 
     def exists(self, path: str) -> bool:
-        """Also checks that the controllers are switched on: an empty cgroup of that name limits nothing."""
+        """Whether the cgroup exists with its controllers enabled: without them it limits nothing."""
         try:
             here = self._controllers(self._directory(path), "cgroup.controllers")
         except NotFound:
@@ -102,7 +102,7 @@ class CgroupV2:
         return frozenset(self._files.read(directory / name).split())
 
     def _enable_controllers(self, directory: Path) -> None:
-        """Switch on for the children of a cgroup what it has itself."""
+        """Enable the controllers of a cgroup for its children."""
         on = self._controllers(directory, "cgroup.subtree_control")
         missing = [name for name in _WANTED if name in self._controllers(directory, "cgroup.controllers") - on]
         for name in missing:
@@ -119,7 +119,7 @@ class CgroupV2:
             self._files.write(directory / name, value)
         except NotFound:
             # The kernel was built or booted without this controller, or without that file of it.
-            _log.debug("no such cgroup file, setting skipped", extra={"file": name, "cgroup": str(directory)})
+            _log.debug("cgroup setting skipped: no such file", extra={"file": name, "cgroup": str(directory)})
 
     def _read(self, path: Path) -> str | None:
         try:
@@ -129,7 +129,7 @@ class CgroupV2:
 
 
 def _settings(resources: CgroupResources) -> dict[str, str]:
-    """File name to content. Pure."""
+    """The files to write and their content. Pure."""
     files: dict[str, str] = {}
     if resources.cpu_shares is not None:
         files["cpu.weight"] = str(convert.shares_to_weight(resources.cpu_shares))

@@ -77,4 +77,4 @@ async def test_a_mistake_is_told(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
         detached.take(breaks)
         await detached.end()
-    assert "lost sight of" in caplog.text
+    assert "cleanup of a detached exec failed" in caplog.text

@@ -159,11 +159,11 @@ async def test_a_port_that_is_over_does_not_hold_up_the_others() -> None:
     assert not waits.done()
     over.end()
     await waits
-    assert held.together == other._own < 100
+    assert held.total == other._own < 100
     await over.put(b"dropped")
-    assert held.together == other._own
+    assert held.total == other._own
     assert await other.read() == b"y"
-    assert held.together == 0
+    assert held.total == 0
 
 
 async def test_one_port_holds_little() -> None:
