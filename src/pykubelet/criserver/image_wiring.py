@@ -89,7 +89,7 @@ class ContainerImages:
 
 
 class WritableLayers:
-    """Disk usage of the containers' writable layers; a ``stats.ports.Layers``."""
+    """Disk usage of the containers' writable layers; a ``stats.interfaces.Layers``."""
 
     def __init__(self, snapshots: Snapshots, directory: Path, clock: Clock) -> None:
         self._snapshots = snapshots

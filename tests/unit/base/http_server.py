@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-# A key for tests only: nobody trusts it.
+# A key for tests only: no client trusts it.
 _PEM = """\
 -----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgJYGnG95K0M8LQjrm
@@ -100,7 +100,7 @@ async def http_server(
 
 
 def server_context() -> ssl.SSLContext:
-    """For a server whose certificate nobody trusts."""
+    """A TLS context whose certificate no client trusts."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with TemporaryDirectory() as directory:
         path = Path(directory) / "server.pem"
@@ -110,7 +110,7 @@ def server_context() -> ssl.SSLContext:
 
 
 async def closed_port() -> int:
-    """A port of 127.0.0.1 on which nobody listens."""
+    """A port of 127.0.0.1 on which no process listens."""
     listener = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0)
     port: int = listener.sockets[0].getsockname()[1]
     listener.close()

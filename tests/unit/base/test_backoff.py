@@ -54,7 +54,7 @@ def test_unknown_key_is_free() -> None:
 
 
 @pytest.mark.parametrize(("event", "expected"), [(None, 20), (699.0, 20), (700.0, 20), (700.1, 10)])
-def test_a_stale_series_starts_anew(event: float | None, expected: float) -> None:
+def test_stale_series_starts_again(event: float | None, expected: float) -> None:
     backoff = Backoff(10, 300, reset_after=600)
     backoff.next("c", now=100.0)
     assert backoff.next("c", now=650.0 if event is None else 1000.0, event=event) == expected

@@ -1,4 +1,4 @@
-"""A blocking call that hangs holds up nobody but its owner."""
+"""Blocking calls: a call that hangs delays only its owner."""
 
 import asyncio
 import contextvars

@@ -66,7 +66,7 @@ async def test_cancelled_sleepers_are_forgotten() -> None:
     await clock.advance(10)
 
 
-async def test_wall_jump_wakes_nobody() -> None:
+async def test_wall_clock_jump_wakes_no_sleeper() -> None:
     clock = VirtualClock(start=100.0)
     async with asyncio.TaskGroup() as group:
         group.create_task(clock.sleep(5))

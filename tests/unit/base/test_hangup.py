@@ -19,7 +19,7 @@ async def _writer(mine: socket.socket) -> AsyncIterator[asyncio.StreamWriter]:
     await writer.wait_closed()
 
 
-async def test_data_that_nobody_reads_does_not_hide_the_end() -> None:
+async def test_unread_data_does_not_hide_the_hang_up() -> None:
     mine, theirs = socket.socketpair()
     with theirs:
         async with _writer(mine) as writer:

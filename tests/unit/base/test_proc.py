@@ -38,7 +38,7 @@ async def test_large_input_passes_through() -> None:
     assert (await proc.run(["/bin/cat"], input=data, timeout=10)).stdout == data
 
 
-async def test_input_nobody_reads_is_no_error() -> None:
+async def test_unread_input_is_no_error() -> None:
     done = await proc.run(["/bin/true"], input=b"x" * (1 << 20), timeout=10)
     assert done.returncode == 0
 
@@ -100,7 +100,7 @@ async def test_an_outer_timeout_works(tmp_path: Path) -> None:
     assert not Path(f"/proc/{marker.read_text().strip()}").exists()
 
 
-async def test_a_grandchild_holding_the_pipes_does_not_hold_us() -> None:
+async def test_grandchild_with_open_pipes_does_not_delay_the_result() -> None:
     started = time.monotonic()
     done = await proc.run([SH, "-c", "sleep 30 & echo $!"], timeout=20)
     try:
@@ -195,7 +195,7 @@ async def test_a_spawned_child_uses_our_descriptors() -> None:
             os.close(fd)
 
 
-async def test_a_spawned_child_is_killed_when_nobody_waits_any_more() -> None:
+async def test_spawned_child_is_killed_when_its_wait_is_cancelled() -> None:
     null = os.open("/dev/null", os.O_RDWR)
     try:
         child = await proc.spawn(["/bin/sleep", "300"], stdin=null, stdout=null, stderr=null, env={})

@@ -1,4 +1,4 @@
-"""Paths under somebody else's control: nothing leads out of the root, not even in a race."""
+"""Safe paths: nothing that a pod controls leads out of the root, not even in a race."""
 
 import os
 import stat

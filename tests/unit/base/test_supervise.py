@@ -28,7 +28,7 @@ async def test_restarts_with_growing_delays_until_it_returns() -> None:
     assert started == [0, 1, 3, 7, 11]
 
 
-async def test_a_long_run_starts_the_series_anew() -> None:
+async def test_long_run_resets_the_delay() -> None:
     clock = VirtualClock()
     started: list[float] = []
 

@@ -16,7 +16,7 @@ MAPS = """\
 """
 
 
-def test_only_code_of_files_that_nobody_can_have_changed() -> None:
+def test_code_mappings_are_read_only_file_mappings() -> None:
     assert list(memory.code_mappings(MAPS)) == [(0x7F0000002000, 0x3000), (0x7F0000009000, 0x2000)]
 
 

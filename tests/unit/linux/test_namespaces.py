@@ -66,10 +66,10 @@ def test_unpin_lets_go_and_repeats(place: Path) -> None:
 
 
 def test_an_existing_file_is_a_conflict_and_stays(place: Path) -> None:
-    (place / "net").write_text("somebody's")
+    (place / "net").write_text("another's")
     with pytest.raises(Conflict):
         pin_new({Namespace.UTS: str(place / "uts"), Namespace.NET: str(place / "net")})
-    assert (place / "net").read_text() == "somebody's"
+    assert (place / "net").read_text() == "another's"
     assert not (place / "uts").exists(), "all or nothing"
 
 

@@ -1,4 +1,4 @@
-"""Kills for want of memory."""
+"""OOM kills of a cgroup."""
 
 from pathlib import Path
 

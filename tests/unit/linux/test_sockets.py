@@ -7,7 +7,7 @@ from pathlib import Path
 from pykubelet.linux.sockets import listener
 
 
-def test_the_listener_is_told_from_nobody(tmp_path: Path) -> None:
+def test_listener_is_found_or_reported_missing(tmp_path: Path) -> None:
     path = tmp_path / "s.sock"
     assert listener(path) == 0
     with socket.socket(socket.AF_UNIX) as server:

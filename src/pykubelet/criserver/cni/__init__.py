@@ -1,7 +1,8 @@
-"""Networks by CNI plugins (the CNI specification 1.1, as a runtime): ADD, CHECK, DEL, results kept until DEL succeeded.
+"""Pod networks through CNI plugins (CNI specification 1.1, as a runtime): ADD, CHECK and DEL.
 
-An attachment is noted on disk before the first plugin runs and forgotten after the last DEL, so that an address is
-never lost, whatever dies in between.
+An attachment is recorded on disk before the first plugin runs and removed after the last successful DEL, so that an
+address never leaks, whichever process dies in between. Called by the sandbox manager. Imports ``base`` and ``linux``;
+start reading at ``manager``, then the rules in ``decide``.
 """
 
 from pykubelet.criserver.cni.manager import Network, NetworkConfig

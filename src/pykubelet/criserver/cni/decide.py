@@ -17,16 +17,16 @@ _BRIDGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")
 _OWN = "pykubelet"
 """The field of a configuration that only this server reads."""
 _IDLE = {"portmap": ("portMappings", frozenset[str]()), "bandwidth": ("bandwidth", frozenset({"type", "capabilities"}))}
-"""Plugins that do nothing but serve one capability, and the fields with which that is so (none: with any)."""
+"""Plugins that only serve one capability, and the fields that their configuration may have for that (empty: any)."""
 
 
 def candidates(names: Iterable[str]) -> list[str]:
-    """The names of files that may hold a configuration, in the order in which they are tried."""
+    """The names of possible configuration files, in the order in which they are tried."""
     return sorted(name for name in names if name.endswith(_SUFFIXES) and not name.startswith("."))
 
 
 def parse_network(data: bytes, origin: str) -> NetworkList:
-    """A configuration list, or a single configuration as a list of one. Invalid names file and field."""
+    """Parse a configuration list, or a single configuration as a list of one. Raises Invalid with file and field."""
     try:
         document = read_json(data)
     except Invalid as error:
@@ -70,7 +70,7 @@ def _check_plugin(plugin: object, origin: str) -> None:
 
 
 def plugin_input(network: NetworkList, plugin: Json, request: AttachRequest, previous: Json | None) -> Json:
-    """What a plugin reads from its standard input."""
+    """The document that a plugin reads from its standard input."""
     document: Json = {key: value for key, value in plugin.items() if key != "capabilities"}
     document |= {"name": network.name, "cniVersion": network.version}
     capabilities = plugin.get("capabilities")
@@ -85,9 +85,10 @@ def plugin_input(network: NetworkList, plugin: Json, request: AttachRequest, pre
 
 
 def busy_plugins(network: NetworkList, request: AttachRequest) -> list[Json]:
-    """The plugins that have something to do for a request, in their order.
+    """The plugins that have work to do for a request, in their order.
 
-    Those that only serve a capability of which nothing is asked hand on the result as it is, which needs no program.
+    Plugins that only serve a capability which the request does not use would return the result unchanged, so they are
+    not run.
     """
     given = runtime_arguments(request)
     first, further = network.plugins[:1], network.plugins[1:]
@@ -102,7 +103,7 @@ def _is_idle(plugin: Json, given: Json) -> bool:
 
 
 def runtime_arguments(request: AttachRequest) -> Json:
-    """The capability arguments of the conventions document; those without a value are left out."""
+    """The capability arguments (CNI conventions document); those without a value are left out."""
     arguments: Json = {}
     ports = [
         {"hostPort": p.host_port, "containerPort": p.container_port, "protocol": p.protocol}
@@ -114,7 +115,7 @@ def runtime_arguments(request: AttachRequest) -> Json:
         arguments["portMappings"] = ports
     if request.ingress_rate or request.egress_rate:
         bandwidth: Json = {}
-        # The plugin takes no rate without a burst; what a pod may burst is as large as the plugin can count.
+        # The plugin rejects a rate without a burst; the burst is the largest number that the plugin accepts.
         for name, rate in (("ingress", request.ingress_rate), ("egress", request.egress_rate)):
             if rate:
                 bandwidth |= {f"{name}Rate": rate, f"{name}Burst": 2**31 - 1}
@@ -130,7 +131,7 @@ def runtime_arguments(request: AttachRequest) -> Json:
 
 
 def environment(command: str, request: AttachRequest, netns: str, plugin_path: str) -> dict[str, str]:
-    """The environment variables of the protocol; ``netns`` may be empty for DEL."""
+    """The environment variables of a plugin call; ``netns`` may be empty for DEL."""
     arguments = {
         "IgnoreUnknown": "1",
         "K8S_POD_NAMESPACE": request.namespace,
@@ -157,9 +158,9 @@ def supports_check(network: NetworkList) -> bool:
 
 
 def addresses(result: Mapping[str, object]) -> tuple[str, ...]:
-    """The pod's own addresses of a result, without prefix lengths.
+    """The pod's addresses in a result, without prefix lengths.
 
-    Addresses of interfaces outside the sandbox (a bridge's) are left out.
+    Addresses of interfaces outside the sandbox (those of a bridge) are left out.
     """
     interfaces = result.get("interfaces")
     inside = [isinstance(each, dict) and bool(each.get("sandbox")) for each in _list(interfaces)]
@@ -182,9 +183,9 @@ def _list(value: object) -> list[object]:
 
 
 def parse_reply(data: bytes, plugin: str) -> Json:
-    """A plugin's result. Invalid when it is not an object."""
+    """Parse a plugin's result. Raises Invalid if it is not an object."""
     try:
-        # What is read here is written down with the attachment: it must be text that can be.
+        # The result is stored with the attachment: its text must be encodable.
         reply = read_json(data) if data.strip() else {}
     except Invalid as error:
         raise Invalid(f"CNI plugin {plugin} answered: {error}") from error
@@ -194,7 +195,7 @@ def parse_reply(data: bytes, plugin: str) -> Json:
 
 
 def failure(data: bytes, stderr: bytes) -> str:
-    """A failed plugin's own words: its error object, else what it wrote."""
+    """The message of a failed plugin: its error object, else its output."""
     try:
         reply = read_json(data)
         parts = [str(reply[key]) for key in ("msg", "details") if reply.get(key)] if isinstance(reply, dict) else []
@@ -206,9 +207,9 @@ def failure(data: bytes, stderr: bytes) -> str:
 
 
 def default_network(bridge: str, subnet: str, data_dir: str, *, limits: bool = False) -> Json:
-    """A bridge with addresses of its own, for machines where nobody has configured a network.
+    """The default network, for machines without a network configuration: a bridge with its own addresses.
 
-    ``limits``: the plugin that limits rates is there.
+    ``limits``: the bandwidth plugin is installed.
     """
     routes = [{"dst": "0.0.0.0/0"}]
     ipam = {"type": "host-local", "dataDir": data_dir, "ranges": [[{"subnet": subnet}]], "routes": routes}
@@ -223,5 +224,5 @@ def default_network(bridge: str, subnet: str, data_dir: str, *, limits: bool = F
     ports = {"type": "portmap", "capabilities": {"portMappings": True}}
     rates = [{"type": "bandwidth", "capabilities": {"bandwidth": True}}] if limits else []
     own = {"masquerade": {"bridge": bridge, "subnet": subnet}}
-    # Plugins write the name into the comments of their rules: those of two servers are to be told apart.
+    # Plugins write the name into the comments of their firewall rules: rules of two servers must differ.
     return {"cniVersion": "1.0.0", "name": bridge, "plugins": [link, ports, *rates], _OWN: own}

@@ -1,4 +1,4 @@
-"""Connects sandboxes to the network and disconnects them."""
+"""Attaches sandboxes to the pod network and detaches them."""
 
 import asyncio
 import json
@@ -42,14 +42,17 @@ _attachment = msgspec.json.Decoder(Attachment)
 _DEFAULT_FILE = "87-pykubelet.conflist"
 _CHANGES = Mask.CREATE | Mask.DELETE | Mask.CLOSE_WRITE | Mask.MOVED_FROM | Mask.MOVED_TO
 _LONGEST = 4 * MIB
-"""Of a configuration or an attachment."""
+"""Size limit of a configuration file and of an attachment record, in bytes."""
 _LOOK_EVERY: Seconds = 10.0
 _LOST = Mask.DELETE_SELF | Mask.MOVE_SELF
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkConfig:
-    """``attachments`` must be on a disk. With ``default_bridge`` empty, no default network is written."""
+    """Configuration of the pod network.
+
+    ``attachments`` must be on a disk. If ``default_bridge`` is empty, no default network is written.
+    """
 
     conf_dir: Path
     attachments: Path
@@ -57,14 +60,14 @@ class NetworkConfig:
     default_subnet: str = ""
     ipam_dir: Path = Path("/var/lib/cni/networks")
     netns_of: Callable[[SandboxID], Path] = Path
-    """Where the network namespace of a sandbox is pinned."""
+    """Returns the path to which the network namespace of a sandbox is pinned."""
     pod_addresses: bool = False
-    """Whether pods may choose their addresses, and so take those of others."""
+    """Whether pods may choose their addresses, and so can take those of other pods."""
     clock: Clock = SystemClock()
 
 
 class Network:
-    """The pod network of this node: the first valid configuration in the directory."""
+    """The pod network of this node: the first valid configuration in the configuration directory."""
 
     def __init__(self, config: NetworkConfig, plugins: Plugins) -> None:
         self._config = config
@@ -75,23 +78,23 @@ class Network:
         self._detaching: WeakValueDictionary[SandboxID, asyncio.Lock] = WeakValueDictionary()
 
     def problem(self) -> str:
-        """Why pods cannot get a network now; empty when they can."""
+        """Why the pod network is not ready; empty if it is."""
         return "" if self._current is not None else self._why
 
     async def start(self) -> None:
-        """Read the configuration; write the default one when there is none at all."""
+        """Read the configuration; write the default one if the directory has none."""
         await blocking.call("network", self._prepare)
         await self._reload()
 
     async def run(self) -> None:
-        """Follow changes of the configuration directory, for ever; one that is taken away is made again, empty.
+        """Follow changes of the configuration directory for ever. If it is removed, it is created again, empty.
 
-        When it cannot be watched (root's inotify instances are shared with containers), it is looked at periodically.
+        If it cannot be watched (root's inotify instances are shared with containers), it is read periodically.
         """
         guard = Guard("network.configuration", self._config.clock.monotonic, maximum=_LOOK_EVERY)
         while True:
             with guard.item("firewall"):
-                await self._let_out()
+                await self._ensure_firewall()
             with guard.item("watch"):
                 await blocking.call("network", partial(self._config.conf_dir.mkdir, parents=True, exist_ok=True))
                 await self._follow()
@@ -100,21 +103,21 @@ class Network:
                     await self._reload()
                 await self._config.clock.sleep(delay)
 
-    async def _let_out(self) -> None:
-        """The firewall's rule, for pods of the last server and before the first of this one."""
+    async def _ensure_firewall(self) -> None:
+        """Ensure that the masquerade rule exists, for pods of an earlier server and ahead of the first new pod."""
         if self._current is not None and self._current.masquerade is not None:
             try:
                 await self._firewall.ensure(self._current.masquerade)
             except Transient as error:
-                _log.warning("the firewall is not ready for pods", extra={"error": str(error)})
+                _log.warning("firewall not ready for pods", extra={"error": str(error)})
 
     async def _follow(self) -> None:
-        """Until the directory is not there any more. Transient: it cannot be watched."""
+        """Follow changes until the directory is removed. Raises Transient if it cannot be watched."""
         try:
             inotify = Inotify()
         except OSError as error:
             raise Transient(
-                f"no inotify: {error.strerror}; {self._config.conf_dir} is looked at every {_LOOK_EVERY:g} s "
+                f"no inotify: {error.strerror}; {self._config.conf_dir} is read every {_LOOK_EVERY:g} s "
                 "(is fs.inotify.max_user_instances too low?)"
             ) from error
         with inotify:
@@ -124,19 +127,20 @@ class Network:
                 await self._reload()
                 if event.mask & _LOST:
                     _log.warning(
-                        "the network configurations' directory is gone", extra={"directory": str(self._config.conf_dir)}
+                        "network configuration directory removed", extra={"directory": str(self._config.conf_dir)}
                     )
                     return
 
     def held(self) -> list[SandboxID]:
-        """The sandboxes that still have, or may have, something on a network."""
+        """The sandboxes that are, or may still be, attached to a network."""
         names = self._config.attachments.glob("*.json") if self._config.attachments.is_dir() else ()
         return [SandboxID(path.stem) for path in names if not path.name.startswith(".")]
 
     async def attach(self, request: AttachRequest) -> Attached:
-        """Call ADD of each plugin. On failure everything is taken back, or stays in ``held`` if that fails too.
+        """Call ADD of each plugin. On failure the sandbox is detached; if that fails too, it remains in ``held``.
 
-        Transient when there is no network yet or a plugin fails; Invalid when it asks for an address and may not.
+        Raises Transient if there is no network yet or a plugin fails, Invalid if the pod requests an address and pods
+        may not do so.
         """
         if (request.ips or request.mac) and not self._config.pod_addresses:
             raise Invalid(
@@ -157,7 +161,7 @@ class Network:
         return Attached(addresses(result))
 
     async def check(self, sandbox: SandboxID) -> None:
-        """Ask the plugins whether the attachment is still as it was. Transient tells what is not."""
+        """Call CHECK of each plugin. Raises Transient, with the plugin's message, if the attachment has changed."""
         attachment = await blocking.call(f"sandbox/{sandbox}", self._load, sandbox)
         if attachment is None or not supports_check(attachment.network):
             return
@@ -166,12 +170,12 @@ class Network:
             await self._plugins.call("CHECK", attachment.request, attachment.request.netns, document)
 
     async def detach(self, sandbox: SandboxID, known: AttachRequest | None = None) -> None:
-        """Call DEL of each plugin, last first; done is done when nothing is attached.
+        """Call DEL of each plugin, last first. Idempotent: no error if the sandbox is not attached.
 
-        When a plugin fails, the attachment is kept, to be tried again, and the error is raised. ``known`` is what was
-        asked for, of a sandbox that has an address: it stands in for an attachment that is lost or damaged.
+        If a plugin fails, the attachment is kept for a retry, and the error is raised. ``known`` is the request of a
+        sandbox that has an address; it replaces an attachment record that is lost or damaged.
         """
-        # The retries of a stopped sandbox's release may meet its client's: some plugins stumble over each other then.
+        # Retries of the server may coincide with a client's call, and some plugins fail if they run concurrently.
         async with self._detaching.setdefault(sandbox, asyncio.Lock()):
             await self._detach(sandbox, known)
 
@@ -179,7 +183,10 @@ class Network:
         try:
             attachment = await blocking.call(f"sandbox/{sandbox}", self._load, sandbox)
         except Invalid as error:
-            _log.error("releasing an address by what else is known", extra={"sandbox": sandbox, "error": str(error)})
+            _log.error(
+                "attachment record damaged: releasing the address without it",
+                extra={"sandbox": sandbox, "error": str(error)},
+            )
             netns = str(self._config.netns_of(sandbox))
             await self._release_unknown(known or AttachRequest(sandbox, netns, "", "", ""))
         else:
@@ -191,16 +198,17 @@ class Network:
 
     async def _delete(self, attachment: Attachment, plugins: Sequence[Json]) -> None:
         request, network = attachment.request, attachment.network
-        # A file that is left without its mount (after a reboot, say) would only make plugins fail.
+        # A file without its mount (after a reboot, for example) would make plugins fail.
         netns = request.netns if await blocking.call(f"sandbox/{request.sandbox}", is_namespace, request.netns) else ""
         for plugin in reversed(plugins):
             document = plugin_input(network, plugin, request, attachment.result)
             await self._plugins.call("DEL", request, netns, document)
 
     async def _release_unknown(self, request: AttachRequest) -> None:
-        """DEL by the networks of today, since nobody knows which one it was; without fail only by the one in use.
+        """Call DEL for all configured networks, since the network of the attachment is unknown.
 
-        Transient: there is none, or it fails; the address stays reserved, and this is tried again.
+        Only a failure of the network in use counts. Raises Transient if there is no network or it fails; the address
+        stays reserved, and the caller retries.
         """
         networks, why = await blocking.call("network", self._read)
         if not networks:
@@ -255,7 +263,9 @@ class Network:
                 config.default_bridge, config.default_subnet, str(config.ipam_dir), limits=limits
             )
             write_atomic(config.conf_dir / _DEFAULT_FILE, json.dumps(document, indent=2).encode(), 0o644)
-            _log.info("no network was configured, wrote a default one", extra={"directory": str(config.conf_dir)})
+            _log.info(
+                "no network configuration found: wrote the default one", extra={"directory": str(config.conf_dir)}
+            )
 
     async def _reload(self) -> None:
         networks, why = await blocking.call("network", self._read)
@@ -264,11 +274,11 @@ class Network:
             if network is not None:
                 _log.info("pod network in use", extra={"network": network.name})
             else:
-                _log.warning("no usable pod network", extra={"why": why})
+                _log.warning("pod network not ready", extra={"why": why})
         self._current, self._why = network, why
 
     def _read(self) -> tuple[list[NetworkList], str]:
-        """All valid configurations, and why there is none."""
+        """Read all valid configurations; without any, also the reason."""
         directory, found, problems = self._config.conf_dir, [], []
         try:
             names = candidates(path.name for path in directory.iterdir())

@@ -1,6 +1,7 @@
-"""Hides the addresses of a network's pods behind the node's, with one firewall rule for all of them.
+"""Masquerading: one firewall rule replaces the addresses of all pods of a network by the node's.
 
-The bridge plugin can do it too, with a chain for each pod: half of the time of its ADD, and most of that of its DEL.
+The bridge plugin can do this too, with a chain for each pod, which takes half of the time of its ADD and most of its
+DEL.
 """
 
 import asyncio
@@ -17,11 +18,14 @@ from pykubelet.criserver.cni.types import Masquerade
 _CALL: Seconds = 30.0
 _FRESH: Seconds = 300.0
 _PROGRAMS = {4: ("iptables", "224.0.0.0/4"), 6: ("ip6tables", "ff00::/8")}
-"""With the addresses that many listen to."""
+"""Programs by IP version, with the multicast addresses."""
 
 
 class Firewall:
-    """Remembers which rules were there lately. A rule stays when the server ends: the pods go on."""
+    """Creates masquerade rules, and remembers those checked recently.
+
+    A rule is not removed when the server ends, because the pods keep running.
+    """
 
     def __init__(self, clock: Clock, marks: Mapping[str, str]) -> None:
         self._clock = clock
@@ -30,7 +34,7 @@ class Firewall:
         self._lock = asyncio.Lock()
 
     async def ensure(self, wanted: Masquerade) -> None:
-        """See that the rule is there, unless that was done in the last minutes. Transient: it cannot be made."""
+        """Ensure that the rule exists, unless it was checked recently. Raises Transient if it cannot be created."""
         async with self._lock:
             now = self._clock.monotonic()
             if wanted in self._seen and now - self._seen[wanted] < _FRESH:
@@ -43,7 +47,7 @@ class Firewall:
                 if (await self._call(program, "-C", *rule, check=False)) != 0:
                     await self._call(program, "-A", *rule, check=True)
             except (NotFound, ExitError) as error:
-                raise Transient(f"pods of {wanted.bridge} cannot be let out to other networks: {error}") from error
+                raise Transient(f"cannot masquerade pods of {wanted.bridge} to other networks: {error}") from error
             lately = {rule: at for rule, at in self._seen.items() if now - at < _FRESH}
             self._seen = lately | {wanted: now}
 

@@ -1,4 +1,4 @@
-"""Runs CNI plugins: JSON in, environment, JSON out."""
+"""Execution of CNI plugins: JSON and environment variables in, JSON out."""
 
 import json
 import os
@@ -15,17 +15,17 @@ from pykubelet.criserver.cni.types import AttachRequest, Json
 
 @dataclass(frozen=True, slots=True)
 class Plugins:
-    """Where plugins lie, and how long one may take."""
+    """The CNI plugins in some directories, and the time limit of one call in seconds."""
 
     directories: Sequence[Path]
     timeout: Seconds
     marks: Mapping[str, str] = field(default_factory=dict)
-    """Further environment variables."""
+    """Additional environment variables."""
 
     async def call(self, command: str, request: AttachRequest, netns: str, document: Json) -> Json:
-        """Run one plugin; its result (an empty object for DEL and CHECK).
+        """Run one plugin and return its result (an empty object for DEL and CHECK).
 
-        NotFound when there is no such plugin; Transient with the plugin's words when it fails or hangs.
+        Raises Transient if the plugin is not installed, or fails (with its message) or times out.
         """
         name = str(document["type"])
         variables = environment(command, request, netns, ":".join(map(str, self.directories)))
@@ -42,7 +42,7 @@ class Plugins:
         return parse_reply(completed.stdout, name)
 
     def has(self, name: str) -> bool:
-        """Whether there is such a plugin."""
+        """Whether the plugin is installed."""
         return self._path(name) is not None
 
     def _path(self, name: str) -> str | None:
@@ -54,5 +54,5 @@ class Plugins:
         if path is not None:
             return path
         where = ", ".join(map(str, self.directories))
-        # Not NotFound: for a client that would mean that the sandbox is gone, and with it the address it still holds.
+        # Not NotFound: a client would take that for a sandbox that is gone, although it still has its address.
         raise Transient(f"CNI plugin {name} is in none of {where} (apt-get install containernetworking-plugins)")

@@ -1,4 +1,4 @@
-"""Network configurations, what is asked of them and what they answer."""
+"""Network configurations, attach requests and their results."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -11,25 +11,25 @@ Json: TypeAlias = dict[str, object]
 
 
 class Masquerade(Struct, frozen=True):
-    """The pods of a bridge, whose addresses other networks do not know."""
+    """A bridge whose pods need masquerading, as other networks have no route to their addresses."""
 
     bridge: str
     subnet: str
 
 
 class NetworkList(Struct, frozen=True):
-    """A network configuration list: plugins that are called one after the other."""
+    """A network configuration list: plugins that are called in this order."""
 
     name: str
     version: str
     plugins: tuple[Json, ...]
     disable_check: bool = False
     masquerade: Masquerade | None = None
-    """What this server does for it beside the plugins."""
+    """The masquerading that this server does in addition to the plugins."""
 
 
 class PortMap(Struct, frozen=True):
-    """A port of the node that leads to a port of the pod. ``protocol`` is ``tcp``, ``udp`` or ``sctp``."""
+    """A host port that is forwarded to a port of the pod. ``protocol`` is ``tcp``, ``udp`` or ``sctp``."""
 
     host_port: int
     container_port: int
@@ -38,7 +38,7 @@ class PortMap(Struct, frozen=True):
 
 
 class AttachRequest(Struct, frozen=True):
-    """What to connect. ``netns`` is a path; rates are bits per second, 0 for none."""
+    """A sandbox to attach. ``netns`` is a path; rates are in bits per second, 0 for no limit."""
 
     sandbox: SandboxID
     netns: str
@@ -52,13 +52,13 @@ class AttachRequest(Struct, frozen=True):
     dns_searches: tuple[str, ...] = ()
     dns_options: tuple[str, ...] = ()
     ips: tuple[str, ...] = ()
-    """Addresses asked for by name, with or without prefix lengths; empty for any."""
+    """Requested addresses, with or without prefix lengths; empty for any."""
     mac: str = ""
     interface: str = "eth0"
 
 
 class Attachment(Struct, frozen=True):
-    """What is kept on disk from before ADD until after DEL: all that DEL needs, even if the configuration is gone."""
+    """The record on disk from before ADD until after DEL: all that DEL needs, even if the configuration is removed."""
 
     request: AttachRequest
     network: NetworkList

@@ -1,6 +1,8 @@
-"""Images: pulled from registries or read from archives, kept as blobs, unpacked by ``storage``.
+"""Images: pulled from registries or imported from archives, stored as blobs, and unpacked by ``storage``.
 
-Called by the image service, and by the container manager for what an image says of its process.
+Called by the image service, and by the container manager for the process configuration of an image. Imports ``base``,
+``linux`` and, to read archives, ``unpack``; layers are reached through ``interfaces.LayerStore``. Start reading at
+``manager``, then ``fetch`` (a pull) and ``content`` (the blob store); ``registry`` is the registry client.
 """
 
 from pykubelet.criserver.images.content import ContentStore

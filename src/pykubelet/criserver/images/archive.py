@@ -1,7 +1,7 @@
-"""Reads images from archives: tars of OCI layouts, and what docker saves, perhaps compressed. Blocking.
+"""Import of images from archives: tar files of OCI layouts or of ``docker save``, optionally compressed. Blocking.
 
-An archive comes from somebody else: names in it are only looked up, never opened, and every blob is checked against its
-digest. Sources: OCI image specification, "Image Layout"; docker image specification 1.2, "Combined Image JSON".
+An archive is untrusted: names in it are only looked up, never opened, and every blob is checked against its digest.
+Sources: OCI image specification, "Image Layout"; docker image specification 1.2, "Combined Image JSON".
 """
 
 import os
@@ -26,21 +26,21 @@ from pykubelet.criserver.unpack.tarstream import Entry, Kind, TarReader
 _BLOBS = "blobs/"
 NAME = "io.containerd.image.name"
 REF_NAME = "org.opencontainers.image.ref.name"
-"""Annotations of an index' entries: the full reference, as containerd writes it, and mostly only the tag."""
+"""Annotations of the entries of an index: the full reference, as containerd writes it, and often only the tag."""
 _LIMITS = Limits(max_bytes=Bytes(512 * GIB), max_entries=100_000, max_name=512)
-"""All names are remembered until the end; those of images are digests and short paths."""
+"""All names are kept in memory until the end; those of images are digests and short paths."""
 _MAX_PADDING = 64 * MIB
 _MAX_NESTED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An image of an archive, all blobs of which are in the store now."""
+    """An image of an archive whose blobs are all in the store."""
 
     manifest: Descriptor
     tags: tuple[str, ...]
     genuine: bool
-    """Whether the manifest came with the archive, so that its digest means something elsewhere."""
+    """Whether the manifest was part of the archive, so that its digest is known elsewhere too."""
 
 
 class _DockerImage(Struct, frozen=True):
@@ -51,7 +51,7 @@ class _DockerImage(Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Contents:
-    """What an archive holds: for each name the blob, or the name it is a link to."""
+    """The content of an archive: for each name the blob, or the target of the link."""
 
     blobs: dict[str, Descriptor] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
@@ -69,26 +69,26 @@ def read_archive(
 ) -> list[Found]:
     """Put every blob of the archive into the store and return the images for this platform.
 
-    The file is read once, from its beginning to its end, so it may be a pipe. Invalid: no image archive, a damaged
-    one, or none for this platform. ``stop`` is asked between blobs.
+    The file is read once, from its beginning to its end, so it may be a pipe. Raises Invalid if it is not an image
+    archive, is damaged, or has no image for this platform. ``stop`` is called between blobs.
     """
     stream = ByteStream(file, _LIMITS)
     try:
         contents = _store_all(TarReader(stream, _LIMITS), store, stop)
         _end(stream)
     except BadLayer as error:
-        raise Invalid(f"{what} is no image archive: {error}") from error
+        raise Invalid(f"{what} is not an image archive: {error}") from error
     finally:
         stream.close()
     if "index.json" in contents.blobs:
         return list(_from_layout(contents, store, platform, what))
     if "manifest.json" in contents.blobs:
         return list(_from_docker(contents, store, what))
-    raise Invalid(f"{what} has neither index.json (OCI) nor manifest.json (docker); it is no image archive")
+    raise Invalid(f"{what} is not an image archive: it has neither index.json (OCI) nor manifest.json (docker)")
 
 
 def _end(stream: ByteStream) -> None:
-    """Read what pads the end, so that a cut or damaged compression is noticed; a pipe may go on for ever."""
+    """Read the padding at the end, to detect truncated or damaged compression; bounded, as a pipe may never end."""
     begin = stream.position
     while stream.some(_MAX_PADDING):
         if stream.position - begin > _MAX_PADDING:
@@ -116,7 +116,7 @@ def _store_one(name: str, entry: Entry, reader: TarReader, store: ContentStore) 
         if not store.has(digest, entry.size):
             store.add_stream(reader.data(), entry.size, digest)
         return Descriptor(digest, entry.size)
-    # Docker's own layout: the name says nothing of the digest.
+    # Docker's own layout: the name does not contain the digest.
     return store.add_stream(reader.data(), entry.size)
 
 
@@ -138,7 +138,7 @@ def _from_layout(contents: _Contents, store: ContentStore, platform: Platform, w
 def _resolve(
     entries: Iterable[Descriptor], store: ContentStore, platform: Platform, what: str, depth: int
 ) -> Descriptor | None:
-    """The manifest to take; entries whose blobs are not in the archive (other platforms') do not count."""
+    """Choose the manifest; entries whose blobs are not in the archive (those of other platforms) do not count."""
     present = [entry for entry in entries if store.has(entry.digest, entry.size)]
     if not present:
         return None
@@ -154,7 +154,7 @@ def _resolve(
 def _tag(entry: Descriptor) -> str:
     annotations = entry.annotations or {}
     for name in (annotations.get(NAME, ""), annotations.get(REF_NAME, "")):
-        # A bare tag ("latest") names no repository.
+        # A bare tag ("latest") has no repository.
         if "/" in name or ":" in name:
             with suppress(Invalid):
                 reference = parse(name)

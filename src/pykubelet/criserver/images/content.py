@@ -1,7 +1,7 @@
-"""The content store: every blob once, named by its digest, whole or not there.
+"""The content store: each blob once, named by its digest, complete or absent.
 
-A blob is written to ``ingest``, checked while it is written, made durable and renamed into place; a crash at any step
-leaves at most a partial file, from which a later download goes on. All functions block.
+A blob is written to ``ingest``, checked while it is written, synced and renamed into place; a crash at any step leaves
+at most a partial file, which a later download resumes. All functions block.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ _PIECE = 1 * MIB
 
 
 class BadBlob(Invalid):
-    """The content is not what its digest or size says."""
+    """The content does not match its digest or size."""
 
 
 class ContentStore:
@@ -41,19 +41,19 @@ class ContentStore:
             make_directory(directory)
         for partial in self._files(self._ingest):
             if partial.name.startswith("unnamed-"):
-                # Of a server that was killed; without a digest no one can go on with it.
+                # Left by a server that was killed; without a digest it cannot be resumed.
                 _drop(partial)
         self._counting = threading.Lock()
         self._sizes = {f"{kind.name}:{blob.name}": blob.lstat().st_size for kind in kinds for blob in self._files(kind)}
         self._bytes = sum(self._sizes.values())
 
     def path(self, digest: str) -> Path:
-        """Where the blob is, or would be. The digest must be a checked one."""
+        """The path of a blob, present or not. The digest must have been validated."""
         algorithm, _, digits = digest.partition(":")
         return self._blobs / algorithm / digits
 
     def has(self, digest: str, size: int | None = None) -> bool:
-        """Whether the blob is here, whole (and as large as said)."""
+        """Whether the blob is in the store (and has the given size)."""
         try:
             found = self.path(digest).stat().st_size
         except FileNotFoundError:
@@ -61,7 +61,7 @@ class ContentStore:
         return size is None or found == size
 
     def read(self, digest: str, limit: int) -> bytes:
-        """A small blob. NotFound; Invalid when it is larger than the limit."""
+        """Read a small blob. Raises NotFound, or Invalid if it is larger than the limit."""
         try:
             with self.path(digest).open("rb") as file:
                 data = file.read(limit + 1)
@@ -72,12 +72,15 @@ class ContentStore:
         return data
 
     def add(self, digest: str, data: bytes) -> None:
-        """Store a small blob. BadBlob: it is another one."""
+        """Store a small blob. Raises BadBlob if it does not match the digest."""
         if not self.has(digest, len(data)):
             self.add_stream((memoryview(data),), len(data), digest)
 
     def add_stream(self, pieces: Iterable[memoryview], size: int, digest: str = "") -> Descriptor:
-        """Store a blob that comes in one go; several may bring the same one at once. BadBlob: it is not ``digest``."""
+        """Store a blob from a stream that cannot be resumed; parallel calls may store the same blob.
+
+        Raises BadBlob if it does not match ``digest``.
+        """
         temporary = self._ingest / f"unnamed-{secrets.token_hex(8)}"
         found = hashlib.new(digest.partition(":")[0] or "sha256")
         try:
@@ -97,7 +100,7 @@ class ContentStore:
         return Descriptor(name, size)
 
     def place(self, file: Path, digest: str, size: int) -> None:
-        """Make a written and checked file the blob."""
+        """Rename a written and checked file to the path of its blob."""
         target = self.path(digest)
         file.replace(target)
         _sync_directory(target.parent)
@@ -106,38 +109,38 @@ class ContentStore:
             self._sizes[digest] = size
 
     def writer(self, digest: str, size: int) -> "BlobWriter":
-        """For one blob; it goes on from what an earlier attempt has written. One writer per digest at a time."""
+        """Open a writer for a blob, which resumes an earlier attempt. Only one writer per digest at a time."""
         return BlobWriter(self, self._partial(digest), digest, size)
 
     def digests(self) -> set[str]:
-        """All blobs that are here."""
+        """The digests of all blobs in the store."""
         with self._counting:
             return set(self._sizes)
 
     def remove(self, digest: str) -> None:
-        """Take a blob away; done is done."""
+        """Remove a blob. Idempotent: no error if it is missing."""
         self.path(digest).unlink(missing_ok=True)
         with self._counting:
             self._bytes -= self._sizes.pop(digest, 0)
 
     def drop_partial(self, digest: str) -> None:
-        """Take away what an attempt has written of a blob; nobody may be writing it."""
+        """Remove the partial file of a blob. No writer may be active for it."""
         self._partial(digest).unlink(missing_ok=True)
 
     def sweep(self, older_than: Seconds) -> None:
-        """Take partial files away that nobody has touched since that time (Unix seconds)."""
+        """Remove partial files that were not modified since that time (Unix seconds)."""
         for partial in self._ingest.iterdir():
             with suppress(FileNotFoundError):
                 if partial.lstat().st_mtime < older_than:
                     _drop(partial)
 
     def used(self) -> tuple[Bytes, int]:
-        """Bytes and inodes of the blobs; counted as they come and go, so that asking costs nothing."""
+        """The bytes and inodes of all blobs; updated at each change, so that the call is cheap."""
         with self._counting:
             return Bytes(self._bytes), len(self._sizes)
 
     def _files(self, directory: Path) -> list[Path]:
-        """The regular files in a directory of ours; what else lies there is set aside, as it could be read for ever."""
+        """The regular files in a directory of the store; other files are set aside, as reading them could block."""
         files = []
         for path in directory.iterdir():
             if path.is_file() and not path.is_symlink():
@@ -146,7 +149,10 @@ class ContentStore:
             try:
                 set_aside(path, self.root)
             except OSError as error:
-                _log.warning("no blob, and in the place of one", extra={"path": str(path), "error": str(error)})
+                _log.warning(
+                    "content store: cannot set aside a file that is no blob",
+                    extra={"path": str(path), "error": str(error)},
+                )
         return files
 
     def _partial(self, digest: str) -> Path:
@@ -154,7 +160,7 @@ class ContentStore:
 
 
 class BlobWriter:
-    """A blob on its way in. Leaving without ``commit`` keeps the partial file for the next attempt."""
+    """Writes one blob. Leaving the context without ``commit`` keeps the partial file for the next attempt."""
 
     def __init__(self, store: ContentStore, partial: Path, digest: str, size: int) -> None:
         self._store = store
@@ -164,7 +170,7 @@ class BlobWriter:
         self._hash = hashlib.new(digest.partition(":")[0])
         self.offset = 0
         self._opened = False
-        """Whether the offset says how much there is."""
+        """Whether ``offset`` is the size of the partial file."""
         try:
             self._fd = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -179,7 +185,7 @@ class BlobWriter:
             self._partial.unlink(missing_ok=True)
 
     def resume(self) -> int:
-        """Read what is there already into the digest; returns the offset to go on from."""
+        """Read the partial file into the digest; returns the offset to continue from."""
         self._opened = True
         while piece := os.read(self._fd, _PIECE):
             self._hash.update(piece)
@@ -189,7 +195,7 @@ class BlobWriter:
         return self.offset
 
     def restart(self) -> None:
-        """Begin anew."""
+        """Drop the partial content and start from offset 0."""
         self._opened = True
         os.ftruncate(self._fd, 0)
         os.lseek(self._fd, 0, os.SEEK_SET)
@@ -197,7 +203,7 @@ class BlobWriter:
         self.offset = 0
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Append. BadBlob as soon as there are more bytes than announced."""
+        """Append data. Raises BadBlob as soon as there are more bytes than announced."""
         self.offset += len(data)
         if self.offset > self._size:
             self.restart()
@@ -210,7 +216,10 @@ class BlobWriter:
             raise wrap(error, f"cannot write {self._partial}") from error
 
     def commit(self) -> None:
-        """Check size and digest and put the blob in its place, on the disk. BadBlob: what was written is dropped."""
+        """Check size and digest, sync the blob and move it into the store.
+
+        Raises BadBlob if it does not match; the written data is dropped then.
+        """
         found = f"{self._hash.name}:{self._hash.hexdigest()}"
         if self.offset != self._size or found != self._digest:
             size = self.offset
@@ -227,7 +236,7 @@ def _drop(partial: Path) -> None:
     try:
         partial.unlink(missing_ok=True)
     except OSError as error:
-        # It only takes room.
+        # The file only takes space.
         _log.warning("cannot remove a partial blob", extra={"path": str(partial), "error": str(error)})
 
 

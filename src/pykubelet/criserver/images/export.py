@@ -1,6 +1,6 @@
-"""Writes images as one archive that ctr, podman, skopeo, docker (of any age) and we can load.
+"""Export of images as one archive that ctr, podman, skopeo, docker (of any version) and this server can load.
 
-It is an OCI layout with a ``manifest.json`` beside it, in which docker finds the same blobs under the same names.
+It is an OCI layout with an additional ``manifest.json``, in which docker finds the same blobs under the same names.
 Sources: OCI image specification, "Image Layout"; docker image specification 1.2, "Combined Image JSON".
 """
 
@@ -26,14 +26,14 @@ _DOCKER_HUB = ("docker.io/library/", "docker.io/")
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """An image, and the names it is to have in the archive."""
+    """An image to export, and its names in the archive."""
 
     image: ImageRecord
     tags: tuple[str, ...]
 
 
 def archive_pieces(chosen: Sequence[Chosen], store: ContentStore) -> Iterator[bytes]:
-    """The archive from its first byte to its last. Blocking; the blobs must stay until the end."""
+    """Yield the bytes of the archive. Blocking; the blobs must not be removed until the end."""
     entries = [
         Descriptor(
             one.image.manifest,
@@ -61,7 +61,7 @@ def _for_docker(one: Chosen) -> dict[str, object]:
 
 
 def _short(tag: str) -> str:
-    """As docker shows it: old ones take a name with docker.io for another image."""
+    """The short form of a tag as docker shows it: old versions take a name with docker.io for another image."""
     return next((tag.removeprefix(front) for front in _DOCKER_HUB if tag.startswith(front)), tag)
 
 

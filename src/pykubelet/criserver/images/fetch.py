@@ -1,4 +1,4 @@
-"""Brings one image into the stores: its manifest chosen, its blobs fetched, its layers unpacked, several at a time."""
+"""Fetching of one image: choose its manifest, download its blobs and unpack its layers, several in parallel."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
@@ -22,7 +22,7 @@ _MAX_NESTED = 3
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One pull or import: for which image, whom to tell, and the blobs it has asked for so far."""
+    """One pull or import: the image's name for messages, the progress callback, and the blobs requested so far."""
 
     what: str
     on_progress: OnProgress
@@ -33,7 +33,7 @@ class Job:
 
 
 class Fetcher:
-    """Works on the stores; when two pulls want the same blob or layer, it is fetched and unpacked once."""
+    """Fetches images into the stores. A blob or layer that two pulls need is fetched and unpacked once."""
 
     def __init__(self, store: ContentStore, layers: LayerStore, platform: Platform) -> None:
         self._store = store
@@ -42,12 +42,15 @@ class Fetcher:
         self._fetching: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def pull(self, repository: Repository, wanted: Reference, job: Job) -> tuple[ImageRecord, str]:
-        """The image without references, and the digest that the reference stands for. Errors as ImageManager.pull."""
+        """Pull an image; returns it without references, and the digest to which the reference resolves.
+
+        Raises the errors of ``ImageManager.pull``.
+        """
         job.tell(Phase.RESOLVING)
         try:
             top, manifest = await self._resolve(repository, wanted)
         except PykubeletError as error:
-            # The words by which kubelets and people tell this from a cut transfer.
+            # Kubelets and users distinguish this text from that of an interrupted transfer.
             said = str(error).removeprefix(f"{wanted}: ")
             raise type(error)(f"failed to resolve reference {wanted}: {said}") from error
         try:
@@ -57,7 +60,7 @@ class Fetcher:
             raise type(error)(f"failed to pull image {wanted}: {said}") from error
 
     async def adopt(self, manifest: Descriptor, job: Job) -> ImageRecord:
-        """Take an image all blobs of which are in the store. Invalid: they are not, or do not fit together."""
+        """Take over an image whose blobs are all in the store. Invalid: one is missing, or they do not match."""
         record = await self._record(manifest, job.what)
         for layer in record.stack:
             if not await blocking.call(f"blob/{layer.digest}", self._store.has, layer.digest, layer.size):
@@ -67,7 +70,7 @@ class Fetcher:
         return record
 
     async def drop_partial(self, blobs: Iterable[str]) -> None:
-        """Remove what has come in of blobs that nobody fetches any more."""
+        """Remove the partial files of blobs that no pull fetches any more."""
         for digest in blobs:
             lock = self._fetching.setdefault(digest, asyncio.Lock())
             if not lock.locked():
@@ -75,7 +78,7 @@ class Fetcher:
                     await blocking.call_to_end(f"blob/{digest}", self._store.drop_partial, digest)
 
     async def _resolve(self, repository: Repository, wanted: Reference) -> tuple[str, Descriptor]:
-        """The digest that the reference stands for, and the manifest for this platform; manifests are stored."""
+        """Resolve a reference to its digest and to the manifest for this platform, and store the manifests."""
         data, media_type = await repository.manifest(wanted.target)
         top = wanted.digest or manifests.digest_of(data)
         digest = top
@@ -92,10 +95,10 @@ class Fetcher:
                     f"it came as {media_type} of {len(data)}"
                 )
             digest = chosen.digest
-        raise Invalid(f"{wanted}: indexes within indexes without an end")
+        raise Invalid(f"{wanted}: its indexes are nested more than {_MAX_NESTED} levels deep")
 
     async def _fetch(self, repository: Repository, manifest: Descriptor, job: Job) -> ImageRecord:
-        """Fetch all blobs of a manifest and unpack its layers, several at a time."""
+        """Fetch all blobs of a manifest and unpack its layers, several in parallel."""
         job.blobs.add(manifest.digest)
         data = await self._read(manifest.digest)
         parsed = manifests.parse_manifest(data, manifest.media_type, job.what)
@@ -129,12 +132,12 @@ class Fetcher:
             if not manifests.is_foreign(layer.media_type):
                 raise
             raise Unsupported(
-                f"layer {layer.digest} is a foreign one ({layer.media_type}) and the registry does not have it; "
-                "other hosts are not asked for it"
+                f"layer {layer.digest} is a foreign layer ({layer.media_type}) that the registry does not have; "
+                "it is not fetched from other hosts"
             ) from error
 
     async def _blob(self, repository: Repository, blob: Descriptor, job: Job) -> None:
-        """Have a blob in the store; when two pulls want the same one, it is fetched once."""
+        """Ensure that a blob is in the store; if two pulls need it, it is fetched once."""
         async with self._fetching.setdefault(blob.digest, asyncio.Lock()):
             if await blocking.call(f"blob/{blob.digest}", self._store.has, blob.digest, blob.size):
                 job.tell(Phase.PRESENT, blob.digest, blob.size, blob.size)
@@ -149,7 +152,7 @@ class Fetcher:
                 await repository.blob(blob, writer, told)
 
     async def _read(self, digest: str) -> bytes:
-        """A document of the store. NotFound; Invalid when it is too large."""
+        """Read a document from the store. Raises NotFound, or Invalid if it is too large."""
         return await blocking.call(f"blob/{digest}", self._store.read, digest, limits.MAX_DOCUMENT)
 
     async def _unpack(self, stack: Sequence[Layer], job: Job) -> None:
@@ -159,7 +162,7 @@ class Fetcher:
         job.tell(Phase.DONE, top.digest, top.size, top.size)
 
     async def _record(self, manifest: Descriptor, what: str) -> ImageRecord:
-        """An image as its stored manifest and configuration tell it; it has no references yet."""
+        """The record of an image from its stored manifest and configuration, without references."""
         data = await self._read(manifest.digest)
         parsed = manifests.parse_manifest(data, manifest.media_type, what)
         try:
@@ -181,5 +184,5 @@ class Fetcher:
 
 
 async def _all(works: Iterable[Coroutine[object, object, None]]) -> None:
-    """Run them side by side; the first error ends all and is raised by itself."""
+    """Run coroutines in parallel; the first error cancels the others and is raised as it is."""
     await wait_all([asyncio.create_task(work, name=f"layer-{number}") for number, work in enumerate(works)])

@@ -1,8 +1,8 @@
-"""Which images there are: one small file, replaced as a whole at each change, so that no crash leaves half a change.
+"""The index of images: one small file, replaced atomically at each change, so that no crash leaves half a change.
 
-An image is put here only after all its blobs are in the store, and taken from here before any blob is removed. One
-that is damaged, or whose configuration exceeds the ``limits``, is set aside when the index is read, and pulled again.
-So is the whole index when it cannot be read, or a newer program wrote it.
+An image is added only after all its blobs are in the store, and removed before any blob is removed. An image that is
+damaged, or whose configuration exceeds the ``limits``, is quarantined when the index is read, and pulled again. So is
+the whole index if it cannot be read or a newer version wrote it.
 """
 
 import logging
@@ -40,7 +40,7 @@ _image = msgspec.json.Decoder(ImageRecord)
 
 
 class ImageIndex:
-    """The images in memory and on disk; blocking, one change at a time."""
+    """The images in memory and on disk. Blocking; one change at a time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -48,16 +48,16 @@ class ImageIndex:
         self.images: dict[str, ImageRecord] = {image.id: image for image in self._load()}
 
     def put(self, record: ImageRecord) -> None:
-        """Remember an image. References it brings are taken from the images that had them.
+        """Add or update an image. Its tags are removed from other images.
 
-        Of more names than an image may have, its oldest are forgotten. Invalid: the record alone has more.
+        If an image gets more names than allowed, its oldest are dropped. Raises Invalid if the record alone has more.
         """
         for names in (record.tags, record.digests):
             check_names(names, f"image {record.id}")
         images = dict(self.images)
         known = images.pop(record.id, None)
         if known is not None:
-            # The blobs of the newer pull: the same configuration may come with layers compressed otherwise.
+            # Use the blobs of the newer pull: they may differ in compression for the same configuration.
             tags = with_newest_names(known.tags, record.tags)
             digests = with_newest_names(known.digests, record.digests)
             record = structs.replace(record, tags=tags, digests=digests)
@@ -69,7 +69,7 @@ class ImageIndex:
         self._save(images)
 
     def remove(self, image_id: str) -> None:
-        """Forget an image."""
+        """Remove an image."""
         self._save({key: image for key, image in self.images.items() if key != image_id})
 
     def _save(self, images: dict[str, ImageRecord]) -> None:
@@ -85,23 +85,23 @@ class ImageIndex:
             data = read_regular(self._path, _LONGEST)
             version = msgspec.json.decode(data, type=_Versioned).version
             if version != _VERSION:
-                raise Invalid(f"it has version {version}, this program knows {_VERSION}")
+                raise Invalid(f"it has version {version}; this program supports version {_VERSION}")
             return self._sound(_decoder.decode(data).images)
         except FileNotFoundError:
             return ()
         except (OSError, Invalid, *_DAMAGE) as error:
             _log.error(
-                "the index of images cannot be used; images must be pulled again",
+                "image index unusable: images must be pulled again",
                 extra={"file": str(self._path), "error": str(error)},
             )
             try:
                 set_aside(self._path)
             except OSError as refused:
-                _log.error("it cannot be set aside", extra={"file": str(self._path), "error": str(refused)})
+                _log.error("cannot set aside the image index", extra={"file": str(self._path), "error": str(refused)})
             return ()
 
     def _sound(self, raw: Iterable[Raw]) -> Iterable[ImageRecord]:
-        """The images that can be used; the others are kept in a file beside the index, for people."""
+        """The valid images; the others are kept in a quarantine file beside the index, for administrators."""
         sound, bad = [], []
         for each in raw:
             try:
@@ -113,7 +113,7 @@ class ImageIndex:
                     raise Invalid(f"image {image.id} has a blob without a digest")
             except (Invalid, *_DAMAGE) as error:
                 bad.append(each)
-                _log.error("an image is set aside; it must be pulled again", extra={"error": str(error)})
+                _log.error("image quarantined: it must be pulled again", extra={"error": str(error)})
             else:
                 sound.append(image)
         if bad:
@@ -121,7 +121,7 @@ class ImageIndex:
         return sound
 
     def _quarantine(self, bad: Iterable[Raw]) -> None:
-        """Keep them beside those of earlier starts."""
+        """Append images to the quarantine file, which may have some of earlier starts."""
         aside = quarantine_of(self._path)
         kept = _quarantined(aside)
         try:
@@ -129,16 +129,16 @@ class ImageIndex:
                 set_aside(aside)
             write_atomic(aside, msgspec.json.encode([*(kept or ()), *bad]))
         except OSError as error:
-            _log.error("images that cannot be used are not kept", extra={"file": str(aside), "error": str(error)})
+            _log.error("cannot write the image quarantine", extra={"file": str(aside), "error": str(error)})
 
 
 def quarantine_of(index: Path) -> Path:
-    """The file with the images of an index that could not be used."""
+    """The quarantine file of an index, with its unusable images."""
     return index.with_name(f"{index.name}.quarantine")
 
 
 def quarantined_names(index: Path) -> dict[str, str]:
-    """The ids of these images, as far as they can be read, and a name of each for people. Blocking."""
+    """The ids of the quarantined images, as far as they are readable, and a name of each for display. Blocking."""
     found = {}
     for number, each in enumerate(_quarantined(quarantine_of(index)) or ()):
         with suppress(*_DAMAGE):
@@ -151,7 +151,7 @@ def quarantined_names(index: Path) -> dict[str, str]:
 
 
 def _quarantined(file: Path) -> tuple[Raw, ...] | None:
-    """None: something else lies there."""
+    """Read the quarantine file; None if it is damaged."""
     try:
         return msgspec.json.decode(read_regular(file, _LONGEST), type=tuple[Raw, ...])
     except FileNotFoundError:

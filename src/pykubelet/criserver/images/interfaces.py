@@ -1,4 +1,4 @@
-"""What images need of others."""
+"""The interfaces that the image manager needs: layer store, retention of layers, and registries."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -11,30 +11,30 @@ from pykubelet.criserver.images.types import AuthConfig, Layer
 
 
 class LayerStore(Protocol):
-    """Where layers are unpacked to."""
+    """The store of unpacked layers."""
 
     async def ensure(self, stack: Sequence[Layer]) -> object:
-        """Unpack the topmost layer of the stack. Invalid: it is bad; Transient: the machine."""
+        """Unpack the topmost layer of the stack. Raises Invalid for a bad layer, Transient for other problems."""
         ...
 
     def pinned(self, chain_ids: Sequence[str]) -> AbstractAsyncContextManager[None]:
-        """Within, these layers are not removed."""
+        """Keep these layers from being removed while the context is open."""
         ...
 
     async def sync(self, chain_ids: Iterable[str]) -> None:
-        """Make them durable."""
+        """Write these layers to the disk."""
         ...
 
     def used(self) -> tuple[Bytes, int]:
-        """Bytes and inodes of all of them."""
+        """The bytes and inodes of all layers."""
         ...
 
 
 class Retainer(Protocol):
-    """Who knows which layers containers use."""
+    """The component that knows which layers the containers use."""
 
     async def retain(self, chain_ids: Collection[str]) -> None:
-        """Keep these, and those of containers; remove the others, now and whenever a container goes."""
+        """Keep these layers and those of containers; remove the others, now and whenever a container is removed."""
         ...
 
 
@@ -42,35 +42,38 @@ class Repository(Protocol):
     """One repository of a registry, for the time of one pull."""
 
     async def manifest(self, target: str) -> tuple[bytes, str]:
-        """A manifest or an index by tag or digest, and its media type. NotFound, Invalid, Permanent, Transient."""
+        """Fetch a manifest or an index by tag or digest; returns it with its media type.
+
+        Raises NotFound, Invalid, Permanent or Transient.
+        """
         ...
 
     async def blob(self, blob: Descriptor, sink: "BlobSink", on_bytes: Callable[[int], None]) -> None:
-        """Write a blob into the sink, from its offset on, and commit it; ``on_bytes`` is told how many are here."""
+        """Download a blob into the sink, from its offset on, and commit it; ``on_bytes`` gets the size so far."""
         ...
 
 
 class BlobSink(Protocol):
-    """Where a blob goes; blocking."""
+    """The target of a blob download. Its methods block."""
 
     offset: int
 
     def restart(self) -> None:
-        """Begin anew."""
+        """Drop the partial content and start from offset 0."""
         ...
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Append; Invalid when it grows beyond its size."""
+        """Append data. Raises Invalid if the blob exceeds its size."""
         ...
 
     def commit(self) -> None:
-        """Check digest and size and keep the blob. BadBlob: it is another one, and dropped."""
+        """Check digest and size, and store the blob. Raises BadBlob, and drops the data, if it does not match."""
         ...
 
 
 class Registry(Protocol):
-    """How to reach registries."""
+    """Access to registries."""
 
     def open(self, reference: Reference, auth: AuthConfig | None) -> AbstractAsyncContextManager[Repository]:
-        """The repository of a reference."""
+        """Open the repository of a reference."""
         ...

@@ -1,8 +1,8 @@
 """Limits of the documents of an image. Pure.
 
 Registries limit a manifest to 4 MiB, but no field of a configuration. A configuration is kept in memory, appears in
-lists and is given to each container. The limits here are well above what the largest ordinary images have; every error
-names the field.
+lists and is passed to each container. The limits here are well above the values of the largest ordinary images; every
+error names the field.
 """
 
 from collections.abc import Collection, Sequence
@@ -17,19 +17,19 @@ from pykubelet.criserver.images.types import ImageConfig
 MAX_DOCUMENT: Final = 4 * MIB
 """Bytes of a manifest, an index or a configuration; registries accept no larger ones."""
 MAX_LAYERS: Final = 500
-"""What overlayfs can stack."""
+"""Layers that overlayfs can stack."""
 MAX_MANIFESTS: Final = 1000
 """Entries of an index; also images in one archive."""
 MAX_NAMES: Final = 64
 """Tags of one image, and as many digests."""
 _MAX_PARTS: Final = 200_000
-"""Commas of a document: about as many values may become objects before anything else can be checked."""
+"""Commas of a document: about as many values are decoded before any other check is possible."""
 _PATH: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """Most values of a field, bytes of one of them, and bytes of all."""
+    """Limits of a field: number of values, bytes of one value, and bytes of all values."""
 
     count: int
     each: int
@@ -43,21 +43,21 @@ _LISTS: Final = {
     "Cmd": _Field(4096, 128 * KIB),
     "Env": _Field(4096, 128 * KIB),
     "Volumes": _Field(256, _PATH),
-    # Builders write ranges out, and some images expose all ports of a protocol.
+    # Builders expand ranges, and some images expose all ports of a protocol.
     "ExposedPorts": _Field(65_536, 64, MIB),
-    # Buildpacks keep bills of materials and configuration metadata in them, hundreds of KiB in one label.
+    # Buildpacks store bills of materials and configuration metadata in labels, hundreds of KiB in one.
     "Labels": _Field(1024, MIB, MIB),
 }
 
 
 def check_parts(data: bytes, what: str) -> None:
-    """Refuse a document of too many values before it is decoded. Invalid names ``what``."""
+    """Reject a document with too many values before it is decoded. Raises Invalid, which names ``what``."""
     if data.count(b",") > _MAX_PARTS:
         raise Invalid(f"{what} has more than {_MAX_PARTS} values, which no image needs")
 
 
 def check_config(config: ImageConfig, what: str) -> None:
-    """Refuse a configuration with a field that is too large, or that no process can be given. Invalid names both."""
+    """Reject a configuration with a field that is too large or that no process can use. Invalid names both."""
     for name, value in (("User", config.user), ("WorkingDir", config.working_dir), ("StopSignal", config.stop_signal)):
         _check_text(value, name, _TEXTS[name], what)
     lists: dict[str, Sequence[str]] = {
@@ -73,15 +73,15 @@ def check_config(config: ImageConfig, what: str) -> None:
 
 
 def check_names(names: Collection[str], what: str) -> None:
-    """Refuse more names than an image may have, where all come at once. Invalid names ``what``."""
+    """Reject more names at once than an image may have. Raises Invalid, which names ``what``."""
     if len(names) > MAX_NAMES:
         raise Invalid(f"{what} has {len(names)} names; give it at most {MAX_NAMES}")
 
 
 def with_newest_names(known: Sequence[str], brought: Sequence[str]) -> tuple[str, ...]:
-    """The known names of an image and those that a pull brings, at most MAX_NAMES: the oldest known ones are left out.
+    """Merge the known names of an image with those of a pull, at most MAX_NAMES: the oldest known names are dropped.
 
-    An image that a build reproduces bit by bit gets another tag with each release, and must still be pulled by it.
+    A reproducible image gets another tag with each release, and it must be possible to pull it by each new tag.
     """
     names = tuple(dict.fromkeys((*known, *brought)))
     old = [name for name in names if name not in brought][: max(0, len(names) - MAX_NAMES)]
@@ -90,16 +90,16 @@ def with_newest_names(known: Sequence[str], brought: Sequence[str]) -> tuple[str
 
 def _check_list(values: Sequence[str], name: str, limit: _Field, what: str) -> None:
     if len(values) > limit.count:
-        raise Invalid(f"{what}: {name} of its configuration has {len(values)} values; at most {limit.count} are taken")
+        raise Invalid(f"{what}: {name} of its configuration has {len(values)} values; the limit is {limit.count}")
     total = sum(_check_text(value, name, limit.each, what) for value in values)
     if total > limit.all:
-        raise Invalid(f"{what}: {name} of its configuration has {total} bytes in all; at most {limit.all} are taken")
+        raise Invalid(f"{what}: {name} of its configuration has {total} bytes in all; the limit is {limit.all}")
 
 
 def _check_text(value: str, name: str, limit: int, what: str) -> int:
     size = len(value) if value.isascii() else len(value.encode(errors="surrogatepass"))
     if size > limit:
-        raise Invalid(f"{what}: {name} of its configuration has a value of {size} bytes; at most {limit} are taken")
+        raise Invalid(f"{what}: {name} of its configuration has a value of {size} bytes; the limit is {limit}")
     if "\0" in value:
         raise Invalid(f"{what}: {name} of its configuration has a NUL in {printable(value[:80])!r}")
     return size

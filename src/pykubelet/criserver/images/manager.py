@@ -1,4 +1,4 @@
-"""Pulls, imports, lists and removes images."""
+"""The image manager: pulls, imports, exports, lists and removes images."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -33,16 +33,16 @@ from pykubelet.criserver.images.types import (
 from pykubelet.linux.errors import wrap
 
 _KEEP_PARTIAL: Seconds = 3600.0
-"""How long the blobs of a pull that was cut off wait for the next attempt."""
+"""Time for which the blobs of an interrupted pull are kept for the next attempt."""
 _REMOVAL: Seconds = 30.0
-"""For one blob; pulls wait meanwhile."""
+"""Deadline for the removal of one blob; pulls wait meanwhile."""
 _MOST_UNFINISHED = 256
-"""Pulls whose partial blobs are kept for another try; of one more, the oldest are not."""
+"""Number of interrupted pulls whose partial blobs are kept for another attempt; the oldest is dropped for one more."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageDeps:
-    """What the manager works with."""
+    """The dependencies of the image manager."""
 
     content: ContentStore
     index: ImageIndex
@@ -52,13 +52,13 @@ class ImageDeps:
     platform: Platform
     clock: Clock
     mountpoint: str
-    """A directory of the file system that holds blobs and layers."""
+    """A directory of the file system with the blobs and layers."""
     pinned: frozenset[str] = frozenset()
     """References of images that the kubelet must not remove (the sandbox image)."""
 
 
 class ImageManager:
-    """The images of this machine. Call ``recover`` once before all else."""
+    """The images of this machine. Call ``recover`` once before all other methods."""
 
     def __init__(self, deps: ImageDeps) -> None:
         self._deps = deps
@@ -71,12 +71,12 @@ class ImageManager:
         self._change = asyncio.Lock()
         """Held while the index is changed, and while blobs are removed."""
         self._working = 0
-        """Pulls and imports under way: while there are any, no blob is removed."""
+        """Number of running pulls, imports and exports; no blob is removed meanwhile."""
         self._unfinished: dict[str, tuple[Seconds, frozenset[str]]] = {}
-        """Pulls that were cut off: since when, and which blobs they had asked for."""
+        """Interrupted pulls: the time of the interruption, and the blobs requested until then."""
 
     async def recover(self) -> None:
-        """Forget images whose blobs are lost, remove blobs and layers that belong to none."""
+        """Remove images whose blobs are lost from the index, and blobs and layers that belong to no image."""
         unknown: OSError | None = None
         for image in self.list():
             try:
@@ -88,25 +88,25 @@ class ImageManager:
                 await blocking.call_to_end("images", self._index.remove, image.id, deadline=None)
         await self.collect()
         if unknown is not None:
-            raise wrap(unknown, "cannot tell whether all images are whole")
+            raise wrap(unknown, "cannot check whether all images are complete")
 
     def list(self) -> list[ImageRecord]:
-        """All images."""
+        """List all images."""
         return [self._shown(image) for image in self._index.images.values()]
 
     def status(self, ref_or_id: str) -> ImageRecord | None:
-        """An image by reference, by digest reference, by id or by the beginning of an id that only one image has."""
+        """Find an image by reference, digest reference, id or unique prefix of an id; None if it is missing."""
         found = self._find(ref_or_id)
         return None if found is None else self._shown(found)
 
     async def pull(
         self, reference: str, auth: AuthConfig | None = None, on_progress: OnProgress = ignore_progress
     ) -> ImageRecord:
-        """Fetch an image and unpack it.
+        """Pull an image and unpack it.
 
-        Invalid: the reference, the image or a blob is bad; NotFound: the registry has no such image; Unauthenticated,
-        Denied, Permanent: it refuses us; RegistryUnavailable: it cannot be reached, what has come stays for an hour;
-        Transient: our disk is full. A cancelled pull leaves nothing.
+        Raises Invalid if the reference, the image or a blob is bad; NotFound if the registry does not have the image;
+        Unauthenticated, Denied or Permanent if it refuses access; RegistryUnavailable if it cannot be reached (the data
+        downloaded so far is kept for an hour); Transient if the disk is full. A cancelled pull leaves nothing behind.
         """
         wanted = parse(reference)
         name = str(wanted)
@@ -128,9 +128,9 @@ class ImageManager:
             return await self._keep(structs.replace(record, tags=tags, digests=(wanted.with_digest(top),)))
 
     async def remove(self, ref_or_id: str) -> None:
-        """Remove an image with all its references, as CRI's RemoveImage; done is done.
+        """Remove an image with all its references, as CRI's RemoveImage. Idempotent: no error if it is missing.
 
-        Layers that a container uses stay until it is removed.
+        Layers that a container uses are kept until the container is removed.
         """
         async with self._change:
             found = self._find(ref_or_id)
@@ -140,7 +140,7 @@ class ImageManager:
         await self.collect()
 
     async def fs_info(self) -> FsInfo:
-        """What blobs and layers take."""
+        """The disk usage of blobs and layers."""
         blob_bytes, blob_inodes = self._store.used()
         layer_bytes, layer_inodes = self._deps.layers.used()
         return FsInfo(self._deps.mountpoint, Bytes(blob_bytes + layer_bytes), blob_inodes + layer_inodes)
@@ -148,10 +148,10 @@ class ImageManager:
     async def import_archive(
         self, file: IO[bytes], what: str, tags: Sequence[str] = (), on_progress: OnProgress = ignore_progress
     ) -> tuple[ImageRecord, ...]:
-        """Take the images of an OCI or docker archive that are for this platform.
+        """Import the images of an OCI or docker archive that are for this platform.
 
-        ``file`` may be a pipe, ``what`` names it in errors. With ``tags`` the archive must hold one image, and these
-        become its names instead of its own. Invalid: no image, or bad ones.
+        ``file`` may be a pipe, ``what`` names it in errors. With ``tags`` the archive must have one image, and these
+        become its names instead of those in the archive. Raises Invalid if there is no image or a bad one.
         """
         names = tuple(_tag(name) for name in tags)
         async with self._work():
@@ -174,7 +174,7 @@ class ImageManager:
         return await self._keep(structs.replace(record, tags=tags, digests=digests))
 
     async def export_archive(self, refs_or_ids: Sequence[str]) -> AsyncGenerator[bytes, None]:
-        """Images as one archive, piece by piece. NotFound: one is not present, said before the first piece."""
+        """Yield images as one archive. Raises NotFound before the first piece if one is not present."""
         async with self._work():
             chosen = [self._choose(ref_or_id) for ref_or_id in refs_or_ids]
             pieces = archive_pieces(chosen, self._store)
@@ -192,7 +192,7 @@ class ImageManager:
         return Chosen(found, (name,) if name in found.tags else found.tags)
 
     async def collect(self) -> None:
-        """Remove blobs and layers that no image needs; while a pull runs this waits for its end."""
+        """Remove blobs and layers that no image needs; during a pull this is postponed to its end."""
         async with self._change:
             if self._working:
                 return
@@ -250,5 +250,5 @@ class ImageManager:
 def _tag(name: str) -> str:
     reference = parse(name)
     if reference.digest:
-        raise Invalid(f"{name!r} is no name to give: a digest follows from the content")
+        raise Invalid(f"{name!r} cannot be used as a name: a digest is computed from the content; give a tag")
     return str(reference)

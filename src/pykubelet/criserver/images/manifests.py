@@ -1,8 +1,7 @@
-"""Manifests, indexes and configurations of images: from bytes to checked values. Pure.
+"""Parsing and validation of manifests, indexes and configurations of images. Pure.
 
-The kind of a document is what its media type says, and its content must agree (CVE-2021-41190): one digest must not
-mean an image to one reader and a list of images to another. Sources: OCI image specification 1.1; Docker image
-manifest v2.2.
+The type of a document is its media type, and its content must agree (CVE-2021-41190): one digest must not mean an image
+to one reader and a list of images to another. Sources: OCI image specification 1.1; Docker image manifest v2.2.
 """
 
 import hashlib
@@ -45,7 +44,7 @@ _MAX_BLOB = 1024 * GIB
 
 
 class Platform(Struct, frozen=True):
-    """For what machine an image is."""
+    """The platform of an image or of this machine."""
 
     architecture: str = ""
     os: str = ""
@@ -53,7 +52,7 @@ class Platform(Struct, frozen=True):
 
 
 class Descriptor(Struct, frozen=True):
-    """Names a blob: what it is, its digest, its size. ``urls`` of foreign hosts are not even read."""
+    """A reference to a blob: its media type, digest and size. ``urls`` of foreign hosts are ignored."""
 
     digest: str
     size: int
@@ -63,7 +62,7 @@ class Descriptor(Struct, frozen=True):
 
 
 class Manifest(Struct, frozen=True):
-    """One image for one platform."""
+    """The manifest of one image for one platform."""
 
     config: Descriptor
     layers: tuple[Descriptor, ...]
@@ -71,7 +70,7 @@ class Manifest(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ParsedConfig:
-    """An image's configuration as far as it is needed."""
+    """The parts of an image's configuration that are used."""
 
     config: ImageConfig
     diff_ids: tuple[str, ...]
@@ -79,7 +78,7 @@ class ParsedConfig:
 
 
 class _Document(Struct, frozen=True):
-    """All that tells the kinds apart."""
+    """The fields of all document types, to distinguish them."""
 
     schema_version: int = field(name="schemaVersion", default=0)
     media_type: str = field(name="mediaType", default="")
@@ -119,12 +118,12 @@ class _Config(Struct, frozen=True):
 
 
 def digest_of(data: bytes) -> str:
-    """The digest of a small document."""
+    """Compute the digest of a small document."""
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
 def media_type_of(data: bytes, default: str = OCI_MANIFEST) -> str:
-    """What a document calls itself; OCI ones need not say it."""
+    """The media type in a document; it is optional in OCI documents."""
     try:
         return msgspec.json.decode(data, type=_Typed).media_type or default
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -132,7 +131,7 @@ def media_type_of(data: bytes, default: str = OCI_MANIFEST) -> str:
 
 
 def parse_index(data: bytes, media_type: str, what: str) -> tuple[Descriptor, ...]:
-    """The manifests of an index. Invalid names ``what``."""
+    """Parse an index; returns its manifests. Raises Invalid, which names ``what``."""
     document = _document(data, media_type, what)
     if document.manifests is None or document.config or document.layers or document.fs_layers:
         raise Invalid(f"{what}: its media type says index ({media_type}), its content does not")
@@ -144,13 +143,16 @@ def parse_index(data: bytes, media_type: str, what: str) -> tuple[Descriptor, ..
 
 
 def parse_manifest(data: bytes, media_type: str, what: str) -> Manifest:
-    """A manifest, its descriptors checked. Invalid names ``what``; Unsupported: no container image."""
+    """Parse a manifest and check its descriptors.
+
+    Raises Invalid, which names ``what``, or Unsupported if it is not a container image.
+    """
     document = _document(data, media_type, what)
     if document.manifests is not None or document.config is None or document.layers is None or document.fs_layers:
         raise Invalid(f"{what}: its media type says image manifest ({media_type}), its content does not")
     _check(document.config, what)
     if document.config.media_type not in _CONFIGS:
-        raise Unsupported(f"{what} is an artifact of type {document.config.media_type[:80]!r}, no container image")
+        raise Unsupported(f"{what} is an artifact of type {document.config.media_type[:80]!r}, not a container image")
     if len(document.layers) > MAX_LAYERS:
         raise Invalid(f"{what} has {len(document.layers)} layers; at most {MAX_LAYERS} can be stacked")
     for layer in document.layers:
@@ -161,7 +163,7 @@ def parse_manifest(data: bytes, media_type: str, what: str) -> Manifest:
 
 
 def parse_config(data: bytes, what: str) -> ParsedConfig:
-    """An image's configuration. Invalid names ``what``, and the field that is too large."""
+    """Parse an image's configuration. Raises Invalid, which names ``what`` and a field that is too large."""
     check_parts(data, f"{what}: its configuration")
     try:
         parsed = msgspec.json.decode(data, type=_Config)
@@ -173,7 +175,7 @@ def parse_config(data: bytes, what: str) -> ParsedConfig:
         )
     for diff_id in parsed.rootfs.diff_ids:
         if not is_digest(diff_id):
-            raise Invalid(f"{what}: its configuration names a layer {diff_id[:80]!r}, which is no digest")
+            raise Invalid(f"{what}: its configuration names a layer {diff_id[:80]!r}, which is not a digest")
     process = parsed.config or _Process()
     config = ImageConfig(
         entrypoint=process.entrypoint or (),
@@ -192,12 +194,15 @@ def parse_config(data: bytes, what: str) -> ParsedConfig:
 
 
 def is_foreign(media_type: str) -> bool:
-    """Whether a layer is one that registries need not have; other hosts that its manifest names are never asked."""
+    """Whether a layer is foreign, so that registries need not have it; it is never fetched from other hosts."""
     return any(word in media_type for word in _FOREIGN)
 
 
 def stack(manifest: Manifest, diff_ids: Sequence[str], what: str) -> tuple[Layer, ...]:
-    """The layers with their chain ids (OCI image spec, "Layer ChainID"). Invalid: manifest and configuration differ."""
+    """Combine manifest and configuration to layers with chain ids (OCI image spec, "Layer ChainID").
+
+    Raises Invalid if their numbers of layers differ.
+    """
     if len(manifest.layers) != len(diff_ids):
         raise Invalid(f"{what}: the manifest has {len(manifest.layers)} layers, the configuration {len(diff_ids)}")
     layers = []
@@ -209,7 +214,7 @@ def stack(manifest: Manifest, diff_ids: Sequence[str], what: str) -> tuple[Layer
 
 
 def choose(entries: Iterable[Descriptor], wanted: Platform, what: str) -> Descriptor:
-    """The entry that fits this machine best. Invalid lists what there is instead."""
+    """Choose the best entry for this machine. Raises Invalid, which lists the available platforms."""
     entries = [entry for entry in entries if entry.media_type in (*MANIFESTS, *INDEXES)]
     ranked = [(rank, entry) for entry in entries if (rank := _rank(entry.platform, wanted)) is not None]
     if not ranked:
@@ -219,24 +224,24 @@ def choose(entries: Iterable[Descriptor], wanted: Platform, what: str) -> Descri
 
 
 def check_platform(found: Platform, wanted: Platform, what: str) -> None:
-    """Invalid when an image says that it is for another kind of machine."""
+    """Raise Invalid if an image is for another platform."""
     if found.os and _rank(found, wanted) is None:
         raise Invalid(f"{what} is for {_name(found)}, which cannot run here ({_name(wanted)})")
 
 
 def _rank(found: Platform | None, wanted: Platform) -> int | None:
-    """How far from the wanted platform, 0 being exact; None when it cannot run here."""
+    """The distance from the wanted platform, 0 for an exact match; None if it cannot run here."""
     if found is None or not found.architecture:
-        return 100  # says nothing of itself; better than nothing
+        return 100  # no platform given: used only if there is no better entry
     if (found.os, _architecture(found)) != (wanted.os, _architecture(wanted)):
         return None
     have, want = _variant(found), _variant(wanted)
-    # A newer machine runs what was made for an older one, never the other way round.
+    # A newer machine runs images for an older one, never the other way round.
     return want - have if have <= want else None
 
 
 _ARCHITECTURES = {"x86_64": "amd64", "x86-64": "amd64", "aarch64": "arm64", "armhf": "arm", "armel": "arm"}
-"""Names that some tools write for those of the specification."""
+"""Names that some tools use instead of those of the specification."""
 _FIRST_VARIANT = {"amd64": 1, "arm64": 8, "arm": 7}
 
 
@@ -265,10 +270,10 @@ def _document(data: bytes, media_type: str, what: str) -> _Document:
         raise Invalid(f"{what}: not a manifest: {error}") from error
     if document.schema_version == 1:
         raise Unsupported(
-            f"{what} has manifest schema 1, which is not read any more; push it again with a newer program"
+            f"{what} has manifest schema 1, which is not supported any more; push it again with a newer program"
         )
     if document.schema_version != 2:
-        raise Invalid(f"{what} has manifest schema {document.schema_version}; only 2 is read")
+        raise Invalid(f"{what} has manifest schema {document.schema_version}; only 2 is supported")
     if document.media_type and document.media_type != media_type:
         raise Invalid(f"{what} came as {media_type} but calls itself {printable(document.media_type[:80])}")
     return document
@@ -276,13 +281,13 @@ def _document(data: bytes, media_type: str, what: str) -> _Document:
 
 def _check(descriptor: Descriptor, what: str) -> None:
     if not is_digest(descriptor.digest):
-        raise Invalid(f"{what} names a blob {descriptor.digest[:80]!r}, which is no digest")
+        raise Invalid(f"{what} names a blob {descriptor.digest[:80]!r}, which is not a digest")
     if not 0 <= descriptor.size <= _MAX_BLOB:
         raise Invalid(f"{what} names a blob of {descriptor.size} bytes")
 
 
 def encode_manifest(config: Descriptor, layers: Sequence[Descriptor]) -> bytes:
-    """An OCI manifest for an image that came without one."""
+    """Encode an OCI manifest, for an image that was imported without one."""
     return msgspec.json.encode(
         {
             "schemaVersion": 2,
@@ -294,7 +299,7 @@ def encode_manifest(config: Descriptor, layers: Sequence[Descriptor]) -> bytes:
 
 
 def encode_index(entries: Sequence[Descriptor]) -> bytes:
-    """An OCI index."""
+    """Encode an OCI index."""
     return msgspec.json.encode(
         {"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": [_encode(entry) for entry in entries]}
     )

@@ -1,7 +1,7 @@
-"""Image references: what users write, and the one full form it stands for.
+"""Image references: parsing, and expansion to the full form. Pure.
 
 Grammar and defaults are those of the distribution project (``reference`` package): ``busybox`` means
-``docker.io/library/busybox:latest``. Pure.
+``docker.io/library/busybox:latest``.
 """
 
 import re
@@ -25,7 +25,7 @@ _BARE_ID = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A full reference. Without a tag it has a digest; with both, the digest decides."""
+    """A full reference. It has a tag, a digest, or both; with both, the digest takes precedence."""
 
     host: str
     path: str
@@ -34,16 +34,16 @@ class Reference:
 
     @property
     def name(self) -> str:
-        """Host and path, which is the repository."""
+        """The repository: host and path."""
         return f"{self.host}/{self.path}"
 
     @property
     def target(self) -> str:
-        """What to ask the registry for."""
+        """The digest or tag to request from the registry."""
         return self.digest or self.tag
 
     def with_digest(self, digest: str) -> str:
-        """The reference of one exact manifest in this repository."""
+        """The reference of a manifest of this repository by its digest."""
         return f"{self.name}@{digest}"
 
     def __str__(self) -> str:
@@ -51,18 +51,18 @@ class Reference:
 
 
 def parse(text: str) -> Reference:
-    """The full form of a reference. Invalid says what is wrong with it."""
+    """Parse a reference to its full form. Raises Invalid with the reason."""
     rest, at, digest = text.partition("@")
     if at and not _DIGEST.fullmatch(digest):
-        raise Invalid(f"image reference {text!r}: {digest!r} is no sha256 or sha512 digest")
+        raise Invalid(f"image reference {text!r}: {digest!r} is not a sha256 or sha512 digest")
     if _BARE_ID.fullmatch(rest):
         raise Invalid(f"image reference {text!r} is an image id; give a name")
     host, path = _split(rest)
     path, colon, tag = path.partition(":")
     if colon and not _TAG.fullmatch(tag):
-        raise Invalid(f"image reference {text!r}: {tag!r} is no tag")
+        raise Invalid(f"image reference {text!r}: {tag!r} is not a valid tag")
     if not _HOST.fullmatch(host):
-        raise Invalid(f"image reference {text!r}: {host!r} is no registry host")
+        raise Invalid(f"image reference {text!r}: {host!r} is not a valid registry host")
     if not _PATH.fullmatch(path) or len(host) + 1 + len(path) > _MAX_NAME:
         why = "names are lower case" if path.lower() != path else "not a repository name"
         raise Invalid(f"image reference {text!r}: {path!r} is invalid: {why}")

@@ -1,4 +1,4 @@
-"""What is known of images, and what passes between this room and others."""
+"""The values and errors of images that other packages use too."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from pykubelet.base.units import Bytes
 
 
 class RegistryUnavailable(Transient):
-    """No server that has the image answers, or those that do are out of order."""
+    """No server of the image is reachable, or those that are reachable fail."""
 
 
 class Unauthenticated(Permanent):
-    """The registry wants credentials: there are none for it, or wrong ones."""
+    """The registry requires credentials, and they are missing or wrong."""
 
 
 class Denied(Permanent):
-    """The registry knows who we are, and will not give us this."""
+    """The registry accepted the credentials, but they do not permit this access."""
 
 
 class ImageConfig(Struct, frozen=True):
-    """What an image's configuration says of the process to run (OCI image spec, ``config``)."""
+    """The process configuration of an image (OCI image spec, ``config``)."""
 
     entrypoint: tuple[str, ...] = ()
     cmd: tuple[str, ...] = ()
@@ -40,18 +40,18 @@ class Layer(Struct, frozen=True):
     """One layer of an image."""
 
     digest: str
-    """Of the blob as it was sent, mostly compressed."""
+    """Digest of the blob as transferred, mostly compressed."""
     size: int
-    """Bytes of the blob."""
+    """Size of the blob in bytes."""
     media_type: str
     diff_id: str
-    """Of the plain tar stream."""
+    """Digest of the uncompressed tar stream."""
     chain_id: str
-    """Of this layer and all below it; names the unpacked directory."""
+    """Digest of this layer and all layers below; it identifies the unpacked layer."""
 
 
 class ImageRecord(Struct, frozen=True):
-    """An image that is here, whole: all blobs are in the store."""
+    """A complete image: all its blobs are in the store."""
 
     id: str
     """Digest of the configuration, ``sha256:…``."""
@@ -60,14 +60,14 @@ class ImageRecord(Struct, frozen=True):
     digests: tuple[str, ...]
     """Full references with the manifest's digest."""
     size: int
-    """Bytes of all blobs, as they were sent."""
+    """Size of all blobs as transferred, in bytes."""
     config: ImageConfig
     stack: tuple[Layer, ...]
-    """From the lowest up."""
+    """Layers from the lowest up."""
     manifest: str
     """Digest of the manifest; it is a blob too."""
     pinned: bool = False
-    """Never to be taken away by the kubelet's garbage collection."""
+    """Whether the kubelet's garbage collection must not remove the image."""
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ class ImageRecord(Struct, frozen=True):
 
     @property
     def blobs(self) -> frozenset[str]:
-        """All that the store must keep for this image."""
+        """The digests of all blobs that the store must keep for this image."""
         return frozenset({self.id, self.manifest} | {layer.digest for layer in self.stack})
 
 
@@ -99,7 +99,7 @@ class AuthConfig:
 
 @dataclass(frozen=True, slots=True)
 class FsInfo:
-    """How much images take on their file system."""
+    """The disk usage of images on their file system."""
 
     mountpoint: str
     used_bytes: Bytes
@@ -107,7 +107,7 @@ class FsInfo:
 
 
 class Phase(Enum):
-    """How far a layer is, or the image as a whole."""
+    """The phase of a pull, for a layer or for the image as a whole."""
 
     RESOLVING = "resolving"
     RESOLVED = "resolved"
@@ -133,4 +133,4 @@ OnProgress = Callable[[Progress], None]
 
 
 def ignore_progress(_: Progress) -> None:
-    """For callers that show nothing."""
+    """Ignore progress, for callers that do not show it."""

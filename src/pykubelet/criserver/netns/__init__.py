@@ -1,4 +1,7 @@
-"""The pinned namespaces of sandboxes: network, IPC and host name live in files, no process holds them."""
+"""The pinned namespaces of sandboxes: network, IPC, UTS and user namespaces are kept by files, not by a process.
+
+Called by the sandbox manager. Imports ``base`` and ``linux``; start reading at ``manager``.
+"""
 
 from pykubelet.criserver.netns.manager import PinnedNamespaces
 from pykubelet.criserver.netns.types import Kind, NamespaceSpec

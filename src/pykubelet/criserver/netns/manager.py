@@ -1,4 +1,4 @@
-"""Makes and releases the namespaces of a sandbox, below one directory with one directory for each sandbox."""
+"""Creates and releases the namespaces of sandboxes, which are pinned in one directory for each sandbox."""
 
 import socket
 from collections.abc import Callable, Mapping
@@ -21,23 +21,23 @@ _KINDS = {Kind.NETWORK: Namespace.NET, Kind.UTS: Namespace.UTS, Kind.IPC: Namesp
 
 
 class PinnedNamespaces:
-    """All sandboxes' namespaces."""
+    """The pinned namespaces of all sandboxes."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def path(self, sandbox: SandboxID, kind: Kind) -> Path:
-        """The file of one namespace."""
+        """The file to which a namespace is pinned."""
         return self._directory / sandbox / _KINDS[kind].file
 
     def known(self) -> list[SandboxID]:
-        """The sandboxes that have a directory here."""
+        """The sandboxes that have a directory of namespaces."""
         with suppress(FileNotFoundError):
             return [SandboxID(entry.name) for entry in self._directory.iterdir()]
         return []
 
     async def make(self, sandbox: SandboxID, spec: NamespaceSpec) -> None:
-        """Make all of them; nothing is left when it fails. Invalid names a sysctl that the kernel refuses."""
+        """Create the namespaces of a sandbox, all or none. Raises Invalid for a sysctl that the kernel refuses."""
         if spec.ids is not None:
             async with process_in_new_namespaces(tuple(kind.value for kind in spec.kinds), spec.ids) as pid:
                 await blocking.call_to_end(f"sandbox/{sandbox}", self._make, sandbox, spec, partial(pin_of, pid))
@@ -45,7 +45,7 @@ class PinnedNamespaces:
             await blocking.call_to_end(f"sandbox/{sandbox}", self._make, sandbox, spec, pin_new)
 
     async def release(self, sandbox: SandboxID) -> None:
-        """Let go of them; done is done when there are none."""
+        """Release the namespaces of a sandbox. Idempotent: no error if there are none."""
         await blocking.call_to_end(f"sandbox/{sandbox}", self._release, sandbox)
 
     def _make(self, sandbox: SandboxID, spec: NamespaceSpec, pin: Callable[[Mapping[Namespace, str]], None]) -> None:
@@ -71,14 +71,14 @@ class PinnedNamespaces:
             try:
                 directory.rmdir()
             except OSError:
-                # Something else was mounted or put here; it must not be removed blindly.
+                # Another process has mounted or created something here; it must not be removed blindly.
                 with suppress(NotFound):
                     unmount_all_under(str(directory), lazy=True)
                 directory.rmdir()
 
 
 def _set_sysctls(path: str, kind: Namespace, sysctls: Mapping[str, str]) -> None:
-    """Set those that belong to one kind of namespace; the kernel looks at the writing thread's own."""
+    """Set the sysctls of one type of namespace; the kernel applies them to the namespace of the writing thread."""
     mine = {name: value for name, value in sysctls.items() if (kind is Namespace.NET) == name.startswith("net.")}
 
     def write() -> None:
@@ -90,7 +90,7 @@ def _set_sysctls(path: str, kind: Namespace, sysctls: Mapping[str, str]) -> None
 
 
 def _write_sysctl(name: str, value: str) -> None:
-    # A name may have dots inside a component when slashes separate them (sysctl.d(5)).
+    # A component may contain dots if slashes separate the components (sysctl.d(5)).
     relative = name.replace(".", "/") if "/" not in name else name
     path = _SYSCTLS / relative
     try:

@@ -1,4 +1,4 @@
-"""What a sandbox needs in namespaces."""
+"""The namespaces that a sandbox needs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from pykubelet.criserver.types import IdMap
 
 
 class Kind(StrEnum):
-    """Kinds that are pinned, by the names of the OCI runtime spec."""
+    """Types of namespaces that are pinned, by their names in the OCI runtime spec."""
 
     NETWORK = "network"
     UTS = "uts"
@@ -18,8 +18,11 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NamespaceSpec:
-    """``sysctls`` are checked by the caller; each must belong to a kind that is made here. With ``ids``, which the kind
-    USER needs, the others belong to the user namespace."""
+    """The namespaces of one sandbox.
+
+    The caller has checked ``sysctls``; each must belong to a type in ``kinds``. The kind USER needs ``ids``; the other
+    namespaces then belong to the user namespace.
+    """
 
     kinds: tuple[Kind, ...]
     hostname: str = ""

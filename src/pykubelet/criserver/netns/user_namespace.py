@@ -1,7 +1,7 @@
-"""A process in new namespaces below a new user namespace, alive just long enough for them to be pinned.
+"""A short-lived process in a new user namespace and further new namespaces, from which they can be pinned.
 
-A thread cannot enter a user namespace, so a child is needed: ``unshare`` (util-linux) becomes ``cat``, which echoes a
-byte once it is inside, and ends when its input does.
+A thread cannot enter a user namespace, so a child process is needed: ``unshare`` (util-linux) executes ``cat``, which
+echoes a byte once it is inside, and ends when its input does.
 """
 
 import asyncio
@@ -24,9 +24,10 @@ _FLAGS = {"user": "--user", "network": "--net", "ipc": "--ipc", "uts": "--uts"}
 
 @asynccontextmanager
 async def process_in_new_namespaces(kinds: tuple[str, ...], ids: IdMap) -> AsyncIterator[int]:
-    """The number of a process whose namespaces of these kinds are new, with these ids mapped.
+    """Start a process in new namespaces of these types, with these ids mapped, and yield its pid.
 
-    NotFound: no ``unshare``; Permanent: the machine allows no user namespaces; Transient: it hangs.
+    Raises NotFound if ``unshare`` is not installed, Permanent if the machine allows no user namespaces, and Transient
+    if it times out.
     """
     program = shutil.which("unshare")
     if program is None:
@@ -43,7 +44,7 @@ async def process_in_new_namespaces(kinds: tuple[str, ...], ids: IdMap) -> Async
         try:
             os.write(there[1], b"x")
             if await _byte(here[0]) != b"x":
-                raise Permanent("no user namespace could be made here (see user.max_user_namespaces)")
+                raise Permanent("cannot create a user namespace (see user.max_user_namespaces)")
             await blocking.call(f"userns/{child.pid}", _map, child.pid, ids)
             yield child.pid
         finally:
@@ -63,7 +64,7 @@ async def _byte(fd: int) -> bytes:
         async with asyncio.timeout(_INSIDE):
             await readable.wait()
     except TimeoutError as error:
-        raise Transient(f"unshare did not make namespaces within {_INSIDE:g} s") from error
+        raise Transient(f"unshare did not create namespaces within {_INSIDE:g} s") from error
     finally:
         loop.remove_reader(fd)
     return os.read(fd, 1)

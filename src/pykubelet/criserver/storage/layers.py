@@ -1,8 +1,8 @@
-"""Unpacked layers on disk: each is made whole or not at all, once, by a worker process that cannot leave its directory.
+"""Unpacked layers on disk. A worker process, confined to the layer's directory, unpacks each once, completely or not.
 
 Layout below the root: ``layers/N`` (the content), ``meta/HEX.json`` (chain id → N; written last, removed first),
-``merge/N`` (mounts while layer N is unpacked over those below it). A worker holds a lock on ``layers/N`` as long as it
-lives, which can be longer than the server that started it; numbers are not used again, so it is in no one's way.
+``merge/N`` (mounts while layer N is unpacked over the layers below it). A worker keeps a lock on ``layers/N`` as long
+as it lives, which can be longer than the server that started it. It disturbs no other layer, as numbers are not reused.
 """
 
 import asyncio
@@ -48,17 +48,17 @@ _log = logging.getLogger(__name__)
 _WORKER = "pykubelet.criserver.unpack.worker"
 _TIMEOUT: Seconds = 1800.0
 EMPTY = "0"
-"""The directory for images without layers, as overlayfs must have one."""
+"""The directory for images without layers, as overlayfs needs a lower directory."""
 _GONE = ".gone"
 _NUMBERED = re.compile(rf"([0-9]{{1,15}})({re.escape(_GONE)})?")
 _LONGEST_RECORD = 1 << 16
 _REMOVAL: Seconds = 30.0
-"""For a layer, its record or its mounts; one that takes longer goes on, and is looked at again later."""
+"""Deadline for the removal of a layer, its record or its mounts; a longer one continues and is checked again later."""
 _decoder = msgspec.json.Decoder(LayerMeta)
 
 
 class _Outcome(msgspec.Struct, frozen=True):
-    """What the worker prints."""
+    """The output of the worker."""
 
     kind: str = ""
     error: str = ""
@@ -72,7 +72,7 @@ class _Outcome(msgspec.Struct, frozen=True):
 
 
 class Layers:
-    """The unpacked layers. ``blob`` gives the file of a blob by its digest. Call ``load`` before all else."""
+    """The unpacked layers. ``blob`` returns the file of a blob by its digest. Call ``load`` first."""
 
     def __init__(
         self, root: Path, blob: Callable[[str], Path], limits: Limits | None = None, clock: Clock | None = None
@@ -93,7 +93,7 @@ class Layers:
         self._workers = asyncio.Semaphore(max(2, (os.cpu_count() or 1)))
 
     def load(self) -> None:
-        """Learn what is on the disk; what is not sound becomes a leftover. Blocks; nothing else may run yet."""
+        """Read the layers on the disk; damaged or unknown entries become leftovers. Blocks; call it first."""
         for directory in (self.directory, self._meta, self._merge):
             make_directory(directory)
         set_aside_obstacle(self.directory / EMPTY, directory=True)
@@ -106,7 +106,7 @@ class Layers:
         for file, meta in metas.items():
             if meta is None or not self._is_there(meta):
                 continue
-            # A damaged record must not pass one layer off as another.
+            # A damaged record must not present one layer as another.
             genuine = file == self._file(meta.chain_id) and directories[meta.directory] == 1
             if genuine and (meta.synced or meta.boot == this_boot):
                 self._known[meta.chain_id] = meta
@@ -118,22 +118,22 @@ class Layers:
         self._next = 1 + max((int(match[1]) for match in numbers if match), default=0)
 
     def leftovers(self) -> tuple[Path, ...]:
-        """What is there and belongs to no layer. Whatever it is, it is in the way of none."""
+        """The paths that belong to no layer. They do not disturb the layers."""
         return tuple(self._leftovers)
 
     async def remove_leftover(self, path: Path) -> None:
-        """Remove one; done is done. Raises as ``linux.errors.wrap``; Transient: it is in use, or takes its time."""
+        """Remove a leftover. Idempotent. Raises Transient if it is in use or slow; errors of ``linux.errors.wrap``."""
         if path.parent == self._meta:
             chain_id = path.name.removesuffix(".json").replace("-", ":", 1)
             async with self._chain(chain_id):
-                if chain_id not in self._known:  # else a sound record has taken its place
+                if chain_id not in self._known:  # otherwise a valid record has replaced it
                     await _remove_in_time(path, remove_any, str(path))
         else:
             await _remove_in_time(path, self._remove, path)
         self._leftovers.discard(path)
 
     async def clean(self) -> None:
-        """Try to remove all of them, side by side; those that cannot be removed are tried again the next time."""
+        """Try to remove all leftovers in parallel; those that cannot be removed are retried at the next call."""
 
         async def try_one(path: Path) -> None:
             with self._cleaning.item(_named(path)):
@@ -144,14 +144,14 @@ class Layers:
                 tasks.create_task(try_one(path), name=f"leftover-{path.name}")
 
     def get(self, chain_id: str) -> LayerMeta | None:
-        """An unpacked layer, or None."""
+        """The record of an unpacked layer, or None."""
         return self._known.get(chain_id)
 
     async def ensure(self, stack: Sequence[Layer]) -> LayerMeta:
-        """Unpack the topmost layer of the stack, and where its content needs them those below; once, however many ask.
+        """Ensure that the topmost layer of the stack is unpacked, and the layers below where its content needs them.
 
-        Layers of one image may be asked for side by side. Invalid: the layer is bad; Transient: the machine
-        (disk full).
+        A layer is unpacked once, even for parallel calls; layers of one image may be unpacked in parallel. Raises
+        Invalid if the layer is bad, Transient for problems of the machine (disk full).
         """
         layer = stack[-1]
         async with self._chain(layer.chain_id):
@@ -182,7 +182,7 @@ class Layers:
 
     @asynccontextmanager
     async def pinned(self, chain_ids: Sequence[str]) -> AsyncIterator[None]:
-        """Within, these layers are not removed."""
+        """Keep these layers from being removed while the context is open."""
         self._pins.update(chain_ids)
         try:
             yield
@@ -191,7 +191,7 @@ class Layers:
             self._pins += Counter()
 
     async def prune(self, wanted: Collection[str]) -> None:
-        """Remove the layers that are neither wanted nor pinned; one that cannot be removed keeps no other."""
+        """Remove the layers that are neither wanted nor pinned; a failed removal does not stop the others."""
         unwanted = [chain_id for chain_id in self._known if chain_id not in wanted and not self._pins[chain_id]]
         for chain_id in self._pruning.due(unwanted):
             with self._pruning.item(chain_id):
@@ -209,7 +209,7 @@ class Layers:
             self._leftovers.add(self.directory / str(meta.directory))
 
     async def sync(self, chain_ids: Iterable[str]) -> None:
-        """Make sure that these layers are on the disk, so that they need not be unpacked anew after a loss of power."""
+        """Write these layers to the disk, so that they need not be unpacked again after a loss of power."""
         new = [meta for chain_id in chain_ids if (meta := self._known.get(chain_id)) and not meta.synced]
         if new:
             await _run_blocking("sync", sync_filesystem, self.directory)
@@ -218,7 +218,7 @@ class Layers:
                     await _run_blocking(meta.chain_id, self._publish, msgspec.structs.replace(meta, synced=True))
 
     def used(self) -> tuple[Bytes, int]:
-        """Bytes and inodes of all layers."""
+        """The bytes and inodes that all layers use."""
         known = self._known.values()
         return Bytes(sum(meta.bytes for meta in known)), sum(meta.inodes for meta in known)
 
@@ -231,7 +231,7 @@ class Layers:
                     f"layer {stack[-1].digest}: hard link to {outcome.missing_links[0]!r}, which does not exist"
                 )
             return outcome
-        # Parts of it are known only from the layers below: directories it does not describe, or files it links to.
+        # The layer depends on the layers below: directories that it does not describe, or files that it links to.
         below = [await self.ensure(stack[: count + 1]) for count in range(len(stack) - 1)]
         roots = [self.directory / str(meta.directory) for meta in below]
         exists = await _run_blocking(directory.name, _any_exists, roots, outcome.implicit)
@@ -245,7 +245,7 @@ class Layers:
 
     @asynccontextmanager
     async def _merged(self, below: Sequence[LayerMeta], directory: Path) -> AsyncIterator[Path]:
-        """The layers below with the new directory on top, mounted."""
+        """Mount the layers below with the new directory on top, while the context is open."""
         place = self._merge / directory.name
         target = place / "fs"
         lowers = [str(meta.directory) for meta in reversed(below)]
@@ -269,7 +269,7 @@ class Layers:
             await _run_blocking(directory.name, leave)
 
     async def _run(self, layer: Layer, directory: Path, merged: Path | None = None) -> _Outcome:
-        """Unpack into the directory, or with ``merged`` there, which is a mount of it over those below."""
+        """Run a worker that unpacks into the directory, or with ``merged`` into its overlay mount over those below."""
         path = self._blob(layer.digest)
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -312,13 +312,13 @@ class Layers:
         return directory.is_dir() and not directory.is_symlink()
 
     def _remove(self, path: Path) -> None:
-        """A directory of a layer or of its mounts, or what else lies there. Transient: a worker is writing there."""
+        """Remove a directory of a layer or of its mounts, or any other file. Transient: a worker is writing there."""
         try:
             os.close(_lock(self.directory / path.name, fcntl.LOCK_EX))
         except BlockingIOError as error:
             raise Transient(f"a worker of an earlier server still unpacks layer {path}") from error
         except OSError:
-            pass  # it is no directory, so no worker's
+            pass  # it is not a directory, so no worker uses it
         merge = self._merge.resolve() / path.name
         with suppress(NotFound):
             unmount_all_under(str(merge), lazy=True)
@@ -328,12 +328,12 @@ class Layers:
         if path.name.endswith(_GONE):
             remove_any(str(path))
             return
-        # Half of a layer must never pass for a whole one, whatever becomes of its record.
+        # The rename ensures that a partly removed layer never counts as a complete one, even if its record survives.
         gone = path.with_name(path.name + _GONE)
         try:
             path.rename(gone)
         except FileNotFoundError:
-            pass  # at an earlier try
+            pass  # an earlier attempt renamed it
         except OSError as error:
             raise wrap(error, f"cannot remove {path}") from error
         remove_any(str(gone))
@@ -343,7 +343,7 @@ class Layers:
 
 
 async def _run_blocking(layer: str, function: Callable[[*_Ts], _T], *args: *_Ts) -> _T:
-    """Work on the disk of images, however long it takes: nothing else may touch the layer before its end."""
+    """Run a blocking function without a deadline: no other operation may touch the layer before its end."""
     return await blocking.call_to_end(f"layer/{layer}", function, *args, deadline=None)
 
 
@@ -356,7 +356,7 @@ async def _remove_in_time(path: Path, function: Callable[[*_Ts], None], *args: *
 
 
 def _lock(directory: Path, kind: int) -> int:
-    """A descriptor that holds the lock of a directory. BlockingIOError: a worker does."""
+    """Lock a directory and return the descriptor that holds the lock. BlockingIOError: a worker holds it."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
@@ -371,14 +371,14 @@ def _read(file: Path) -> LayerMeta | None:
         return _decoder.decode(read_regular(file, _LONGEST_RECORD))
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         _log.warning(
-            "unreadable record of a layer; it is unpacked again", extra={"file": str(file), "error": str(error)}
+            "layer record unreadable: unpacking the layer again", extra={"file": str(file), "error": str(error)}
         )
         return None
 
 
 def _decode(done: proc.Completed, layer: Layer) -> _Outcome:
     try:
-        # Names in it may be no text, of which msgspec's own decoder wants to know nothing.
+        # It may contain names that are not valid UTF-8, which msgspec's own decoder rejects.
         return msgspec.convert(json.loads(done.stdout), _Outcome)
     except (ValueError, msgspec.ValidationError) as error:
         said = done.stderr[-500:].decode(errors="replace").strip()

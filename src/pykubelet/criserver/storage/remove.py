@@ -1,4 +1,4 @@
-"""Removing directory trees that a container or an image has filled, with the errors of the runtime server. Blocking."""
+"""Removal of directory trees with the content of a container or an image. Blocking."""
 
 import os
 import stat
@@ -11,10 +11,10 @@ from pykubelet.linux.errors import wrap
 
 
 def remove_tree(path: str) -> None:
-    """Remove the directory and everything in it, of any depth; one that is gone already is fine.
+    """Remove a directory tree of any depth. Idempotent: no error if it is missing.
 
-    Links are removed, never followed; data beyond a mount is never touched. Transient: something is mounted there.
-    Other errors as of ``linux.errors.wrap``.
+    Links are removed, never followed; data beyond a mount is never touched. Raises Transient if something is mounted
+    there, and the errors of ``linux.errors.wrap``.
     """
     parent, name = os.path.split(path)
     with _explained(path), suppress(FileNotFoundError):
@@ -26,10 +26,10 @@ def remove_tree(path: str) -> None:
 
 
 def remove_any(path: str) -> None:
-    """The same for a file, a link or a directory; a link itself is removed, not what it points at."""
+    """Remove a file, a link (not its target) or a directory tree, like ``remove_tree``."""
     with _explained(path), suppress(FileNotFoundError):
         if not stat.S_ISDIR(os.lstat(path).st_mode):
-            os.unlink(path)  # noqa: PTH108 - no Path is made of a name that we have as text
+            os.unlink(path)  # noqa: PTH108 - the name is text already
             return
     remove_tree(path)
 

@@ -1,7 +1,7 @@
-"""Root file systems of containers: an overlay mount each.
+"""Root file systems of containers: one overlay mount each.
 
 Layout below the root: ``containers/ID/rootfs.json`` (written first: it keeps the layers), ``upper``, ``work`` and
-``rootfs``, where it is mounted. What a crash leaves is found by ``recover``.
+``rootfs``, the mount point. ``recover`` removes the leftovers of a crash.
 """
 
 import logging
@@ -42,14 +42,14 @@ _decoder = msgspec.json.Decoder(RootfsMeta)
 
 @dataclass(frozen=True, slots=True)
 class RootfsUsage:
-    """What a container has written into its root file system."""
+    """The usage of a container's writable layer."""
 
     bytes: Bytes
     inodes: int
 
 
 class Snapshots:
-    """The root file systems. Call ``load`` before all else, then ``recover``."""
+    """The root file systems of containers. Call ``load`` first, then ``recover``."""
 
     def __init__(self, root: Path, layers: Layers) -> None:
         self._directory = root / "containers"
@@ -62,7 +62,7 @@ class Snapshots:
         self._leftovers: set[Path] = set()
 
     def load(self) -> None:
-        """Learn what is on the disk. Blocks; nothing else may run yet."""
+        """Read the state of the disk. Blocks; call it before all others."""
         set_aside_obstacle(self._directory, directory=True)
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._layers.load()
@@ -73,20 +73,20 @@ class Snapshots:
                 self._leftovers.add(place)
 
     def leftovers(self) -> tuple[Path, ...]:
-        """What is there and is no container's, by its name."""
+        """The paths whose names cannot be those of containers."""
         return tuple(self._leftovers)
 
     async def remove_leftover(self, place: Path) -> None:
-        """Remove one; done is done."""
+        """Remove a leftover. Idempotent."""
         await blocking.call_to_end("rootfs/leftover", _remove, place)
         self._leftovers.discard(place)
 
     async def prepare_rootfs(self, image: ImageRecord, container_id: str, user: UserNamespace | None = None) -> Path:
-        """Mount a root file system of the image for a container and return where; layers are unpacked if need be.
+        """Mount a root file system of the image for a container and return its path. Idempotent.
 
-        With a user namespace its files belong to that namespace's ids; Invalid: the disk's file system cannot do that.
-
-        Asking again gives the same one. Invalid: a layer is bad; Transient: the machine (disk full, say).
+        Missing layers are unpacked. With a user namespace the files belong to the ids of that namespace. Raises Invalid
+        if a layer is bad or the disk's file system does not support id-mapped mounts, and Transient for problems of the
+        machine (disk full, for example).
         """
         place = self._place(container_id)
         async with self._layers.pinned(image.layers):
@@ -96,7 +96,7 @@ class Snapshots:
         return place / "rootfs"
 
     async def remove_rootfs(self, container_id: str) -> None:
-        """Unmount a container's root file system and remove what it wrote; done is done. Transient: it is busy."""
+        """Unmount a container's root file system and remove its writable layer. Idempotent. Transient: it is busy."""
         place = self._place(container_id)
         await blocking.call_to_end(f"rootfs/{container_id}", _remove, place, at_once=1)
         self._counts.forget(container_id)
@@ -105,33 +105,35 @@ class Snapshots:
             await self._prune()
 
     async def recover(self, wanted: Collection[str]) -> frozenset[str]:
-        """Remove the root file systems of containers that are not wanted; returns those that are here and mounted.
+        """Remove the root file systems of containers that are not wanted; returns the containers with mounted ones.
 
-        After a reboot none is mounted; what the containers wrote is kept until they are removed.
+        After a reboot none is mounted; the writable layers are kept until the containers are removed.
         """
         for container_id in [found for found in self._used if found not in wanted]:
             try:
                 await self.remove_rootfs(container_id)
             except Transient as error:
-                _log.warning("left-over root file system", extra={"container": container_id, "error": str(error)})
+                _log.warning(
+                    "cannot remove leftover root file system", extra={"container": container_id, "error": str(error)}
+                )
         mounted = await blocking.call(
             "rootfs", lambda: [found for found in self._used if is_mount_point(self._directory / found / "rootfs")]
         )
         return frozenset(mounted)
 
     async def retain(self, chain_ids: Collection[str]) -> None:
-        """Keep these layers, and those of containers; remove the others, now and whenever a container goes."""
+        """Keep these layers and those of containers; remove the others, now and whenever a container is removed."""
         self._retained = frozenset(chain_ids)
         await self._prune()
 
     def containers(self) -> tuple[str, ...]:
-        """Those that have a root file system here."""
+        """The containers that have a root file system."""
         return tuple(self._used)
 
     async def usage(self, container_id: str) -> RootfsUsage | None:
-        """What the container has written, as far as it could be counted in a moment; None: nothing was counted yet.
+        """The usage of a container's writable layer, as far as it is counted; None if nothing is counted yet.
 
-        NotFound: it has no root file system here.
+        Raises NotFound if the container has no root file system.
         """
         found = await self._counts.of(container_id, str(self._place(container_id) / "upper"))
         return None if found is None else RootfsUsage(found.bytes, found.inodes)
@@ -158,7 +160,7 @@ class Snapshots:
                 directory.mkdir(mode=0o700)
             self._make_upper(place / "upper", metas, user)
             if user is not None:
-                # The runtime walks to the root with the rights of the namespace's own root, and nobody else may.
+                # Only the root user of the namespace may enter: the OCI runtime resolves the path with its rights.
                 os.chown(place, 0, user.ids.gid)
                 place.chmod(0o710)
         except OSError as error:
@@ -173,7 +175,7 @@ class Snapshots:
             names = self._map_layers(mapped, lowers, user)
             mount_overlay(str(mapped), names, *directories, volatile=True)
         finally:
-            # The overlay keeps copies of its own.
+            # The overlay keeps its own clones of these mounts.
             _drop_mapped(mapped)
 
     def _map_layers(self, mapped: Path, lowers: Sequence[str], user: UserNamespace) -> list[str]:
@@ -184,7 +186,7 @@ class Snapshots:
         return [str(number) for number in range(len(lowers))]
 
     def _make_upper(self, upper: Path, metas: Sequence[LayerMeta], user: UserNamespace | None) -> None:
-        """The writable directory; it has the owner and mode of ``/`` in the topmost layer that gives them."""
+        """Create the writable directory with the owner and mode of ``/`` from the topmost layer that specifies them."""
         upper.mkdir(mode=0o755)
         upper.chmod(0o755)
         first = (0, 0) if user is None else (user.ids.uid, user.ids.gid)
@@ -202,7 +204,7 @@ def _remove(place: Path) -> None:
         unmount_all_under(str(place / "rootfs"), lazy=True)
     except NotFound:
         pass
-    # What is removed below must never be a layer that a crash has left mounted here.
+    # A crash may have left layers mounted here; they must not be removed with the directory.
     _drop_mapped(place / "mapped")
     remove_any(str(place))
 

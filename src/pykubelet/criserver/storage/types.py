@@ -1,13 +1,13 @@
-"""What is written down of layers and of root file systems."""
+"""The records of layers and root file systems on disk."""
 
 from msgspec import Struct, field
 
 
 class LayerMeta(Struct, frozen=True):
-    """An unpacked layer; the file with this is what makes it exist."""
+    """The record of an unpacked layer; a layer exists only with its record."""
 
     directory: int = field(name="folder")
-    """The name of its directory, a number; files of earlier versions call it so, too."""
+    """The name of its directory, a number; the key in the file is that of earlier versions."""
     chain_id: str
     diff_id: str
     bytes: int
@@ -17,11 +17,11 @@ class LayerMeta(Struct, frozen=True):
     boot: str
     """Id of the boot in which it was unpacked."""
     synced: bool = False
-    """Whether it is on the disk for sure. One that is not, and is of an earlier boot, is not trusted."""
+    """Whether the layer was synced to the disk. A layer of an earlier boot is not trusted without this."""
 
 
 class RootfsMeta(Struct, frozen=True):
-    """A container's root file system; the layers named here must stay."""
+    """The record of a container's root file system; its layers must be kept."""
 
     image_id: str
     chain_ids: tuple[str, ...]

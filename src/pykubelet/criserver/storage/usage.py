@@ -1,7 +1,8 @@
-"""Counts what containers have written, such that one that writes millions of files holds up no answer but its own.
+"""Usage of writable layers, counted so that a container with millions of files delays only its own result.
 
-A container decides how long counting its files takes. So each count goes on in slices, only while someone asks; who
-asks waits a bounded time and then gets what was counted before or until then. A count that took long is kept long.
+The container determines how long counting its files takes. So each count proceeds in slices, and only while a caller
+waits. The caller waits for a bounded time and then gets the last or the unfinished count. The longer a count took, the
+longer its result is kept.
 """
 
 import asyncio
@@ -19,15 +20,15 @@ from pykubelet.linux.treewalk import TreeWalk
 _WAIT: Final[Seconds] = 1.0
 _SLICE: Final[Seconds] = 0.1
 _RESPONDING: Final[Seconds] = 2.0
-"""Within which a slice ends unless the disk is not responding."""
+"""Deadline of a slice, which is missed only if the disk is not responding."""
 _LONGEST: Final[Seconds] = 120.0
-"""Of counting one tree; what was found until then is the result."""
+"""Time limit of counting one tree; the result then is what was counted so far."""
 _SHARE: Final = 20
-"""A count is kept for so many times as long as it took."""
+"""A result is kept for this multiple of the time that the count took."""
 
 
 class _Count:
-    """The counts of one tree: the last one, and one under way."""
+    """The counts of one tree: the last one, and the current one."""
 
     def __init__(self) -> None:
         self.last: TreeUsage | None = None
@@ -39,14 +40,14 @@ class _Count:
         self.gone = False
 
     def best(self) -> TreeUsage | None:
-        """The larger of the last count and the one under way; None when nothing is known yet."""
+        """The larger of the last and the current count; None if there is neither."""
         found = [self.last] if self.last is not None else []
         if self.walk is not None:
             found.append(usage_of_walk(self.walk, complete=False))
         return max(found, key=lambda each: each.bytes, default=None)
 
     def slice(self, path: str) -> bool:
-        """Count for a moment; whether the count has ended. NotFound: there is no tree. Blocking."""
+        """Count for one slice of time; returns whether the count has ended. NotFound: there is no tree. Blocking."""
         begun = time.perf_counter()
         if self.walk is None or self.steps is None:
             self.walk = start_walk(path)
@@ -62,27 +63,30 @@ class _Count:
         return ended or self.took > _LONGEST
 
     def close(self) -> None:
-        """Let go of the tree: at once, or when the thread that is at it has ended its slice."""
+        """Close the walk: at once, or when the thread that runs it has ended its slice."""
         self.gone = True
         if self.steps is not None:
-            with suppress(ValueError):  # the generator runs in a thread, which sees that the tree is gone
+            with suppress(ValueError):  # the generator runs in a thread, which checks ``gone`` and closes it
                 self.steps.close()
 
 
 class UsageCounter:
-    """By name (a container's id)."""
+    """Counts the usage of directory trees, by name (a container's id)."""
 
     def __init__(self) -> None:
         self._counts: dict[str, _Count] = {}
 
     def forget(self, name: str) -> None:
-        """The tree goes."""
+        """Drop the counts of a tree that is being removed."""
         count = self._counts.pop(name, None)
         if count is not None:
             count.close()
 
     async def of(self, name: str, path: str) -> TreeUsage | None:
-        """What the tree takes, as far as it is known after about a second; None: nothing is. NotFound."""
+        """The usage of a tree as far as it is known after about a second; None if nothing is known.
+
+        Raises NotFound if the tree does not exist.
+        """
         count = self._counts.setdefault(name, _Count())
         try:
             with suppress(TimeoutError, Transient):

@@ -1,6 +1,7 @@
-"""The worker process that turns a layer's tar stream into a directory, locked into that directory by chroot.
+"""The worker process that unpacks a layer's tar stream into a directory, confined to it by chroot.
 
-``storage`` starts ``python -m pykubelet.criserver.unpack.worker`` once per layer. A layer is written by strangers:
-whatever its names, links and devices say, the worker cannot reach a file outside. The package imports next to
-nothing, so that the process starts quickly, and everything before the chroot, as there is no library behind it.
+``storage`` starts ``python -m pykubelet.criserver.unpack.worker`` once per layer. A layer is untrusted: whatever its
+names, links and devices are, the worker cannot reach a file outside. The package imports ``base.errors``,
+``base.units`` and ``linux.libc`` only, so that the process starts quickly, and loads all modules before the chroot, as
+there are no libraries inside. Start reading at ``worker``; then ``stream``, ``tarstream`` and ``extract``.
 """

@@ -1,7 +1,7 @@
-"""What a layer takes on the disk: charged before it is written, and refused beyond the limits. Runs in the worker.
+"""Accounting of a layer's disk usage: charged before it is written, refused beyond the limits. Runs in the worker.
 
-Charged is at least what the file system takes: whole blocks of data, a block for each directory and for each set of
-attributes, the room that names take in directories, and everything that overlayfs copies up from the layers below.
+The charge is at least what the file system uses: whole blocks of data, a block for each directory and for each set of
+attributes, the space of names in directories, and everything that overlayfs copies up from the layers below.
 """
 
 from pykubelet.criserver.unpack.limits import BadLayer, Limits
@@ -9,14 +9,14 @@ from pykubelet.criserver.unpack.sparse import Segments
 
 BLOCK = 4096
 _OF_NAME = 16
-"""Bytes of a directory entry beside its name."""
+"""Bytes of a directory entry besides its name."""
 _EXTENTS_IN_BLOCK = 256
 _FAST_LINK = 59
-"""Bytes of a symbolic link's target that the inode itself holds."""
+"""Bytes of a symbolic link's target that fit into the inode."""
 
 
 class Account:
-    """Bytes and inodes of one layer; ``compressed`` is the size of its blob."""
+    """The bytes and inodes charged to one layer; ``compressed`` is the size of its blob."""
 
     def __init__(self, limits: Limits, compressed: int) -> None:
         self._max_bytes = min(limits.max_bytes, max(limits.ratio_from, limits.max_ratio * compressed))
@@ -25,36 +25,36 @@ class Account:
         self.inodes = 1
 
     def inode(self, name: str, *, blocks: int = 0) -> None:
-        """A new file of any kind, its name, and blocks that come with it."""
+        """Charge a new file of any type, its name, and additional blocks."""
         self.inodes += 1
         if self.inodes > self._max_inodes:
-            raise BadLayer(f"the layer makes more than {self._max_inodes} files")
+            raise BadLayer(f"the layer creates more than {self._max_inodes} files")
         self.name(name)
         self.blocks(blocks)
 
     def name(self, name: str) -> None:
-        """One more name in a directory; the directories of ext4 are at least half full."""
+        """Charge one more name in a directory; the directories of ext4 are at least half full."""
         self._add(2 * (4 * len(name) if not name.isascii() else len(name)) + 2 * _OF_NAME)
 
     def link(self, target: str) -> None:
-        """The target of a symbolic link."""
+        """Charge the target of a symbolic link."""
         self.blocks(int(len(target) > _FAST_LINK or not target.isascii()))
 
     def blocks(self, count: int) -> None:
-        """Blocks of data."""
+        """Charge blocks of data."""
         self._add(count * BLOCK)
 
     def data(self, size: int) -> None:
-        """The content of a file."""
+        """Charge the content of a file."""
         self.blocks(-(-size // BLOCK))
 
     def segments(self, segments: Segments) -> None:
-        """The parts of a sparse file, and the list of them that the file system keeps."""
+        """Charge the segments of a sparse file, and the file system's list of them."""
         touched = sum(-(-(offset + length) // BLOCK) - offset // BLOCK for offset, length in segments if length)
         self.blocks(touched + len(segments) // _EXTENTS_IN_BLOCK)
 
     def xattrs(self, found: dict[str, bytes]) -> None:
-        """Extended attributes of one file."""
+        """Charge the extended attributes of one file."""
         if found:
             self.data(sum(_OF_NAME + len(key) + len(value) for key, value in found.items()))
 

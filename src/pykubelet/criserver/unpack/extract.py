@@ -1,10 +1,10 @@
 # ruff: noqa: PTH101, PTH102, PTH108, PTH112, PTH208, PTH211
 # A Path object for each entry would cost more than the calls do.
-"""Writes a layer's entries into the current root directory. Runs in the chrooted worker only.
+"""Writes the entries of a layer into the current root directory. Runs in the chrooted worker only.
 
-Rules of the OCI image specification, "Applying Changesets", for overlayfs: a whiteout becomes a character device
-0/0, an opaque directory gets ``trusted.overlay.opaque``. A symlink on the way is followed, and ends inside, as the
-layer's directory is the root. With ``merged`` the root shows the layers below as well, and whiteouts really remove.
+The rules are those of the OCI image specification, "Applying Changesets", for overlayfs: a whiteout becomes a character
+device 0/0, an opaque directory gets ``trusted.overlay.opaque``. Symlinks in paths are followed, and stay inside, as the
+layer's directory is the root. With ``merged`` the root shows the layers below too, and whiteouts really remove files.
 """
 
 import errno
@@ -23,12 +23,12 @@ _OPAQUE = ".wh..wh..opq"
 _OPAQUE_XATTR = "trusted.overlay.opaque"
 _MAX_COMPONENT = 255
 _MAX_DEPTH = 512
-"""Of directories; deeper trees are made to break those who walk them."""
+"""Limit of the depth of directories; deeper trees exist only to break programs that walk them."""
 _MAX_IMPLICIT = 10_000
 _MAX_IMPLICIT_LENGTH = 2_000_000
-"""Characters of all their names."""
+"""Limit of the characters of all implicit directories' paths."""
 _OF_THE_LAYER = (errno.ELOOP, errno.ENAMETOOLONG, errno.EMLINK)
-"""Errors that its own links and names bring about."""
+"""Errors caused by links and names of the layer itself."""
 _UNREACHABLE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 _MAX_CACHED = 10_000
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -36,14 +36,14 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(slots=True)
 class Written:
-    """What an unpacked layer holds."""
+    """The result of unpacking a layer."""
 
     bytes: int = 0
     inodes: int = 0
     has_root: bool = False
-    """Whether the layer says anything of ``/`` itself."""
+    """Whether the layer has an entry for ``/`` itself."""
     implicit: list[str] = field(default_factory=list)
-    """Directories that the layer does not name but that its files lie in; of too many only ``/``."""
+    """Parent directories of files for which the layer has no entry; if there are too many, only ``/``."""
     missing_links: list[str] = field(default_factory=list)
     """The first target of a hard link that is not in this layer, so it must be in one below."""
 
@@ -56,19 +56,19 @@ class Extractor:
         self._account = account
         self._merged = merged
         self._late: dict[str, tuple[int, int, bytes]] = {}
-        """Of directories, set at the end: modification time, which what is put into them changes, and default ACL,
-        which what is put into them would get too; with the inode, by which the directory is known again."""
+        """Attributes of directories that are set at the end: the modification time, which new entries would change, and
+        the default ACL, which new entries would inherit; with the inode, which identifies the directory."""
         self._own: set[str] = set()
-        """With ``merged``: what this layer itself brought, which its whiteouts do not concern."""
+        """With ``merged``: paths of this layer itself, to which its whiteouts do not apply."""
         self._copied: set[str] = set()
-        """With ``merged``: what is known to be in this layer, so that no writing copies it up from below."""
+        """With ``merged``: paths known to be in this layer, so that writing does not copy them up from below."""
         self._implicit: set[str] = set()
         self._implicit_length = 0
         self._directories: dict[str, str] = {}
-        """The checked form of a name's front."""
+        """Checked directory paths by the directory part of entries' names."""
 
     def extract(self, reader: TarReader) -> Written:
-        """Write everything. Raises BadLayer, or OSError from the file system (disk full, say)."""
+        """Write all entries. Raises BadLayer, or OSError from the file system (disk full, for example)."""
         for entry in reader:
             path = self._inside(entry.name)
             name = path.rpartition("/")[2]
@@ -87,7 +87,7 @@ class Extractor:
         return self.written
 
     def _finish_directories(self) -> None:
-        """What the layer itself replaced or made unreachable later is left out."""
+        """Set the late attributes of directories, except those that the layer has replaced or made unreachable."""
         for directory, (inode, mtime, acl) in self._late.items():
             try:
                 if os.lstat(directory).st_ino != inode:
@@ -100,7 +100,7 @@ class Extractor:
                     raise
 
     def _inside(self, name: str) -> str:
-        """As the function; most entries lie in a directory that was looked at a moment ago."""
+        """Check a name like the function ``_inside``, with a cache: successive entries mostly share a directory."""
         front, _, last = name.rpartition("/")
         known = self._directories.get(front)
         if known is None or last in ("", ".", "..") or len(last) > _MAX_COMPONENT // 4:
@@ -124,7 +124,7 @@ class Extractor:
             self._charge(entry, path)
             self._retrying(path, lambda: self._make(entry, path, reader))
             if entry.kind is Kind.HARDLINK:
-                return  # what it names has its metadata already
+                return  # its target has its metadata already
         if self._merged:
             self._note_own(path)
         self._implicit.discard(path)
@@ -132,14 +132,14 @@ class Extractor:
             self._describe(entry, path)
 
     def _charge(self, entry: Entry, path: str) -> None:
-        """All that the entry takes, but for the content of hard links to files of the layers below."""
+        """Charge everything that the entry takes, except the content of hard links to files of the layers below."""
         name, account = path.rpartition("/")[2], self._account
         if self._merged:
             self._charge_parents(path)
         if entry.kind is Kind.HARDLINK:
             account.name(name)
             return
-        # A default ACL of the layers below, which new files get, takes a block.
+        # A default ACL of the layers below, which new files inherit, takes a block.
         account.inode(name, blocks=int(self._merged) + int(entry.kind is Kind.DIRECTORY))
         account.xattrs(entry.xattrs)
         if entry.kind is Kind.SYMLINK:
@@ -150,7 +150,7 @@ class Extractor:
             account.data(entry.size)
 
     def _charge_parents(self, path: str) -> None:
-        """Writing into a directory of the layers below copies it up, and those above it."""
+        """Charge the copies of the parent directories: overlayfs copies them up from the layers below."""
         parent = _real(path.rpartition("/")[0] or "/")
         while len(parent) > 1 and parent not in self._copied:
             self._copied.add(parent)
@@ -158,7 +158,7 @@ class Extractor:
             parent = parent.rpartition("/")[0]
 
     def _charge_copy(self, path: str, facts: os.stat_result) -> None:
-        """A hard link to a file of the layers below copies all of it up, once."""
+        """Charge the copy of a hard link's target: overlayfs copies a file of the layers below up completely, once."""
         if self._merged and path not in self._copied:
             self._charge_parents(path)
             self._copied.add(path)
@@ -181,7 +181,7 @@ class Extractor:
                 os.mkfifo(path, 0o600)
 
     def _retrying(self, path: str, make: Callable[[], None]) -> None:
-        """Make it; if something is in the way, or the directory for it is missing, mend that and make it again."""
+        """Create the file; if the path exists or its directory is missing, resolve that and try again."""
         for _ in range(3):
             try:
                 make()
@@ -190,7 +190,7 @@ class Extractor:
                 remove_any(path, self._note_removal)
             except (FileNotFoundError, NotADirectoryError):
                 self._parents(path)
-        raise BadLayer(f"{path!r} cannot be made: something on its way leads nowhere")
+        raise BadLayer(f"{path!r} cannot be created: a component of its path leads nowhere")
 
     def _file(self, entry: Entry, path: str, reader: TarReader) -> None:
         mode = entry.mode
@@ -213,7 +213,7 @@ class Extractor:
             os.close(fd)
 
     def _sparse(self, fd: int, entry: Entry, reader: TarReader) -> None:
-        """Write the parts that are there; the kernel makes holes of the others."""
+        """Write the segments of a sparse file; the kernel leaves holes between them."""
         pieces = reader.data()
         piece = memoryview(b"")
         for offset, length in entry.segments or ():
@@ -247,7 +247,7 @@ class Extractor:
             return
 
     def _mkdir(self, path: str) -> None:
-        """Make a directory; one that exists stays, and says so by IsADirectoryError."""
+        """Create a directory. An existing one is kept, and IsADirectoryError is raised."""
         try:
             os.mkdir(path, 0o755)
         except FileExistsError:
@@ -255,7 +255,7 @@ class Extractor:
             if stat.S_ISDIR(facts.st_mode):
                 raise IsADirectoryError(path) from None
             if is_whiteout(facts):
-                # Removed and made anew in one layer: nothing of the old one may shine through.
+                # The layer removes and re-creates the directory: entries of the lower one must not be visible.
                 os.unlink(path)
                 os.mkdir(path, 0o755)
                 os.setxattr(path, _OPAQUE_XATTR, b"y")
@@ -263,10 +263,10 @@ class Extractor:
             raise
 
     def _describe(self, entry: Entry, path: str) -> None:
-        """Owner, mode, attributes and times of what is not a regular file."""
+        """Set owner, mode, attributes and times of an entry that is not a regular file."""
         os.chown(path, entry.uid, entry.gid, follow_symlinks=False)
         if entry.kind is not Kind.SYMLINK:
-            os.chmod(path, entry.mode)  # just made or looked at by us, and no link
+            os.chmod(path, entry.mode)  # it was just created or checked, and is not a link
         for key, value in entry.xattrs.items():
             if key != DEFAULT_ACL:
                 set_xattr(path, key, value)
@@ -276,7 +276,7 @@ class Extractor:
             os.utime(path, ns=(entry.mtime_ns, entry.mtime_ns), follow_symlinks=False)
 
     def _parents(self, path: str) -> None:
-        """Make the missing directories above a path, as the tools that made the layer must have had them."""
+        """Create the missing parent directories of a path: the tool that built the layer must have had them."""
         missing = []
         parent = _real(path.rpartition("/")[0])
         while len(parent) > 1 and not os.path.isdir(parent):
@@ -287,11 +287,11 @@ class Extractor:
             try:
                 self._mkdir(directory)
             except (FileExistsError, NotADirectoryError) as error:
-                raise BadLayer(f"{path!r}: {directory!r} is no directory") from error
+                raise BadLayer(f"{path!r}: {directory!r} is not a directory") from error
             self._note_implicit(directory)
 
     def _note_implicit(self, directory: str) -> None:
-        """All of them are told to the server, so there is an end to it."""
+        """Record an implicit directory, up to a limit, as all of them are reported to the server."""
         if self._implicit_length > _MAX_IMPLICIT_LENGTH:
             return
         self._implicit.add(directory)
@@ -305,7 +305,7 @@ class Extractor:
             self._retrying(path, lambda: self._opaque(parent))
             return
         if name.startswith(_WHITEOUT * 2):
-            return  # aufs' own book-keeping
+            return  # internal files of aufs
         hidden = name.removeprefix(_WHITEOUT)
         if hidden in ("", ".", ".."):
             raise BadLayer(f"{path!r} is a whiteout of {hidden!r}")
@@ -329,11 +329,11 @@ class Extractor:
                 self._remove_lower(child)
 
     def _remove_lower(self, path: str) -> None:
-        """With ``merged``: each file and directory that goes leaves a mark, and its directory is copied up for that."""
+        """Remove a path with ``merged``: overlayfs leaves a whiteout for each file, and copies its directory up."""
         remove_any(path, self._note_removal)
 
     def _note_removal(self, path: str) -> None:
-        self._late.pop(path, None)  # its inode's number may be the next file's
+        self._late.pop(path, None)  # its inode number may be reused
         if self._merged:
             self._charge_parents(path)
             self._account.inode(path.rpartition("/")[2])
@@ -342,7 +342,7 @@ class Extractor:
         try:
             os.mknod(victim, stat.S_IFCHR, 0)
         except FileExistsError:
-            # A whiteout concerns the layers below only; what this layer brought itself stays.
+            # A whiteout applies to the layers below only; an entry of this layer itself is kept.
             if stat.S_ISDIR(os.lstat(victim).st_mode):
                 os.setxattr(victim, _OPAQUE_XATTR, b"y", follow_symlinks=False)
 
@@ -353,7 +353,7 @@ class Extractor:
 
 
 def _inside(name: str) -> str:
-    """The absolute path in the layer that an entry's name means."""
+    """The absolute path in the layer for an entry's name. Raises BadLayer for invalid names."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if len(parts) > _MAX_DEPTH:
         raise BadLayer(f"a name of {len(parts)} directories: {name[:80]!r}…")
@@ -369,7 +369,7 @@ def _real(path: str) -> str:
     try:
         return os.path.realpath(path)
     except RecursionError as error:
-        raise BadLayer(f"{path!r}: too many links on the way to it") from error
+        raise BadLayer(f"{path!r}: too many links in its path") from error
 
 
 def _device(entry: Entry) -> tuple[int, int]:

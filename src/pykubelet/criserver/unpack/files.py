@@ -1,6 +1,6 @@
 # ruff: noqa: PTH108, PTH106
 # A Path object for each entry would cost more than the calls do.
-"""What the extractor does to single files: attributes, removal. Runs in the chrooted worker only."""
+"""Operations on single files for the extractor: attributes and removal. Runs in the chrooted worker only."""
 
 import errno
 import os
@@ -14,7 +14,7 @@ _XATTRS = ("security.capability", "system.posix_acl_access", DEFAULT_ACL)
 
 
 def allowed_xattrs(asked: dict[str, bytes]) -> dict[str, bytes]:
-    """The attributes that images may have. ``*.overlay.*`` would steer the kernel, and is not among them."""
+    """The requested attributes that images may have. ``*.overlay.*`` is not allowed: it would control overlayfs."""
     return {key: value for key, value in asked.items() if key in _XATTRS or _is_plain(key)}
 
 
@@ -23,29 +23,29 @@ def _is_plain(key: str) -> bool:
 
 
 def set_xattr(target: int | str, key: str, value: bytes) -> None:
-    """Set one attribute, never through a link. BadLayer: it is too large."""
+    """Set one attribute, never through a link. Raises BadLayer if it is too large."""
     try:
         if isinstance(target, int):
             os.setxattr(target, key, value)
         else:
             os.setxattr(target, key, value, follow_symlinks=False)
     except OSError as error:
-        # Links and devices cannot carry user attributes, and not every file system knows all kinds.
+        # Links and devices cannot have user attributes, and not every file system supports all kinds.
         if error.errno in (errno.ERANGE, errno.E2BIG):
             raise BadLayer(f"extended attribute {key[:80]!r}: {error.strerror}") from error
         if error.errno not in (errno.EOPNOTSUPP, errno.EPERM, errno.EINVAL):
-            # Said of a file system that has room for small attributes only, too.
+            # Also raised by file systems that have space for small attributes only.
             error.filename = f"extended attribute {key} of {len(value)} bytes"
             raise
 
 
 def is_whiteout(facts: os.stat_result) -> bool:
-    """Whether overlayfs takes the file for the mark of a removed one."""
+    """Whether the file is a whiteout of overlayfs, the mark of a removed file."""
     return stat.S_ISCHR(facts.st_mode) and facts.st_rdev == 0
 
 
 def remove_any(path: str, before: Callable[[str], None]) -> None:
-    """Remove whatever lies there; ``before`` is told of each file and directory first."""
+    """Remove a file or a directory tree; ``before`` is called with each path first."""
     try:
         before(path)
         os.unlink(path)
@@ -56,7 +56,7 @@ def remove_any(path: str, before: Callable[[str], None]) -> None:
 
 
 def _remove_tree(path: str, before: Callable[[str], None]) -> None:
-    """Its depth is bounded, as every name in a layer is."""
+    """Remove a directory tree, whose depth is bounded, as that of every name in a layer."""
     directories = [path]
     for directory in directories:
         with os.scandir(directory) as entries:

@@ -1,4 +1,4 @@
-"""What a layer may cost at most, and what is raised when it is bad. Shared by the worker and by those who start it."""
+"""Limits of a layer, and the error for a bad one. Used by the worker and by the server that starts it."""
 
 from dataclasses import dataclass
 
@@ -7,27 +7,27 @@ from pykubelet.base.units import GIB, KIB, MIB, Bytes
 
 
 class BadLayer(Invalid):
-    """The stream is no layer that we accept, and will not become one."""
+    """The stream is not an acceptable layer, and a retry will not help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Caps for one layer. They stop bombs; no image of good faith comes near them."""
+    """Limits of one layer. They stop decompression bombs; real images stay far below them."""
 
     max_bytes: Bytes = Bytes(128 * GIB)
-    """Of the uncompressed stream."""
+    """Size of the uncompressed stream."""
     max_ratio: int = 600
-    """Uncompressed to compressed, looked at after ``ratio_from`` bytes. Deflate reaches 1032 with zeros alone.
+    """Ratio of uncompressed to compressed size, checked after ``ratio_from`` bytes. Deflate reaches 1032 with zeros.
 
-    What is written to the disk may not be more either: hard links and parts of sparse files need few bytes.
+    The disk usage has the same limit: hard links and segments of sparse files take few bytes of the stream.
     """
     ratio_from: Bytes = Bytes(256 * MIB)
     max_entries: int = 4_000_000
     max_inodes: int = 5_000_000
-    """Directories that no entry names, and those that are copied up from layers below, are files too."""
+    """Limit of files; implicit directories, and those copied up from layers below, count too."""
     max_name: int = 4095
-    """Bytes of a path or of a link's target, as PATH_MAX."""
+    """Length of a path or of a link's target in bytes, as PATH_MAX."""
     max_header: Bytes = Bytes(1 * MIB)
-    """Of one extended header; xattr values live there."""
+    """Size of one extended header, which contains the xattr values."""
     max_xattr: Bytes = Bytes(64 * KIB)
-    """Of one value, as XATTR_SIZE_MAX."""
+    """Size of one xattr value, as XATTR_SIZE_MAX."""

@@ -1,4 +1,4 @@
-"""Maps of sparse files in tar streams: which parts of a file are there, the others being holes. Pure.
+"""Maps of sparse files in tar streams: the segments that have data; the rest of the file are holes. Pure.
 
 Source: GNU tar manual, "Storing Sparse Files": the old format, and those in extended headers, 0.0, 0.1 and 1.0.
 """
@@ -6,7 +6,7 @@ Source: GNU tar manual, "Storing Sparse Files": the old format, and those in ext
 from pykubelet.criserver.unpack.limits import BadLayer
 
 Segment = tuple[int, int]
-"""Offset in the file, and how many bytes are there."""
+"""Offset in the file, and length in bytes."""
 Segments = list[Segment]
 _BLOCK = 512
 _FIELD = 12
@@ -16,7 +16,7 @@ _LONGEST_NUMBER = 32
 
 
 def from_header(block: bytes, *, extension: bool = False) -> tuple[Segments, int, bool]:
-    """Of the old format, from an entry's header or a block that follows it: parts, real size, whether more follows."""
+    """Parse the old format in a header or an extension block: segments, real size, whether more blocks follow."""
     start, count = (0, _IN_EXTENSION) if extension else (386, _IN_HEADER)
     found = []
     for position in range(start, start + count * 2 * _FIELD, 2 * _FIELD):
@@ -30,14 +30,14 @@ def from_header(block: bytes, *, extension: bool = False) -> tuple[Segments, int
 
 
 def from_pax(value: bytes) -> Segments:
-    """Of format 0.1 (0.0 is made into it): offsets and lengths in turn, with commas."""
+    """Parse format 0.1 (0.0 is converted to it): alternating offsets and lengths, separated by commas."""
     return _pairs([number for number in value.split(b",") if number])
 
 
 def from_text(text: bytes | bytearray, ended: int) -> Segments | None:
-    """Of format 1.0: the count, then offsets and lengths, a line each; None while the text is not all there.
+    """Parse format 1.0: the count, then offsets and lengths, one line each; None while the text is incomplete.
 
-    ``ended`` is how many lines are complete: to look for it anew with each block would take for ever.
+    ``ended`` is the number of complete lines: counting them again for each block would take quadratic time.
     """
     if not ended:
         return None
@@ -49,14 +49,14 @@ def from_text(text: bytes | bytearray, ended: int) -> Segments | None:
 
 
 def checked(segments: Segments, size: int, stored: int, name: str) -> Segments:
-    """The same, in order and inside the file, with as many bytes as are stored; else BadLayer."""
+    """Check that segments are in order, inside the file, and as long as the stored data; otherwise raise BadLayer."""
     end = 0
     for offset, length in segments:
         if offset < end or length < 0 or offset + length > size:
-            raise BadLayer(f"{name!r}: the parts of a sparse file lie over each other or outside of it")
+            raise BadLayer(f"{name!r}: the segments of a sparse file overlap or exceed its size")
         end = offset + length
     if sum(length for _, length in segments) != stored:
-        raise BadLayer(f"{name!r}: the parts of a sparse file are not as long as its data")
+        raise BadLayer(f"{name!r}: the segments of a sparse file are not as long as its data")
     return segments
 
 
@@ -69,7 +69,7 @@ def _pairs(numbers: list[bytes]) -> Segments:
 
 def _decimal(raw: bytes) -> int:
     if not raw.isdigit() or len(raw) > 20:
-        raise BadLayer(f"no number in the map of a sparse file: {raw[:40]!r}")
+        raise BadLayer(f"invalid number in the map of a sparse file: {raw[:40]!r}")
     return int(raw)
 
 
@@ -80,4 +80,4 @@ def _octal(raw: bytes) -> int:
     try:
         return int(text, 8) if text else 0
     except ValueError as error:
-        raise BadLayer(f"no number in the map of a sparse file: {raw!r}") from error
+        raise BadLayer(f"invalid number in the map of a sparse file: {raw!r}") from error

@@ -1,6 +1,6 @@
-"""From a blob's compressed bytes to the plain tar stream and its digest, in a thread beside the one that writes files.
+"""Decompression of a blob into the plain tar stream, and its digest, in a separate thread from the one that writes.
 
-zlib, zstd and SHA-256 release the interpreter lock, so on two cores inflating costs next to no time.
+zlib, zstd and SHA-256 release the interpreter lock, so on two cores decompression costs hardly any time.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from pykubelet.criserver.unpack.limits import BadLayer, Limits
 _READ = 256 * KIB
 _CHUNK = 1 * MIB
 _LEAST_WINDOW = 1 * KIB
-"""zlib copies what lies behind a member: of a million tiny members, little may lie behind each."""
+"""Smallest input to zlib, which copies the input after the end of a member: so members may be tiny and a million."""
 _AHEAD = 8
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -25,7 +25,7 @@ _ZSTD_WINDOW = 128 * MIB
 
 
 class _Counted:
-    """A file that counts what was read of it, and gives its first bytes once more."""
+    """A file that counts the bytes read, and returns its first bytes again after the magic number was read."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -46,9 +46,9 @@ class _Counted:
 
 
 def plain_chunks(file: IO[bytes], limits: Limits) -> Iterator[bytes]:
-    """The uncompressed bytes of a gzip, zstd or plain file, by its first bytes; media types lie too often.
+    """Decompress a gzip, zstd or plain file, detected by its first bytes, as media types are too often wrong.
 
-    Raises BadLayer for damaged data and when a cap is passed.
+    Raises BadLayer for damaged data and for data beyond the limits.
     """
     source = _Counted(file)
     total = 0
@@ -71,7 +71,7 @@ def _decompressed(source: _Counted) -> Iterator[bytes]:
 
 
 def _gunzip(source: _Counted) -> Iterator[bytes]:
-    """All members of a gzip file, one after the other; estargz makes thousands of them."""
+    """Decompress all members of a gzip file, one after the other; estargz creates thousands of them."""
     member = zlib.decompressobj(wbits=31)
     window = _READ
     while data := source.read():
@@ -110,7 +110,7 @@ def _unzstd(source: _Counted) -> Iterator[bytes]:
 
 
 class ByteStream:
-    """The plain stream for a reader that takes exact numbers of bytes. Close it, so that its thread ends."""
+    """The plain stream, for a reader that needs exact numbers of bytes. Close it, so that its thread ends."""
 
     def __init__(self, file: IO[bytes], limits: Limits) -> None:
         self._queue: queue.Queue[bytes | Exception] = queue.Queue(_AHEAD)
@@ -123,7 +123,7 @@ class ByteStream:
         self._thread.start()
 
     def take(self, count: int) -> bytes:
-        """Exactly ``count`` bytes; fewer only at the end of the stream."""
+        """Read exactly ``count`` bytes; fewer only at the end of the stream."""
         piece = self.some(count)
         if len(piece) == count or not piece:
             return bytes(piece)
@@ -135,7 +135,7 @@ class ByteStream:
         return b"".join(parts)
 
     def some(self, limit: int) -> memoryview:
-        """What is at hand, at most ``limit`` bytes; empty at the end only."""
+        """Read the bytes that are available, at most ``limit``; empty only at the end."""
         if not self._chunk and not self._ended:
             self._refill()
         piece, self._chunk = self._chunk[:limit], self._chunk[limit:]
@@ -143,7 +143,7 @@ class ByteStream:
         return piece
 
     def skip_and_take(self, skipped: int, count: int) -> bytes | None:
-        """``take`` after ``skip``; None when the stream ends in what is skipped."""
+        """Skip bytes, then read like ``take``; None if the stream ends in the skipped bytes."""
         end = skipped + count
         if len(self._chunk) >= end:  # nearly always, and then quick
             piece = self._chunk[skipped:end].tobytes()
@@ -153,7 +153,7 @@ class ByteStream:
         return self.take(count) if self.skip(skipped) else None
 
     def skip(self, count: int) -> bool:
-        """Pass over ``count`` bytes; False when the stream ended before."""
+        """Skip ``count`` bytes; returns False if the stream ends before."""
         while count:
             piece = self.some(count)
             if not piece:
@@ -168,7 +168,7 @@ class ByteStream:
         return "sha256:" + self._hash.hexdigest()
 
     def close(self) -> None:
-        """Stop the thread; what it has read ahead is dropped."""
+        """Stop the thread and drop the data that it has read ahead."""
         self._stop = True
         while self._thread.is_alive():
             try:

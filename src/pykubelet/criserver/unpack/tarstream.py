@@ -1,6 +1,6 @@
-"""Reads tar streams entry by entry: POSIX ustar and pax, GNU's long names and big numbers, sparse files of every kind.
+"""A tar reader, entry by entry: POSIX ustar and pax, GNU's long names and big numbers, all formats of sparse files.
 
-Not ``tarfile``: that one reads headers of any size into memory, keeps every entry, and costs thrice the time.
+It replaces ``tarfile``, which reads headers of any size into memory, keeps every entry, and takes three times as long.
 Source of the format: POSIX.1-2017 pax, "ustar Interchange Format"; GNU tar manual, "Basic Tar Format".
 """
 
@@ -23,16 +23,16 @@ _MAX_SECONDS = 1 << 40
 _ADLER = 65521
 _MAX_CACHED = 10_000
 _MAX_RECORDS = 1000
-"""That concern one entry."""
+"""Limit of pax records of one entry."""
 _KNOWN = {"path", "linkpath", "size", "uid", "gid", "mtime"}
 _KNOWN_KINDS = (_XATTR, "GNU.sparse.")
 _SPARSE_PARTS = (b"GNU.sparse.offset", b"GNU.sparse.numbytes")
 _OF_ALL = ("uid", "gid", "mtime")
-"""What a global header may say; names, sizes and attributes are those of one entry."""
+"""Records that a global header may contain; names, sizes and attributes belong to one entry."""
 
 
 class Kind(Enum):
-    """What an entry makes."""
+    """The type of the file that an entry creates."""
 
     FILE = "0"
     HARDLINK = "1"
@@ -50,7 +50,7 @@ _DEVICES = (Kind.CHAR, Kind.BLOCK)
 
 @dataclass(slots=True)
 class Entry:
-    """One entry's header; names are text with undecodable bytes as surrogates."""
+    """The header of one entry; names are text with undecodable bytes as surrogates."""
 
     name: str
     kind: Kind
@@ -63,11 +63,11 @@ class Entry:
     device: tuple[int, int]
     xattrs: dict[str, bytes] = field(default_factory=dict)
     segments: Segments | None = None
-    """Of a sparse file: which parts of it ``data`` brings, one after the other; the rest are holes."""
+    """For a sparse file: the segments whose content ``data`` yields, one after the other; the rest are holes."""
 
 
 class TarReader:
-    """Iterate to get entries; between two of them ``data`` gives the content of the last one."""
+    """Iterate to get the entries; between two of them ``data`` yields the content of the last one."""
 
     def __init__(self, stream: ByteStream, limits: Limits) -> None:
         self._stream = stream
@@ -76,9 +76,9 @@ class TarReader:
         self._padding = 0
         self._global: dict[str, bytes] = {}
         self._extended = self._extended_all = 0
-        """Bytes of extended headers for the next entry, and for all that follow."""
+        """Bytes of extended headers for the next entry, and for all following entries."""
         self._owners: dict[bytes, tuple[int, int, int]] = {}
-        """Mode, uid and gid by the header's bytes: most entries share them."""
+        """Cache of mode, uid and gid by the header's bytes: most entries share them."""
 
     def __iter__(self) -> Iterator[Entry]:
         extra: dict[str, bytes] = {}
@@ -99,7 +99,7 @@ class TarReader:
             raise BadLayer("the tar stream ends after an extended header")
 
     def data(self) -> Iterator[memoryview]:
-        """The content of the current entry, in pieces that are valid until the next is asked for."""
+        """Yield the content of the current entry, in pieces that are valid until the next one is requested."""
         while self._left:
             piece = self._stream.some(self._left)
             if not piece:
@@ -193,12 +193,12 @@ class TarReader:
         return found
 
     def _sparse(self, block: bytes, flag: bytes, pax: dict[str, bytes], name: str) -> tuple[int, Segments]:
-        """The real size of a sparse file and where its data belong; a map within the data is read here."""
+        """The real size of a sparse file and its segments; a map within the data is read here."""
         most = self._limits.max_header // BLOCK
         if flag == b"S":
             found, size, more = from_header(block)
             while more:
-                # These blocks come before the data, and are not counted by its size.
+                # These blocks precede the data and are not included in its size.
                 block = self._stream.take(BLOCK)
                 parts, _, more = from_header(block, extension=True)
                 found += parts
@@ -216,7 +216,7 @@ class TarReader:
         return size, checked(found, size, self._left, name)
 
     def _sparse_text(self, name: str) -> list[Segment]:
-        """The map of format 1.0: decimal numbers, a line each, in whole blocks before the data."""
+        """Read the map of format 1.0: decimal numbers, one per line, in whole blocks before the data."""
         text = bytearray()
         lines = 0
         while (found := from_text(text, lines)) is None:
@@ -237,10 +237,10 @@ class TarReader:
 
 
 def _check_sum(block: bytes) -> None:
-    """The header's own sum is there to find the beginning of an entry; the digest of the whole layer is checked too."""
+    """Check the checksum of a header, which identifies a tar stream; the digest of the whole layer is checked too."""
     said = _number(block[148:156], "checksum")
     rest = block[:148] + b"        " + block[156:]
-    # Adler's first half is one more than the sum, modulo a prime, and sixty times as fast to get.
+    # The lower half of Adler-32 is the sum plus one, modulo a prime, and sixty times faster to compute.
     if (said + 1) % _ADLER == (zlib.adler32(rest) & 0xFFFF):
         return
     # Some old writers sum signed bytes.
@@ -249,7 +249,7 @@ def _check_sum(block: bytes) -> None:
 
 
 def _number(raw: bytes, what: str) -> int:
-    """An octal number, or GNU's base-256 one."""
+    """Parse an octal number, or a base-256 number of GNU tar."""
     if raw[0] & 0x80:
         value = int.from_bytes(raw, "big") & ((1 << (8 * len(raw) - 1)) - 1)
         return value - (1 << (8 * len(raw) - 1)) if raw[0] & 0x40 else value
@@ -259,22 +259,22 @@ def _number(raw: bytes, what: str) -> int:
     try:
         return int(text, 8)
     except ValueError as error:
-        raise BadLayer(f"the tar header's {what} is no number: {raw!r}") from error
+        raise BadLayer(f"the tar header's {what} is not a number: {raw!r}") from error
 
 
 def decimal(raw: bytes) -> int:
-    """A number in an extended header."""
+    """Parse a number in an extended header."""
     if not raw.isdigit() or len(raw) > 20:
-        raise BadLayer(f"no number in an extended header: {raw[:40]!r}")
+        raise BadLayer(f"invalid number in an extended header: {raw[:40]!r}")
     return int(raw)
 
 
 def _time(raw: bytes) -> int:
-    """Nanoseconds of a pax time: decimal seconds with a fraction."""
+    """Parse a pax time (decimal seconds with a fraction) as nanoseconds."""
     whole, _, fraction = raw.partition(b".")
     sign = -1 if whole.startswith(b"-") else 1
     if fraction and not fraction.isdigit():
-        raise BadLayer(f"no time in an extended header: {raw[:40]!r}")
+        raise BadLayer(f"invalid time in an extended header: {raw[:40]!r}")
     nanos = int((fraction + b"000000000")[:9])
     return _seconds(sign * decimal(whole.removeprefix(b"-"))) + sign * nanos
 
@@ -285,14 +285,14 @@ def _seconds(value: int) -> int:
 
 def _joined(name: bytes, prefix: bytes, magic: bytes) -> bytes:
     name = name.split(b"\0", 1)[0]
-    # GNU tar keeps other things where POSIX has the prefix.
+    # GNU tar uses the bytes of POSIX's prefix for other fields.
     if prefix[0] == 0 or magic[:6] != b"ustar\0":
         return name
     return prefix.split(b"\0", 1)[0] + b"/" + name
 
 
 def _pax(content: bytes) -> dict[str, bytes]:
-    """Records of the form ``length key=value\\n``, the length counting all of it; only those that are asked for."""
+    """Parse records of the form ``length key=value\\n``; the length is that of the record. Unknown keys are dropped."""
     records: dict[str, bytes] = {}
     sparse: list[bytes] = []
     position = 0
@@ -311,7 +311,7 @@ def _pax(content: bytes) -> dict[str, bytes]:
         if name in _KNOWN or name.startswith(_KNOWN_KINDS):
             records[name] = value
     if sparse:
-        # Format 0.0 repeats its two records for each part; joined they are the map of 0.1.
+        # Format 0.0 repeats its two records for each segment; joined they are the map of format 0.1.
         records["GNU.sparse.map"] = b",".join(sparse)
     if len(records) > _MAX_RECORDS:
         raise BadLayer(f"an extended header of {len(records)} records")

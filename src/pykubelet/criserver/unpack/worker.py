@@ -2,8 +2,8 @@
 
 The layer is read from FD and written into DIRECTORY.
 
-Prints one JSON object: what was written, or ``error`` and ``kind`` ("bad": the layer, "system": the machine), and then
-ends with code 1. The stream is read from before the chroot to after it; its first byte is looked at inside only.
+Prints one JSON object: the result, or ``error`` and ``kind`` ("bad": the layer, "system": the machine); with an error
+the exit code is 1. FD is open before the chroot, but its content is read only inside.
 """
 
 import errno
@@ -29,7 +29,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Unpack, print the outcome, return the exit code."""
+    """Unpack the layer, print the outcome, and return the exit code."""
     directory, fd, merged, parent, limits = arguments
     try:
         _end_with(int(parent))
@@ -62,14 +62,14 @@ def _unpack(directory: str, fd: int, merged: bool, limits: Limits) -> dict[str, 
 
 
 def _end_with(parent: int) -> None:
-    """Die when the server dies: the next one removes what was left half-made, and nobody may be writing there."""
+    """Die when the server dies: the next server removes the unfinished layer, while no worker may write there."""
     libc.call("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         raise ProcessLookupError(errno.ESRCH, "the server has ended meanwhile")
 
 
 def _load_everything() -> None:
-    """What is imported when first used must be here before the chroot hides it."""
+    """Import modules that Python loads at their first use: after the chroot they are not accessible."""
     import encodings.ascii
     import encodings.latin_1
     import encodings.utf_8  # noqa: F401
@@ -77,7 +77,7 @@ def _load_everything() -> None:
     try:
         import zstandard  # noqa: F401
     except ImportError:
-        pass  # a layer that needs it says so
+        pass  # only layers that need it fail, with an error that names it
     os.strerror(errno.ENOSPC)
 
 

@@ -194,7 +194,7 @@ async def test_a_plugin_that_went_away_does_not_take_the_address_along(rig: Rig)
     assert rig.network.held() == [ID]
 
 
-async def test_the_directory_is_followed_even_when_it_is_made_anew(rig: Rig) -> None:
+async def test_directory_that_is_removed_and_created_again_is_followed(rig: Rig) -> None:
     following = asyncio.create_task(rig.network.run(), name="network")
     try:
         directory = rig.directory / "conf"
@@ -237,7 +237,7 @@ async def test_releases_of_one_sandbox_do_not_meet(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("works", [True, False])
-async def test_the_pods_of_the_default_network_are_let_out(
+async def test_default_network_masquerades_its_pods(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, works: bool
 ) -> None:
     """From the server's start on; without the rule no pod is attached."""
@@ -258,7 +258,7 @@ async def test_the_pods_of_the_default_network_are_let_out(
         assert (tmp_path / "calls").read_text().split() == ["-C", "bridge"]
         assert "ipMasq" not in (tmp_path / "bridge.json").read_text()
     else:
-        with pytest.raises(Transient, match="cannot be let out"):
+        with pytest.raises(Transient, match="cannot masquerade"):
             await network.attach(REQUEST)
     follower.cancel()
     with suppress(asyncio.CancelledError):

@@ -51,7 +51,7 @@ async def test_a_rule_is_made_once_and_looked_for_now_and_then(directory: Path) 
     await clock.advance(301)
     await firewall.ensure(IPV4)
     assert _calls(directory) == ["iptables -C"]
-    (directory / "rules").write_text("")  # somebody has flushed them
+    (directory / "rules").write_text("")  # another process has flushed them
     await clock.advance(301)
     await firewall.ensure(IPV4)
     assert _calls(directory) == ["iptables -C", "iptables -A"]
@@ -59,7 +59,7 @@ async def test_a_rule_is_made_once_and_looked_for_now_and_then(directory: Path) 
 
 async def test_a_rule_that_cannot_be_made(directory: Path) -> None:
     firewall = Firewall(VirtualClock(), {})
-    with pytest.raises(Transient, match="pods of b0 cannot be let out"):
+    with pytest.raises(Transient, match="cannot masquerade pods of b0"):
         await firewall.ensure(IPV4)
     (directory / "rules").touch()
     await firewall.ensure(IPV4)

@@ -143,7 +143,7 @@ BAD: dict[str, Callable[[], bytes]] = {
     "nothing": lambda: b"",
     "only directories": lambda: pack({}, tarfile.TarInfo("a/")),
     "a blob of another digest": lambda: pack({**oci(), blob(LAYER): b"other data"}),
-    "an index that is none": lambda: pack({**oci(), "index.json": b"[]"}),
+    "an invalid index": lambda: pack({**oci(), "index.json": b"[]"}),
     "an index of another kind": lambda: pack({**oci(), "index.json": manifest(config())}),
     "negative size": lambda: pack(
         {**oci(), "index.json": layout({**descriptor(manifests.OCI_MANIFEST, b""), "size": -1})}
@@ -160,7 +160,7 @@ BAD: dict[str, Callable[[], bytes]] = {
     "an absolute layer": lambda: pack(docker({"Config": "c.json", "Layers": ["/etc/passwd"]})),
     "a link out": lambda: pack(without(docker(), "l.tar"), link("l.tar", "/etc/passwd")),
     "a link to itself": lambda: pack(without(docker(), "l.tar"), link("l.tar", "l.tar")),
-    "a tag that is none": lambda: pack(docker({"Config": "c.json", "RepoTags": ["UPPER:1"], "Layers": ["l.tar"]})),
+    "an invalid tag": lambda: pack(docker({"Config": "c.json", "RepoTags": ["UPPER:1"], "Layers": ["l.tar"]})),
     "cut": lambda: pack(oci())[:1500],
     "cut gzip": lambda: gzip.compress(pack(oci()))[:-20],
     "another compression": lambda: bz2.compress(pack(oci())),

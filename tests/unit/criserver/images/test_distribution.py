@@ -97,12 +97,12 @@ async def test_tls_with_an_authority_of_its_own(
 
 async def test_tls_that_is_not_trusted(tmp_path: Path, secured: DistributionRegistry, authority: Authority) -> None:
     reference = f"{secured.host}/team/app:1"
-    stranger = Authority(tmp_path / "stranger", "somebody else")
-    with pytest.raises(Permanent, match="not trusted; name its authority"):
-        await pull(World(tmp_path / "1", {secured.host: Host(tls=Tls(str(stranger.ca)))}), reference)
+    other = Authority(tmp_path / "other", "another authority")
+    with pytest.raises(Permanent, match="not trusted; set its authority"):
+        await pull(World(tmp_path / "1", {secured.host: Host(tls=Tls(str(other.ca)))}), reference)
     with pytest.raises(Unauthenticated, match="client certificate"):
         await pull(World(tmp_path / "2", {secured.host: Host(tls=Tls(str(authority.ca)))}), reference)
-    with pytest.raises(Permanent, match="it speaks TLS; say how"):
+    with pytest.raises(Permanent, match="it uses TLS; configure how"):
         await pull(World(tmp_path / "4"), reference)
     for broken in (Tls("/no/such/file"), Tls(__file__), Tls(client_certificate="/no/such/file")):
         with pytest.raises(Invalid, match=rf"registry {secured.host}.*(/no/such|{__file__})"):
@@ -110,7 +110,7 @@ async def test_tls_that_is_not_trusted(tmp_path: Path, secured: DistributionRegi
 
 
 async def test_tls_where_there_is_none(tmp_path: Path) -> None:
-    with registry(tmp_path / "r") as server, pytest.raises(Permanent, match="does not speak TLS"):
+    with registry(tmp_path / "r") as server, pytest.raises(Permanent, match="does not use TLS"):
         await pull(World(tmp_path, {server.host: Host(tls=Tls(skip_verify=True))}), f"{server.host}/a:1")
 
 

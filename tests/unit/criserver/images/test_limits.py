@@ -77,7 +77,7 @@ def test_config_of_a_large_honest_image_is_taken() -> None:
         b'{"rootfs": {}, "config": {"User": "\\ud800"}}',
         b'{"rootfs": {}, "config": {"User": "\xff"}}',
     ],
-    ids=["values", "values nobody asks for", "layers", "depth", "depth in a field", "surrogate", "no text"],
+    ids=["values", "values that are not used", "layers", "depth", "depth in a field", "surrogate", "no text"],
 )
 def test_config_that_no_tool_writes_is_refused(data: bytes) -> None:
     with pytest.raises(Invalid, match="image") as error:

@@ -62,7 +62,7 @@ async def test_a_layer_is_told_as_it_comes_in(registry: FakeRegistry, tmp_path: 
 
     pull = asyncio.ensure_future(world.images.pull(f"{registry.host}/app:1", None, note))
     registry.pause = go_on
-    # The configuration waits too, and nobody is told of it.
+    # The configuration waits too, but is not reported.
     await registry.halfway.wait()
     registry.halfway.clear()
     go_on.set()
@@ -136,7 +136,7 @@ async def test_a_mirror_that_is_down_is_asked_once(registry: FakeRegistry, tmp_p
         await repository.manifest("1")
     assert [server.failed for server in asked] == [True, True, False]
     check(world, await world.images.pull(f"{registry.host}/app:1"))
-    assert world.clock.slept == [], "nobody waits for a mirror as long as there is another server"
+    assert world.clock.slept == [], "there is no wait for a mirror as long as there is another server"
 
 
 @pytest.mark.root

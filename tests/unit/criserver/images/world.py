@@ -74,7 +74,7 @@ class World:
         )
 
     async def after_a_while(self) -> None:
-        """When nobody has tried again for two hours, and something makes room."""
+        """Collect garbage two hours later, without another attempt in between."""
         for partial in (self.content.root / "ingest").iterdir():
             os.utime(partial, (0, 0))
         await self.clock.advance(7200)

@@ -104,7 +104,7 @@ async def test_a_root_file_system_belongs_to_the_pod(namespaces: PinnedNamespace
     image = ImageRecord("sha256:x", (), (), 0, ImageConfig(), (), "")
     root = await snapshots.prepare_rootfs(image, "c", _user(namespaces))
     assert (root.stat().st_uid, root.stat().st_gid) == (IDS.uid, IDS.gid)
-    # Nobody but the pod's root may walk in.
+    # Only the root user of the pod may enter.
     facts = root.parent.stat()
     assert (facts.st_mode & 0o777, facts.st_gid) == (0o710, IDS.gid)
     prepare.make_volumes(root, ("/data",), set(), _user(namespaces))

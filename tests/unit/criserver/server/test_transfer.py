@@ -71,7 +71,7 @@ async def test_interrupted_import_leaves_nothing(
 async def test_import_rejected_while_the_client_is_sending(rooms: Stores, tmp_path: Path) -> None:
     """With the client of the command line; that of asyncio may lose the code of a call that ends while it sends."""
     async with serve(rooms.images, tmp_path) as socket:
-        with ImageClient(f"unix:{socket}") as client, pytest.raises(Invalid, match="no image archive"):
+        with ImageClient(f"unix:{socket}") as client, pytest.raises(Invalid, match="not an image archive"):
             pieces = (b"no archive at all" * 60_000 for _ in range(60))
             await asyncio.to_thread(client.import_archive, pieces, (), lambda _: None)
         await settled(rooms)

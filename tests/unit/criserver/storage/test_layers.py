@@ -222,7 +222,7 @@ async def test_an_attribute_that_has_no_room_is_named(world: World, monkeypatch:
 
 
 async def test_names_that_are_no_text(world: World) -> None:
-    """Directories that nobody describes and links to the layer below, with names of another encoding than ours."""
+    """Implicit directories and links to the layer below, with names that are not UTF-8."""
     odd = os.fsdecode(b"gro\xdf")
     below = tar([directory(odd, 0o700), entry(f"{odd}/file", data=b"x")], tarfile.GNU_FORMAT)
     world.add(below)

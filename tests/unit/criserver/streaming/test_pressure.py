@@ -1,4 +1,4 @@
-"""What clients send and nobody takes: they have to wait, little is held, and nothing stays of those that go."""
+"""Unread data of clients: they have to wait, buffers are bounded, and clients that go leave nothing behind."""
 
 import asyncio
 import socket
@@ -41,7 +41,7 @@ async def _flood(send: Send) -> int:
 
 
 def _vanish(transport: asyncio.BaseTransport) -> None:
-    """As the client's kernel does at the latest when nobody takes what a killed process has left to be sent."""
+    """As the kernel of a killed client does at the latest, when its unsent data is not read."""
     assert isinstance(transport, asyncio.Transport)
     reset = struct.pack("ii", 1, 0)
     transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)

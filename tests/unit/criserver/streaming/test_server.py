@@ -68,7 +68,7 @@ async def test_a_terminal_has_a_size(tmp_path: Path) -> None:
 
 
 async def test_a_command_outlives_its_client(tmp_path: Path) -> None:
-    """As with the reference's runtimes: its input ends, and nobody kills it."""
+    """As with containerd and CRI-O: its input ends, and it is not killed."""
     async with served(tmp_path) as (server, session):
         url = server.url(Execution("c", ("sh", "-c", "cat >/dev/null; exec sleep 60"), INPUT))
         async with session.ws_connect(url, protocols=("v4.channel.k8s.io",)):
@@ -91,7 +91,7 @@ async def test_without_its_client_a_command_waits_when_its_pipe_is_full(tmp_path
         await until(lambda: not list(tmp_path.iterdir()))
 
 
-async def test_what_runs_a_command_ends_with_it_when_nobody_takes_its_output(tmp_path: Path) -> None:
+async def test_oci_runtime_of_detached_exec_ends_with_its_command(tmp_path: Path) -> None:
     """As runc, which copies, and would wait for ever."""
     copier = 'sleep 60 & echo $! > "$0"; exec cat /dev/zero'
     async with served(tmp_path, copier) as (server, session):
@@ -107,14 +107,14 @@ async def test_what_runs_a_command_ends_with_it_when_nobody_takes_its_output(tmp
 
 
 async def test_ended_server_spares_a_process_that_has_a_commands_number(tmp_path: Path) -> None:
-    with strange_process() as stranger:
-        words = f'echo {stranger.pid} > "$0"; exec sleep 60'
+    with strange_process() as other:
+        words = f'echo {other.pid} > "$0"; exec sleep 60'
         async with (
             served(tmp_path, words) as (server, session),
             session.ws_connect(server.url(Execution("c", ("x",), OUTPUT)), protocols=("v4.channel.k8s.io",)),
         ):
             await until(lambda: any(file.read_text() for file in tmp_path.glob("*/pid")))
-        assert stranger.poll() is None
+        assert other.poll() is None
 
 
 def _state(pid: int) -> str:
@@ -232,7 +232,7 @@ async def test_attach_to_a_monitor(tmp_path: Path) -> None:
     assert 2 not in got
 
 
-async def test_attach_to_nobody(tmp_path: Path) -> None:
+async def test_attach_without_conmon_socket_fails(tmp_path: Path) -> None:
     async with served(tmp_path) as (server, session):
         got = await _talk(session, server.url(AttachTo("c", tmp_path, INPUT)))
         assert "cannot attach" in json.loads(got[3])["message"]
@@ -270,7 +270,7 @@ async def _connected(server: StreamingServer) -> tuple[asyncio.StreamReader, asy
     return await asyncio.open_connection(host, int(port))
 
 
-async def test_strangers_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_without_url_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any process of the machine can connect, and must not use up the server's descriptors."""
     monkeypatch.setattr("pykubelet.criserver.streaming.unauthenticated.MOST", 3)
     async with served(tmp_path) as (server, session):
@@ -282,7 +282,7 @@ async def test_strangers_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             writer.close()
 
 
-async def test_strangers_are_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_without_url_time_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pykubelet.criserver.streaming.unauthenticated.PATIENCE", 0.3)
     async with served(tmp_path) as (server, session):
         silent, guessing = await _connected(server), await _connected(server)

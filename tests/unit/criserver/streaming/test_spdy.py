@@ -126,7 +126,7 @@ async def test_a_url_works_once(tmp_path: Path) -> None:
             assert answer.status == 404
 
 
-async def test_streams_that_nobody_asked_for(tmp_path: Path) -> None:
+async def test_unrequested_streams_are_refused(tmp_path: Path) -> None:
     run = Execution("c", ("true",), OUTPUT)
     async with served(tmp_path) as (server, _), _connected(server.url(run)) as connection:
         for kind in ("stdin", "rubbish", ""):
@@ -214,7 +214,7 @@ async def test_port_forward_over_ipv6(tmp_path: Path) -> None:
         assert await _all(data) == b"echo "
 
 
-async def test_port_forward_to_nobody(tmp_path: Path) -> None:
+async def test_port_forward_without_listener_fails(tmp_path: Path) -> None:
     async with served(tmp_path) as (server, _), _forwarding(server) as connection:
         error, data = await _open(connection, 1, "0")
         words = await _all(error)

@@ -67,7 +67,7 @@ def test_good_streams(kind: int) -> None:
         (124, b"\xff" * 12, "an entry of -1 bytes"),
         (124, b"\x80" + b"\xff" * 11, "an entry of"),
         (124, b"77777777777\0", "an entry of"),
-        (124, b"9x", "size is no number"),
+        (124, b"9x", "size is not a number"),
         (108, b"\xff" * 8, "uid -1 is out of range"),
         (116, b"\x80\0\0\0\xff\xff\xff\xff", "gid 4294967295 is out of range"),
         (156, b"Z", "type b'Z'"),
@@ -129,7 +129,7 @@ def test_extended_headers_that_pile_up(header: bytes) -> None:
         read(header + tar("a"))
 
 
-def test_records_that_nobody_asks_for_are_passed_over() -> None:
+def test_unknown_pax_records_are_skipped() -> None:
     ((entry, content),) = read(
         extended(b"g", b"comment=0123", b"uid=7") + extended(b"x", *(b"other.%d=x" % n for n in range(2000))) + tar("a")
     )

@@ -1,4 +1,4 @@
-"""The move to where one is already."""
+"""The warm-up of the cgroup migration lock."""
 
 import asyncio
 import os
@@ -41,7 +41,7 @@ async def test_it_goes_to_where_it_is(tmp_path: Path, text: str, file: str) -> N
 async def test_one_move_at_a_time_and_again_later(tmp_path: Path) -> None:
     own, procs = tmp_path / "own", tmp_path / "cgroup.procs"
     own.write_text("0::/\n")
-    os.mkfifo(procs)  # holds up the writer until somebody reads
+    os.mkfifo(procs)  # blocks the writer until there is a reader
     migration = MigrationWarmUp(Layout(Mode.V2, tmp_path), own)
     for _ in range(3):
         migration.start()

@@ -1,4 +1,4 @@
-"""What a registry asks for before it lets us in, and who may be told our credentials. Pure.
+"""Authentication at registries: challenges, and which host may receive which credentials. Pure.
 
 Sources: RFC 9110 section 11 (challenges); the distribution project's token authentication specification.
 """
@@ -23,7 +23,7 @@ _MAX_HEADERS = 8
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """One way to get in: ``bearer`` or ``basic``, with its parameters."""
+    """An authentication challenge: its scheme, such as ``bearer`` or ``basic``, with its parameters."""
 
     scheme: str
     parameters: dict[str, str] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Challenge:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What to prove ourselves with at one host."""
+    """The credentials for one host."""
 
     username: str = ""
     password: str = ""
@@ -50,7 +50,7 @@ class Credentials:
 
 
 def parse_challenges(headers: Iterable[str]) -> list[Challenge]:
-    """All challenges of the WWW-Authenticate headers, in order; what is not understood is left out."""
+    """Parse the challenges of WWW-Authenticate headers, in order; malformed parts are left out."""
     found: list[Challenge] = []
     for header in islice(headers, _MAX_HEADERS):
         rest = header[:_MAX_CHALLENGE]
@@ -70,10 +70,10 @@ def parse_challenges(headers: Iterable[str]) -> list[Challenge]:
 
 
 def credentials_for(auth: AuthConfig | None, endpoint: Endpoint, registry: str, host: Host | None) -> Credentials:
-    """What this server may see: a pull's credentials, if they are for it, else those configured for the host.
+    """The credentials that a server may receive: those of the pull if they are for it, else those of its host.
 
-    A pull's credentials are bound to the host that they name, or if they name none to the registry of the reference.
-    Invalid: the base64 text in them is damaged.
+    Credentials of a pull are bound to the host that they name, or if they name none to the registry of the image.
+    Raises Invalid if their base64 text is damaged.
     """
     if auth is not None and same_registry(endpoint.host, auth.server_address or registry):
         found = _given(auth)
@@ -97,7 +97,7 @@ def _given(auth: AuthConfig) -> Credentials:
 
 @dataclass(frozen=True, slots=True)
 class TokenRequest:
-    """How to ask a token service."""
+    """A request to a token service."""
 
     method: str
     url: str
@@ -108,10 +108,11 @@ class TokenRequest:
 def token_request(challenge: Challenge, credentials: Credentials, endpoint: Endpoint, path: str) -> TokenRequest:
     """The request for a token to pull from ``path``.
 
-    Credentials are told to the registry's own host, and to the host that the registry names, if both prove by TLS who
-    they are: a registry that we trust with them says whom it trusts, as for Docker and containerd. Names alone prove
-    nothing (``a.co.uk`` and ``b.co.uk`` have nothing in common). To others we go as nobody. The caller has made sure
-    that the challenge came from the registry itself (CVE-2020-15157). Permanent: the realm is no URL that we would ask.
+    Credentials are sent to the registry's own host, and to the token service that the registry names, if both prove
+    their identity by TLS: a registry that is trusted with credentials decides whom it trusts, as for Docker and
+    containerd. Names alone prove nothing (``a.co.uk`` and ``b.co.uk`` are unrelated). Other hosts get an anonymous
+    request. The caller has ensured that the challenge came from the registry itself (CVE-2020-15157). Raises Permanent
+    if the realm is not an acceptable URL.
     """
     realm = challenge.parameters.get("realm", "")
     try:
@@ -119,9 +120,9 @@ def token_request(challenge: Challenge, credentials: Credentials, endpoint: Endp
     except ValueError:
         parts = urlsplit("")
     if parts.scheme not in ("https", "http") or not parts.hostname or parts.username or parts.fragment:
-        raise Permanent(f"registry {endpoint.host} names a token service {realm[:200]!r}, which is no URL to ask")
+        raise Permanent(f"registry {endpoint.host} names a token service {realm[:200]!r}, which is not a valid URL")
     if parts.scheme == "http" and not endpoint.plain:
-        raise Permanent(f"registry {endpoint.host} names a token service without TLS ({realm[:200]}); it is not asked")
+        raise Permanent(f"registry {endpoint.host} names a token service without TLS ({realm[:200]}); it is not used")
     scope = f"repository:{path}:pull"
     query = {"scope": scope}
     if service := challenge.parameters.get("service"):

@@ -1,4 +1,4 @@
-"""Repositories of registries: manifests and blobs, from mirrors or the registry itself, with retries and resumption."""
+"""The registry client: manifests and blobs from mirrors or the registry itself, with retries and resumption."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ _T = TypeVar("_T")
 _ACCEPT = ", ".join((*manifests.MANIFESTS, *manifests.INDEXES))
 _GENERIC = ("", "application/json", "text/plain", "application/octet-stream")
 _MAY_GO_ELSEWHERE = (NotFound, Invalid, Permanent, RegistryUnavailable)
-"""What another server may do better; a full disk (Transient) is none of these."""
+"""Errors after which the next server is tried; a full disk (Transient) is not one of them."""
 _ATTEMPTS = 4
 _FIRST_DELAY: Seconds = 0.5
 _MAX_TOKEN = 256 * KIB
@@ -50,7 +50,7 @@ _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]+/(?:[0-9]+|\*)")
 
 
 class RegistryClient:
-    """Opens repositories; ``hosts`` tells, at each pull anew, how servers are reached that need more than a name."""
+    """Opens repositories. ``hosts`` is called at each pull and returns the configuration of registry hosts."""
 
     def __init__(self, hosts: Callable[[], Mapping[str, Host]], clock: Clock) -> None:
         self._hosts = hosts
@@ -58,7 +58,7 @@ class RegistryClient:
 
     @asynccontextmanager
     async def open(self, reference: Reference, auth: AuthConfig | None) -> "AsyncIterator[RemoteRepository]":
-        """The repository of a reference, for the time of one pull. Invalid: credentials or settings make no sense."""
+        """Open the repository of a reference for one pull. Raises Invalid for invalid credentials or settings."""
         hosts = await blocking.call("registries", self._hosts)
         servers = []
         contexts = {}
@@ -76,14 +76,14 @@ class RegistryClient:
 
 @dataclass(slots=True)
 class _Access:
-    """One server and what we know of how to get in."""
+    """One server, and the state of the authentication at it."""
 
     endpoint: Endpoint
     credentials: Credentials
     path: str
     authorization: str = ""
     failed: bool = False
-    """It did not answer in this pull; others are asked as long as there are some."""
+    """Whether it was unavailable in this pull; it is skipped then, unless it is the last."""
 
     def url(self, kind: str, name: str) -> str:
         namespace = f"?ns={self.endpoint.namespace}" if self.endpoint.namespace else ""
@@ -91,7 +91,7 @@ class _Access:
 
 
 class RemoteRepository:
-    """One repository on one or more servers; the next is asked when one has not, or fails."""
+    """One repository on one or more servers; if a server lacks an object or fails, the next one is tried."""
 
     def __init__(self, wire: Wire, reference: Reference, servers: list[_Access], clock: Clock) -> None:
         self._wire = wire
@@ -102,7 +102,7 @@ class RemoteRepository:
         self._entering = asyncio.Lock()
 
     async def manifest(self, target: str) -> tuple[bytes, str]:
-        """A manifest or an index by tag or digest, and its media type; a digest is checked."""
+        """Fetch a manifest or an index by tag or digest; returns it with its media type. A digest is checked."""
         what = str(self._reference) if target == self._reference.target else f"{self._reference.name}@{target}"
 
         async def get(server: _Access, attempts: int) -> tuple[bytes, str]:
@@ -111,7 +111,7 @@ class RemoteRepository:
         return await self._first(get)
 
     async def blob(self, blob: Descriptor, sink: BlobSink, on_bytes: Callable[[int], None]) -> None:
-        """Write a blob into the sink, from its offset on, check and commit it; ``on_bytes`` is told what is here."""
+        """Download a blob into the sink, from its offset on, check and commit it; ``on_bytes`` gets the size so far."""
 
         async def get(server: _Access, attempts: int) -> None:
             resumed = sink.offset > 0
@@ -120,13 +120,13 @@ class RemoteRepository:
             except BadBlob:
                 if not resumed:
                     raise
-                # Perhaps only what was left of an earlier attempt is wrong.
+                # Perhaps only the partial file of an earlier attempt is wrong.
                 await self._download(server, blob, sink, on_bytes, attempts)
 
         await self._first(get)
 
     async def _first(self, get: Callable[[_Access, int], Awaitable[_T]]) -> _T:
-        """Ask mirrors once each, and the registry itself, which is the last, with patience."""
+        """Try each mirror once, and then the registry itself with retries."""
         for server in self.servers[:-1]:
             if server.failed:
                 continue
@@ -135,7 +135,7 @@ class RemoteRepository:
             except _MAY_GO_ELSEWHERE as error:
                 server.failed = isinstance(error, RegistryUnavailable)
                 _log.warning(
-                    "a mirror did not help; asking the next",
+                    "registry mirror failed: trying the next server",
                     extra={"mirror": server.endpoint.base, "image": str(self._reference), "error": str(error)},
                 )
         return await get(self.servers[-1], _ATTEMPTS)
@@ -164,19 +164,19 @@ class RemoteRepository:
         media_type = manifests.media_type_of(data, "") if said in _GENERIC else said
         if media_type in manifests.OUTDATED:
             raise Unsupported(
-                f"{what} is stored at {server.endpoint.host} with manifest schema 1, which is not read any more; "
-                "push it again with a program of today"
+                f"{what} is stored at {server.endpoint.host} with manifest schema 1, which is not supported any more; "
+                "push it again with a newer program"
             )
         if media_type not in (*manifests.MANIFESTS, *manifests.INDEXES):
             raise Invalid(
-                f"{what}: {server.endpoint.host} sent {media_type or 'something'!r}, which is no image manifest"
+                f"{what}: {server.endpoint.host} sent {media_type or 'no media type'!r}, which is not an image manifest"
             )
         return data, media_type
 
     async def _download(
         self, server: _Access, blob: Descriptor, sink: BlobSink, on_bytes: Callable[[int], None], attempts: int
     ) -> None:
-        """The whole blob, resumed after each cut as long as each attempt brings something."""
+        """Download the whole blob, and resume it after each interruption as long as each attempt makes progress."""
         failures = 0
         delay = _FIRST_DELAY
         while sink.offset < blob.size:
@@ -202,7 +202,7 @@ class RemoteRepository:
             start = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
             if response.status != 206 or start is None or int(start[1]) != sink.offset:
                 if response.status != 200:
-                    raise Permanent(f"{what}: {server.endpoint.host} sent another part than was asked for")
+                    raise Permanent(f"{what}: {server.endpoint.host} sent another range than requested")
                 sink.restart()
             pending = bytearray()
             try:
@@ -220,14 +220,14 @@ class RemoteRepository:
     async def _get(
         self, server: _Access, url: str, what: str, headers: Mapping[str, str]
     ) -> "AsyncIterator[ClientResponse]":
-        """A good answer, after having got in if need be."""
+        """Send a GET request, authenticate if necessary, and yield the successful response."""
         used = server.authorization
         async with self._wire.send(Request(url, headers=headers, authorization=used)) as response:
             if response.status in (200, 206):
                 yield response
                 return
             challenges = response.headers.getall("WWW-Authenticate", [])
-            # After a redirect somebody else asks, who is told nothing of this registry's (CVE-2020-15157).
+            # After a redirect, the challenge is another server's, which must not get credentials (CVE-2020-15157).
             if response.status != 401 or not challenges or not same_origin(str(response.url), url):
                 raise await failure(response, what)
         await self._enter(server, challenges, used, what)
@@ -238,10 +238,10 @@ class RemoteRepository:
             yield response
 
     async def _enter(self, server: _Access, headers: list[str], used: str, what: str) -> None:
-        """Do what one of the challenges asks. Permanent: there is none that we can answer."""
+        """Authenticate by one of the challenges. Raises Unauthenticated if none can be met."""
         async with self._entering:
             if server.authorization != used:
-                return  # another layer's request has done it meanwhile
+                return  # the request of another layer has authenticated meanwhile
             credentials = server.credentials
             if credentials.registry_token and not used:
                 server.authorization = f"Bearer {credentials.registry_token}"
@@ -256,9 +256,7 @@ class RemoteRepository:
                 if challenge.scheme == "basic" and credentials.basic and credentials.basic != used:
                     server.authorization = credentials.basic
                     return
-        raise Unauthenticated(
-            f"{what}: {server.endpoint.host} wants credentials, and there are none for it, or wrong ones"
-        )
+        raise Unauthenticated(f"{what}: {server.endpoint.host} requires credentials, and they are missing or wrong")
 
     async def _token(self, request: Request, what: str) -> str:
         async with self._wire.send(request) as response:
@@ -271,5 +269,5 @@ class RemoteRepository:
         except (ValueError, AttributeError, RecursionError) as error:
             raise Permanent(f"token for {what}: the answer is not JSON") from error
         if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
-            raise Permanent(f"token for {what}: there is none in the answer")
+            raise Permanent(f"token for {what}: the answer has no valid token")
         return token

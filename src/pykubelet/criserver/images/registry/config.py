@@ -1,4 +1,4 @@
-"""Where a reference's registry is asked, and by what means. Pure."""
+"""Configuration of registry hosts, and the servers to try for a reference. Pure."""
 
 import ipaddress
 from collections.abc import Mapping
@@ -14,25 +14,25 @@ _DOCKER_NAMES = {_DOCKER, "index.docker.io", "registry-1.docker.io"}
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How to know a server, and how to be known to it. Paths of PEM files; empty: the system's authorities."""
+    """TLS settings for a server: paths of PEM files; without ``ca`` the system's authorities are used."""
 
     ca: str = ""
     client_certificate: str = ""
     client_key: str = ""
-    """Empty: it is in the certificate's file."""
+    """Path of the key; empty if the key is in the certificate's file."""
     skip_verify: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """How to reach one server: a registry, or a mirror of others."""
+    """The configuration of one server: a registry, or a mirror of others."""
 
     mirrors: tuple[str, ...] = ()
-    """Base URLs asked first, in this order; what they need (authority, credentials) is said at their own host."""
+    """Base URLs that are tried first, in this order; their authority and credentials are those of their own host."""
     plain_http: bool = False
     tls: Tls = Tls()
     username: str = ""
-    """For pulls that bring no credentials for this host."""
+    """User name for pulls without credentials for this host."""
     password: str = ""
 
     def __repr__(self) -> str:
@@ -41,16 +41,16 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One server to ask."""
+    """One server to try."""
 
     base: str
-    """Scheme, host and perhaps a path, without a slash at the end."""
+    """Scheme, host and optional path, without a slash at the end."""
     host: str
     """Host and port, to which credentials are bound."""
     namespace: str = ""
-    """For a mirror: the registry it stands for, told as ``ns`` as containerd does."""
+    """For a mirror: the registry that it mirrors, sent as ``ns`` like containerd does."""
     proven: bool = False
-    """Its certificate is checked: what it says is said by the one it is taken for."""
+    """Whether its certificate is verified, so that its identity is proven."""
 
     @property
     def plain(self) -> bool:
@@ -58,9 +58,9 @@ class Endpoint:
 
 
 def endpoints(host: str, hosts: Mapping[str, Host]) -> tuple[Endpoint, ...]:
-    """Mirrors, then the registry itself. Invalid: a mirror is no base URL.
+    """The servers to try for a registry: its mirrors, then the registry itself. Invalid: a mirror is not a base URL.
 
-    Registries on loopback addresses speak plain HTTP unless configured, as with Docker and containerd.
+    Registries on loopback addresses use plain HTTP unless TLS is configured, as with Docker and containerd.
     """
     entry = find_host(host, hosts)
     found = []
@@ -79,14 +79,14 @@ def _verified(entry: Host | None) -> bool:
 
 
 def _check_mirror(mirror: str, host: str) -> None:
-    """Invalid unless it is a base URL."""
+    """Raise Invalid if a mirror is not a base URL."""
     parts = urlsplit(mirror)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
         raise Invalid(f"mirror {mirror!r} of {host} must be http(s)://host[:port][/path]")
 
 
 def find_host(host: str, hosts: Mapping[str, Host]) -> Host | None:
-    """What is configured for a server by any of its names. Invalid: it contradicts itself."""
+    """The configuration of a server by any of its names. Raises Invalid if it is inconsistent."""
     found = hosts.get(host) or next((entry for name, entry in hosts.items() if same_registry(name, host)), None)
     if found is not None:
         if found.tls.client_key and not found.tls.client_certificate:
@@ -97,7 +97,7 @@ def find_host(host: str, hosts: Mapping[str, Host]) -> Host | None:
 
 
 def same_registry(one: str, other: str) -> bool:
-    """Whether two hosts, or URLs of them as credentials have, name the same registry."""
+    """Whether two hosts, or URLs as in credentials, name the same registry."""
     return _canonical(one) == _canonical(other)
 
 
@@ -111,7 +111,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _speaks_plain(host: str, entry: Host | None) -> bool:
-    """As configured; who configures TLS for a registry on loopback wants TLS there."""
+    """Whether a registry uses plain HTTP: as configured, or on loopback without a TLS configuration."""
     if entry is not None and (entry.plain_http or entry.tls != Tls()):
         return entry.plain_http
     return is_loopback(host)

@@ -1,4 +1,4 @@
-"""One request to a registry: redirects followed by hand, so that credentials never travel to another host."""
+"""HTTP requests to a registry. Redirects are followed here, so that credentials are never sent to another host."""
 
 import asyncio
 import json
@@ -22,27 +22,27 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _MAX_REDIRECTS = 5
 _MAX_ERROR = 16 * 1024
 _ANSWER: Seconds = 90.0
-"""For the connection and the head of an answer."""
+"""Time limit for the connection and the head of a response."""
 _MAX_RETRY_AFTER = 120.0
 _AGENT = "pykubelet"
 _CLIENT_ALERTS = ("CERTIFICATE_REQUIRED", "ALERT_BAD_CERTIFICATE", "ALERT_UNKNOWN_CA", "ALERT_CERTIFICATE_EXPIRED")
-"""By which a TLS server says that it does not take our certificate, or that it wants one."""
+"""TLS alerts by which a server rejects the client certificate or requires one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to ask."""
+    """A request to a registry or token service."""
 
     url: str
     method: str = "GET"
     headers: Mapping[str, str] = field(default_factory=dict)
     authorization: str = ""
-    """For the first host only."""
+    """Authorization header for the first host only."""
     form: Mapping[str, str] | None = None
 
 
 class Wire:
-    """Requests of one pull: one session, and for each host the TLS that is configured for it."""
+    """Sends the requests of one pull: one session, with the TLS settings of each host."""
 
     def __init__(self, session: "ClientSession", tls: Mapping[str, ssl.SSLContext]) -> None:
         self._session = session
@@ -50,9 +50,10 @@ class Wire:
 
     @asynccontextmanager
     async def send(self, request: Request) -> "AsyncIterator[ClientResponse]":
-        """The answer, redirects followed.
+        """Send a request, follow redirects, and yield the response.
 
-        RegistryUnavailable: not reached or cut off; Permanent: a redirect not to follow, or a certificate not to trust.
+        Raises RegistryUnavailable if the server cannot be reached or the connection is lost, Permanent for a redirect
+        that must not be followed or a certificate that is not trusted.
         """
         import aiohttp
 
@@ -74,9 +75,9 @@ class Wire:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             said = str(error) or type(error).__name__
             if any(alert in said for alert in _CLIENT_ALERTS):
-                raise Unauthenticated(f"{_origin(url)} wants a client certificate, or another one ({said})") from error
-            raise RegistryUnavailable(f"{_origin(url)} cannot be reached or stopped answering: {said}") from error
-        raise Permanent(f"{_origin(request.url)} redirects without an end")
+                raise Unauthenticated(f"{_origin(url)} requires a (different) client certificate ({said})") from error
+            raise RegistryUnavailable(f"{_origin(url)} cannot be reached or stopped responding: {said}") from error
+        raise Permanent(f"{_origin(request.url)} redirects more than {_MAX_REDIRECTS} times")
 
     def _ask(self, request: Request, url: str, authorization: str) -> "Awaitable[ClientResponse]":
         headers = dict(request.headers) | ({"Authorization": authorization} if authorization else {})
@@ -93,7 +94,7 @@ class Wire:
 
 @asynccontextmanager
 async def open_wire(tls: Mapping[str, ssl.SSLContext]) -> AsyncIterator[Wire]:
-    """For one pull: no cookies, nothing decompressed, no total deadline but one for each read."""
+    """Open the session of one pull: no cookies, no decompression, no total deadline but one for each read."""
     import aiohttp  # heavy; only pulls need it
 
     from pykubelet.base.http_bounds import BoundedConnector
@@ -109,7 +110,7 @@ async def open_wire(tls: Mapping[str, ssl.SSLContext]) -> AsyncIterator[Wire]:
 
 
 def load_tls(host: str, tls: Tls) -> ssl.SSLContext:
-    """A context from files. Blocks. Invalid names the host and the file."""
+    """Load a TLS context from files. Blocks. Raises Invalid, which names the host and the file."""
     what = f"registry {host}"
     try:
         context = ssl.create_default_context(cafile=tls.ca or None)
@@ -128,7 +129,7 @@ def load_tls(host: str, tls: Tls) -> ssl.SSLContext:
 
 
 async def read_bounded(response: "ClientResponse", limit: int, what: str) -> bytes:
-    """The whole body. Permanent: it is larger than the limit."""
+    """Read the whole body. Raises Permanent if it is larger than the limit."""
     body = bytearray()
     async for chunk in response.content.iter_any():
         body += chunk
@@ -138,7 +139,7 @@ async def read_bounded(response: "ClientResponse", limit: int, what: str) -> byt
 
 
 async def failure(response: "ClientResponse", what: str) -> PykubeletError:
-    """The error that a status stands for, with what the registry says of it."""
+    """The error for an unsuccessful response, with the registry's message."""
     said = await _message(response)
     status = response.status
     text = f"{what}: {_origin(str(response.url))} answered {status} {response.reason}" + (f": {said}" if said else "")
@@ -147,18 +148,18 @@ async def failure(response: "ClientResponse", what: str) -> PykubeletError:
     if status == 401:
         return Unauthenticated(f"{text}; wrong or missing credentials, or no such repository")
     if status == 403:
-        return Denied(f"{text}; these credentials do not suffice, or there is no such repository")
+        return Denied(f"{text}; the credentials are not sufficient, or there is no such repository")
     if status in (408, 425, 429) or status >= 500:
         return RegistryUnavailable(text, _retry_after(response))
     return Permanent(text)
 
 
 async def _message(response: "ClientResponse") -> str:
-    """What the JSON of an error says (distribution specification, "Error Codes"), on one line and short."""
+    """The message in an error response (distribution specification, "Error Codes"), shortened to one line."""
     with suppress(Permanent, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         data = await read_bounded(response, _MAX_ERROR, "")
         if response.status == 400 and b"HTTPS server" in data:
-            return "it speaks TLS; say how to check its certificate in the registries file (ca, or skip_verify)"
+            return "it uses TLS; configure how to verify its certificate in the registries file (ca or skip_verify)"
         first = json.loads(data)["errors"][0]
         return " ".join(f"{first.get('code', '')} {first.get('message', '')}".split())[:300]
     return ""
@@ -172,8 +173,8 @@ def _retry_after(response: "ClientResponse") -> float | None:
 def _certificate_message(url: str, error: Exception) -> str:
     words = " ".join(str(error).split())
     if "WRONG_VERSION_NUMBER" in words or "RECORD_LAYER_FAILURE" in words:
-        return f"{_origin(url)} does not speak TLS; if it shall be asked without, set plain_http for it ({words})"
-    return f"{_origin(url)}: its certificate is not trusted; name its authority as ca in the registries file ({words})"
+        return f"{_origin(url)} does not use TLS; set plain_http for it to pull without TLS ({words})"
+    return f"{_origin(url)}: its certificate is not trusted; set its authority as ca in the registries file ({words})"
 
 
 def _origin(url: str) -> str:
@@ -182,7 +183,7 @@ def _origin(url: str) -> str:
 
 
 def same_origin(one: str, other: str) -> bool:
-    """Whether two URLs are of one server (RFC 6454)."""
+    """Whether two URLs have the same origin (RFC 6454)."""
 
     def origin(url: str) -> tuple[str, str | None, int | None]:
         parts = urlsplit(url)
@@ -192,7 +193,7 @@ def same_origin(one: str, other: str) -> bool:
 
 
 def _has_host(url: str) -> bool:
-    """Whether it is a URL of a web server at all."""
+    """Whether the text is an HTTP URL with a host."""
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -201,20 +202,20 @@ def _has_host(url: str) -> bool:
 
 
 def _redirected(url: str, location: str) -> str:
-    """Where a redirect leads. Permanent: it is not to be followed."""
+    """The target URL of a redirect. Raises Permanent if it must not be followed."""
     try:
         target = urljoin(url, location)
     except ValueError:
         target = location
     if not _has_host(target):
-        raise Permanent(f"{_origin(url)} redirects to {target[:200]!r}, which is no URL to follow")
+        raise Permanent(f"{_origin(url)} redirects to {target[:200]!r}, which is not a valid URL")
     if urlsplit(url).scheme == "https" and urlsplit(target).scheme == "http":
-        raise Permanent(f"{_origin(url)} redirects to {_origin(target)} without TLS; that is not followed")
+        raise Permanent(f"{_origin(url)} redirects to {_origin(target)} without TLS; the redirect is not followed")
     return target
 
 
 def _proxy(url: str) -> str | None:
-    """The proxy of the environment for a URL; read here, since the library would read ~/.netrc along with it."""
+    """The proxy for a URL from the environment; read here, since aiohttp would also read ~/.netrc."""
     parts = urlsplit(url)
     proxies = urllib.request.getproxies_environment()
     host = parts.hostname or ""
