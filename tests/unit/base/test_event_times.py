@@ -1,4 +1,4 @@
-"""Moments given in wall time, on the monotonic clock."""
+"""Event times: from the wall clock to the monotonic clock."""
 
 import pytest
 

@@ -1,7 +1,7 @@
 """Resource usage and metrics of containers and pods, read from the kernel on request; nothing is polled.
 
-Called by the CRI calls in ``server.stats``. Imports ``base``, ``linux``, ``pb``, and the container and sandbox packages
-of the runtime server. Start reading at ``collector`` (usage) and ``inspector`` with ``metrics``.
+Called by the CRI calls in ``server.stats``. Imports ``base``, ``linux``, ``pb``, and ``config``, ``container`` and
+``sandbox`` of the runtime server. Start reading at ``collector`` (usage) and ``inspector`` with ``metrics``.
 """
 
 from pykubelet.criserver.stats.collector import ContainerUsage, PodUsage, StatsCollector

@@ -21,7 +21,7 @@ async def attach(target: AttachTo, client: Client) -> None:
     """Copy the streams until the container or the client ends.
 
     A session whose input ends is closed if the container's stdin stays open for other clients: nothing else would end
-    it. (containerd and CRI-O do the same.)
+    it. (The runtimes used with the Go kubelet do the same.)
     """
     try:
         connection = _connect(target)

@@ -46,8 +46,8 @@ _ENV = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")}
 async def execute(execution: Execution, executor: Executor, client: Client, detached: DetachedExecs) -> None:
     """Run a command, copy its streams, and send the client its exit code.
 
-    If the client disconnects, the command continues, as with containerd and CRI-O: its stdin is closed, and it blocks
-    once it has written more than a pipe holds. ``detached`` then watches it until it ends.
+    If the client disconnects, the command continues, as with the runtimes of the Go kubelet: its stdin is closed, and
+    it blocks once it has written more than a pipe holds. ``detached`` then watches it until it ends.
     """
     try:
         argv, command, directory = await executor.prepare(execution)

@@ -213,7 +213,7 @@ async def test_redirects_to_another_host_lose_the_credentials(
         await World(tmp_path / "2").images.pull(f"{registry.host}/app:1", SECRET)
     for bad in ("file:///etc/passwd", "http://[::1", "http://x:99999/"):
         registry.redirect = lambda target, bad=bad: bad
-        with pytest.raises(Permanent, match="no URL"):
+        with pytest.raises(Permanent, match="not a valid URL"):
             await World(tmp_path / "3").images.pull(f"{registry.host}/app:1", SECRET)
 
 

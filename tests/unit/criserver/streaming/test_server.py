@@ -68,7 +68,7 @@ async def test_a_terminal_has_a_size(tmp_path: Path) -> None:
 
 
 async def test_a_command_outlives_its_client(tmp_path: Path) -> None:
-    """As with containerd and CRI-O: its input ends, and it is not killed."""
+    """As with the runtimes of the Go kubelet: its input ends, and it is not killed."""
     async with served(tmp_path) as (server, session):
         url = server.url(Execution("c", ("sh", "-c", "cat >/dev/null; exec sleep 60"), INPUT))
         async with session.ws_connect(url, protocols=("v4.channel.k8s.io",)):

@@ -128,7 +128,9 @@ class Resizes:
     def _wait(self, uid: PodUID, pod: Pod, reason: ResizeReason, message: str) -> Resized | None:
         before, generation = self._pending.get(uid), pod.metadata.generation
         since = before.since if before is not None else self._deps.clock.now()
-        self._event_times.monotonic(uid, since)  # recorded now, since the wall clock may jump before the resizes are sorted
+        self._event_times.monotonic(
+            uid, since
+        )  # recorded now, since the wall clock may jump before the resizes are sorted
         now = self._pending[uid] = PendingResize(reason, message, generation, since)
         if before == now:
             return None
