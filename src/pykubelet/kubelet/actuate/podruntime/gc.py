@@ -39,6 +39,8 @@ class Collector:
         self._sandboxes = Guard("gc.sandboxes", clock.monotonic)
         self._dirs = Guard("gc.logs", clock.monotonic)
         self._links = Guard("gc.log-links", clock.monotonic)
+        self._living: AbstractSet[ContainerID] = frozenset()
+        """The containers that lived in the last round, whose links need no look in the next one."""
 
     async def collect(
         self, policy: GcPolicy, keep: Callable[[], AbstractSet[PodUID]], ended: AbstractSet[PodUID]
@@ -53,7 +55,7 @@ class Collector:
         with self._dirs.item(str(self._logs.root)):
             dirs = await blocking.call("logs", self._logs.pod_dirs)
         with self._links.item(str(self._logs.root)):
-            links = await blocking.call("logs", self._logs.dead_links)
+            links = await blocking.call("logs", self._logs.dead_links, self._living)
         sandboxes, rows = await both(self._cri.list_pod_sandboxes(), self._cri.list_containers(), "gc-list")
         pods = convert.runtime_pods(sandboxes, rows)
         wanted = keep()
@@ -75,8 +77,8 @@ class Collector:
             with self._dirs.item(str(folder)):
                 await blocking.call_to_end(f"pod/{dirs[folder]}", self._logs.remove_dir, folder)
         # The log of a living container may be missing for a moment, while it is rotated or not yet begun.
-        living = {c.id for pod in pods for c in pod.containers if c.state is not ContainerState.EXITED}
-        for link in self._links.due([link for link, container in links.items() if container not in living]):
+        self._living = {c.id for pod in pods for c in pod.containers if c.state is not ContainerState.EXITED}
+        for link in self._links.due([link for link, container in links.items() if container not in self._living]):
             with self._links.item(str(link)):
                 await blocking.call("logs", self._logs.remove_link, link)
 

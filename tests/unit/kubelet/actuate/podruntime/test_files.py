@@ -40,6 +40,7 @@ def test_the_layout(logs: LogFiles, tmp_path: Path) -> None:
     assert logs.prepare_container(REF, "app") == 1
     log.unlink()
     assert logs.dead_links() == {link: ID}
+    assert logs.dead_links({ID}) == {}
 
 
 def test_the_log_of_an_attempt_that_never_ran_counts_for_nothing(logs: LogFiles, tmp_path: Path) -> None:
