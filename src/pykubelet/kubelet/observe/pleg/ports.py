@@ -68,5 +68,7 @@ class PlegDeps:
     watch_events: WatchEvents
     on_event: Callable[[PodLifecycleEvent], None]
     """Must not block and not fail."""
+    on_recovered: Callable[[], None]
+    """The runtime's pods can be listed again after they could not; must not block and not fail."""
     clock: Clock
     metrics: PlegMetrics
