@@ -34,6 +34,7 @@ from pykubelet.testing.ociimage import ImageSpec
 _IMAGE = "docker.io/library/churn:1"
 _BARS = "▁▂▃▄▅▆▇█"
 _SETTLE_SECONDS = 180.0
+_BUSY_SECONDS = 3.0
 _TOLERANCE = 0.05
 """Permitted relative growth from the first third of the lives to the last third."""
 _SLACK = {"RSS MiB": 1.0, "threads": 2.0, "descriptors": 3.0, "tasks": 4.0}
@@ -199,6 +200,7 @@ def run(minutes: float, rate: float, window: int, kill_every: float, console: Co
             # The last pods are still being created and removed; the figures are those of an idle node.
             _wait_settled(churn, agent)
             found.samples += sample(minute, agent, server, port)
+            churn.go_on(time.monotonic() + _BUSY_SECONDS)  # so that the kill strikes pods that come and go
             killed = time.monotonic()
             agent.kill()
             server.signal(signal.SIGKILL)

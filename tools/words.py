@@ -6,8 +6,8 @@ such a word is right (a foreign name, a format that stays), each with a reason.
 Exit status: 0 clean; 1 words were found, one line each; 2 the list of exceptions is wrong.
 """
 
+import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from typing import Final
 _ROOT = Path(__file__).parents[1]
 _ALLOWED = _ROOT / "tools" / "words_allowed.txt"
 _TEXT = re.compile(r"\.(py|md|toml|sh|txt|yaml|yml|service)$|(^|/)(Makefile|\.importlinter|run)$")
+_IS_MADE = re.compile(r"\.|__pycache__$|build$|dist$|node_modules$|.*\.egg-info$")
 _NOT_OURS = re.compile(
     r"^(src/pykubelet/(pb|models)/|requirements\.lock|LICENSE|tools/words(_allowed)?\.(py|txt)|tests/unit/tools/test_words)"
 )
@@ -81,6 +82,16 @@ def allowed(text: str) -> set[tuple[str, str]]:
     return found
 
 
+def texts(root: Path) -> Iterator[str]:
+    """The project's text files, relative to its root; nothing of hidden directories, but for ``.ci``, or of builds."""
+    for top, directories, names in os.walk(root):
+        directories[:] = sorted(name for name in directories if name == ".ci" or not _IS_MADE.match(name))
+        for name in sorted(names):
+            path = str(Path(top, name).relative_to(root))
+            if _TEXT.search(path) and not _NOT_OURS.match(path):
+                yield path
+
+
 def main() -> int:
     """Check the project; returns the exit status."""
     try:
@@ -88,11 +99,8 @@ def main() -> int:
     except ValueError as error:
         print(error)
         return 2
-    listed = subprocess.run(["git", "ls-files"], cwd=_ROOT, capture_output=True, text=True, check=True).stdout
     used, bad = set(), 0
-    for path in listed.splitlines():
-        if not _TEXT.search(path) or _NOT_OURS.match(path) or not (_ROOT / path).is_file():
-            continue
+    for path in texts(_ROOT):
         for found in look(path, (_ROOT / path).read_text()):
             if (path, found.word) in exceptions:
                 used.add((path, found.word))

@@ -21,6 +21,7 @@ from pykubelet.base.units import MIB, Bytes
 from pykubelet.linux import mounts
 from pykubelet.linux.mountinfo import mounts as mounted
 from pykubelet.linux.mountinfo import mounts_below
+from pykubelet.testing.agent import wait_for
 from pykubelet.testing.fuse import Behaviour, FuseMount
 
 _DISK_BYTES = 4 << 30
@@ -31,6 +32,7 @@ _SHUTDOWN = 0x8004587D
 """EXT4_IOC_SHUTDOWN, which is FS_IOC_SHUTDOWN of other file systems."""
 _NO_LOG_FLUSH = 2
 _FILLER = ".filler"
+_RELEASE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +66,19 @@ class Area:
             mounts.set_propagation(str(target), mounts.MountFlag.PRIVATE)
 
     def unmount(self) -> None:
-        """Unmount it and everything mounted in it, even if it is in use."""
+        """Unmount it and everything mounted in it, even if it is in use. AssertionError: it stays in use."""
         for place in (*self.targets, self.point):
             for below in mounts_below(str(place)):
                 mounts.detach(below.path)
+        if self.image is not None:
+            # A process on its way out may hold it for a moment; mounted again by then, it would be as broken as before.
+            wait_for(lambda: not self._is_attached(), _RELEASE_SECONDS, lambda: f"{self.image} stays in use")
+
+    def _is_attached(self) -> bool:
+        backing = (path.read_text().strip() for path in Path("/sys/block").glob("loop*/loop/backing_file"))
+        with contextlib.suppress(FileNotFoundError):
+            return str(self.image) in backing
+        return True
 
     def _mount_image(self, image: Path) -> None:
         if not image.exists():

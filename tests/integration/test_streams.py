@@ -162,8 +162,8 @@ def test_port_forward(agent: AgentProcess, daemon: PrivateRuntime) -> None:
             for _ in range(3):
                 with urllib.request.urlopen(f"http://127.0.0.1:{ports[remote]}/big", timeout=20 * PATIENCE) as answer:
                     assert answer.read() == b"y" * 300_000
-        with socket.create_connection(("127.0.0.1", ports["9"]), timeout=20 * PATIENCE) as nobody:
-            assert nobody.recv(1) == b""
+        with socket.create_connection(("127.0.0.1", ports["9"]), timeout=20 * PATIENCE) as refused:
+            assert refused.recv(1) == b""
         assert "9" in _read_until(process.stdout.fileno(), "refused")
         # One that fails does not harm the others.
         with urllib.request.urlopen(f"http://127.0.0.1:{ports['8080']}/small", timeout=20 * PATIENCE) as answer:

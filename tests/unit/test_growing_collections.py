@@ -119,7 +119,7 @@ def test_collections_that_only_grow_are_listed_with_a_reason() -> None:
 
 def test_collection_that_only_grows_is_found() -> None:
     source = """
-class Keeper:
+class Registry:
     def __init__(self):
         self._seen: set[str] = set()
         self._kept = {}
@@ -131,4 +131,4 @@ class Keeper:
     def forget(self, name):
         self._kept.pop(name, None)
 """
-    assert list(growing(source)) == ["Keeper._counts", "Keeper._seen"]
+    assert list(growing(source)) == ["Registry._counts", "Registry._seen"]

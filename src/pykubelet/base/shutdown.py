@@ -52,16 +52,19 @@ class Shutdown:
         """Start the deadline of the shutdown. Idempotent; may be called from any thread."""
         if not self._begun.is_set():
             self._begun.set()
-            threading.Thread(target=self._watch, name="ending", daemon=True).start()
+            try:
+                threading.Thread(target=self._watch, name="ending", daemon=True).start()
+            except RuntimeError as error:
+                _log.warning("shutdown has no deadline: cannot start a thread", extra={"error": str(error)})
 
     def _listen(self, wakeups: socket.socket) -> None:
         """Read signal numbers, which Python's C handler writes even while the main thread is blocked."""
         while numbers := wakeups.recv(64):
             if _SIGNALS.isdisjoint(numbers):
                 continue
-            self.begin()
             with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._cancel)
+            self.begin()
 
     def _watch(self) -> None:
         again = min(_AGAIN, self._patience / 3)

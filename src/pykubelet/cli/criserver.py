@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from pykubelet.base import grpc_core
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.log import setup
 from pykubelet.base.loop import run_daemon
@@ -34,7 +35,7 @@ def command(config: Path | None, kept: bool, log_level: str, log_format: str, **
     settings = load_settings(config, **given)
     if os.geteuid() != 0:
         raise Invalid("the runtime server must run as root: it creates namespaces, mounts and cgroups")
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # grpc's core logs routine messages to stderr; read at import
+    grpc_core.configure("ERROR")
     with contextlib.suppress(KeyboardInterrupt):
         run_daemon(_run(settings, kept))
 

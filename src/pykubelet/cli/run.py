@@ -14,7 +14,7 @@ import click
 from msgspec.structs import replace
 
 from pykubelet import KUBERNETES_VERSION
-from pykubelet.base import blocking
+from pykubelet.base import blocking, grpc_core
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.log import Format, setup
 from pykubelet.base.loop import run_daemon
@@ -112,7 +112,7 @@ def command(log_level: str | None, log_format: str | None, verbosity: str, versi
         _log.warning("configuration fields without effect in this version", extra={"fields": ", ".join(ignored)})
     if ignored_flags:
         _log.warning("flags without effect in this version", extra={"flags": ", ".join(ignored_flags)})
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # grpc's core logs routine messages to stderr; read at import
+    grpc_core.configure("ERROR")
     with contextlib.suppress(KeyboardInterrupt):
         run_daemon(_run(settings, server))
 

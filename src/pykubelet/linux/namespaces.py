@@ -8,17 +8,17 @@ import fcntl
 import os
 import socket
 import struct
-import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from pykubelet.base.errors import Conflict, NotFound
 from pykubelet.linux import libc
 from pykubelet.linux.errors import wrap
 from pykubelet.linux.mounts import MountFlag, mount, unmount
+from pykubelet.linux.threads import in_own_thread
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ def pin_new(paths: Mapping[Namespace, str]) -> None:
         for path in paths.values():
             _make_file(path)
             made.append(path)
-        _in_own_thread(lambda: _unshare_and_bind(paths))
+        in_own_thread("namespace", lambda: _unshare_and_bind(paths))
     except BaseException:
         for path in made:
             unpin(path)
@@ -113,7 +113,7 @@ def call_in(path: str, kind: Namespace, function: Callable[[], T]) -> T:
             os.close(fd)
         return function()
 
-    return _in_own_thread(enter)
+    return in_own_thread("namespace", enter)
 
 
 def _make_file(path: str) -> None:
@@ -143,28 +143,6 @@ def _loopback_up() -> None:
         reply = fcntl.ioctl(control, _SIOCGIFFLAGS, request)
         (flags,) = struct.unpack_from("16xH", reply)
         fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", flags | _IFF_UP))
-
-
-class _Result(Generic[T]):
-    value: T
-    error: BaseException | None = None
-
-
-def _in_own_thread(function: Callable[[], T]) -> T:
-    result: _Result[T] = _Result()
-
-    def body() -> None:
-        try:
-            result.value = function()
-        except BaseException as error:
-            result.error = error
-
-    thread = threading.Thread(target=body, name="namespace", daemon=True)
-    thread.start()
-    thread.join()
-    if result.error is not None:
-        raise result.error
-    return result.value
 
 
 def is_namespace(path: str | Path) -> bool:

@@ -1,7 +1,6 @@
 """Overlay mounts of many layers, and syncfs(2)."""
 
 import os
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.linux import libc
 from pykubelet.linux.errors import wrap
 from pykubelet.linux.mounts import mount
+from pykubelet.linux.threads import in_own_thread
 
 _CLONE_FS = 0x200
 _PAGE = 4096
@@ -26,26 +26,18 @@ def mount_overlay(directory: str, lowers: Sequence[str], upper: str, work: str, 
         raise Invalid(f"overlay directories must have no comma, colon or backslash in their paths: {options}")
     if len(options) + len(",volatile") >= _PAGE:
         raise Invalid(f"{len(lowers)} layers with paths this long do not fit into one mount call: {directory}")
-    errors: list[BaseException] = []
 
     def body() -> None:
+        libc.call("unshare", _CLONE_FS)
+        os.chdir(directory)
         try:
-            libc.call("unshare", _CLONE_FS)
-            os.chdir(directory)
-            try:
-                mount("overlay", target, "overlay", data=options + (",volatile" if volatile else ""))
-            except Invalid:
-                if not volatile:
-                    raise
-                mount("overlay", target, "overlay", data=options)
-        except BaseException as error:
-            errors.append(error)
+            mount("overlay", target, "overlay", data=options + (",volatile" if volatile else ""))
+        except Invalid:
+            if not volatile:
+                raise
+            mount("overlay", target, "overlay", data=options)
 
-    thread = threading.Thread(target=body, name="overlay", daemon=True)
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
+    in_own_thread("overlay", body)
 
 
 def sync_filesystem(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""leakcheck sees each kind of leftover, and nothing when there is none."""
+"""leakcheck detects each kind of leftover, and reports nothing on a clean machine."""
 
 import os
 import secrets

@@ -66,7 +66,7 @@ def test_a_broken_contract_is_reported(tmp_path: Path) -> None:
         gen_proto.generate(tmp_path)
 
 
-def test_differences_and_how_writing_mends_them(tmp_path: Path) -> None:
+def test_differences_are_listed_and_writing_removes_them(tmp_path: Path) -> None:
     files = {"a.py": "new", "b.py": "same", "c.py": "only here"}
     (tmp_path / "a.py").write_text("old")
     (tmp_path / "b.py").write_text("same")

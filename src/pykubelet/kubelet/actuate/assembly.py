@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.cri import CriClient
-from pykubelet.kubelet.actuate.criconfig.ports import ConfigReader
+from pykubelet.kubelet.actuate.criconfig.interfaces import ConfigReader
 from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
 from pykubelet.kubelet.actuate.criconfig.types import SecurityConfig
 from pykubelet.kubelet.actuate.images import ImageConfig, ImageDeps, ImageManager
 from pykubelet.kubelet.actuate.images.decide_gc import GcPolicy
 from pykubelet.kubelet.actuate.images.gc import GcDeps, ImageGc, disk_use
+from pykubelet.kubelet.actuate.interfaces import ClusterInputs
 from pykubelet.kubelet.actuate.logs import LogRotation, RotationConfig
 from pykubelet.kubelet.actuate.node import NodeFacts, NodeOptions, Reservations, allocatable, root_limits
 from pykubelet.kubelet.actuate.pod_resources import PodResources, PodResourcesDeps
 from pykubelet.kubelet.actuate.podruntime import PodRuntime, PodRuntimeConfig, PodRuntimeDeps
-from pykubelet.kubelet.actuate.podruntime.ports import HttpGetter
-from pykubelet.kubelet.actuate.ports import ClusterInputs
+from pykubelet.kubelet.actuate.podruntime.interfaces import HttpGetter
 from pykubelet.kubelet.actuate.resources import (
     PolicyConfig,
     ResourceManager,

@@ -15,7 +15,11 @@ _DEADLINE: Final[Seconds] = 5.0
 
 
 async def read_records(guard: Guard, uids: Iterable[PodUID], read: Callable[[PodUID], _T | None]) -> dict[PodUID, _T]:
-    """Call ``read``, which blocks, for each pod; return the records found. A pod whose ``read`` fails has none."""
+    """Call ``read``, which blocks, for each pod; return the records found. A pod whose ``read`` fails has none.
+
+    The result is in the order of the uids, so that after each restart the same one of two pods with the same ids
+    keeps them.
+    """
     found: dict[PodUID, _T] = {}
 
     async def take(uid: PodUID) -> None:
@@ -27,4 +31,4 @@ async def read_records(guard: Guard, uids: Iterable[PodUID], read: Callable[[Pod
     async with asyncio.TaskGroup() as group:
         for uid in uids:
             group.create_task(take(uid), name=f"read-record {uid}")
-    return found
+    return dict(sorted(found.items()))

@@ -38,13 +38,15 @@ class Observers:
     def __init__(self, deps: ObserverDeps) -> None:
         runtime, node, clock, post = deps.actuators.runtime, deps.actuators.node, deps.clock, deps.post
         self.prober = ProbeHandlers(ProbeExec(deps.cri))
-        self.health = RuntimeHealth(
-            RuntimeHealthDeps(deps.ask_runtime, lambda: post(RuntimeRecovered()), deps.events, clock)
-        )
+
+        def recovered() -> None:
+            post(RuntimeRecovered())
+
+        self.health = RuntimeHealth(RuntimeHealthDeps(deps.ask_runtime, recovered, deps.events, clock))
         self.probes = ProbeManager(ProbeDeps(self.prober, post, deps.events, ProbeMeter(deps.metrics), clock, node.ips))
         self.meter = PlegMeter(deps.metrics)
         watch = measured_events(RuntimeEvents(deps.cri, clock).watch, deps.metrics, clock)
-        self.pleg = Pleg(PlegDeps(runtime.list_pods, runtime.list_pod, watch, post, clock, self.meter))
+        self.pleg = Pleg(PlegDeps(runtime.list_pods, runtime.list_pod, watch, post, recovered, clock, self.meter))
 
 
 def measured_events(watch: WatchEvents, metrics: KubeletMetrics, clock: Clock) -> WatchEvents:

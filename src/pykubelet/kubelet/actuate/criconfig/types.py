@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pykubelet.base.errors import PykubeletError
-from pykubelet.kubelet.actuate.criconfig.ports import ConfigReader
+from pykubelet.kubelet.actuate.criconfig.interfaces import ConfigReader
 from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
 from pykubelet.kubelet.actuate.resources.linux_resources import LinuxResources
 from pykubelet.kubelet.actuate.types import HostMount, ImageFacts

@@ -6,7 +6,7 @@ from typing import Final
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Bytes, Seconds
-from pykubelet.kubelet.actuate.images.ports import ImageService, Secrets
+from pykubelet.kubelet.actuate.images.interfaces import ImageService, Secrets
 from pykubelet.kubelet.types.events import EventRecorder
 from pykubelet.kubelet.types.timeline import Timeline
 

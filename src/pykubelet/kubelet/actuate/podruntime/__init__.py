@@ -5,14 +5,14 @@ Contains container restarts and back-off, lifecycle hooks, in-place resize, log 
 :class:`PodRuntime`; PLEG and housekeeping list pods through it.
 
 May import ``actuate/criconfig``, ``actuate/cri`` (errors) and ``kubelet/types``; the managers of images, volumes,
-cgroups and user namespaces are used through the protocols in ``ports.py``.
+cgroups and user namespaces are used through the protocols in ``interfaces.py``.
 Start reading at ``PodRuntime.sync_pod`` in ``manager.py`` and ``compute_pod_actions`` in ``decide.py``.
 """
 
 from pykubelet.kubelet.actuate.podruntime.decide import compute_pod_actions
 from pykubelet.kubelet.actuate.podruntime.decide_gc import GcPolicy
+from pykubelet.kubelet.actuate.podruntime.interfaces import HttpRequest, PodRuntimeDeps
 from pykubelet.kubelet.actuate.podruntime.manager import PodRuntime
-from pykubelet.kubelet.actuate.podruntime.ports import HttpRequest, PodRuntimeDeps
 from pykubelet.kubelet.actuate.podruntime.types import PodActions, PodRuntimeConfig
 
 __all__ = [

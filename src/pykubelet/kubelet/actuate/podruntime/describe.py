@@ -19,8 +19,8 @@ from pykubelet.kubelet.actuate.criconfig.types import (
     container_error,
 )
 from pykubelet.kubelet.actuate.podruntime.decide_restart import current
+from pykubelet.kubelet.actuate.podruntime.interfaces import PodRuntimeDeps
 from pykubelet.kubelet.actuate.podruntime.podfiles import write_hosts
-from pykubelet.kubelet.actuate.podruntime.ports import PodRuntimeDeps
 from pykubelet.kubelet.actuate.podruntime.types import PodRuntimeConfig
 from pykubelet.kubelet.actuate.types import HostMount
 from pykubelet.kubelet.types.ids import ref_of

@@ -13,9 +13,9 @@ from pykubelet.kubelet.actuate.criconfig.labels import parse_container
 from pykubelet.kubelet.actuate.podruntime import convert
 from pykubelet.kubelet.actuate.podruntime.concurrency import both, concurrently
 from pykubelet.kubelet.actuate.podruntime.decide_gc import GcPolicy, garbage_containers, garbage_sandboxes
+from pykubelet.kubelet.actuate.podruntime.interfaces import Cri
 from pykubelet.kubelet.actuate.podruntime.kill import Killer, KillRequest
 from pykubelet.kubelet.actuate.podruntime.logfiles import LogFiles
-from pykubelet.kubelet.actuate.podruntime.ports import Cri
 from pykubelet.kubelet.actuate.podruntime.runtime_errors import error_message
 from pykubelet.kubelet.actuate.podruntime.status import StatusReader
 from pykubelet.kubelet.actuate.podruntime.types import ContainerKill
@@ -39,6 +39,8 @@ class Collector:
         self._sandboxes = Guard("gc.sandboxes", clock.monotonic)
         self._dirs = Guard("gc.logs", clock.monotonic)
         self._links = Guard("gc.log-links", clock.monotonic)
+        self._living: AbstractSet[ContainerID] = frozenset()
+        """The containers that lived in the last round, whose links need no look in the next one."""
 
     async def collect(
         self, policy: GcPolicy, keep: Callable[[], AbstractSet[PodUID]], ended: AbstractSet[PodUID]
@@ -53,7 +55,7 @@ class Collector:
         with self._dirs.item(str(self._logs.root)):
             dirs = await blocking.call("logs", self._logs.pod_dirs)
         with self._links.item(str(self._logs.root)):
-            links = await blocking.call("logs", self._logs.dead_links)
+            links = await blocking.call("logs", self._logs.dead_links, self._living)
         sandboxes, rows = await both(self._cri.list_pod_sandboxes(), self._cri.list_containers(), "gc-list")
         pods = convert.runtime_pods(sandboxes, rows)
         wanted = keep()
@@ -75,8 +77,8 @@ class Collector:
             with self._dirs.item(str(directory)):
                 await blocking.call_to_end(f"pod/{dirs[directory]}", self._logs.remove_dir, directory)
         # The log of a running container may be missing for a moment: during rotation, or before its first line.
-        alive = {c.id for pod in pods for c in pod.containers if c.state is not ContainerState.EXITED}
-        for link in self._links.due([link for link, container in links.items() if container not in alive]):
+        self._living = {c.id for pod in pods for c in pod.containers if c.state is not ContainerState.EXITED}
+        for link in self._links.due([link for link, container in links.items() if container not in self._living]):
             with self._links.item(str(link)):
                 await blocking.call("logs", self._logs.remove_link, link)
 

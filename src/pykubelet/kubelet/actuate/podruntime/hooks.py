@@ -9,7 +9,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.http_get import PlainHttpAnswer, http_url
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.actuate.podruntime.ports import Cri, HttpGetter, HttpRequest
+from pykubelet.kubelet.actuate.podruntime.interfaces import Cri, HttpGetter, HttpRequest
 from pykubelet.kubelet.types.events import WARNING, EventRecorder
 from pykubelet.kubelet.types.ids import ContainerID, PodRef
 from pykubelet.kubelet.types.work import NoMeter, WorkMeter

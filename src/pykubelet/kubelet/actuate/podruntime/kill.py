@@ -18,7 +18,7 @@ from pykubelet.kubelet.actuate.podruntime.decide_stop import (
     stop_order,
 )
 from pykubelet.kubelet.actuate.podruntime.hooks import HookError, HookRunner, HookTarget
-from pykubelet.kubelet.actuate.podruntime.ports import Cri
+from pykubelet.kubelet.actuate.podruntime.interfaces import Cri
 from pykubelet.kubelet.actuate.podruntime.runtime_errors import error_message
 from pykubelet.kubelet.actuate.podruntime.types import ContainerKill, PodReason
 from pykubelet.kubelet.types.events import NORMAL, WARNING, EventRecorder, Reason

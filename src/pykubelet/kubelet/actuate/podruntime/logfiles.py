@@ -7,6 +7,7 @@ directories are opened by descriptor from the root down, never through a link, a
 
 import os
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
@@ -125,8 +126,9 @@ class LogFiles:
 
     def remove_dir(self, directory: Path) -> None:
         """Remove a pod's log directory, of any depth, and the links into it. Raises OSError, Conflict."""
-        for link, target in self._all_links():
-            if target.parent.parent == directory:
+        for link in self._all_links():
+            target = _target(link)
+            if target is not None and target.parent.parent == directory:
                 self.remove_link(link)
         with suppress(FileNotFoundError), directory_in_root(directory.parent) as top:
             remove_tree_at(top, directory.name)
@@ -138,19 +140,23 @@ class LogFiles:
             return tail_of(open_regular_at(directory, log), limit)
         return None
 
-    def dead_links(self) -> dict[Path, ContainerID | None]:
+    def dead_links(self, skip: AbstractSet[ContainerID] = frozenset()) -> dict[Path, ContainerID | None]:
         """Return symlinks to missing logs, with the container id from the link's name, if it has one.
 
-        Targets outside the pod log directory are not accessed, since their file system may not respond: a link that
-        points there is dead if it is named like a log symlink.
+        Links of the containers in ``skip`` are not examined. Targets outside the pod log directory are not accessed,
+        since their file system may not respond: a link that points there is dead if it is named like a log symlink.
         """
-        return {link: container_id_of_log_link(link.name) for link, to in self._all_links() if self._is_dead(link, to)}
+        named = ((link, container_id_of_log_link(link.name)) for link in self._all_links())
+        return {link: container for link, container in named if container not in skip and self._is_dead(link)}
 
     def remove_link(self, link: Path) -> None:
         """Remove a link. Raises OSError."""
         link.unlink(missing_ok=True)
 
-    def _is_dead(self, link: Path, target: Path) -> bool:
+    def _is_dead(self, link: Path) -> bool:
+        target = _target(link)
+        if target is None:
+            return False
         try:
             names = target.relative_to(self._root).parts
         except ValueError:
@@ -170,15 +176,22 @@ class LogFiles:
     def _container(self, ref: PodRef, container: str) -> AbstractContextManager[int]:
         return directory_in_root(self._root, pod_log_name(ref), container)
 
-    def _all_links(self) -> Iterator[tuple[Path, Path]]:
-        """Every log symlink in the collectors' directory with its target; other files are ignored."""
+    def _all_links(self) -> Iterator[Path]:
+        """Every log symlink in the collectors' directory; other files are ignored."""
         if self._links is None:
             return
         with suppress(FileNotFoundError), os.scandir(self._links) as entries:
             for entry in entries:
                 if entry.name.endswith(".log") and entry.is_symlink():
-                    with suppress(OSError):
-                        yield Path(entry.path), Path(entry.path).readlink()
+                    yield Path(entry.path)
+
+
+def _target(link: Path) -> Path | None:
+    """Where a link points; None if it is gone meanwhile or cannot be read."""
+    try:
+        return link.readlink()
+    except OSError:
+        return None
 
 
 def _unlink(name: str, directory: int) -> None:

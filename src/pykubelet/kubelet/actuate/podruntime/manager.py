@@ -19,9 +19,9 @@ from pykubelet.kubelet.actuate.podruntime.describe import StartJob
 from pykubelet.kubelet.actuate.podruntime.gc import Collector
 from pykubelet.kubelet.actuate.podruntime.hooks import HookRunner
 from pykubelet.kubelet.actuate.podruntime.init_timeline import InitTimeline
+from pykubelet.kubelet.actuate.podruntime.interfaces import PodRuntimeDeps
 from pykubelet.kubelet.actuate.podruntime.kill import Killer, KillRequest
 from pykubelet.kubelet.actuate.podruntime.logfiles import LogFiles
-from pykubelet.kubelet.actuate.podruntime.ports import PodRuntimeDeps
 from pykubelet.kubelet.actuate.podruntime.reset import PodResetter
 from pykubelet.kubelet.actuate.podruntime.resize import Resizer
 from pykubelet.kubelet.actuate.podruntime.sandbox import SandboxError, SandboxMaker

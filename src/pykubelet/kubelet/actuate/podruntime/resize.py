@@ -18,7 +18,7 @@ from pykubelet.kubelet.actuate.podruntime.decide_resize import (
     pod_memory_falls,
     pod_steps,
 )
-from pykubelet.kubelet.actuate.podruntime.ports import PodRuntimeDeps
+from pykubelet.kubelet.actuate.podruntime.interfaces import PodRuntimeDeps
 from pykubelet.kubelet.actuate.podruntime.runtime_errors import error_message
 from pykubelet.kubelet.types.events import NORMAL, WARNING, Reason
 from pykubelet.kubelet.types.ids import SandboxID, ref_of

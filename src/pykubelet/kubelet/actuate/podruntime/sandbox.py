@@ -6,8 +6,8 @@ from pykubelet.kubelet.actuate.criconfig.dns import pod_dns
 from pykubelet.kubelet.actuate.criconfig.sandbox import sandbox_config
 from pykubelet.kubelet.actuate.criconfig.types import ConfigError, SandboxContext
 from pykubelet.kubelet.actuate.podruntime.convert import sandbox_status
+from pykubelet.kubelet.actuate.podruntime.interfaces import PodRuntimeDeps
 from pykubelet.kubelet.actuate.podruntime.logfiles import LogFiles
-from pykubelet.kubelet.actuate.podruntime.ports import PodRuntimeDeps
 from pykubelet.kubelet.actuate.podruntime.runtime_errors import NameConflicts, error_message, is_name_conflict
 from pykubelet.kubelet.actuate.podruntime.types import PodReason, PodRuntimeConfig
 from pykubelet.kubelet.types.events import WARNING, Reason

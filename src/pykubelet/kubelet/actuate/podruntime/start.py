@@ -12,9 +12,9 @@ from pykubelet.kubelet.actuate.podruntime.crashloop import CrashLoop
 from pykubelet.kubelet.actuate.podruntime.decide_restart import next_restart_count
 from pykubelet.kubelet.actuate.podruntime.describe import ContainerDescriber, StartJob
 from pykubelet.kubelet.actuate.podruntime.hooks import HookError, HookRunner, HookTarget
+from pykubelet.kubelet.actuate.podruntime.interfaces import PodRuntimeDeps
 from pykubelet.kubelet.actuate.podruntime.kill import Killer, KillRequest
 from pykubelet.kubelet.actuate.podruntime.logfiles import LogFiles
-from pykubelet.kubelet.actuate.podruntime.ports import PodRuntimeDeps
 from pykubelet.kubelet.actuate.podruntime.precreated import PrecreatedContainer, PrecreatedContainers
 from pykubelet.kubelet.actuate.podruntime.runtime_errors import NameConflicts, error_message, is_name_conflict
 from pykubelet.kubelet.actuate.podruntime.types import (

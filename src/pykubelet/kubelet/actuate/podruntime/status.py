@@ -22,9 +22,9 @@ from pykubelet.kubelet.actuate.criconfig.termination import (
 )
 from pykubelet.kubelet.actuate.podruntime import convert
 from pykubelet.kubelet.actuate.podruntime.concurrency import both, concurrently
+from pykubelet.kubelet.actuate.podruntime.interfaces import Cri, PodFiles
 from pykubelet.kubelet.actuate.podruntime.logfiles import LogFiles
 from pykubelet.kubelet.actuate.podruntime.podfiles import read_tail
-from pykubelet.kubelet.actuate.podruntime.ports import Cri, PodFiles
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, SandboxID
 from pykubelet.kubelet.types.runtime import (
     ContainerState,

@@ -4,7 +4,7 @@ The pod worker has a pod's volumes set up and torn down; the pod runtime gets th
 of termination logs and hosts files (`PodDirs`).
 
 May import ``actuate/criconfig``, ``actuate/types.py``, ``kubelet/types`` and ``linux``; the API server and the image
-manager are used through the protocols in ``ports.py``.
+manager are used through the protocols in ``interfaces.py``.
 Start reading in `manager.py`. There is one module for each kind of volume that the node itself provides
 (`empty_dir.py`, `config_map.py`, `local.py`, …). `source_lookup.py` reads claims and PersistentVolumes, `remote.py`
 has the volumes of file servers and CSI drivers, `csi/` the CSI node side.

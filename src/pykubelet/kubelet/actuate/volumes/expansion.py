@@ -11,8 +11,8 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.volumes import decide_expansion
+from pykubelet.kubelet.actuate.volumes.interfaces import ClaimReader
 from pykubelet.kubelet.actuate.volumes.measure import Measure
-from pykubelet.kubelet.actuate.volumes.ports import ClaimReader
 from pykubelet.kubelet.actuate.volumes.source import CSI, Source
 from pykubelet.kubelet.types.events import NORMAL, WARNING, EventRecorder, Reason
 from pykubelet.kubelet.types.ids import PodUID, ref_of

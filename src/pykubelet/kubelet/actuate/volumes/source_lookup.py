@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from pykubelet.base.errors import PykubeletError, Unsupported
 from pykubelet.kubelet.actuate.volumes import decide, decide_claims, decide_migration
-from pykubelet.kubelet.actuate.volumes.ports import ClaimReader
+from pykubelet.kubelet.actuate.volumes.interfaces import ClaimReader
 from pykubelet.kubelet.actuate.volumes.source import CSI, NFS, Source
 from pykubelet.models.core_v1 import Pod, Volume
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.criconfig.types import DownwardContext
-from pykubelet.kubelet.actuate.volumes.ports import (
+from pykubelet.kubelet.actuate.volumes.interfaces import (
     ClaimReader,
     ConfigReader,
     RecursiveReadOnly,

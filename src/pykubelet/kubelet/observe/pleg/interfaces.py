@@ -68,5 +68,7 @@ class PlegDeps:
     watch_events: WatchEvents
     on_event: Callable[[PodLifecycleEvent], None]
     """Called with each event; must not block or raise."""
+    on_recovered: Callable[[], None]
+    """Called when the runtime's pods can be listed again after a failure; must not block or raise."""
     clock: Clock
     metrics: PlegMetrics

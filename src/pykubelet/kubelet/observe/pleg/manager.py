@@ -210,6 +210,7 @@ class Pleg:
     def _note_success(self, started: Seconds) -> None:
         if self._runtime_down:
             _log.info("pleg: pods of the runtime can be listed again")
+            self._deps.on_recovered()
         self._runtime_down = False
         self._last_success = started
         self._deps.metrics.last_seen(self._deps.clock.now() - (self._now() - started))

@@ -40,6 +40,7 @@ def test_log_files_have_the_documented_layout(logs: LogFiles, tmp_path: Path) ->
     assert logs.prepare_container(REF, "app") == 1
     log.unlink()
     assert logs.dead_links() == {link: ID}
+    assert logs.dead_links({ID}) == {}
 
 
 def test_log_of_unstarted_attempt_does_not_count_as_restart(logs: LogFiles, tmp_path: Path) -> None:

@@ -195,6 +195,19 @@ async def test_gc_removes_dead_log_links_and_keeps_other_files(world: World) -> 
     assert links(world) == ["mine.log", "mine.txt", f"web_ns_app-{world.cri.containers[0].id}.log"]
 
 
+async def test_dead_link_of_a_container_that_has_ended_is_removed_within_two_rounds(world: World) -> None:
+    pod = pod_of()
+    await world.settle(pod)
+    await world.runtime.gc(lambda: {ref_of(pod).uid})
+    (link,) = links(world)
+    (world.runtime_logs(pod) / "app" / "0.log").unlink()
+    world.cri.end_container(world.cri.containers[0], 1)
+    for _ in range(2):
+        assert links(world) == [link]
+        await world.runtime.gc(lambda: {ref_of(pod).uid})
+    assert links(world) == []
+
+
 async def test_gc_retries_a_container_that_cannot_be_removed(world: World) -> None:
     pod = pod_of(("a", "b"))
     await world.settle(pod)
@@ -265,7 +278,7 @@ async def test_logs_that_cannot_be_listed_do_not_keep_containers(world: World, m
     await world.settle(pod)
     await world.kill(pod)
 
-    def fail(self: LogFiles) -> None:
+    def fail(self: LogFiles, *_: object) -> None:
         raise OSError(errno.EIO, "input/output error")
 
     monkeypatch.setattr(LogFiles, "pod_dirs", fail)

@@ -81,10 +81,16 @@ class Runtime:
         self._break = asyncio.Event()
         self.events: list[tuple[str, str, str]] = []
         self.times: list[Seconds] = []
+        self.recoveries: list[Seconds] = []
+        """When pods could be listed again."""
         self.metrics = Recorder()
         self.pleg = Pleg(
-            PlegDeps(self.list_pods, self.list_pod, self.watch, self._take, self.clock, self.metrics), config
+            PlegDeps(self.list_pods, self.list_pod, self.watch, self._take, self._recover, self.clock, self.metrics),
+            config,
         )
+
+    def _recover(self) -> None:
+        self.recoveries.append(self.clock.monotonic())
 
     def _take(self, event: PodLifecycleEvent) -> None:
         self.events.append((event.uid, event.type.value.removeprefix("Container"), event.container_id or ""))

@@ -291,6 +291,19 @@ async def test_a_runtime_that_is_down_for_long_makes_pleg_unhealthy(caplog: pyte
         assert seen == [pytest.approx(-186, abs=1), pytest.approx(0, abs=1)]
 
 
+async def test_short_outage_of_the_runtime_is_told_within_a_second_of_its_end() -> None:
+    """Pods whose start failed meanwhile must not wait for the end of their back-off."""
+    runtime = runtime_without_events()
+    async with runtime.running():
+        assert runtime.recoveries == [], "the first list is no recovery"
+        runtime.error = Transient("connection refused")
+        await runtime.clock.advance(2)
+        runtime.error = None
+        back = runtime.clock.monotonic()
+        await runtime.clock.advance(30)
+    assert [at - back <= 1 for at in runtime.recoveries] == [True]
+
+
 async def test_a_list_that_hangs_does_not_stop_events_nor_start_another() -> None:
     runtime = Runtime(stream_error=None)
     runtime.put(pod("a", sandbox("sa"), container("a1")))

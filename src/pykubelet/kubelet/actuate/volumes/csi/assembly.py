@@ -9,8 +9,8 @@ from pykubelet.kubelet.actuate.volumes.csi.layout import CsiLayout
 from pykubelet.kubelet.actuate.volumes.csi.manager import CsiDeps, CsiVolumes
 from pykubelet.kubelet.actuate.volumes.csi.registry import DriverRegistry
 from pykubelet.kubelet.actuate.volumes.csi.types import CsiConfig
+from pykubelet.kubelet.actuate.volumes.interfaces import CsiObjects
 from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs
-from pykubelet.kubelet.actuate.volumes.ports import CsiObjects
 from pykubelet.kubelet.types.work import NoMeter, WorkMeter
 
 

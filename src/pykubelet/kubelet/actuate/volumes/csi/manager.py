@@ -25,9 +25,9 @@ from pykubelet.kubelet.actuate.volumes.csi.layout import CsiLayout
 from pykubelet.kubelet.actuate.volumes.csi.locks import VolumeLocks
 from pykubelet.kubelet.actuate.volumes.csi.registry import DriverRegistry
 from pykubelet.kubelet.actuate.volumes.csi.types import CsiConfig, CsiVolume, Published, Staged, VolumeRef
+from pykubelet.kubelet.actuate.volumes.interfaces import CsiObjects
 from pykubelet.kubelet.actuate.volumes.measure import csi_plugin
 from pykubelet.kubelet.actuate.volumes.ownership import give_to_group
-from pykubelet.kubelet.actuate.volumes.ports import CsiObjects
 from pykubelet.kubelet.actuate.volumes.source import Source
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.storage import VolumeSizes

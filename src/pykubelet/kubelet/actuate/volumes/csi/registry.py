@@ -27,7 +27,7 @@ from pykubelet.kubelet.actuate.cri.transport import GrpcTransport, UnaryCall, so
 from pykubelet.kubelet.actuate.volumes.csi import decide
 from pykubelet.kubelet.actuate.volumes.csi.client import CallOptions, CsiClient
 from pykubelet.kubelet.actuate.volumes.csi.errors import CsiFailed, DriverMissing
-from pykubelet.kubelet.actuate.volumes.csi.ports import DriverReports
+from pykubelet.kubelet.actuate.volumes.csi.interfaces import DriverReports
 from pykubelet.pb import plugin_registration_v1_pb2 as pb
 
 _log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""Interfaces that the CSI package uses, besides `CsiObjects` in ``volumes/ports.py``."""
+"""Interfaces that the CSI package uses, besides `CsiObjects` in ``volumes/interfaces.py``."""
 
 from typing import Protocol
 

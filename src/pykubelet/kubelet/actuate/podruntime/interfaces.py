@@ -7,7 +7,7 @@ from typing import Protocol
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Bytes, Seconds
-from pykubelet.kubelet.actuate.criconfig.ports import ConfigReader
+from pykubelet.kubelet.actuate.criconfig.interfaces import ConfigReader
 from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
 from pykubelet.kubelet.actuate.criconfig.types import EnvFile, HostDevice, Resolver, SecurityConfig, UserNamespace
 from pykubelet.kubelet.actuate.resources.linux_resources import LinuxResources

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from pykubelet.kubelet.actuate.volumes.ports import ClaimReader, CsiObjects
+from pykubelet.kubelet.actuate.volumes.interfaces import ClaimReader, CsiObjects
 from pykubelet.models.core_v1 import ClusterTrustBundleProjection, Pod, Service, ServiceAccountTokenProjection
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from pykubelet.kubelet.actuate.criconfig.ports import ConfigReader
+from pykubelet.kubelet.actuate.criconfig.interfaces import ConfigReader
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models.core_v1 import (
     ClusterTrustBundleProjection,
