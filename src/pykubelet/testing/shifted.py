@@ -87,7 +87,9 @@ def shift(path: Path) -> None:
 
 def _leave_grpc(real_time: Callable[[], float]) -> None:
     """Exclude gRPC, which compares its deadlines with the kernel's clock: with a shifted clock all calls would fail."""
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # as set by the command line; read at import
+    from pykubelet.base import grpc_core
+
+    grpc_core.configure("ERROR")  # as the command line does, before the import
     from grpc.aio import _utils
 
     vars(_utils)["time"] = SimpleNamespace(time=real_time)
