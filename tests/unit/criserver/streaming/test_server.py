@@ -131,7 +131,7 @@ async def test_the_server_ends_its_commands(tmp_path: Path) -> None:
 
 
 async def test_only_so_many_commands_outlive_their_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykubelet.criserver.streaming.server._MOST_LEFT", 2)
+    monkeypatch.setattr("pykubelet.criserver.streaming.server._MAX_DETACHED", 2)
     async with served(tmp_path) as (server, session):
         pids = []
         for number in range(1, 4):

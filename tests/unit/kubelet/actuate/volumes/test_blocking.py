@@ -84,7 +84,7 @@ async def test_a_cancelled_job_is_waited_for(gate: Gate) -> None:
 
 
 async def test_young_jobs_are_bounded_but_hung_ones_do_not_count(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykubelet.base.blocking._YOUNG", 0.1)
+    monkeypatch.setattr("pykubelet.base.blocking._SHORT", 0.1)
     monkeypatch.setattr("pykubelet.base.blocking._PARALLEL", 2)
     blocking = Blocking(5)
     start = time.monotonic()

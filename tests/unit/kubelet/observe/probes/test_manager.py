@@ -250,7 +250,7 @@ async def test_a_defect_in_one_probe_stops_no_other(caplog: pytest.LogCaptureFix
     async with node.running():
         node.manager.sync_pod(pod, at)
         await node.clock.advance(0.5)
-        assert "task failed, restarting it" in caplog.messages
+        assert "task failed: restarting it" in caplog.messages
         node.defect = None
         await node.clock.advance(3)
         assert len(node.asked) == 1
