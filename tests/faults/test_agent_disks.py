@@ -112,7 +112,7 @@ def _came_up_and_swept(agent: AgentProcess) -> None:
     def swept() -> bool:
         assert agent.process is not None
         assert agent.process.poll() is None, f"the agent ended with {agent.process.poll()}:\n{agent.log_tail()}"
-        return b"housekeeping round ended" in agent.log.read_bytes()[size:]
+        return b"housekeeping: round ended" in agent.log.read_bytes()[size:]
 
     wait_for(swept, 30, agent.log_tail)
 
