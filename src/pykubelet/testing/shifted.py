@@ -87,7 +87,9 @@ def shift(path: Path) -> None:
 
 def _leave_grpc(real_time: Callable[[], float]) -> None:
     """A deadline of gRPC is a time of the kernel's clock for a moment: half in another time, all calls would fail."""
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # as the command line has it; read at import
+    from pykubelet.base import grpc_core
+
+    grpc_core.configure("ERROR")  # as the command line does, before the import
     from grpc.aio import _utils
 
     vars(_utils)["time"] = SimpleNamespace(time=real_time)
