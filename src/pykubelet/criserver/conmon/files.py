@@ -42,7 +42,7 @@ def reopen_log(bundle: Path) -> None:
         fd = os.open(bundle / _CONTROL, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENXIO):
-            raise NotFound("cannot reopen the log: conmon, the monitor, is not running; normally the container has ended") from error
+            raise NotFound("cannot reopen the log: conmon, the monitor, is not running") from error
         raise Permanent(f"cannot open conmon's control FIFO {bundle / _CONTROL}: {error.strerror}") from error
     try:
         os.write(fd, _REOPEN_LOGS)
