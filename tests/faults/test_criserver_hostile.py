@@ -28,6 +28,7 @@ from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.traces import remove_cgroups
+from pykubelet.testing.wait import until_answer
 from tests.manifests import BUSYBOX
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.timeout(240)]
@@ -124,10 +125,16 @@ def yard(isolation: Isolation) -> Iterator[Yard]:
 
 
 def test_container_with_invalid_utf8_process_name_is_stopped_and_removed(yard: Yard) -> None:
-    script = r"printf 'caf\303) Z 1 1' > /proc/self/comm; trap 'exit 0' TERM; while :; do sleep 0.1; done"
+    script = r"trap 'exit 0' TERM; printf 'caf\303) Z 1 1' > /proc/self/comm; while :; do sleep 0.1; done"
 
     async def stop(client: CriClient) -> None:
         container = await yard.container(client, "named", script)
+
+        async def has_its_name() -> bool:
+            """The kernel discards a SIGTERM that comes before the trap: the program is process 1."""
+            return (await client.exec_sync(container, ["grep", "-q", "Z 1 1", "/proc/1/comm"], 10)).exit_code == 0
+
+        await until_answer(has_its_name)
         await client.stop_container(container, 10)
         ended = (await client.container_status(container)).status
         assert (ended.state, ended.exit_code) == (pb.CONTAINER_EXITED, 0)

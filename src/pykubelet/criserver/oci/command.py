@@ -61,8 +61,11 @@ class Command:
 
 
 def in_container(pid: int, container: str) -> bool:
-    """Whether the process is in the cgroup of that container, or below it."""
-    return any(container in each.path for each in procfs.cgroups(pid) or ())
+    """Whether the process is in the cgroup of that container (with systemd, in its scope), or below it."""
+    scope = f"-{container}.scope"
+    return any(
+        part == container or part.endswith(scope) for each in procfs.cgroups(pid) or () for part in each.path.split("/")
+    )
 
 
 def parent_of(pid: int) -> int | None:

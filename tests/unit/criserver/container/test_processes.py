@@ -45,9 +45,10 @@ def test_monitors_are_found_by_their_command_line() -> None:
     assert ContainerID("c1") not in monitors("conmon-stand-in")
 
 
-def test_exec_commands_without_a_client_are_killed(tmp_path: Path) -> None:
-    mine = Path("/proc/self/cgroup").read_text().split("/")[-1].strip() or "/"
+def test_exec_commands_without_a_client_are_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with subprocess.Popen(["sleep", "60"]) as command, subprocess.Popen(["sleep", "60"]) as other:
+        inside = (Membership((), "/pods/c1"),)
+        monkeypatch.setattr(procfs, "cgroups", {command.pid: inside, other.pid: inside}.get)
         (tmp_path / "exec-a").mkdir()
         (tmp_path / "exec-a" / "pid").write_text(str(command.pid))
         (tmp_path / "exec-b").mkdir()
@@ -55,10 +56,10 @@ def test_exec_commands_without_a_client_are_killed(tmp_path: Path) -> None:
         (tmp_path / "call-c" / "pid").write_text(str(other.pid))
         end_commands(tmp_path, ["no-such-container"])
         assert command.poll() is None
-        end_commands(tmp_path, [mine])
+        end_commands(tmp_path, ["c1"])
         assert command.wait(10) == -signal.SIGKILL
         assert other.poll() is None
-        end_commands(tmp_path, [mine])
+        end_commands(tmp_path, ["c1"])
         other.kill()
 
 

@@ -92,6 +92,18 @@ def test_command_is_recognized_by_the_cgroup_of_its_container(tmp_path: Path, mo
         assert process.wait(10) == -9
 
 
+@pytest.mark.parametrize("path", ["/pods/c1", "/pods/c1/below", "/a.slice/cri-pykubelet-c1.scope/container"])
+def test_cgroup_of_a_container_has_its_id_as_name(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.setattr(procfs, "cgroups", {7: (Membership((), path),)}.get)
+    assert in_container(7, "c1")
+
+
+@pytest.mark.parametrize("path", ["/", "/session-ac1b", "/pods/c1x/below", "/a.slice/xc1.scope"])
+def test_cgroup_whose_name_contains_an_id_is_not_of_that_container(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.setattr(procfs, "cgroups", {7: (Membership((), path),)}.get)
+    assert not in_container(7, "c1")
+
+
 @pytest.mark.parametrize("noted", ["", "x", "0", "-1", "1"])
 def test_invalid_pid_file_kills_nothing(tmp_path: Path, noted: str) -> None:
     (tmp_path / "pid").write_text(noted)
