@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pykubelet.base.clock import Clock
-from pykubelet.base.units import Bytes, Seconds
+from pykubelet.base.units import Bytes, MilliCPU, Seconds
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.actuate.criconfig.interfaces import ConfigReader
 from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
@@ -18,7 +18,7 @@ from pykubelet.kubelet.actuate.images.decide_gc import GcPolicy
 from pykubelet.kubelet.actuate.images.gc import GcDeps, ImageGc, disk_use
 from pykubelet.kubelet.actuate.interfaces import ClusterInputs
 from pykubelet.kubelet.actuate.logs import LogRotation, RotationConfig
-from pykubelet.kubelet.actuate.node import NodeFacts, NodeOptions, Reservations, allocatable, root_limits
+from pykubelet.kubelet.actuate.node import NodeFacts, NodeOptions, read_machine, reservations
 from pykubelet.kubelet.actuate.pod_resources import PodResources, PodResourcesDeps
 from pykubelet.kubelet.actuate.podruntime import PodRuntime, PodRuntimeConfig, PodRuntimeDeps
 from pykubelet.kubelet.actuate.podruntime.interfaces import HttpGetter
@@ -34,7 +34,9 @@ from pykubelet.kubelet.actuate.resources.cgroup_names import NameStyle
 from pykubelet.kubelet.actuate.userns import UserNamespaceConfig, UserNamespaces
 from pykubelet.kubelet.actuate.volumes import PodDirs, VolumeConfig, VolumeDeps, VolumeManager
 from pykubelet.kubelet.config import Settings
+from pykubelet.kubelet.types.allocatable import Machine, node_allocatable, node_capacity, unreserved, written
 from pykubelet.kubelet.types.events import EventRecorder
+from pykubelet.kubelet.types.podresources import CPU, MEMORY
 from pykubelet.kubelet.types.timeline import Timeline
 from pykubelet.kubelet.types.work import NoMeter, WorkMeter
 from pykubelet.linux import cgroups, system
@@ -82,7 +84,8 @@ class Actuators:
 def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
     """Build the stage from the settings. Raises Invalid for an invalid quantity or sysctl pattern."""
     config = settings.config
-    node = NodeFacts(_node_options(settings), deps.cluster)
+    machine = read_machine(settings)
+    node = NodeFacts(_node_options(settings, machine), deps.cluster)
     images = ImageManager(
         ImageDeps(deps.image_cri, deps.objects, deps.events, deps.timeline, deps.clock, deps.image_pulled),
         ImageConfig(
@@ -92,7 +95,7 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
             registry_burst=config.registry_burst,
         ),
     )
-    resources = _resources(settings, deps.clock, deps.meter)
+    resources = _resources(settings, machine, deps.clock, deps.meter)
     dirs = PodDirs.at(settings.root_dir)
     csi = _csi(settings, deps, dirs)
     volume_deps = VolumeDeps(
@@ -182,18 +185,13 @@ def _crash_maximum(settings: Settings) -> Seconds:
     return settings.seconds(settings.config.crash_loop_back_off.max_container_restart_period)
 
 
-def _reservations(settings: Settings) -> Reservations:
-    config = settings.config
-    return Reservations(config.kube_reserved, config.system_reserved, config.eviction_hard)
-
-
-def _node_options(settings: Settings) -> NodeOptions:
+def _node_options(settings: Settings, machine: Machine) -> NodeOptions:
     config = settings.config
     kernel = system.kernel_version().split("-")[0].split(".")
     return NodeOptions(
         name=settings.node_name,
         ips=settings.node_ips,
-        allocatable=allocatable(system.cpu_count(), system.meminfo().total, _reservations(settings)),
+        allocatable=written(node_allocatable(node_capacity(machine), reservations(settings))),
         resolv_conf=config.resolv_conf,
         cluster_dns=config.cluster_dns,
         cluster_domain=config.cluster_domain,
@@ -216,15 +214,14 @@ def _policy(settings: Settings) -> PolicyConfig:
     )
 
 
-def _resources(settings: Settings, clock: Clock, meter: WorkMeter) -> ResourceManager:
+def _resources(settings: Settings, machine: Machine, clock: Clock, meter: WorkMeter) -> ResourceManager:
     config = settings.config
     layout = cgroups.detect()
-    milli_cpu, memory = root_limits(system.cpu_count(), system.meminfo().total, _reservations(settings))
     return open_manager(
         layout,
         ResourcesConfig(
             policy=node_policy(layout, _policy(settings)),
-            root_limits=RootLimits(milli_cpu, memory),
+            root_limits=_root_limits(settings, machine),
             cgroup_root=config.cgroup_root or "/",
             style=NameStyle(config.cgroup_driver),
             per_qos=config.cgroups_per_qos,
@@ -232,3 +229,11 @@ def _resources(settings: Settings, clock: Clock, meter: WorkMeter) -> ResourceMa
         clock,
         meter,
     )
+
+
+def _root_limits(settings: Settings, machine: Machine) -> RootLimits:
+    """Return the limits of all pods together; memory has one only if memory is reserved."""
+    reserved, capacity = reservations(settings), node_capacity(machine)
+    limits = unreserved(capacity, reserved)
+    memory = limits[MEMORY] if limits[MEMORY] != capacity[MEMORY] else None
+    return RootLimits(MilliCPU(limits[CPU].milli), Bytes(memory.value) if memory is not None else None)

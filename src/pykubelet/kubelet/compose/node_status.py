@@ -2,7 +2,7 @@
 
 import ipaddress
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,10 +12,12 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.actuate.node import NodeFacts as ActuatorNode
+from pykubelet.kubelet.actuate.node import read_machine, reservations
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.report.node import Image, NodeFacts, Pressure
+from pykubelet.kubelet.types.allocatable import PODS, node_allocatable, node_capacity, pod_limit, written
 from pykubelet.kubelet.types.runtime import RuntimeConditions
-from pykubelet.linux import fsusage, system
+from pykubelet.linux import system
 from pykubelet.models.core_v1 import (
     NodeAddress,
     NodeRuntimeHandler,
@@ -23,15 +25,12 @@ from pykubelet.models.core_v1 import (
     NodeSwapStatus,
     NodeSystemInfo,
 )
-from pykubelet.models.quantity import to_value
-from pykubelet.models.scalars import Quantity
+from pykubelet.models.quantity import NANO, Amount
 
 _log = logging.getLogger(__name__)
 _IMAGES_EVERY: Final = 60.0
 _PLEG_PATIENCE: Final = 10.0
 """Time that a new agent has for its first list of pods before the missing list makes the node unready."""
-_DISK_DEFAULT: Final = "10%"
-_DISK_SIGNAL: Final = "nodefs.available"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +65,8 @@ class NodeStatusReader:
         await self._list_images()
         capacity = await blocking.call("node", self._capacity)
         return NodeFacts(
-            capacity=capacity,
-            allocatable=self._allocatable(capacity),
+            capacity=written(capacity),
+            allocatable=written(node_allocatable(capacity, reservations(deps.settings))),
             addresses=self._addresses(),
             info=self._info(),
             images=self._images,
@@ -107,40 +106,10 @@ class NodeStatusReader:
         self._images_at = now
         self._images = tuple(Image((*image.repo_digests, *image.repo_tags), Bytes(image.size)) for image in found)
 
-    def _capacity(self) -> Mapping[str, Quantity]:
-        config = self._deps.settings.config
-        pods = config.max_pods
-        if config.pods_per_core > 0:
-            pods = min(pods, config.pods_per_core * system.cpu_count())
-        found: dict[str, Quantity] = {
-            "cpu": str(system.cpu_count()),
-            "memory": f"{system.meminfo().total // 1024}Ki",
-            "pods": str(pods),
-        }
-        if config.local_storage_capacity_isolation:
-            usage = fsusage.filesystem(str(self._deps.settings.root_dir))
-            found["ephemeral-storage"] = f"{usage.capacity // 1024}Ki"
-        for pages in system.hugepages():
-            found[f"hugepages-{_size(pages.size)}"] = str(pages.size * pages.total)
-        return found
-
-    def _allocatable(self, capacity: Mapping[str, Quantity]) -> Mapping[str, Quantity]:
-        config = self._deps.settings.config
-        found = {**capacity, **self._deps.node.allocatable()}
-        if "ephemeral-storage" in capacity:
-            total = to_value(capacity["ephemeral-storage"])
-            reserved = sum(
-                to_value(given["ephemeral-storage"])
-                for given in (config.kube_reserved, config.system_reserved)
-                if "ephemeral-storage" in given
-            )
-            threshold = config.eviction_hard.get(_DISK_SIGNAL, _DISK_DEFAULT)
-            kept = int(total * float(threshold[:-1]) / 100) if threshold.endswith("%") else to_value(threshold)
-            found["ephemeral-storage"] = str(max(0, total - reserved - kept))
-        # Memory reserved for huge pages cannot be allocated otherwise.
-        huge = sum(to_value(value) for name, value in capacity.items() if name.startswith("hugepages-"))
-        found["memory"] = str(max(0, to_value(found["memory"]) - huge))
-        return found
+    def _capacity(self) -> dict[str, Amount]:
+        settings = self._deps.settings
+        pods = pod_limit(settings.config.max_pods, settings.config.pods_per_core, system.cpu_count())
+        return {**node_capacity(read_machine(settings)), PODS: Amount(pods * NANO)}
 
     def _addresses(self) -> tuple[NodeAddress, ...]:
         settings = self._deps.settings
@@ -176,14 +145,6 @@ class NodeStatusReader:
         if fault and self._deps.clock.monotonic() - self._begun >= _PLEG_PATIENCE:
             found.append(f"PLEG is not healthy: {fault}")
         return found
-
-
-def _size(size: int) -> str:
-    """Format a page size as in resource names: ``2Mi``, ``1Gi``."""
-    for unit, factor in (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
-        if size % factor == 0:
-            return f"{size // factor}{unit}"
-    return str(size)
 
 
 def _usable(text: str) -> bool:

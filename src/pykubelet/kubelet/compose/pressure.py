@@ -9,10 +9,11 @@ from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.control.workers import PodWorkers
 from pykubelet.kubelet.observe.pressure import Pressure, PressureConfig, PressureDeps
-from pykubelet.kubelet.observe.pressure.decide import DEFAULT_HARD, thresholds
+from pykubelet.kubelet.observe.pressure.decide import thresholds
 from pykubelet.kubelet.observe.pressure.observer import MachineObserver
 from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.types.events import EventRecorder
+from pykubelet.kubelet.types.eviction import hard_thresholds
 from pykubelet.kubelet.types.stats import Summary
 
 
@@ -66,7 +67,7 @@ def build_pressure(settings: Settings, parts: PressureParts) -> Pressure:
 def pressure_config(settings: Settings) -> PressureConfig:
     """Convert the configuration's fields about eviction. Raises Invalid."""
     config = settings.config
-    hard = {**DEFAULT_HARD, **config.eviction_hard} if config.merge_default_eviction_settings else config.eviction_hard
+    hard = hard_thresholds(config.eviction_hard, merge_defaults=config.merge_default_eviction_settings)
     grace = {name: settings.seconds(text) for name, text in config.eviction_soft_grace_period.items()}
     return PressureConfig(
         thresholds=thresholds(hard, config.eviction_soft, grace, config.eviction_minimum_reclaim),

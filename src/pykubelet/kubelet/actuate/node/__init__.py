@@ -1,10 +1,11 @@
 """Facts of this node for pods: addresses, resolver, allocatable resources, security defaults, runtime handlers.
 
-``actuate/assembly.py`` builds them; the pod runtime, the volume manager and the status read them.
-Start reading in ``facts.py``; ``capacity.py`` (pure) computes node allocatable.
+``actuate/assembly.py`` builds them; the pod runtime, the volume manager, admission and the status read them.
+Start reading in ``facts.py``; ``machine.py`` reads the resources from which `types.allocatable` computes node
+allocatable.
 """
 
-from pykubelet.kubelet.actuate.node.capacity import Reservations, allocatable, root_limits
 from pykubelet.kubelet.actuate.node.facts import NodeFacts, NodeOptions
+from pykubelet.kubelet.actuate.node.machine import read_machine, reservations
 
-__all__ = ["NodeFacts", "NodeOptions", "Reservations", "allocatable", "root_limits"]
+__all__ = ["NodeFacts", "NodeOptions", "read_machine", "reservations"]

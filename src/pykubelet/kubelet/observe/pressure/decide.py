@@ -17,15 +17,8 @@ from pykubelet.kubelet.observe.pressure.types import (
     Signal,
     Threshold,
 )
+from pykubelet.kubelet.types.eviction import DEFAULT_HARD
 from pykubelet.models.quantity import to_value
-
-DEFAULT_HARD: Mapping[str, str] = {
-    Signal.MEMORY: "100Mi",
-    Signal.NODEFS: "10%",
-    Signal.NODEFS_INODES: "5%",
-    Signal.IMAGEFS: "15%",
-    Signal.IMAGEFS_INODES: "5%",
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.observe.pressure.decide import (
-    DEFAULT_HARD,
     PressureState,
     conditions,
     met,
@@ -29,6 +28,7 @@ from pykubelet.kubelet.observe.pressure.types import (
     Signal,
     Threshold,
 )
+from pykubelet.kubelet.types.eviction import DEFAULT_HARD
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod
