@@ -116,7 +116,14 @@ async def _collect(endpoint: str) -> tuple[set[str], set[str], set[str]]:
     counted: set[str] = set()
     async with CriClient.connect(endpoint) as cri:
         before = {tag for image in await cri.list_images() for tag in image.repo_tags}
-        deps = GcDeps(cri, cri, EventLog(clock, "n", lambda uid: None), clock, counted.add, lambda path: full)
+        deps = GcDeps(
+            images=cri,
+            users=cri,
+            events=EventLog(clock, "n", lambda uid: None),
+            clock=clock,
+            removed=counted.add,
+            disk=lambda path: full,
+        )
         with pytest.raises(Transient, match="Insufficient free disk space"):
             await ImageGc(deps, GcPolicy(minimum_age=0)).collect()
         after = {tag for image in await cri.list_images() for tag in image.repo_tags}

@@ -102,10 +102,19 @@ class Kubelet:
         self.events = EventLog(clock, settings.node_name, self.pods.by_uid)
         self.states = ManifestStates(self.events)
         cluster = self.access.objects if self.access is not None else None
-        hooks, pulled, collected = HookHttp(self.http), self.metrics.image_pulled, self.metrics.image_collected
-        told = self.events, self.timeline, clock
-        works = self.metrics.operations
-        deps = ActuatorDeps(self.cri, self.image_cri, self.reader, hooks, *told, pulled, collected, cluster, works)
+        deps = ActuatorDeps(
+            cri=self.cri,
+            image_cri=self.image_cri,
+            objects=self.reader,
+            http=HookHttp(self.http),
+            events=self.events,
+            timeline=self.timeline,
+            clock=clock,
+            image_pulled=self.metrics.image_pulled,
+            image_collected=self.metrics.image_collected,
+            cluster=cluster,
+            meter=self.metrics.operations,
+        )
         self.actuators = build_actuators(settings, deps)
         self.metrics.cgroup_version(cgroups.detect().version)
         if self.actuators.csi is not None:
@@ -115,7 +124,17 @@ class Kubelet:
         self.view = PodsView(self.status, self.pods.pods, clock)
         self.journal = Journal()
         actuators, ask = self.actuators, self._runtime_conditions
-        observers = Observers(ObserverDeps(self.cri, actuators, self.metrics, self.events, clock, ask, self._post))
+        observers = Observers(
+            ObserverDeps(
+                cri=self.cri,
+                actuators=actuators,
+                metrics=self.metrics,
+                events=self.events,
+                clock=clock,
+                ask_runtime=ask,
+                post=self._post,
+            )
+        )
         self.health, self.probes, self.pleg = observers.health, observers.probes, observers.pleg
         self.pleg_meter, self.prober = observers.meter, observers.prober
         self._build_control()
@@ -123,8 +142,21 @@ class Kubelet:
 
     def _build_control(self) -> None:
         runtime, pod_resources = self.actuators.runtime, self.actuators.pod_resources
-        told = self.status, self.events, self.timeline, self.clock, self.health, self.journal, self.metrics
-        self.workers = PodWorkers(WorkerDeps(runtime, pod_resources, self.probes, *told, self.pleg.poke))
+        self.workers = PodWorkers(
+            WorkerDeps(
+                runtime=runtime,
+                resources=pod_resources,
+                probes=self.probes,
+                status=self.status,
+                events=self.events,
+                timeline=self.timeline,
+                clock=self.clock,
+                conditions=self.health,
+                journal=self.journal,
+                meter=self.metrics,
+                watch_closely=self.pleg.poke,
+            )
+        )
         desired = DesiredPods(self.pods, self.view, lambda: self.cluster, self.metrics.pod_changed)
         settings, actuators, clock, node = self._settings, self.actuators, self.clock, self.actuators.node
         measured = self.events, self.metrics, clock
@@ -138,25 +170,44 @@ class Kubelet:
         )
         self.admission = Admission(
             AdmissionDeps(
-                admission_node.node,
-                admission_node.sysctl_refusal,
-                self.workers.active,
-                self.events,
-                self.metrics,
-                runtime.allocations,
-                clock,
-                actuators.resources.swapping,
+                node=admission_node.node,
+                sysctl_refusal=admission_node.sysctl_refusal,
+                active=self.workers.active,
+                events=self.events,
+                meter=self.metrics,
+                allocations=runtime.allocations,
+                clock=clock,
+                swapping=actuators.resources.swapping,
             )
         )
-        deps = LoopDeps(desired, self.workers, self.timeline, pod_resources, runtime, self.admission, clock)
+        deps = LoopDeps(
+            pods=desired,
+            workers=self.workers,
+            timeline=self.timeline,
+            node_pods=pod_resources,
+            garbage=runtime,
+            admission=self.admission,
+            clock=clock,
+        )
         self.loop = SyncLoop(deps)
         config = sources_config(self._settings)
         names = config.names() | ({Source.API} if self.access else frozenset())
         self.mux = PodMux(names, self.loop.post, self.clock)
         self.sources = Sources(config, self.mux, self.objects, self.states, self.clock)
         self.housekeeping = Housekeeping(deps, self.mux.all_ready, self.metrics.orphans_swept)
-        known, asked = (self.pods, self.mux, self.status, self.events), (self.health.current, self.pleg.healthy)
-        joined = ClusterDeps(*known, node, self.image_cri, *asked, clock, conditions, actuators.csi)
+        joined = ClusterDeps(
+            pods=self.pods,
+            mux=self.mux,
+            statuses=self.status,
+            events=self.events,
+            node=node,
+            image_cri=self.image_cri,
+            conditions=self.health.current,
+            pleg_fault=self.pleg.healthy,
+            clock=clock,
+            pressure=conditions,
+            csi=actuators.csi,
+        )
         self.cluster = join(self.access, joined, lambda uids: self.loop.post(PodsAffected(uids)))
         self.reader.subscribe(lambda keys: self.loop.post(PodsAffected(self.pods.using(keys))))
 
@@ -174,11 +225,25 @@ class Kubelet:
             name, self.cri, self.image_cri, node, self.states, self.objects, self.timeline, journal, fault
         )
         local = LocalDeps(
-            self.view, self.events, view, view, checks, self.metrics, self.clock, lambda: self.kubelet_api.top()
+            pods=self.view,
+            events=self.events,
+            node=view,
+            streams=view,
+            checks=checks,
+            meter=self.metrics,
+            clock=self.clock,
+            usage=lambda: self.kubelet_api.top(),
         )
         self.local, self.healthz = build_servers(settings, local, self.metrics)
         resources, sizes = self.actuators.resources, self.actuators.volumes.sizes
-        api_deps = KubeletApiDeps(self.cri, self.image_cri, resources, self.metrics, self.access, sizes)
+        api_deps = KubeletApiDeps(
+            cri=self.cri,
+            image_cri=self.image_cri,
+            resources=resources,
+            metrics=self.metrics,
+            access=self.access,
+            volumes=sizes,
+        )
         self.kubelet_api = KubeletApi(settings, local, api_deps)
 
     async def run(self, failed: Callable[[], None]) -> None:

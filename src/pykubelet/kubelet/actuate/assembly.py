@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pykubelet.kubelet.actuate.volumes.csi import CsiParts
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ActuatorDeps:
     """Dependencies of the stage."""
 
@@ -87,7 +87,14 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
     machine = read_machine(settings)
     node = NodeFacts(_node_options(settings, machine), deps.cluster)
     images = ImageManager(
-        ImageDeps(deps.image_cri, deps.objects, deps.events, deps.timeline, deps.clock, deps.image_pulled),
+        ImageDeps(
+            runtime=deps.image_cri,
+            secrets=deps.objects,
+            events=deps.events,
+            timeline=deps.timeline,
+            clock=deps.clock,
+            pulled=deps.image_pulled,
+        ),
         ImageConfig(
             serialize=settings.parallel_pulls == 1,
             max_parallel_pulls=settings.parallel_pulls,
@@ -116,19 +123,19 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
     )
     runtime = PodRuntime(
         PodRuntimeDeps(
-            deps.cri,
-            images,
-            volumes,
-            dirs,
-            resources,
-            node,
-            deps.objects,
-            deps.http,
-            deps.events,
-            deps.timeline,
-            deps.clock,
-            users,
-            deps.meter,
+            cri=deps.cri,
+            images=images,
+            volumes=volumes,
+            files=dirs,
+            resources=resources,
+            node=node,
+            objects=deps.objects,
+            http=deps.http,
+            events=deps.events,
+            timeline=deps.timeline,
+            clock=deps.clock,
+            users=users,
+            meter=deps.meter,
         ),
         PodRuntimeConfig(
             pod_logs_dir=str(settings.pod_log_dir),
@@ -139,7 +146,15 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
     )
     pod_resources = PodResources(
         PodResourcesDeps(
-            resources, volumes, runtime, deps.objects, node, deps.events, deps.timeline, users, deps.cluster
+            resources=resources,
+            volumes=volumes,
+            runtime=runtime,
+            objects=deps.objects,
+            node=node,
+            events=deps.events,
+            timeline=deps.timeline,
+            users=users,
+            cluster=deps.cluster,
         )
     )
     logs = LogRotation(deps.cri, _rotation(settings), deps.clock)
@@ -167,7 +182,17 @@ def _image_gc(settings: Settings, deps: ActuatorDeps) -> ImageGc:
         minimum_age=settings.seconds(config.image_minimum_gc_age),
         maximum_age=settings.seconds(config.image_maximum_gc_age),
     )
-    return ImageGc(GcDeps(deps.image_cri, deps.cri, deps.events, deps.clock, deps.image_collected, disk_use), policy)
+    return ImageGc(
+        GcDeps(
+            images=deps.image_cri,
+            users=deps.cri,
+            events=deps.events,
+            clock=deps.clock,
+            removed=deps.image_collected,
+            disk=disk_use,
+        ),
+        policy,
+    )
 
 
 def _rotation(settings: Settings) -> RotationConfig:

@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 _LIST_SECONDS: Final[Seconds] = 5.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PodResourcesDeps:
     """Dependencies of :class:`PodResources`."""
 

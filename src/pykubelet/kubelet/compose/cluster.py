@@ -87,25 +87,34 @@ class Cluster:
         self._deps = deps
         self.source = ApiServerSource(client, settings.node_name, deps.mux, lambda: self.mirrors.poke(), clock)
         self.patcher = StatusPatcher(
-            PatcherDeps(client, deps.statuses, ApiPodView(deps.pods), clock, access.metrics.status_synced)
+            PatcherDeps(
+                client=client,
+                statuses=deps.statuses,
+                pods=ApiPodView(deps.pods),
+                clock=clock,
+                synced=access.metrics.status_synced,
+            )
         )
         deps.statuses.subscribe(self.patcher.changed)
         self.node_facts = NodeStatusReader(
             NodeStatusDeps(
-                settings,
-                KUBERNETES_VERSION,
-                deps.node,
-                deps.image_cri,
-                deps.conditions,
-                deps.pleg_fault,
-                clock,
+                settings=settings,
+                version=KUBERNETES_VERSION,
+                node=deps.node,
+                image_cri=deps.image_cri,
+                conditions=deps.conditions,
+                pleg_fault=deps.pleg_fault,
+                clock=clock,
                 pressure=lambda: _pressure(deps.pressure()),
                 port=settings.config.port if server_wanted(settings) else 0,
                 volumes_in_use=deps.csi.volumes.in_use if deps.csi is not None else tuple,
             )
         )
         self.node = NodeReporter(
-            NodeDeps(client, self.node_facts, deps.events, clock, access.metrics.startup), node_config(access)
+            NodeDeps(
+                client=client, facts=self.node_facts, events=deps.events, clock=clock, startup=access.metrics.startup
+            ),
+            node_config(access),
         )
         self.csi_node = CsiNodeReporter(client, lambda: self.node.node, self.node.registered, clock)
         if deps.csi is not None:
@@ -115,7 +124,14 @@ class Cluster:
             client, Query(NODES.all(), Select(fields=f"metadata.name={settings.node_name}")), self._node_seen, clock
         )
         self.mirrors = MirrorPods(
-            MirrorDeps(client, deps.pods, lambda: self.node.node, self.source.listed, self._ending, clock)
+            MirrorDeps(
+                client=client,
+                pods=deps.pods,
+                node=lambda: self.node.node,
+                listed=self.source.listed,
+                ending=self._ending,
+                clock=clock,
+            )
         )
         deps.statuses.subscribe(self._status_changed)
         config = settings.config

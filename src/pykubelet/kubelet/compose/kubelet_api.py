@@ -44,7 +44,7 @@ _SERVER_FIELDS: Final = (
 _RUN_SECONDS: Final = 120.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletApiDeps:
     """Dependencies of the kubelet API server besides those of the local API server."""
 
@@ -177,7 +177,14 @@ def _stats_deps(local: LocalDeps, deps: KubeletApiDeps) -> StatsDeps:
     def pod_cgroup(pod: Pod) -> str | None:
         return deps.resources.cgroup_path(pod) if deps.resources.pod_parent(pod) else None
 
-    return StatsDeps(local.pods.list, pod_cgroup, deps.cri, deps.image_cri, local.clock, deps.volumes)
+    return StatsDeps(
+        pods=local.pods.list,
+        pod_cgroup=pod_cgroup,
+        cri=deps.cri,
+        image_cri=deps.image_cri,
+        clock=local.clock,
+        volumes=deps.volumes,
+    )
 
 
 def _server(settings: Settings, local: LocalDeps, deps: KubeletApiDeps, usage: NodeUsage) -> "NodeServer":

@@ -138,7 +138,13 @@ class LocalApiView:
 
 def build_servers(settings: Settings, local: LocalDeps, metrics: KubeletMetrics) -> tuple[LocalServer, HealthServer]:
     """Build the local API server (socket) and the server of /healthz and /metrics, which share health checks."""
-    health = HealthDeps(local.checks, metrics.render, metrics.render_probes, metrics, local.clock)
+    health = HealthDeps(
+        checks=local.checks,
+        render_metrics=metrics.render,
+        render_probe_metrics=metrics.render_probes,
+        meter=metrics,
+        clock=local.clock,
+    )
     config = settings.config
     return (
         LocalServer(LocalConfig(settings.socket, settings.pod_log_dir), local),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pykubelet.kubelet.compose.cluster import Cluster, ClusterAccess
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDeps:
     """Dependencies of node mode."""
 

@@ -33,7 +33,7 @@ _PLEG_PATIENCE: Final = 10.0
 """Time that a new agent has for its first list of pods before the missing list makes the node unready."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatusDeps:
     """Dependencies of `NodeStatusReader`."""
 

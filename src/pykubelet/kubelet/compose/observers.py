@@ -19,7 +19,7 @@ from pykubelet.kubelet.types.runtime import RuntimeConditions
 from pykubelet.kubelet.types.runtime_events import RuntimeEvent
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ObserverDeps:
     """Dependencies of the stage observe."""
 
@@ -42,11 +42,32 @@ class Observers:
         def recovered() -> None:
             post(RuntimeRecovered())
 
-        self.health = RuntimeHealth(RuntimeHealthDeps(deps.ask_runtime, recovered, deps.events, clock))
-        self.probes = ProbeManager(ProbeDeps(self.prober, post, deps.events, ProbeMeter(deps.metrics), clock, node.ips))
+        self.health = RuntimeHealth(
+            RuntimeHealthDeps(ask=deps.ask_runtime, recovered=recovered, events=deps.events, clock=clock)
+        )
+        self.probes = ProbeManager(
+            ProbeDeps(
+                prober=self.prober,
+                on_change=post,
+                events=deps.events,
+                metrics=ProbeMeter(deps.metrics),
+                clock=clock,
+                host_ips=node.ips,
+            )
+        )
         self.meter = PlegMeter(deps.metrics)
         watch = measured_events(RuntimeEvents(deps.cri, clock).watch, deps.metrics, clock)
-        self.pleg = Pleg(PlegDeps(runtime.list_pods, runtime.list_pod, watch, post, recovered, clock, self.meter))
+        self.pleg = Pleg(
+            PlegDeps(
+                list_pods=runtime.list_pods,
+                list_pod=runtime.list_pod,
+                watch_events=watch,
+                on_event=post,
+                on_recovered=recovered,
+                clock=clock,
+                metrics=self.meter,
+            )
+        )
 
 
 def measured_events(watch: WatchEvents, metrics: KubeletMetrics, clock: Clock) -> WatchEvents:

@@ -52,14 +52,14 @@ def build_pressure(settings: Settings, parts: PressureParts) -> Pressure:
 
     observer = MachineObserver(settings.root_dir, image_path, parts.clock)
     deps = PressureDeps(
-        observer,
-        parts.usage,
-        parts.workers,
-        DiskReclaimer(parts),
-        parts.events,
-        parts.clock,
-        parts.metrics.evicted,
-        parts.metrics.eviction_decided,
+        observer=observer,
+        usage=parts.usage,
+        workers=parts.workers,
+        reclaimer=DiskReclaimer(parts),
+        events=parts.events,
+        clock=parts.clock,
+        evicted=parts.metrics.evicted,
+        decided=parts.metrics.eviction_decided,
     )
     return Pressure(deps, pressure_config(settings))
 

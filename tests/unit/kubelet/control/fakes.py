@@ -63,7 +63,17 @@ class Node:
 
     def deps(self) -> WorkerDeps:
         return WorkerDeps(
-            self, self, NoProbes(), self, self, self, self.clock, self, self.journal, self, self.watched.append
+            runtime=self,
+            resources=self,
+            probes=NoProbes(),
+            status=self,
+            events=self,
+            timeline=self,
+            clock=self.clock,
+            conditions=self,
+            journal=self.journal,
+            meter=self,
+            watch_closely=self.watched.append,
         )
 
     async def _enter(self, call: str, who: str) -> None:

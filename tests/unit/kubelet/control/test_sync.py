@@ -63,7 +63,15 @@ class LoopFakes:
     triggers: list[str] = field(default_factory=list)
 
     def deps(self) -> LoopDeps:
-        return LoopDeps(DesiredPods(self.calls), self, self, self, self, self, self.clock)
+        return LoopDeps(
+            pods=DesiredPods(self.calls),
+            workers=self,
+            timeline=self,
+            node_pods=self,
+            garbage=self,
+            admission=self,
+            clock=self.clock,
+        )
 
     def update(self, pod: Pod) -> None:
         self.calls.append(f"update {pod.metadata.uid}")

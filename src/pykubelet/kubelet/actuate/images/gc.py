@@ -49,7 +49,7 @@ class Users(Protocol):
         """Status with the runtime's configuration, which has the sandbox image."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GcDeps:
     """Dependencies of :class:`ImageGc`."""
 

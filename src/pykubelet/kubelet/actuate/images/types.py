@@ -35,7 +35,7 @@ class ImageConfig:
         return 1 if self.serialize else self.max_parallel_pulls
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ImageDeps:
     """Dependencies of the image manager."""
 

@@ -203,7 +203,7 @@ class HttpGetter(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PodRuntimeDeps:
     """Dependencies of the pod runtime."""
 

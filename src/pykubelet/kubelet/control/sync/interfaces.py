@@ -118,7 +118,7 @@ class Garbage(Protocol):
         """Remove dead containers and sandboxes beyond the policy, and logs of pods outside ``keep``."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoopDeps:
     """Dependencies of the sync loop and of housekeeping."""
 

@@ -113,7 +113,7 @@ class Meter(Protocol):
         """Count an orphaned pod of the runtime."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerDeps:
     """Dependencies of the workers."""
 

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 _TERMINAL = ("Succeeded", "Failed")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionDeps:
     """Dependencies of `Admission`."""
 
@@ -53,9 +53,17 @@ class Admission:
         self._verdicts: dict[PodUID, Verdict] = {}
         self._needs: dict[PodUID, Needs] = {}
         self._waiting: dict[PodUID, Pod] = {}
-        asked = self._judge_resize, self._infeasible, self._forget_needs
-        told = deps.meter.resize_accepted
-        self._resizes = Resizes(ResizeDeps(deps.allocations, *asked, deps.events, deps.clock, told))
+        self._resizes = Resizes(
+            ResizeDeps(
+                allocations=deps.allocations,
+                judge=self._judge_resize,
+                infeasible=self._infeasible,
+                allocated=self._forget_needs,
+                events=deps.events,
+                clock=deps.clock,
+                accepted=deps.meter.resize_accepted,
+            )
+        )
 
     def admitted_before(self, uids: Iterable[PodUID]) -> None:
         """Set the pods that an earlier run of the agent admitted; called before the first pod arrives."""

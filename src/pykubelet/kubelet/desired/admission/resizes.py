@@ -38,7 +38,7 @@ class Resized:
     """Pods to be preempted for it; only for critical pods."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResizeDeps:
     """Dependencies of `Resizes`."""
 

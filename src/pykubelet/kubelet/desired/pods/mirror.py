@@ -28,7 +28,7 @@ _FIRST_DELAY: Final = 0.5
 _MAX_DELAY: Final = 60.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorDeps:
     """Dependencies of `MirrorPods`."""
 

@@ -59,7 +59,7 @@ class NoMetrics:
     def stream_error(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlegDeps:
     """Dependencies of PLEG."""
 

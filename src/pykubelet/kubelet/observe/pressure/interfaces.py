@@ -40,7 +40,7 @@ class Reclaimer(Protocol):
         """Remove dead containers and unused images. Raises base errors."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PressureDeps:
     """Dependencies of `Pressure`."""
 

@@ -45,7 +45,7 @@ class NoMetrics:
     def forget(self, ref: PodRef, container: str, probe_type: ProbeType) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeDeps:
     """Dependencies of the probe manager."""
 

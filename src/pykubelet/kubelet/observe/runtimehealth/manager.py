@@ -17,7 +17,7 @@ CHECK_SECONDS = 5.0
 FIRST_RETRY_SECONDS = 0.1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeHealthDeps:
     """Dependencies of `RuntimeHealth`."""
 

@@ -27,7 +27,7 @@ VolumeReader = Callable[[Pod], Awaitable[Mapping[str, VolumeSizes]]]
 """Returns capacity and usage of a pod's volumes of storage systems, by name; never raises, but may be slow."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StatsDeps:
     """Dependencies of `NodeUsage`."""
 

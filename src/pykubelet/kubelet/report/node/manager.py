@@ -44,7 +44,7 @@ _FIRST_DELAY: Final = 0.1
 _MAX_DELAY: Final = 7.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDeps:
     """Everything that :class:`NodeReporter` acts through."""
 

@@ -95,7 +95,7 @@ class NodeServerConfig:
     """Fewer streams in total than trusted connections, so that a trusted client can always open one more."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeServerDeps:
     """Everything that the server acts through."""
 

@@ -76,7 +76,7 @@ class HttpMeter(Protocol):
         """Count a connection that a server closed or rejected to keep its limits."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LocalDeps:
     """Everything that the local API server acts through."""
 
@@ -102,7 +102,7 @@ class LocalConfig:
     slots: SlotLimits = SlotLimits(short=96, short_per_user=96, streams=448, streams_per_user=448)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HealthDeps:
     """Everything that the health server acts through."""
 

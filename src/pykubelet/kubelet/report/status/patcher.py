@@ -52,7 +52,7 @@ class ApiPods(Protocol):
         """Return the API server's object for a pod: the pod itself, or the up-to-date mirror of a static pod."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PatcherDeps:
     """Everything that :class:`StatusPatcher` acts through."""
 

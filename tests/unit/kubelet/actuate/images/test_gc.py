@@ -37,7 +37,9 @@ class Node:
         self.containers.append(pb.Container(id="c", **names))  # type: ignore[arg-type]  # one of its text fields
 
     def gc(self, policy: GcPolicy | None = None) -> ImageGc:
-        deps = GcDeps(self, self, self, self.clock, self.counted.append, self.disk)
+        deps = GcDeps(
+            images=self, users=self, events=self, clock=self.clock, removed=self.counted.append, disk=self.disk
+        )
         return ImageGc(deps, policy or GcPolicy())
 
     def disk(self, path: str) -> DiskUse:

@@ -46,8 +46,17 @@ class AdmissionFakes:
     clock: VirtualClock = field(default_factory=VirtualClock)
 
     def admission(self) -> Admission:
-        asked = self.node, lambda pod: None, lambda: self.running
-        return Admission(AdmissionDeps(*asked, self, self, self.allocations, self.clock))
+        return Admission(
+            AdmissionDeps(
+                node=self.node,
+                sysctl_refusal=lambda pod: None,
+                active=lambda: self.running,
+                events=self,
+                meter=self,
+                allocations=self.allocations,
+                clock=self.clock,
+            )
+        )
 
     def node(self) -> NodeFacts:
         return NodeFacts("n1", allocatable=amounts({"cpu": self.cpus}))

@@ -79,7 +79,14 @@ async def rig() -> AsyncIterator[Rig]:
     async with fake_api() as api:
         pods = PodManager()
         made: Rig
-        deps = MirrorDeps(api.client, pods, lambda: NODE, lambda: made.listed, lambda: made.ending, api.clock)
+        deps = MirrorDeps(
+            client=api.client,
+            pods=pods,
+            node=lambda: NODE,
+            listed=lambda: made.listed,
+            ending=lambda: made.ending,
+            clock=api.clock,
+        )
         made = Rig(api, pods, MirrorPods(deps))
         async with running(made.mirrors.run()):
             yield made

@@ -85,7 +85,15 @@ class Runtime:
         """When pods could be listed again."""
         self.metrics = Recorder()
         self.pleg = Pleg(
-            PlegDeps(self.list_pods, self.list_pod, self.watch, self._take, self._recover, self.clock, self.metrics),
+            PlegDeps(
+                list_pods=self.list_pods,
+                list_pod=self.list_pod,
+                watch_events=self.watch,
+                on_event=self._take,
+                on_recovered=self._recover,
+                clock=self.clock,
+                metrics=self.metrics,
+            ),
             config,
         )
 

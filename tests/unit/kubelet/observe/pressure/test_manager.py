@@ -53,7 +53,16 @@ class Machine:
     ages: list[tuple[str, float]] = field(default_factory=list)
 
     def pressure(self, *thresholds: Threshold, max_grace: int = 0) -> Pressure:
-        deps = PressureDeps(self, self.usage, self, self, self, self.clock, self.count, self.decided)
+        deps = PressureDeps(
+            observer=self,
+            usage=self.usage,
+            workers=self,
+            reclaimer=self,
+            events=self,
+            clock=self.clock,
+            evicted=self.count,
+            decided=self.decided,
+        )
         return Pressure(deps, PressureConfig(thresholds, max_grace=max_grace))
 
     def decided(self, signal: str, age: float) -> None:

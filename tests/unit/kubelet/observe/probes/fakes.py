@@ -81,7 +81,14 @@ class Node:
         self.began = self.clock.monotonic()
         self._count: dict[ProbeType, int] = defaultdict(int)
         self.manager = ProbeManager(
-            ProbeDeps(self, self._changed, self, Metrics(self), self.clock, lambda: ("192.0.2.1",))
+            ProbeDeps(
+                prober=self,
+                on_change=self._changed,
+                events=self,
+                metrics=Metrics(self),
+                clock=self.clock,
+                host_ips=lambda: ("192.0.2.1",),
+            )
         )
 
     async def probe(self, target: Target) -> Observation:

@@ -37,7 +37,7 @@ class Runtime:
         self.events.append(f"{reason}: {message}")
 
     def health(self) -> RuntimeHealth:
-        return RuntimeHealth(RuntimeHealthDeps(self.ask, self.come_back, self, self.clock))
+        return RuntimeHealth(RuntimeHealthDeps(ask=self.ask, recovered=self.come_back, events=self, clock=self.clock))
 
 
 async def test_before_the_first_answer_nothing_is_ready() -> None:

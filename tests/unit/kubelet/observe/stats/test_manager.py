@@ -76,7 +76,13 @@ class Node:
             self.logs,
             ("/kubepods", "/kubepods/burstable", "/kubepods/besteffort"),
         )
-        deps = StatsDeps(lambda: self.pods, lambda pod: self.cgroup(pod), self.cri, self.cri, self.clock)
+        deps = StatsDeps(
+            pods=lambda: self.pods,
+            pod_cgroup=lambda pod: self.cgroup(pod),
+            cri=self.cri,
+            image_cri=self.cri,
+            clock=self.clock,
+        )
         self.usage = NodeUsage(config, deps)
 
     def use(self, cpu_ns: int) -> None:
@@ -271,5 +277,8 @@ async def test_network_counters_are_those_of_another_namespace_than_ours(node: N
 def test_the_clock_is_given(tmp_path: Path) -> None:
     node = Node(tmp_path, 2)
     config = StatsConfig("n", node.tree.layout, node.root, node.logs, ("/kubepods",), volume_period=0)
-    usage = NodeUsage(config, StatsDeps(lambda: (), lambda pod: None, node.cri, node.cri, SystemClock()))
+    usage = NodeUsage(
+        config,
+        StatsDeps(pods=lambda: (), pod_cgroup=lambda pod: None, cri=node.cri, image_cri=node.cri, clock=SystemClock()),
+    )
     assert asyncio.run(usage.summary(only_cpu_and_memory=True)).pods == ()

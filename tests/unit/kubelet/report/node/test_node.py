@@ -87,7 +87,12 @@ class Rig:
 
 def make(api: Api, config: NodeConfig = CONFIG) -> Rig:
     machine, events = Machine(), Events()
-    return Rig(api, machine, events, NodeReporter(NodeDeps(api.client, machine, events, api.clock), config))
+    return Rig(
+        api,
+        machine,
+        events,
+        NodeReporter(NodeDeps(client=api.client, facts=machine, events=events, clock=api.clock), config),
+    )
 
 
 @pytest.fixture

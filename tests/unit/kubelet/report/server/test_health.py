@@ -25,11 +25,11 @@ class Checks:
         self.faults: dict[str, str | None] = {"ping": None, "pleg": None, "syncloop": None}
         self.metrics = KubeletMetrics("node-1", NodeCounts, VirtualClock())
         self.deps = HealthDeps(
-            {name: partial(self.faults.get, name) for name in self.faults},
-            self.metrics.render,
-            self.metrics.render_probes,
-            self.metrics,
-            SystemClock(),
+            checks={name: partial(self.faults.get, name) for name in self.faults},
+            render_metrics=self.metrics.render,
+            render_probe_metrics=self.metrics.render_probes,
+            meter=self.metrics,
+            clock=SystemClock(),
         )
 
 

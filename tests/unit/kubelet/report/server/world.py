@@ -125,7 +125,14 @@ class World:
         self.logs.mkdir(parents=True)
         checks = {name: partial(self.faults.get, name) for name in self.faults}
         self.deps = LocalDeps(
-            self.pods, self.events, self.node, self.streams, checks, self.metrics, self.clock, self._usage
+            pods=self.pods,
+            events=self.events,
+            node=self.node,
+            streams=self.streams,
+            checks=checks,
+            meter=self.metrics,
+            clock=self.clock,
+            usage=self._usage,
         )
 
     async def _usage(self) -> Summary:

@@ -83,7 +83,7 @@ class Rig:
 async def made() -> AsyncIterator[Rig]:
     clock, known = VirtualClock(), Known()
     server, statuses = Server(clock), StatusManager(clock, Node())
-    patcher = StatusPatcher(PatcherDeps(server, statuses, known, clock))
+    patcher = StatusPatcher(PatcherDeps(client=server, statuses=statuses, pods=known, clock=clock))
     statuses.subscribe(patcher.changed)
     async with running(patcher.run()):
         await clock.settle()

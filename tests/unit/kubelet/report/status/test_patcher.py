@@ -74,7 +74,9 @@ async def rig() -> AsyncIterator[Rig]:
     async with fake_api() as api:
         statuses, known = StatusManager(api.clock, Node()), Known()
         synced: list[float] = []
-        patcher = StatusPatcher(PatcherDeps(api.client, statuses, known, api.clock, synced.append))
+        patcher = StatusPatcher(
+            PatcherDeps(client=api.client, statuses=statuses, pods=known, clock=api.clock, synced=synced.append)
+        )
         statuses.subscribe(patcher.changed)
         async with running(patcher.run()):
             yield Rig(api, statuses, patcher, known, synced)
