@@ -11,7 +11,6 @@ the node's own certificates.
 from pykubelet.apiclient.client import ApiClient, PatchKind, Select, Timeouts
 from pykubelet.apiclient.errors import AlreadyExists, Expired, Forbidden, Unauthorized
 from pykubelet.apiclient.kubeconfig import ClusterConfig, User, in_cluster, load_kubeconfig
-from pykubelet.apiclient.limits import RateLimit
 from pykubelet.apiclient.reflector import Query, Reflector
 from pykubelet.apiclient.watch import Listing, WatchEvent, WatchType
 
@@ -24,7 +23,6 @@ __all__ = [
     "Listing",
     "PatchKind",
     "Query",
-    "RateLimit",
     "Reflector",
     "Select",
     "Timeouts",

@@ -19,13 +19,13 @@ from yarl import URL
 from pykubelet.apiclient.credentials import Credentials
 from pykubelet.apiclient.errors import Unauthorized, error_of_response
 from pykubelet.apiclient.kubeconfig import ClusterConfig
-from pykubelet.apiclient.limits import RateLimit
 from pykubelet.apiclient.resources import Target
 from pykubelet.apiclient.watch import Lines, Listing, WatchEvent, read_event, read_list
 from pykubelet.base.backoff import jittered
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.base.http_bounds import BoundedConnector
+from pykubelet.base.rate_limit import RateLimit
 from pykubelet.base.units import Seconds
 from pykubelet.models.codec import decode, encode
 from pykubelet.models.meta_v1 import DeleteOptions, ObjectMeta, Preconditions

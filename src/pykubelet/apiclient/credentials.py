@@ -4,7 +4,6 @@ The client uses them before each request; checking the files costs a few stat ca
 """
 
 import asyncio
-import base64
 import os
 import ssl
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Final
 
 from pykubelet.apiclient.exec_plugin import ExecCredentials, run_plugin
 from pykubelet.apiclient.kubeconfig import ClusterConfig, Pem, User
-from pykubelet.base import blocking
+from pykubelet.base import basic_auth, blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Invalid, Transient
 from pykubelet.base.units import Seconds
@@ -55,8 +54,7 @@ class Credentials:
         if read.token:
             return {"Authorization": f"Bearer {read.token}"}
         if user.username:
-            pair = f"{user.username}:{user.password}".encode()
-            return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
+            return {"Authorization": f"Basic {basic_auth.encode(user.username, user.password)}"}
         return {}
 
     def renew(self) -> None:

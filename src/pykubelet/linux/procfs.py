@@ -16,7 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pykubelet.linux.errors import wrap
-from pykubelet.linux.procparse import Membership, Stat, parse_cgroups, parse_limit, parse_stat, parse_status
+from pykubelet.linux.procparse import (
+    Membership,
+    NetDevice,
+    Stat,
+    parse_cgroups,
+    parse_limit,
+    parse_net_dev,
+    parse_stat,
+    parse_status,
+)
 
 __all__ = ["Identity", "Membership", "Stat"]
 
@@ -130,9 +139,9 @@ def limit(pid: int, name: str) -> str | None:
     return parse_limit(_read(f"{pid}/limits") or b"", name)
 
 
-def network_devices(pid: int | str) -> str:
-    """The table /proc/PID/net/dev of the process's network namespace; empty if it has ended."""
-    return _text(_read(f"{pid}/net/dev") or b"")
+def network_devices(pid: int | str) -> tuple[NetDevice, ...]:
+    """The devices of the process's network namespace, the loopback device included; none if it has ended."""
+    return parse_net_dev(_read(f"{pid}/net/dev") or b"")
 
 
 def mount_id(fd: int) -> int | None:

@@ -34,6 +34,21 @@ class Membership:
     path: str
 
 
+@dataclass(frozen=True, slots=True)
+class NetDevice:
+    """Counters of a network device since its creation."""
+
+    name: str
+    rx_bytes: int = 0
+    rx_packets: int = 0
+    rx_errors: int = 0
+    rx_dropped: int = 0
+    tx_bytes: int = 0
+    tx_packets: int = 0
+    tx_errors: int = 0
+    tx_dropped: int = 0
+
+
 def parse_stat(pid: int, data: bytes) -> Stat | None:
     """Parse /proc/PID/stat; None if it describes no process."""
     # The name in parentheses may contain any byte, parentheses and blanks included.
@@ -59,6 +74,17 @@ def parse_cgroups(data: bytes) -> tuple[Membership, ...]:
         if path:
             names = tuple(name for name in _text(controllers).split(",") if name)
             found.append(Membership(names, path.decode(errors="surrogateescape")))
+    return tuple(found)
+
+
+def parse_net_dev(data: bytes) -> tuple[NetDevice, ...]:
+    """Parse /proc/PID/net/dev (proc_pid_net(5)): all devices of a network namespace, the loopback device included."""
+    found = []
+    for line in data.split(b"\n")[2:]:
+        name, _, rest = line.partition(b":")
+        counters = [int(word) for word in rest.split()]
+        if len(counters) >= 12:
+            found.append(NetDevice(_text(name.strip()), *counters[:4], *counters[8:12]))
     return tuple(found)
 
 

@@ -12,7 +12,6 @@ from pykubelet.apiclient import (
     Expired,
     Forbidden,
     PatchKind,
-    RateLimit,
     Select,
     Unauthorized,
     User,
@@ -22,7 +21,6 @@ from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.models.core_v1 import ConfigMap
 from pykubelet.models.meta_v1 import ObjectMeta
-from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.fake_api import FakeApi, Fault
 from pykubelet.testing.fake_api.store import Place
 
@@ -171,15 +169,6 @@ async def test_silent_watch_ends_without_error(
     version = (await client.list(CONFIG_MAPS.all())).resource_version
     assert [event async for event in client.watch(CONFIG_MAPS.all(), Select(), version, 30)] == []
     assert fake.count("GET") == 2
-
-
-async def test_rate_limit_burst_and_unlimited() -> None:
-    clock = VirtualClock()
-    limit = RateLimit(10.0, 2, clock)
-    assert [limit.try_take() for _ in range(3)] == [True, True, False]
-    unlimited = RateLimit(0, 1, clock)
-    await unlimited.take()
-    assert unlimited.try_take()
 
 
 async def test_requests_are_observed(fake: FakeApi) -> None:

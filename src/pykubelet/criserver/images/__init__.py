@@ -9,7 +9,6 @@ from pykubelet.criserver.images.content import ContentStore
 from pykubelet.criserver.images.index import ImageIndex
 from pykubelet.criserver.images.manager import ImageDeps, ImageManager
 from pykubelet.criserver.images.manifests import Platform
-from pykubelet.criserver.images.reference import Reference, parse
 from pykubelet.criserver.images.types import (
     AuthConfig,
     FsInfo,
@@ -35,6 +34,4 @@ __all__ = [
     "Phase",
     "Platform",
     "Progress",
-    "Reference",
-    "parse",
 ]

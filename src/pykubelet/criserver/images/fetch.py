@@ -7,13 +7,13 @@ from weakref import WeakValueDictionary
 
 from pykubelet.base import blocking
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Unsupported
+from pykubelet.base.image_reference import Reference
 from pykubelet.base.tasks import wait_all
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.images import limits, manifests
 from pykubelet.criserver.images.content import ContentStore
 from pykubelet.criserver.images.interfaces import LayerStore, Repository
 from pykubelet.criserver.images.manifests import Descriptor, Platform
-from pykubelet.criserver.images.reference import Reference
 from pykubelet.criserver.images.types import ImageRecord, Layer, OnProgress, Phase, Progress, ignore_progress
 
 _PARALLEL = 3

@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+from pykubelet.base.image_reference import Reference
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.images.manifests import Descriptor
-from pykubelet.criserver.images.reference import Reference
 from pykubelet.criserver.images.types import AuthConfig, Layer
 
 

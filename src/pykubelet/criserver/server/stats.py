@@ -11,8 +11,8 @@ from pykubelet.criserver.sandbox import Sandbox, SandboxManager
 from pykubelet.criserver.server.calls import Calls, chunks
 from pykubelet.criserver.server.view import labels_match
 from pykubelet.criserver.stats import ContainerUsage, StatsCollector
-from pykubelet.criserver.stats.decide import Interface
 from pykubelet.linux.cgroups import CgroupStats
+from pykubelet.linux.procparse import NetDevice
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _Thing = TypeVar("_Thing", Container, Sandbox)
@@ -170,7 +170,7 @@ def _swap(usage: ContainerUsage) -> pb.SwapUsage:
     return pb.SwapUsage(timestamp=usage.at, swap_usage_bytes=pb.UInt64Value(value=usage.cgroup.swap or 0))
 
 
-def _network(at: int, interfaces: tuple[Interface, ...]) -> pb.NetworkUsage:
+def _network(at: int, interfaces: tuple[NetDevice, ...]) -> pb.NetworkUsage:
     usage = pb.NetworkUsage(timestamp=at)
     for each in interfaces:
         one = pb.NetworkInterfaceUsage(

@@ -11,11 +11,12 @@ from pykubelet.base.units import Seconds
 from pykubelet.criserver.config.machine import kernel_cgroup
 from pykubelet.criserver.container import Container
 from pykubelet.criserver.sandbox import Sandbox
-from pykubelet.criserver.stats.decide import Interface, Sample, parse_net_dev, rate
+from pykubelet.criserver.stats.decide import Sample, rate
 from pykubelet.criserver.stats.interfaces import Layers, LayerUsage
 from pykubelet.linux import procfs
 from pykubelet.linux.cgroups import CgroupDriver, CgroupStats
 from pykubelet.linux.namespaces import Namespace, call_in
+from pykubelet.linux.procparse import NetDevice
 
 _EMPTY = CgroupStats()
 _RESPONDING: Seconds = 10.0
@@ -44,7 +45,7 @@ class PodUsage:
     at: int
     cgroup: CgroupStats
     cores_ns: int | None
-    interfaces: tuple[Interface, ...]
+    interfaces: tuple[NetDevice, ...]
 
 
 class StatsCollector:
@@ -71,7 +72,7 @@ class StatsCollector:
         at = self._now()
         return PodUsage(at, cgroup, self._rate(path, at, cgroup), interfaces)
 
-    async def interfaces(self, sandbox: Sandbox, netns: Path | None) -> tuple[Interface, ...]:
+    async def interfaces(self, sandbox: Sandbox, netns: Path | None) -> tuple[NetDevice, ...]:
         """Read the network devices of a pod; none if it uses the node's network."""
         if netns is None or not sandbox.ready:
             return ()
@@ -108,9 +109,9 @@ class StatsCollector:
         return int(self._clock.now() * 1e9)
 
 
-def _interfaces(netns: str) -> tuple[Interface, ...]:
+def _interfaces(netns: str) -> tuple[NetDevice, ...]:
     try:
-        text = call_in(netns, Namespace.NET, lambda: procfs.network_devices("thread-self"))
+        devices = call_in(netns, Namespace.NET, lambda: procfs.network_devices("thread-self"))
     except (PykubeletError, OSError):
         return ()  # the network was removed meanwhile
-    return parse_net_dev(text)
+    return tuple(device for device in devices if device.name != "lo")

@@ -7,11 +7,11 @@ only, so times are whole seconds (KEP-2371).
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from pykubelet.criserver.stats.decide import Interface
 from pykubelet.criserver.stats.processes import ProcessUse
 from pykubelet.linux.cgroups import CgroupStats
 from pykubelet.linux.cgroups.counters import CgroupCounters
 from pykubelet.linux.fsusage import FsUsage
+from pykubelet.linux.procparse import NetDevice
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 LABELS = ("container", "id", "image", "name", "namespace", "pod")
@@ -218,7 +218,7 @@ _PRESSURES = tuple(
 )
 CONTAINER = (*_CPU, *_MEMORY, *_DISK, *_PROCESSES, *_SPEC, *_PRESSURES)
 
-_NETWORK: tuple[tuple[str, str, Callable[[Interface], int]], ...] = (
+_NETWORK: tuple[tuple[str, str, Callable[[NetDevice], int]], ...] = (
     ("container_network_receive_bytes_total", "Bytes received.", lambda i: i.rx_bytes),
     ("container_network_receive_packets_total", "Packets received.", lambda i: i.rx_packets),
     ("container_network_receive_packets_dropped_total", "Packets dropped on receipt.", lambda i: i.rx_dropped),
@@ -255,7 +255,7 @@ def container_metrics(labels: tuple[str, ...], facts: ContainerFacts) -> list[pb
     ]
 
 
-def pod_metrics(labels: tuple[str, ...], interfaces: Iterable[Interface]) -> list[pb.Metric]:
+def pod_metrics(labels: tuple[str, ...], interfaces: Iterable[NetDevice]) -> list[pb.Metric]:
     """The metrics of a pod's network."""
     return [
         pb.Metric(

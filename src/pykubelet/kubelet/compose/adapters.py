@@ -7,7 +7,6 @@ from typing import Protocol
 from pykubelet.base.http_get import HttpGet, HttpGetter, with_defaults
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cri import CriClient, CriTimeout
-from pykubelet.kubelet.actuate.podruntime import HttpRequest
 from pykubelet.kubelet.control.workers.types import Phase, WorkerState
 from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.observe.probes import ExecResult
@@ -43,7 +42,7 @@ class HookHttp:
     def __init__(self, getter: HttpGetter) -> None:
         self._getter = getter
 
-    async def __call__(self, request: HttpRequest) -> None:
+    async def __call__(self, request: HttpGet) -> None:
         await self._getter.get(HttpGet(request.url, with_defaults(request.headers, _HOOK_AGENT)), None)
 
 

@@ -8,10 +8,11 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from pykubelet import KUBERNETES_VERSION
-from pykubelet.apiclient import ApiClient, Query, RateLimit, Reflector, Select, Timeouts, load_kubeconfig
+from pykubelet.apiclient import ApiClient, Query, Reflector, Select, Timeouts, load_kubeconfig
 from pykubelet.apiclient.reflector import Key
 from pykubelet.apiclient.resources import NODES
 from pykubelet.base.clock import Clock
+from pykubelet.base.rate_limit import RateLimit
 from pykubelet.kubelet.compose.kubelet_api import server_wanted
 from pykubelet.kubelet.compose.node_mode import ClusterDeps
 from pykubelet.kubelet.compose.node_status import NodeStatusDeps, NodeStatusReader

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.types.stats import PsiStats
+from pykubelet.linux.procparse import NetDevice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,21 +103,6 @@ class CgroupUsage:
     processes: Processes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Interface:
-    """Counters of a network interface."""
-
-    name: str
-    rx_bytes: int = 0
-    rx_packets: int = 0
-    rx_errors: int = 0
-    rx_dropped: int = 0
-    tx_bytes: int = 0
-    tx_packets: int = 0
-    tx_errors: int = 0
-    tx_dropped: int = 0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filesystem:
     """Usage of a file system, by all or by one container."""
@@ -139,7 +125,7 @@ class Reading:
     container_id: str = ""
     image: str = ""
     started: Seconds = 0.0
-    network: tuple[Interface, ...] = ()
+    network: tuple[NetDevice, ...] = ()
     filesystems: tuple[Filesystem, ...] = ()
 
 

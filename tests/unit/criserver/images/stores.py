@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pykubelet.base.errors import Transient
+from pykubelet.base.image_reference import Reference
 from pykubelet.criserver.images import AuthConfig, ContentStore, ImageDeps, ImageIndex, ImageManager, Platform
 from pykubelet.criserver.images.interfaces import Registry, Repository
-from pykubelet.criserver.images.reference import Reference
 from pykubelet.criserver.images.types import ImageRecord, OnProgress, ignore_progress
 from pykubelet.criserver.storage import Layers, Snapshots
 from pykubelet.linux.system import architecture

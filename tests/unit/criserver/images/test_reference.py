@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pykubelet.base import image_reference
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.images.reference import id_prefix, parse
 
@@ -42,6 +43,21 @@ NO_REFERENCES = (
 @pytest.mark.parametrize("text", [text for some in NO_REFERENCES for text in some])
 def test_what_is_no_reference(text: str) -> None:
     with pytest.raises(Invalid, match="image reference"):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("app@sha384:" + "a" * 96, "is not a sha256 or sha512 digest"),
+        ("app@sha256:" + "A" * 64, "is not a sha256 or sha512 digest"),
+        ("a" * 64 + "@" + D, "is an image id; give a name"),
+        ("host.com/" + "a" * 247, "is invalid: not a repository name"),
+    ],
+)
+def test_valid_references_beyond_the_limits_of_this_runtime_are_rejected(text: str, why: str) -> None:
+    image_reference.parse(text.lower())
+    with pytest.raises(Invalid, match=why):
         parse(text)
 
 

@@ -1,20 +1,8 @@
-"""Parsing and arithmetic of usage."""
+"""Arithmetic of CPU rates."""
 
 import pytest
 
-from pykubelet.criserver.stats.decide import Interface, Sample, parse_net_dev, rate
-
-# The layout of the kernel.
-NET_DEV = """Inter-|   Receive                                                |  Transmit
- face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
-    lo:     100       1    0    0    0     0          0         0      100       1    0    0    0     0       0          0
-  eth0:    1500      10    2    0    0     0          0         0      700       5    3    0    0     0       0          0
-"""  # noqa: E501 - as the kernel prints it
-
-
-def test_interfaces() -> None:
-    assert parse_net_dev(NET_DEV) == (Interface("eth0", 1500, 2, 700, 3, 10, 0, 5, 0),)
-    assert parse_net_dev("") == ()
+from pykubelet.criserver.stats.decide import Sample, rate
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import os
 
 from pykubelet.base.units import Bytes
-from pykubelet.criserver.stats.decide import Interface
 from pykubelet.criserver.stats.metrics import (
     LABELS,
     ContainerFacts,
@@ -16,6 +15,7 @@ from pykubelet.criserver.stats.processes import ProcessUse, measure
 from pykubelet.linux.cgroups import CgroupStats
 from pykubelet.linux.cgroups.counters import CgroupCounters, DeviceUse, HugepageUse
 from pykubelet.linux.fsusage import FsUsage
+from pykubelet.linux.procparse import NetDevice
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 NS = 1_000_000_000
@@ -41,7 +41,7 @@ FULL = ContainerFacts(
     resources=pb.LinuxContainerResources(cpu_period=100000, cpu_quota=20000, cpu_shares=1024),
     disk=Disk("/var/lib", 12, FsUsage(Bytes(1000), Bytes(500), Bytes(500), 30, 20)),
 )
-NETWORK = (Interface("eth0", 1, 2, 3, 4, 5, 6, 7, 8),)
+NETWORK = (NetDevice("eth0", 1, 5, 2, 6, 3, 7, 4, 8),)
 
 
 def _values(metrics: list[pb.Metric]) -> dict[tuple[str, ...], int]:

@@ -3,14 +3,13 @@
 Sources: RFC 9110 section 11 (challenges); the distribution project's token authentication specification.
 """
 
-import base64
-import binascii
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from urllib.parse import urlencode, urlsplit
 
+from pykubelet.base import basic_auth
 from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.criserver.images.registry.config import Endpoint, Host, same_registry
 from pykubelet.criserver.images.types import AuthConfig
@@ -46,7 +45,7 @@ class Credentials:
         """The value of an Authorization header; empty without a user name."""
         if not self.username:
             return ""
-        return "Basic " + base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
+        return "Basic " + basic_auth.encode(self.username, self.password)
 
 
 def parse_challenges(headers: Iterable[str]) -> list[Challenge]:
@@ -86,12 +85,9 @@ def _given(auth: AuthConfig) -> Credentials:
     username, password = auth.username, auth.password
     if not username and auth.auth:
         try:
-            decoded = base64.b64decode(auth.auth, validate=True).decode()
-        except (binascii.Error, ValueError) as error:
+            username, password = basic_auth.decode(auth.auth)
+        except Invalid as error:
             raise Invalid("the pull's credentials: 'auth' must be base64 of user:password") from error
-        username, colon, password = decoded.partition(":")
-        if not colon:
-            raise Invalid("the pull's credentials: 'auth' must be base64 of user:password")
     return Credentials(username, password.rstrip("\0"), auth.identity_token, auth.registry_token)
 
 

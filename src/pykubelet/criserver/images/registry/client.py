@@ -14,12 +14,13 @@ from urllib.parse import urlsplit
 from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Invalid, NotFound, Permanent, Unsupported
+from pykubelet.base.image_reference import Reference
 from pykubelet.base.units import KIB, MIB, Seconds
 from pykubelet.criserver.images import limits, manifests
 from pykubelet.criserver.images.content import BadBlob
 from pykubelet.criserver.images.interfaces import BlobSink
 from pykubelet.criserver.images.manifests import Descriptor
-from pykubelet.criserver.images.reference import Reference, is_digest
+from pykubelet.criserver.images.reference import is_digest
 from pykubelet.criserver.images.registry.auth import Credentials, credentials_for, parse_challenges, token_request
 from pykubelet.criserver.images.registry.config import Endpoint, Host, Tls, endpoints, find_host
 from pykubelet.criserver.images.registry.http import (

@@ -6,14 +6,13 @@ match comes first; all matches are candidates, to be tried in order. Rules: Kube
 of config.json".
 """
 
-import base64
-import binascii
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from pykubelet.base import basic_auth
 from pykubelet.base.documents import read_json
 from pykubelet.base.errors import Invalid
 from pykubelet.models.core_v1 import Secret
@@ -96,13 +95,9 @@ def _credentials(entry: object, where: str) -> Credentials:
         return Credentials(texts["username"], texts["password"])
     auth = texts["auth"].strip()
     try:
-        decoded = base64.b64decode(auth + "=" * (-len(auth) % 4), validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError) as error:
-        raise Invalid(f"{where}: 'auth' is not base64 of username:password") from error
-    username, colon, password = decoded.partition(":")
-    if not colon:
-        raise Invalid(f"{where}: 'auth' is not base64 of username:password")
-    return Credentials(username, password)
+        return Credentials(*basic_auth.decode(auth + "=" * (-len(auth) % 4)))
+    except Invalid as error:
+        raise Invalid(f"{where}: 'auth' is {error}") from error
 
 
 def _normalise(location: str) -> str | None:

@@ -6,6 +6,7 @@ Called by the pod runtime before a container is created, and by the volume manag
 import asyncio
 import logging
 from collections import OrderedDict
+from collections.abc import Hashable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Final
 
@@ -13,12 +14,13 @@ from grpc import StatusCode
 
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Transient
+from pykubelet.base.image_reference import default_pull_policy, parse, with_default_tag
+from pykubelet.base.rate_limit import RateLimit
+from pykubelet.base.single_flight import SingleFlight
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.cri.errors import CriError
 from pykubelet.kubelet.actuate.images import decide
 from pykubelet.kubelet.actuate.images.keyring import Credentials, keyring_of
-from pykubelet.kubelet.actuate.images.limits import Shared, TokenBucket
-from pykubelet.kubelet.actuate.images.reference import default_pull_policy, parse, with_default_tag
 from pykubelet.kubelet.actuate.images.types import ImageConfig, ImageDeps, Pulled, Wanted
 from pykubelet.kubelet.actuate.types import ImageError, ImageFacts, ImageReason
 from pykubelet.kubelet.types.events import NORMAL, WARNING, Reason
@@ -53,11 +55,11 @@ class ImageManager:
         self._pulled = deps.pulled
         self._backoff = Backoff(config.initial_back_off, config.maximum_back_off)
         self._last_error: dict[tuple[PodUID, str], str] = {}
-        self._bucket = TokenBucket(config.registry_qps, config.registry_burst, deps.clock)
+        self._bucket = RateLimit(config.registry_qps, config.registry_burst, deps.clock)
         self._slots: AbstractAsyncContextManager[None] = (
             asyncio.Semaphore(config.parallel) if config.parallel else nullcontext()
         )
-        self._shared: Shared[Pulled] = Shared()
+        self._shared: SingleFlight[Hashable, Pulled] = SingleFlight()
         self._facts: OrderedDict[str, ImageFacts] = OrderedDict()
         self._recently_found: dict[str, tuple[ImageFacts, Seconds]] = {}
         """Images that `present` has found, and until when the result is valid."""
@@ -241,7 +243,7 @@ class ImageManager:
                 f"Unable to retrieve some image pull secrets ({names}); attempting to pull the image may not succeed."
             )
             self._events.event(ref_of(pod), WARNING, _NO_SECRET, message)
-        return keyring_of(secrets).lookup(parse(image).repository) if secrets else ()
+        return keyring_of(secrets).lookup(parse(image).name) if secrets else ()
 
     def _pull_secrets(self, pod: Pod) -> tuple[list[Secret], list[str]]:
         found: list[Secret] = []

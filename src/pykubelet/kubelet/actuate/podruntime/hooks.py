@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import PykubeletError
-from pykubelet.base.http_get import PlainHttpAnswer, http_url
+from pykubelet.base.http_get import HttpGet, PlainHttpAnswer, http_url
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.actuate.podruntime.interfaces import Cri, HttpGetter, HttpRequest
+from pykubelet.kubelet.actuate.podruntime.interfaces import Cri, HttpGetter
 from pykubelet.kubelet.types.events import WARNING, EventRecorder
 from pykubelet.kubelet.types.ids import ContainerID, PodRef
 from pykubelet.kubelet.types.work import NoMeter, WorkMeter
@@ -95,7 +95,7 @@ class HookRunner:
             raise HookError(f"command '{' '.join(command)}' exited with {reply.exit_code}: {output}")
 
 
-def http_request(action: HTTPGetAction, target: HookTarget, *, plain: bool = False) -> HttpRequest:
+def http_request(action: HTTPGetAction, target: HookTarget, *, plain: bool = False) -> HttpGet:
     """Build the request of an httpGet hook; without a host it goes to the pod. Raises ``HookError``.
 
     With ``plain`` the request uses http whatever the hook's scheme is, and has no Authorization header.
@@ -107,7 +107,7 @@ def http_request(action: HTTPGetAction, target: HookTarget, *, plain: bool = Fal
     if plain:
         headers = tuple(h for h in headers if h[0].lower() != "authorization")
     scheme = "http" if plain else action.scheme
-    return HttpRequest(http_url(scheme, host, _port(action.port, target.ports), action.path), headers)
+    return HttpGet(http_url(scheme, host, _port(action.port, target.ports), action.path), headers)
 
 
 def _port(port: int | str, ports: tuple[ContainerPort, ...]) -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.http_get import HttpGet
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.criconfig.interfaces import ConfigReader
 from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
@@ -184,18 +185,10 @@ class Node(Protocol):
         """Service environment variables of the pod; empty without a cluster."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
-    """GET request of a lifecycle hook."""
-
-    url: str
-    headers: tuple[tuple[str, str], ...] = ()
-
-
 class HttpGetter(Protocol):
     """Sends the request of a lifecycle hook (``base.http_get``)."""
 
-    async def __call__(self, request: HttpRequest) -> None:
+    async def __call__(self, request: HttpGet) -> None:
         """Return when a response has arrived, whatever its status.
 
         Raises ``PykubeletError`` if there was no response, ``PlainHttpAnswer`` if the server answered an HTTPS request

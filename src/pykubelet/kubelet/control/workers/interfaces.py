@@ -9,9 +9,10 @@ from pykubelet.base.event_times import EventTimes
 from pykubelet.base.journal import Journal
 from pykubelet.kubelet.types.events import EventRecorder
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
-from pykubelet.kubelet.types.outcome import Failure, Outcome, Prepared
+from pykubelet.kubelet.types.outcome import Outcome, Prepared
 from pykubelet.kubelet.types.probes import ContainerProbes
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus, RuntimeConditions
+from pykubelet.kubelet.types.status_input import StatusInput
 from pykubelet.kubelet.types.timeline import Timeline
 from pykubelet.models.core_v1 import Pod, PodStatus
 
@@ -67,18 +68,6 @@ class Probes(Protocol):
 
     def remove_pod(self, uid: PodUID) -> None:
         """Forget the pod."""
-
-
-@dataclass(frozen=True, slots=True)
-class StatusInput:
-    """Input of the computation of a pod's API status."""
-
-    runtime: PodRuntimeStatus
-    probes: Mapping[ContainerID, ContainerProbes]
-    failures: tuple[Failure, ...] = ()
-    terminating: bool = False
-    terminal_reason: str = ""
-    terminal_message: str = ""
 
 
 class Status(Protocol):

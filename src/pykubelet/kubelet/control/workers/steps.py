@@ -9,12 +9,13 @@ from typing import assert_never
 from pykubelet.base.errors import PykubeletError, Transient
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.control.workers.deadline import deadline_of
-from pykubelet.kubelet.control.workers.interfaces import StatusInput, WorkerDeps
+from pykubelet.kubelet.control.workers.interfaces import WorkerDeps
 from pykubelet.kubelet.control.workers.types import Phase, StepResult, WorkerState
 from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.kubelet.types.ids import ref_of
 from pykubelet.kubelet.types.outcome import Failure, Prepared, SyncAction
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus
+from pykubelet.kubelet.types.status_input import StatusInput
 from pykubelet.kubelet.types.timeline import Step
 from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models.core_v1 import Pod, PodStatus

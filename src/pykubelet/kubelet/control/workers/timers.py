@@ -1,12 +1,12 @@
 """Wake-up times of all pod workers, served by one task that sleeps until the next one."""
 
-import asyncio
 import heapq
 import math
 from collections.abc import Callable
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.guard import Guard
+from pykubelet.base.wakeup import Wakeup
 from pykubelet.kubelet.types.ids import PodUID
 
 _LONGEST_SLEEP = 30.0
@@ -24,7 +24,7 @@ class WakeTimers:
         self._guard = Guard("workers.timers", clock.monotonic)
         self._due: dict[PodUID, float] = {}
         self._heap: list[tuple[float, PodUID]] = []
-        self._sooner = asyncio.Event()
+        self._wakeup = Wakeup(clock, "pod-timers")
         self._sleeping_until = math.inf
 
     def set(self, uid: PodUID, at: float) -> None:
@@ -32,7 +32,7 @@ class WakeTimers:
         self._due[uid] = at
         heapq.heappush(self._heap, (at, uid))
         if at < self._sleeping_until:
-            self._sooner.set()
+            self._wakeup.wake()
 
     def cancel(self, uid: PodUID) -> None:
         """Drop the pod's wake-up time."""
@@ -48,17 +48,12 @@ class WakeTimers:
                     del self._due[uid]
                     with self._guard.item(uid):
                         self._wake(uid)
-            self._sooner.clear()
+            self._wakeup.clear()
             await self._sleep(self._heap[0][0] - now if self._heap else _LONGEST_SLEEP)
 
     async def _sleep(self, seconds: float) -> None:
         """Sleep for this time, or until an earlier wake-up is set."""
         seconds = min(seconds, _LONGEST_SLEEP)
         self._sleeping_until = self._clock.monotonic() + seconds
-        async with asyncio.TaskGroup() as group:
-            sleeper = group.create_task(self._clock.sleep(seconds), name="pod-timers-sleep")
-            watcher = group.create_task(self._sooner.wait(), name="pod-timers-sooner")
-            await asyncio.wait((sleeper, watcher), return_when=asyncio.FIRST_COMPLETED)
-            sleeper.cancel()
-            watcher.cancel()
+        await self._wakeup.sleep(seconds)
         self._sleeping_until = -math.inf

@@ -14,7 +14,7 @@ from pykubelet.base import blocking
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.guard import Guard
-from pykubelet.base.units import Seconds
+from pykubelet.base.wakeup import Wakeup
 from pykubelet.kubelet.desired.manifest.types import Problem
 from pykubelet.kubelet.desired.sources import disk
 from pykubelet.kubelet.desired.sources.backup import Backup
@@ -49,7 +49,7 @@ class FileSource:
         self._pending = PendingFiles()
         self._records: Mapping[str, FileRecord] = {}
         self._delivered: SourceContent | None = None
-        self._sooner = asyncio.Event()
+        self._wakeup = Wakeup(clock, "file-source")
         self._guard = Guard("sources.files", clock.monotonic)
         self._watches = Guard("sources.watch", clock.monotonic)
         self._rescan_at = -math.inf
@@ -66,7 +66,7 @@ class FileSource:
         record = self._records.get(name)
         known = record is not None and bool(record.wanted)
         self._pending.note(name, change, known=known, now=self._clock.monotonic())
-        self._sooner.set()
+        self._wakeup.wake()
 
     def waiting(self) -> frozenset[str]:
         """Return the changed files that have not been read yet, since they may be half written."""
@@ -75,7 +75,7 @@ class FileSource:
     def rescan_soon(self) -> None:
         """Read all files soon: any of them may have changed."""
         self._rescan_at = -math.inf
-        self._sooner.set()
+        self._wakeup.wake()
 
     async def _follow(self) -> None:
         backoff = Backoff(RETRY_SECONDS, MAX_RETRY_SECONDS)
@@ -90,10 +90,10 @@ class FileSource:
     async def _read(self) -> None:
         backoff = Backoff(RETRY_SECONDS, MAX_RETRY_SECONDS)
         while True:
-            self._sooner.clear()
+            self._wakeup.clear()
             wait = min(self._rescan_at, self._pending.next_due()) - self._clock.monotonic()
             if wait > 0:
-                await self._sleep(wait)
+                await self._wakeup.sleep(wait)
                 continue
             with self._guard.item(str(self._config.path)) as attempt:
                 await self.rescan()
@@ -140,12 +140,3 @@ class FileSource:
         known = assemble(self._records.values(), Source.FILE, self._config.node_name).states
         self._deliver(SourceContent(Source.FILE, states=(*known, state), read=False))
         self._delivered = None
-
-    async def _sleep(self, seconds: Seconds) -> None:
-        """Sleep for this time, or until a change is recorded."""
-        async with asyncio.TaskGroup() as group:
-            sleeper = group.create_task(self._clock.sleep(seconds), name="file-source-sleep")
-            watcher = group.create_task(self._sooner.wait(), name="file-source-sooner")
-            await asyncio.wait((sleeper, watcher), return_when=asyncio.FIRST_COMPLETED)
-            sleeper.cancel()
-            watcher.cancel()

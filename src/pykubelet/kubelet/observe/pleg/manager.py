@@ -21,6 +21,7 @@ from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import PykubeletError, Unsupported
 from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
+from pykubelet.base.wakeup import Wakeup
 from pykubelet.kubelet.observe.pleg import decide
 from pykubelet.kubelet.observe.pleg.decide import Check
 from pykubelet.kubelet.observe.pleg.interfaces import PlegDeps
@@ -54,7 +55,7 @@ class Pleg:
         self._stream_since: Seconds | None = None
         self._events_have_pods = False
         """Whether the runtime's events carry the state of the whole pod, so that no list is needed."""
-        self._sooner = asyncio.Event()
+        self._wakeup = Wakeup(deps.clock, "pleg")
 
     @property
     def pods(self) -> Mapping[PodUID, RuntimePod]:
@@ -142,12 +143,12 @@ class Pleg:
 
     async def _relist_forever(self) -> None:
         while True:
-            self._sooner.clear()
+            self._wakeup.clear()
             now = self._now()
             wanted = min((self._relist_at, *(check.at for check in self._checks.values())))
             wait = max(wanted, self._free_at) - now
             if wait > 0:
-                await self._sleep(wait)
+                await self._wakeup.sleep(wait)
                 continue
             due = [uid for uid, check in self._checks.items() if check.at <= now]
             if self._relist_at <= now or len(due) > self._config.single_checks:
@@ -264,17 +265,8 @@ class Pleg:
     def _relist_by(self, at: Seconds) -> None:
         if at < self._relist_at:
             self._relist_at = at
-            self._sooner.set()
+            self._wakeup.wake()
 
     def _set_check(self, uid: PodUID, check: Check) -> None:
         self._checks[uid] = check
-        self._sooner.set()
-
-    async def _sleep(self, seconds: Seconds) -> None:
-        """Sleep for this time, or until an earlier list or check is requested."""
-        async with asyncio.TaskGroup() as group:
-            sleeper = group.create_task(self._deps.clock.sleep(seconds), name="pleg-sleep")
-            watcher = group.create_task(self._sooner.wait(), name="pleg-sooner")
-            await asyncio.wait((sleeper, watcher), return_when=asyncio.FIRST_COMPLETED)
-            sleeper.cancel()
-            watcher.cancel()
+        self._wakeup.wake()

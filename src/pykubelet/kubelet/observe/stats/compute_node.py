@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pykubelet.kubelet.observe.stats.compute_cgroup import TICK_NS, keyed
-from pykubelet.kubelet.types.usage import CpuUsage, Interface, MemoryUsage
-from pykubelet.linux.procparse import Membership, Stat
+from pykubelet.kubelet.types.usage import CpuUsage, MemoryUsage
+from pykubelet.linux.procparse import Membership, NetDevice, Stat
 
 _KIB: Final = 1024
 _NOT_ITS_OWN: Final = ("lo", "veth", "docker", "nerdctl")
@@ -50,21 +50,12 @@ def machine_memory(meminfo: str, vmstat: str) -> MemoryUsage:
     )
 
 
-def interfaces(net_dev: str) -> tuple[Interface, ...]:
-    """Parse /proc/net/dev, without the loopback and the interfaces of pods."""
-    found = []
-    for line in net_dev.splitlines()[2:]:
-        name, _, rest = line.strip().partition(":")
-        values = [int(word) for word in rest.split()]
-        if len(values) >= 12 and not name.startswith(_NOT_ITS_OWN):
-            rx_bytes, rx_packets, rx_errors, rx_dropped = values[0:4]
-            tx_bytes, tx_packets, tx_errors, tx_dropped = values[8:12]
-            received = (rx_bytes, rx_packets, rx_errors, rx_dropped)
-            found.append(Interface(name, *received, tx_bytes, tx_packets, tx_errors, tx_dropped))
-    return tuple(found)
+def interfaces(devices: Iterable[NetDevice]) -> tuple[NetDevice, ...]:
+    """Return the devices without the loopback and the interfaces of pods."""
+    return tuple(device for device in devices if not device.name.startswith(_NOT_ITS_OWN))
 
 
-def default_interface(route: str, known: Sequence[Interface]) -> str:
+def default_interface(route: str, known: Sequence[NetDevice]) -> str:
     """Return the interface of the default route (/proc/net/route), else ``eth0``, else the first one."""
     for line in route.splitlines()[1:]:
         words = line.split()

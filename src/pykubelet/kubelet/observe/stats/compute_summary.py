@@ -17,7 +17,8 @@ from pykubelet.kubelet.observe.stats.types import (
 )
 from pykubelet.kubelet.types import stats
 from pykubelet.kubelet.types.ids import PodUID, ref_of
-from pykubelet.kubelet.types.usage import CgroupUsage, Interface
+from pykubelet.kubelet.types.usage import CgroupUsage
+from pykubelet.linux.procparse import NetDevice
 from pykubelet.models.scalars import Time, time_from_unix
 
 Rate = Callable[[str, int], int | None]
@@ -98,7 +99,7 @@ def io_stats(usage: CgroupUsage) -> stats.IoStats | None:
     return None if psi is None else stats.IoStats(time=time_from_unix(usage.at), psi=psi)
 
 
-def network_stats(at: float, interfaces: tuple[Interface, ...], default: str) -> stats.NetworkStats | None:
+def network_stats(at: float, interfaces: tuple[NetDevice, ...], default: str) -> stats.NetworkStats | None:
     """Return the counters of the default interface (else the first one) and of all interfaces."""
     shown = tuple(
         stats.InterfaceStats(

@@ -10,9 +10,10 @@ from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.stats import compute_cgroup, compute_node
 from pykubelet.kubelet.observe.stats.cgroup_reader import CgroupReader
 from pykubelet.kubelet.observe.stats.types import Daemon
-from pykubelet.kubelet.types.usage import CgroupUsage, Interface, Machine, MemoryUsage
+from pykubelet.kubelet.types.usage import CgroupUsage, Machine, MemoryUsage
 from pykubelet.linux import procfs, system
 from pykubelet.linux.cgroups import Layout, Mode
+from pykubelet.linux.procparse import NetDevice
 
 _CONTROLLERS: Final = ("cpuacct", "memory")
 _PEER: Final = struct.Struct("3i")
@@ -49,12 +50,12 @@ class MachineReader:
             io=root.io if root is not None else (),
         )
 
-    def network(self) -> tuple[tuple[Interface, ...], str]:
+    def network(self) -> tuple[tuple[NetDevice, ...], str]:
         """Read the machine's interfaces and the name of the default one."""
         found = compute_node.interfaces(procfs.network_devices("self"))
         return found, compute_node.default_interface(procfs.machine("self/net/route"), found)
 
-    def pod_network(self, pids: Iterable[int]) -> tuple[Interface, ...]:
+    def pod_network(self, pids: Iterable[int]) -> tuple[NetDevice, ...]:
         """Read the interfaces of the first of these processes that is not in the agent's network namespace."""
         for pid in pids:
             if procfs.namespace(pid, "net") not in (None, self._own_netns):

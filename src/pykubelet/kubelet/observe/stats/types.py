@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.types.usage import CgroupUsage, CpuUsage, Interface
+from pykubelet.kubelet.types.usage import CgroupUsage, CpuUsage
+from pykubelet.linux.procparse import NetDevice
 from pykubelet.models.core_v1 import Pod
 
 
@@ -26,7 +27,7 @@ class PodSnapshot:
     pod: Pod
     usage: CgroupUsage | None
     containers: tuple[ContainerSnapshot, ...]
-    network: tuple[Interface, ...] = ()
+    network: tuple[NetDevice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Snapshot:
     monotonic: Seconds
     full: bool
     machine: CgroupUsage
-    network: tuple[Interface, ...]
+    network: tuple[NetDevice, ...]
     default_interface: str
     pid_limit: int
     daemons: tuple[Daemon, ...]

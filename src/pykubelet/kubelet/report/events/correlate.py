@@ -10,6 +10,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
+from pykubelet.base.token_bucket import TokenBucket
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.events.types import Correlated, EventConfig, Occurrence
 
@@ -33,14 +34,6 @@ class _Known:
     name: str
     first_at: Seconds
     count: int
-
-
-@dataclass(slots=True)
-class _Bucket:
-    """The token bucket of one object."""
-
-    tokens: float
-    at: Seconds
 
 
 class _Latest(Generic[V]):
@@ -75,7 +68,7 @@ class Correlator:
         self._last_name = 0
         self._groups: _Latest[_Group] = _Latest(config.max_tracked)
         self._known: _Latest[_Known] = _Latest(config.max_tracked)
-        self._buckets: _Latest[_Bucket] = _Latest(config.max_tracked)
+        self._buckets: _Latest[TokenBucket] = _Latest(config.max_tracked)
 
     def correlate(self, occurrence: Occurrence) -> Correlated:
         """Return the event to record for this occurrence."""
@@ -109,14 +102,9 @@ class Correlator:
         key = _identity(occurrence)
         bucket = self._buckets.get(key)
         if bucket is None:
-            bucket = self._buckets.put(key, _Bucket(float(self._config.burst), occurrence.at))
-        passed = max(0.0, occurrence.at - bucket.at)
-        bucket.tokens = min(float(self._config.burst), bucket.tokens + passed / self._config.refill_every)
-        bucket.at = occurrence.at
-        if bucket.tokens < 1.0:
-            return False
-        bucket.tokens -= 1.0
-        return True
+            bucket = TokenBucket(1 / self._config.refill_every, self._config.burst, occurrence.at)
+            self._buckets.put(key, bucket)
+        return bucket.try_take(occurrence.at)
 
 
 def _identity(occurrence: Occurrence) -> tuple[str, ...]:

@@ -14,12 +14,13 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from pykubelet.apiclient import AlreadyExists, ApiClient, RateLimit
+from pykubelet.apiclient import AlreadyExists, ApiClient
 from pykubelet.apiclient.resources import EVENTS
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, PykubeletError, Transient
 from pykubelet.base.guard import Guard
+from pykubelet.base.rate_limit import RateLimit
 from pykubelet.kubelet.report.watchtable import Change, WatchTable
 from pykubelet.models.codec import to_builtins
 from pykubelet.models.core_v1 import Event

@@ -7,9 +7,9 @@ a limit they would use up the node's request budget, including that of leases an
 from collections import OrderedDict
 from typing import Final
 
-from pykubelet.apiclient import RateLimit
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Transient
+from pykubelet.base.rate_limit import RateLimit
 from pykubelet.base.units import Seconds
 
 PER_SOURCE: Final = (5.0, 20)

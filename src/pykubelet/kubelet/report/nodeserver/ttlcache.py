@@ -1,26 +1,15 @@
 """A bounded cache of API server answers with expiry; concurrent requests for one key share one call."""
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.single_flight import SingleFlight
 from pykubelet.base.units import Seconds
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """The callers that wait for one answer; the first of them makes the call."""
-
-    lock: asyncio.Lock
-    users: int = 0
-    error: Exception | None = None
-    """The error of the caller that asked; the others raise it too instead of asking again."""
 
 
 class TtlCache(Generic[K, V]):
@@ -35,7 +24,7 @@ class TtlCache(Generic[K, V]):
         self._ttl = ttl
         self._size = size
         self._known: dict[bool, OrderedDict[K, tuple[Seconds, V]]] = {True: OrderedDict(), False: OrderedDict()}
-        self._waiting: dict[K, _Waiting] = {}
+        self._calls: SingleFlight[K, V] = SingleFlight()
 
     def __len__(self) -> int:
         return sum(map(len, self._known.values()))
@@ -45,26 +34,13 @@ class TtlCache(Generic[K, V]):
         found = self._find(key)
         if found is not None:
             return found[0]
-        waiting = self._waiting.setdefault(key, _Waiting(asyncio.Lock()))
-        waiting.users += 1
-        try:
-            async with waiting.lock:
-                found = self._find(key)
-                if found is not None:
-                    return found[0]
-                if waiting.error is not None:
-                    raise waiting.error
-                try:
-                    value = await ask()
-                except Exception as error:
-                    waiting.error = error
-                    raise
-                self._keep(key, value)
-                return value
-        finally:
-            waiting.users -= 1
-            if not waiting.users:
-                del self._waiting[key]
+
+        async def ask_and_keep() -> V:
+            value = await ask()
+            self._keep(key, value)
+            return value
+
+        return await self._calls.run(key, ask_and_keep)
 
     def _find(self, key: K) -> tuple[V] | None:
         for answers in self._known.values():

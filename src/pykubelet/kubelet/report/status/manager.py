@@ -7,11 +7,12 @@ from dataclasses import replace
 from pykubelet.base.clock import Clock
 from pykubelet.kubelet.report.status.compute_guard import final_status, forward_only
 from pykubelet.kubelet.report.status.decide import compute_pod_status, disruption_target, rejected_status
-from pykubelet.kubelet.report.status.interfaces import NodeFacts, StatusSource
+from pykubelet.kubelet.report.status.interfaces import NodeFacts
 from pykubelet.kubelet.report.status.types import StatusChange, StatusContext, StatusEntry
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.outcome import SyncAction
 from pykubelet.kubelet.types.resize import NOT_RESIZING, ResizeState
+from pykubelet.kubelet.types.status_input import StatusInput
 from pykubelet.models.core_v1 import Pod, PodStatus
 from pykubelet.models.scalars import time_from_unix
 
@@ -40,7 +41,7 @@ class StatusManager:
         """The version of the newest change."""
         return self._version
 
-    def update(self, pod: Pod, source: StatusSource) -> PodStatus:
+    def update(self, pod: Pod, source: StatusInput) -> PodStatus:
         """Compute the pod's status from what its worker knows, keep it and return it."""
         waiting = {f.target: f for f in source.failures if f.action in _CONTAINER_ACTIONS}
         ctx = StatusContext(

@@ -12,12 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from pykubelet.apiclient import ApiClient, Expired, RateLimit
+from pykubelet.apiclient import ApiClient, Expired
 from pykubelet.apiclient.resources import PODS
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Transient
 from pykubelet.base.guard import Guard
+from pykubelet.base.rate_limit import RateLimit
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.status.compute_patch import agent_part, status_patch
 from pykubelet.kubelet.report.status.decide_delivery import hold_seconds

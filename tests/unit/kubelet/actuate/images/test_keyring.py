@@ -86,6 +86,7 @@ def test_equal_candidates_are_tried_once() -> None:
         secret(["r.io"]),
         secret({"r.io": "u:p"}),
         secret({"r.io": {"auth": "%%%"}}),
+        secret({"r.io": {"auth": "pä"}}),
         secret({"r.io": {"auth": b64("no colon, hunter2")}}),
         secret({"r.io": {"username": 7}}),
     ],

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.base.http_get import HttpGet
 from pykubelet.base.units import GIB, Bytes
 from pykubelet.kubelet.actuate.cri import CriOptions
 from pykubelet.kubelet.actuate.cri.transport import Transport
 from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
 from pykubelet.kubelet.actuate.criconfig.types import EnvFile, HostDevice, Resolver, SecurityConfig, UserNamespace
-from pykubelet.kubelet.actuate.podruntime import HttpRequest, PodRuntime, PodRuntimeConfig, PodRuntimeDeps
+from pykubelet.kubelet.actuate.podruntime import PodRuntime, PodRuntimeConfig, PodRuntimeDeps
 from pykubelet.kubelet.actuate.resources.linux_resources import (
     LinuxResources,
     NodePolicy,
@@ -200,9 +201,9 @@ class Http:
 
     errors: list[PykubeletError] = field(default_factory=list)
     """Of the next ones."""
-    requests: list[HttpRequest] = field(default_factory=list)
+    requests: list[HttpGet] = field(default_factory=list)
 
-    async def __call__(self, request: HttpRequest) -> None:
+    async def __call__(self, request: HttpGet) -> None:
         self.requests.append(request)
         if self.errors:
             raise self.errors.pop(0)

@@ -1,6 +1,6 @@
 from pykubelet.kubelet.observe.stats import compute_node as compute
-from pykubelet.kubelet.types.usage import CpuUsage, Interface
-from pykubelet.linux.procparse import parse_cgroups, parse_stat
+from pykubelet.kubelet.types.usage import CpuUsage
+from pykubelet.linux.procparse import NetDevice, parse_cgroups, parse_net_dev, parse_stat
 
 NET_DEV = """Inter-|   Receive                                                |  Transmit
  face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed
@@ -44,8 +44,8 @@ def test_the_machines_memory() -> None:
 
 
 def test_interfaces_of_the_machine_itself() -> None:
-    found = compute.interfaces(NET_DEV)
-    assert found == (Interface("eth0", 100, 10, 1, 2, 200, 20, 3, 4), Interface("eth1", 5, 1, 0, 0, 6, 1, 0, 0))
+    found = compute.interfaces(parse_net_dev(NET_DEV.encode()))
+    assert found == (NetDevice("eth0", 100, 10, 1, 2, 200, 20, 3, 4), NetDevice("eth1", 5, 1, 0, 0, 6, 1, 0, 0))
     assert compute.default_interface(ROUTE, found) == "eth1"
     assert compute.default_interface("", found) == "eth0"
     assert compute.default_interface("", found[1:]) == "eth1"

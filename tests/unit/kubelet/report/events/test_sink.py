@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from pykubelet.apiclient import RateLimit
 from pykubelet.apiclient.resources import EVENTS
+from pykubelet.base.rate_limit import RateLimit
 from pykubelet.kubelet.report.events import EventLog
 from pykubelet.kubelet.report.events.sink import EventSink
 from pykubelet.kubelet.types.ids import PodRef, PodUID

@@ -6,7 +6,6 @@ from pykubelet.kubelet.types.usage import (
     CpuUsage,
     DeviceIo,
     Filesystem,
-    Interface,
     Machine,
     MemoryUsage,
     Pressure,
@@ -14,6 +13,7 @@ from pykubelet.kubelet.types.usage import (
     Reading,
     Readings,
 )
+from pykubelet.linux.procparse import NetDevice
 
 AT = 1_700_000_000.5
 POD = "/kubepods/burstable/pod1"
@@ -54,9 +54,9 @@ def cgroup(path: str) -> CgroupUsage:
 READINGS = Readings(
     MACHINE,
     (
-        Reading(usage=cgroup("/"), started=5.0, network=(Interface("eth0", 1, 2, 3, 4, 5, 6, 7, 8),)),
+        Reading(usage=cgroup("/"), started=5.0, network=(NetDevice("eth0", 1, 2, 3, 4, 5, 6, 7, 8),)),
         Reading(
-            usage=cgroup(POD), namespace="ns", pod="web", started=6.0, network=(Interface("eth0", 11, 12, 0, 0, 15),)
+            usage=cgroup(POD), namespace="ns", pod="web", started=6.0, network=(NetDevice("eth0", 11, 12, 0, 0, 15),)
         ),
         Reading(
             usage=cgroup(f"{POD}/c1"),

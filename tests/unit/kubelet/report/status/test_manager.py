@@ -1,13 +1,14 @@
 """The status manager: keeping, notifying, forgetting."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import Any
 
 from pykubelet.kubelet.report.status import StatusChange, StatusManager
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
 from pykubelet.kubelet.types.outcome import Failure, SyncAction
 from pykubelet.kubelet.types.probes import ContainerProbes, ProbeResult
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus
+from pykubelet.kubelet.types.status_input import StatusInput
 from pykubelet.models import core_v1 as core
 from pykubelet.models.scalars import time_from_unix
 from pykubelet.testing.clock import VirtualClock
@@ -16,16 +17,11 @@ from tests.unit.kubelet.report.pods import REF, attempt, container, exited, pod,
 PROBE = core.Probe(exec=core.ExecAction(command=("true",)))
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+def known(
+    runtime: PodRuntimeStatus, probes: Mapping[ContainerID, ContainerProbes] | None = None, **more: Any
+) -> StatusInput:
     """What a worker reports."""
-
-    runtime: PodRuntimeStatus
-    probes: Mapping[ContainerID, ContainerProbes] = field(default_factory=dict)
-    failures: tuple[Failure, ...] = ()
-    terminating: bool = False
-    terminal_reason: str = ""
-    terminal_message: str = ""
+    return StatusInput(runtime, probes or {}, **more)
 
 
 class Node:
@@ -47,7 +43,7 @@ def test_update_computes_keeps_and_notifies() -> None:
     statuses, changes = manager()
     value = pod(container(readiness_probe=PROBE))
     probes = {ContainerID("app-0"): ContainerProbes(readiness=ProbeResult.SUCCESS)}
-    got = statuses.update(value, Source(runtime(attempt()), probes))
+    got = statuses.update(value, known(runtime(attempt()), probes))
     assert got == statuses.get(REF.uid)
     assert (got.phase, got.container_statuses[0].ready, got.host_ip) == ("Running", True, "192.0.2.1")
     assert [(c.previous, c.current, c.uid) for c in changes] == [(None, got, REF.uid)]
@@ -61,10 +57,10 @@ def test_update_computes_keeps_and_notifies() -> None:
 def test_equal_status_is_no_change() -> None:
     statuses, changes = manager()
     value = pod()
-    first = statuses.update(value, Source(runtime(attempt())))
-    assert statuses.update(value, Source(runtime(attempt()))) == first
+    first = statuses.update(value, known(runtime(attempt())))
+    assert statuses.update(value, known(runtime(attempt()))) == first
     assert len(changes) == 1
-    statuses.update(with_meta(value, annotations={"a": "b"}), Source(runtime(attempt())))
+    statuses.update(with_meta(value, annotations={"a": "b"}), known(runtime(attempt())))
     assert len(changes) == 2, "a new pod object is a change"
     assert changes[1].version > changes[0].version
 
@@ -75,12 +71,12 @@ def test_only_failures_of_containers_become_waiting_reasons() -> None:
         Failure(SyncAction.CREATE_SANDBOX, "app", "CreatePodSandboxError", "no network"),
         Failure(SyncAction.KILL_CONTAINER, "app", "KillContainerError", "no"),
     )
-    got = statuses.update(pod(), Source(runtime(), failures=failures))
+    got = statuses.update(pod(), known(runtime(), failures=failures))
     assert got.container_statuses[0].state == core.ContainerState(
         waiting=core.ContainerStateWaiting(reason="ContainerCreating")
     )
     failures += (Failure(SyncAction.START_CONTAINER, "app", "ErrImagePull", "404"),)
-    got = statuses.update(pod(), Source(runtime(), failures=failures))
+    got = statuses.update(pod(), known(runtime(), failures=failures))
     assert got.container_statuses[0].state == core.ContainerState(
         waiting=core.ContainerStateWaiting(reason="ErrImagePull", message="404")
     )
@@ -88,8 +84,8 @@ def test_only_failures_of_containers_become_waiting_reasons() -> None:
 
 def test_a_status_builds_on_the_one_before() -> None:
     statuses, _ = manager()
-    statuses.update(pod(restart_policy="Never"), Source(runtime(attempt(number=3))))
-    got = statuses.update(pod(restart_policy="Never"), Source(runtime(sandboxes=[])))
+    statuses.update(pod(restart_policy="Never"), known(runtime(attempt(number=3))))
+    got = statuses.update(pod(restart_policy="Never"), known(runtime(sandboxes=[])))
     last = got.container_statuses[0].last_state
     assert last is not None and last.terminated is not None
     assert (last.terminated.exit_code, got.container_statuses[0].restart_count) == (137, 4)
@@ -113,7 +109,7 @@ def test_reject_sets_a_failed_status() -> None:
 def test_termination_completes_the_last_status() -> None:
     statuses, changes = manager()
     value = pod(static=False)
-    statuses.update(value, Source(runtime(attempt())))
+    statuses.update(value, known(runtime(attempt())))
     got = statuses.terminate(value)
     state = got.container_statuses[0].state
     assert state is not None and state.terminated is not None
@@ -135,7 +131,7 @@ def test_termination_with_a_given_status_and_of_an_unknown_pod() -> None:
 
 def test_removal_notifies_once_and_forgets_everything() -> None:
     statuses, changes = manager()
-    statuses.update(pod(), Source(runtime(exited(code=1))))
+    statuses.update(pod(), known(runtime(exited(code=1))))
     statuses.remove(REF.uid)
     statuses.remove(REF.uid)
     statuses.remove(PodUID("unknown"))
@@ -166,12 +162,12 @@ async def test_a_pod_that_is_being_stopped_is_shown_as_deleted() -> None:
     clock = VirtualClock()
     statuses = StatusManager(clock, Node())
     value = pod()
-    statuses.update(value, Source(runtime(attempt())))
+    statuses.update(value, known(runtime(attempt())))
     await clock.advance(60)
     begun = time_from_unix(clock.now())
-    statuses.update(value, Source(runtime(attempt()), terminating=True))
+    statuses.update(value, known(runtime(attempt()), terminating=True))
     await clock.advance(5)
-    statuses.update(value, Source(runtime(exited()), terminating=True))
+    statuses.update(value, known(runtime(exited()), terminating=True))
     entry = statuses.entry(REF.uid)
     assert entry is not None and entry.merged.metadata.deletion_timestamp == begun
 
@@ -179,8 +175,8 @@ async def test_a_pod_that_is_being_stopped_is_shown_as_deleted() -> None:
 def test_a_pod_that_has_ended_is_not_shown_as_terminating() -> None:
     statuses, _ = manager()
     value = pod(restart_policy="Never")
-    statuses.update(value, Source(runtime(exited())))
-    statuses.update(value, Source(runtime(exited()), terminating=True))
+    statuses.update(value, known(runtime(exited())))
+    statuses.update(value, known(runtime(exited()), terminating=True))
     entry = statuses.entry(REF.uid)
     assert entry is not None
     assert (entry.merged.status.phase, entry.merged.metadata.deletion_timestamp) == ("Succeeded", None)

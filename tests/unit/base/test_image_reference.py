@@ -1,11 +1,11 @@
-"""Image names, compared with Docker's reference grammar."""
+"""Image references, compared with Docker's grammar."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.base.errors import Invalid
-from pykubelet.kubelet.actuate.images.reference import Reference, default_pull_policy, parse, with_default_tag
+from pykubelet.base.image_reference import InvalidReference, default_pull_policy, parse, with_default_tag
 
 SHA = "a" * 64
 
@@ -29,7 +29,9 @@ SHA = "a" * 64
     ],
 )
 def test_image_names_are_parsed(image: str, repository: str, tag: str, digest: str) -> None:
-    assert parse(image) == Reference(repository, tag, digest)
+    found = parse(image)
+    assert (found.name, found.tag, found.digest) == (repository, tag, digest)
+    assert found.name == f"{found.host}/{found.path}"
 
 
 @pytest.mark.parametrize(
@@ -57,6 +59,34 @@ def test_bad_names_are_refused_with_the_reason(image: str, why: str) -> None:
         parse(image)
     assert str(caught.value).startswith(f'couldn\'t parse image name "{image}": ')
     assert why in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("image", "detail"),
+    [
+        (SHA, f"{SHA!r} is an image id; give a name"),
+        ("Busybox", "'library/Busybox' is invalid: names are lower case"),
+        ("app@sha256:12", "'sha256:12' is not a digest"),
+        ("app@md5:" + "a" * 32, f"'md5:{'a' * 32}' is not a digest: unsupported digest algorithm"),
+        ("app:-x", "'-x' is not a valid tag"),
+        ("app:", "'' is not a valid tag"),
+        ("-host.com/app", "'-host.com' is not a valid registry host"),
+        ("a___b", "'library/a___b' is invalid: not a repository name"),
+        ("r.io/" + "a" * 256, f"'{'a' * 256}' is invalid: longer than 255 characters"),
+    ],
+)
+def test_invalid_reference_names_the_invalid_part(image: str, detail: str) -> None:
+    with pytest.raises(InvalidReference) as caught:
+        parse(image)
+    assert caught.value.detail == detail
+
+
+def test_reference_with_tag_and_digest_is_requested_by_its_digest() -> None:
+    both = parse(f"r.io/app:v1@sha256:{SHA}")
+    assert (both.target, str(both)) == (f"sha256:{SHA}", f"r.io/app@sha256:{SHA}")
+    tagged = parse("r.io/app:v1")
+    assert (tagged.target, str(tagged)) == ("v1", "r.io/app:v1")
+    assert tagged.with_digest("sha256:1") == "r.io/app@sha256:1"
 
 
 @pytest.mark.parametrize(
@@ -94,4 +124,4 @@ def test_any_text_is_a_name_or_invalid(text: str) -> None:
     except Invalid:
         return
     assert with_default_tag(full) == full
-    assert parse(full).repository == parse(text).repository
+    assert parse(full).name == parse(text).name
