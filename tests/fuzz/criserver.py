@@ -14,19 +14,22 @@ from google.protobuf.message import Message
 from pykubelet.base import blocking
 from pykubelet.base.units import Seconds
 from pykubelet.criserver import processes
-from pykubelet.criserver.assembly import Machine as Parts
-from pykubelet.criserver.assembly import ServerContext
 from pykubelet.criserver.config import Settings
-from pykubelet.criserver.container import ContainerManager
-from pykubelet.criserver.image_wiring import ImageComponents
-from pykubelet.criserver.main import Server
-from pykubelet.criserver.repairs import Repairs
-from pykubelet.criserver.sandbox import SandboxManager
+from pykubelet.criserver.container import ContainerComponents
+from pykubelet.criserver.machine import CgroupOomKills
+from pykubelet.criserver.machine import Machine as MachineAccess
+from pykubelet.criserver.main import Server, ServerParts
+from pykubelet.criserver.netns import PinnedNamespaces
+from pykubelet.criserver.oci import RuntimeHandlers
+from pykubelet.criserver.sandbox import SandboxComponents
+from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.server.calls import Calls
 from pykubelet.criserver.store import Store
 from pykubelet.criserver.store.database import Database
 from pykubelet.criserver.types import ContainerRecord, SandboxRecord, new_id
-from pykubelet.linux import mountinfo, mounts, pidfd, procfs, system
+from pykubelet.criserver.wiring.images import ImageComponents
+from pykubelet.linux import cgroups, mountinfo, mounts, pidfd, procfs, system
+from pykubelet.linux.cgroups.oom import OomCounter
 from tests.fuzz.machine import (
     Machine,
     SimulatedCgroups,
@@ -53,8 +56,8 @@ class Life:
 class Stage:
     """A machine and its current server process."""
 
-    sandbox_manager: SandboxManager
-    container_manager: ContainerManager
+    sandboxes: SandboxComponents
+    containers: ContainerComponents
 
     def __init__(self, loop: SimulatedLoop, directory: Path) -> None:
         self.loop = loop
@@ -62,6 +65,7 @@ class Stage:
         for each in (self.settings.root, self.settings.run):
             each.mkdir()
         self.machine = Machine(loop, self.settings.root, self.settings.run)
+        self.namespaces = SimulatedNamespaces(self.machine)
         self.clock = SimulatedClock(loop)
         self.life = Life(alive=False)
         self.calls: dict[str, Callable[[Any], Awaitable[Any]]] = {}
@@ -99,17 +103,15 @@ class Stage:
         life.store = await Store.open(self.settings.database, self.clock)
         try:
             async with asyncio.TaskGroup() as tasks:
-                images, repairs = cast(ImageComponents, SimulatedImages(self.machine)), Repairs(tasks, self.clock)
-                context = ServerContext(self.settings, life.store, images, tasks, self.clock, repairs)
-                server = Server(context, self._parts())
+                scope = ServerScope.of(tasks, self.clock)
+                server = Server(self._parts(scope, life.store))
                 await server.recover()
-                pods = server._pods
-                self.sandbox_manager, self.container_manager = pods.sandboxes, pods.containers
-                for group in server._calls():
+                self.sandboxes, self.containers = server.pods.sandboxes, server.pods.containers
+                for group in server.calls():
                     group.register(cast(Calls, self))
                 tasks.create_task(life.store.write_deferred(), name="store-retries")
-                tasks.create_task(pods.sandbox_recovery.retry_network(), name="network-retries")
-                tasks.create_task(repairs.run(), name="repairs")
+                tasks.create_task(self.sandboxes.attachments.release_leftovers(), name="network-retries")
+                tasks.create_task(scope.repairs.run(), name="repairs")
                 ready.set()
         finally:
             if life.alive:
@@ -117,12 +119,21 @@ class Stage:
             elif life.store._database._connection is not None:
                 life.store._database._connection.close()
 
-    def _parts(self) -> Parts:
-        return Parts(
-            host=HOST,
-            cgroups=cast(Any, SimulatedCgroups(self.machine)),
-            runtimes={"runc": SimulatedRuntime(self.machine, self.settings.runtime_root("runc"))},
-            conmon=SimulatedConmon(self.machine, self.settings.exits),
+    def _parts(self, scope: ServerScope, store: Store) -> ServerParts:
+        runtime = SimulatedRuntime(self.machine, self.settings.runtime_root("runc"))
+        return ServerParts(
+            settings=self.settings,
+            scope=scope,
+            store=store,
+            images=cast(ImageComponents, SimulatedImages(self.machine)),
+            machine=MachineAccess(
+                host=HOST,
+                cgroups=cast(Any, SimulatedCgroups(self.machine)),
+                handlers=RuntimeHandlers(runtimes={"runc": runtime}, default=self.settings.default_handler),
+                conmon=SimulatedConmon(self.machine, self.settings.exits),
+                oom_kills=CgroupOomKills(OomCounter(cgroups.detect()), systemd=False),
+            ),
+            namespaces=cast(PinnedNamespaces, self.namespaces),
             network=cast(Any, SimulatedNetwork(self.machine)),
         )
 
@@ -178,12 +189,11 @@ def staged(loop: SimulatedLoop, directory: Path) -> Iterator[Stage]:
     stage = Stage(loop, directory)
     machine = stage.machine
     SimulatedPidFd.machine = machine
-    pinned = SimulatedNamespaces(machine)
     numbers = iter(range(1 << 30))
     replaced: dict[object, object] = {
         pidfd.PidFd: SimulatedPidFd,
         processes.is_of_machine: lambda pid: True,
-        mountinfo.is_mount_point: pinned.is_pinned,
+        mountinfo.is_mount_point: stage.namespaces.is_pinned,
         mounts.tmpfs: lambda *_, **__: None,
         new_id: lambda: f"{loop.chance.getrandbits(224):056x}{next(numbers):08x}",
     }
@@ -211,7 +221,6 @@ def staged(loop: SimulatedLoop, directory: Path) -> Iterator[Stage]:
         patch.setattr(procfs, "cgroups", lambda pid: None)
         patch.setattr(procfs, "pids", lambda: [each.pid for each in machine.living()])
         patch.setattr(system, "boot_id", lambda: machine.boot_id)
-        patch.setattr("pykubelet.criserver.assembly.PinnedNamespaces", lambda directory: pinned)
         patch.setattr(Database, "_transaction", limited)
         patch.setattr(blocking._threads, "run", loop.later)
         yield stage

@@ -287,8 +287,8 @@ async def _check(client: Client) -> None:
     stage, machine = client.stage, client.stage.machine
     await _adopt(client, lost=False, reboot=False)
     boxes, containers = await client.listed()
-    known = {each.id: each for each in stage.sandbox_manager.known().values()}
-    held = {each.id: each for each in stage.container_manager._registry}
+    known = {each.id: each for each in stage.sandboxes.table}
+    held = {each.id: each for each in stage.containers.table}
     sandbox_rows, container_rows = await stage.rows()
     # Rows of containers are deleted with their sandbox's; an incomplete creation may have none.
     going = {key for key, each in known.items() if each.record.phase is SandboxPhase.REMOVING}

@@ -14,12 +14,12 @@ from pykubelet.base.clock import SystemClock
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.conmon import read_exit
 from pykubelet.criserver.directories import lock_directory, make_directory, make_traversable
-from pykubelet.criserver.image_wiring import open_images
 from pykubelet.criserver.main import _retire_scratch
 from pykubelet.criserver.programs import new_marks
 from pykubelet.criserver.store import Store
 from pykubelet.criserver.supervisor import note_of, read_note, write_note
 from pykubelet.criserver.types import ContainerID, ProcessRef, SandboxID, SandboxRecord
+from pykubelet.criserver.wiring.images import open_images
 
 _RECORD = SandboxRecord(SandboxID("s1"), "web_default_u1_0", "runc", b"", 1)
 _FILES = (

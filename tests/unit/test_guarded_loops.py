@@ -22,7 +22,7 @@ INJECTIONS: dict[str, str] = {
     "::test_container_that_cannot_be_measured_is_left_out_of_the_list",
     "start-up.repairs": "unit/criserver/test_repairs.py::test_failed_repair_is_quarantined_and_retried",
     "sandboxes.addresses": (
-        "unit/criserver/sandbox/test_manager.py::test_address_whose_release_fails_does_not_delay_others"
+        "unit/criserver/sandbox/test_calls.py::test_address_whose_release_fails_does_not_delay_others"
     ),
     "server.connections": (
         "unit/kubelet/report/server/test_listener.py::test_listener_goes_on_after_an_error_of_one_connection"

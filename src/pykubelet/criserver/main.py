@@ -6,39 +6,35 @@ import os
 import secrets
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from pykubelet.base import blocking
 from pykubelet.base.clock import SystemClock
-from pykubelet.base.supervise import supervise
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.assembly import Machine, Pods, ServerContext, build_pods, open_machine
+from pykubelet.criserver.cni import Network
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.container import decide as container
 from pykubelet.criserver.container.processes import end_commands
 from pykubelet.criserver.directories import entries, lock_directory, make_directory, make_traversable
-from pykubelet.criserver.image_wiring import open_images
+from pykubelet.criserver.machine import Machine
+from pykubelet.criserver.netns import PinnedNamespaces
 from pykubelet.criserver.processes import reference
 from pykubelet.criserver.programs import new_marks, wait_for_former_programs
-from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.sandbox import decide as sandbox
+from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.server import CriServer, Groups
-from pykubelet.criserver.server.containers import ContainerCalls
-from pykubelet.criserver.server.events import EventCalls
-from pykubelet.criserver.server.metrics import MetricCalls
-from pykubelet.criserver.server.runtime import RuntimeCalls
-from pykubelet.criserver.server.sandboxes import SandboxCalls
-from pykubelet.criserver.server.stats import StatsCalls
-from pykubelet.criserver.server.streaming import ContainerExecutor, StreamingCalls
-from pykubelet.criserver.stats import StatsCollector
-from pykubelet.criserver.stats.inspector import Inspector
+from pykubelet.criserver.server.streaming import ContainerExecutor
 from pykubelet.criserver.storage.remove import remove_any
 from pykubelet.criserver.store import Store
 from pykubelet.criserver.streaming import StreamingServer
 from pykubelet.criserver.supervisor import note_of, write_note
-from pykubelet.linux import cgroups, memory, system
-from pykubelet.linux.cgroups.counters import CgroupCounterReader
+from pykubelet.criserver.wiring.calls import CallDeps, build_calls
+from pykubelet.criserver.wiring.images import ImageComponents, open_images
+from pykubelet.criserver.wiring.machine import open_machine, open_network
+from pykubelet.criserver.wiring.pods import PodDeps, build_pods
+from pykubelet.linux import memory, system
 from pykubelet.linux.memory_trim import trim_periodically
 
 _log = logging.getLogger(__name__)
@@ -70,11 +66,21 @@ async def run_criserver(settings: Settings, ending: Callable[[], None], kept: bo
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_tell_end(ending), name="end")
             marks = await blocking.call_to_end("server", new_marks, settings.run, settings.scratch)
-            context = ServerContext(settings, store, images, tasks, clock, Repairs(tasks, clock))
-            server = Server(context, open_machine(settings, marks))
+            scope, namespaces = ServerScope.of(tasks, clock), PinnedNamespaces(settings.namespaces)
+            server = Server(
+                ServerParts(
+                    settings=settings,
+                    scope=scope,
+                    store=store,
+                    images=images,
+                    machine=open_machine(settings, marks),
+                    namespaces=namespaces,
+                    network=open_network(settings, marks, namespaces),
+                )
+            )
             for directory in retired:
                 remove = partial(blocking.call, "start-up", remove_any, str(directory))
-                context.repairs.add("files of calls", directory.name, remove)
+                scope.repairs.add("files of calls", directory.name, remove)
             await wait_for_former_programs(settings.run, marks, clock)
             await server.recover()
             await server.serve()
@@ -100,18 +106,40 @@ def _retire_scratch(settings: Settings) -> list[Path]:
     return old
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerParts:
+    """What a server is built of: what is open on this machine."""
+
+    settings: Settings
+    scope: ServerScope
+    store: Store
+    images: ImageComponents
+    machine: Machine
+    namespaces: PinnedNamespaces
+    network: Network
+
+
 class Server:
     """All components of one server."""
 
-    def __init__(self, context: ServerContext, machine: Machine) -> None:
-        self._context = context
-        self._machine = machine
-        self._pods: Pods = build_pods(context, machine)
-        self._streaming = StreamingServer(ContainerExecutor(self._pods.containers), context.clock)
+    def __init__(self, parts: ServerParts) -> None:
+        self._parts = parts
+        self.pods = build_pods(
+            PodDeps(
+                settings=parts.settings,
+                scope=parts.scope,
+                store=parts.store,
+                machine=parts.machine,
+                namespaces=parts.namespaces,
+                network=parts.network,
+                images=parts.images.containers,
+            )
+        )
+        self._streaming = StreamingServer(ContainerExecutor(self.pods.containers), parts.scope.clock)
 
     async def recover(self) -> None:
         """Reconcile the records with the machine, whatever happened to the previous server."""
-        host, pods = self._machine.host, self._pods
+        store, host, repairs = self._parts.store, self._parts.machine.host, self._parts.scope.repairs
         if host.least_oom_score > -1000:
             _log.warning(
                 "oom_score_adj limited: without CAP_SYS_RESOURCE containers cannot be protected from the OOM killer",
@@ -119,56 +147,52 @@ class Server:
             )
         if host.apparmor and not host.apparmor_parser:
             _log.warning("AppArmor default profile unavailable: apparmor_parser is not installed")
-        sandboxes, containers = await self._context.store.load()
+        sandboxes, containers = await store.load()
         boot = system.boot_id()
-        last = await self._context.store.exchange_fact("boot", boot)
+        last = await store.exchange_fact("boot", boot)
         if last not in ("", boot):
             _log.info("machine was rebooted: no container is running")
         sandboxes = [sandbox.of_boot(record, last) for record in sandboxes]
         containers = [container.of_boot(record, last) for record in containers]
-        repairs = self._context.repairs
-        repairs.add("network", "configuration", self._machine.network.start)
-        pods.sandbox_recovery.recover(sandboxes)
-        await pods.recovery.run(containers)
-        protected = await pods.recovery.remove_orphans(containers, self._context.store.intact)
-        rootfs_names = {*pods.containers.rootfs_names(), *await pods.sandbox_recovery.rootfs_names()}
-        self._context.images.recover(rootfs_names, protected, repairs)
-        await pods.sandbox_recovery.clean_up(protected)
+        repairs.add("network", "configuration", self._parts.network.start)
+        of_sandboxes, of_containers = self.pods.sandboxes.recovery, self.pods.containers.recovery
+        of_sandboxes.recover(sandboxes)
+        await of_containers.recover(containers)
+        protected = await of_containers.remove_orphans(containers, store.intact)
+        rootfs_names = {*self.pods.containers.table.rootfs_names(), *await of_sandboxes.rootfs_names()}
+        self._parts.images.recover(rootfs_names, protected, repairs)
+        await of_sandboxes.clean_up(protected)
         await repairs.wait_for_first_attempts(_REPAIRS)
 
     async def serve(self) -> None:
         """Start all tasks of the server; they end with the task group."""
-        tasks = self._context.tasks
+        scope, images = self._parts.scope, self._parts.images
         ready = asyncio.Event()
-        tasks.create_task(self._streaming.run(ready), name="streaming-server")
+        scope.tasks.create_task(self._streaming.run(ready), name="streaming-server")
         await ready.wait()
-        images = self._context.images
-        server = CriServer(self._context.settings.socket, self._calls(), (images.calls(),), (images.transfer_calls(),))
-        tasks.create_task(server.run(), name="cri-server")
-        tasks.create_task(trim_periodically(self._context.clock), name="upkeep")
+        server = CriServer(self._parts.settings.socket, self.calls(), (images.calls(),), (images.transfer_calls(),))
+        scope.tasks.create_task(server.run(), name="cri-server")
+        scope.tasks.create_task(trim_periodically(scope.clock), name="upkeep")
         followers = {
-            "network": self._machine.network.run,
-            "network-retries": self._pods.sandbox_recovery.retry_network,
-            "store-retries": self._context.store.write_deferred,
-            "repairs": self._context.repairs.run,
+            "network": self._parts.network.run,
+            "network-retries": self.pods.sandboxes.attachments.release_leftovers,
+            "store-retries": self._parts.store.write_deferred,
+            "repairs": scope.repairs.run,
         }
         for name, follower in followers.items():
-            tasks.create_task(supervise(name, follower, clock=self._context.clock), name=name)
+            scope.supervise(follower, name)
 
-    def _calls(self) -> Groups:
-        """Build the groups of calls of RuntimeService."""
-        context, machine, pods = self._context, self._machine, self._pods
-        stats = StatsCollector(machine.cgroups, context.images.usage, context.clock)
-        counter_reader = CgroupCounterReader(cgroups.detect())
-        inspector = Inspector(machine.cgroups, counter_reader, context.images.usage, context.clock)
-        return (
-            RuntimeCalls(
-                context.settings, machine.network.problem, machine.runtimes, machine.host, context.repairs.unfinished
-            ),
-            SandboxCalls(pods.sandboxes, pods.containers, context.tasks, context.clock),
-            ContainerCalls(pods.containers, pods.sandboxes, context.tasks),
-            EventCalls(machine.events, pods.sandboxes, pods.containers),
-            StatsCalls(stats, pods.containers, pods.sandboxes),
-            MetricCalls(inspector, stats, pods.containers, pods.sandboxes),
-            StreamingCalls(self._streaming, pods.containers, pods.sandboxes),
+    def calls(self) -> Groups:
+        """The groups of calls of RuntimeService."""
+        parts = self._parts
+        return build_calls(
+            CallDeps(
+                settings=parts.settings,
+                scope=parts.scope,
+                machine=parts.machine,
+                network_problem=parts.network.problem,
+                pods=self.pods,
+                layers=parts.images.usage,
+                streaming=self._streaming,
+            )
         )

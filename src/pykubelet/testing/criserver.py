@@ -123,7 +123,7 @@ class PrivateCriServer:
         archive.unlink()
 
     async def _import(self, archive: Path) -> None:
-        from pykubelet.criserver.image_wiring import open_images
+        from pykubelet.criserver.wiring.images import open_images
 
         rooms = await open_images(self.settings(), SystemClock())
         with archive.open("rb") as file:

@@ -1,12 +1,14 @@
 """Containers: creation, start, update, exec, stop, removal, and recovery after a restart of the server.
 
-Used by ``server`` for CRI calls about containers, and by the sandbox manager when a pod is stopped or removed. Imports
-``spec``, ``conmon``, ``oci``, ``store``, ``events`` and ``types``; ``decide.py`` is pure. Start reading at
-``manager.py``; ``create.py``, ``start.py``, ``stop.py`` and ``update.py`` implement the calls of these names.
+Each CRI call has a module: ``create.py``, ``start.py``, ``stop.py``, ``remove.py``, ``exec.py``, ``update.py``,
+``log.py``; ``recover.py`` runs when the server starts, and ``of_sandbox.py`` when a pod is stopped or removed. They
+share ``table.py`` (the containers in memory) and ``records.py`` (every change, in the database first). Used by
+``server`` for CRI calls about containers, and by ``sandbox``. Imports ``spec``, ``conmon``, ``oci``, ``store``,
+``events`` and ``types``; ``decide.py`` is pure. Start reading at ``create.py``; ``build.py`` connects the components.
 """
 
-from pykubelet.criserver.container.interfaces import ContainerDeps
-from pykubelet.criserver.container.manager import ContainerManager
+from pykubelet.criserver.container.build import ContainerComponents, ContainerDeps, build_containers
+from pykubelet.criserver.container.interfaces import Directories
 from pykubelet.criserver.container.state import Container
 
-__all__ = ["Container", "ContainerDeps", "ContainerManager"]
+__all__ = ["Container", "ContainerComponents", "ContainerDeps", "Directories", "build_containers"]

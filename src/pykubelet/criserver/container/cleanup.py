@@ -29,7 +29,7 @@ _START_FILES = ("pid", "conmon.pid", "oci.log", "ctl", "attach", "winsz", "oom")
 class Cleanup:
     """Removal of resources of containers in any phase, also partially created ones."""
 
-    def __init__(self, directories: Directories, cgroups: CgroupDriver, conmon: str) -> None:
+    def __init__(self, *, directories: Directories, cgroups: CgroupDriver, conmon: str) -> None:
         """``conmon``: path of the conmon program."""
         self._directories = directories
         self._cgroups = cgroups
@@ -76,7 +76,7 @@ class Cleanup:
 
     async def _monitor(self, container: ContainerID) -> ProcessRef | None:
         """Find its conmon; in /proc if the server was killed before conmon wrote its PID file."""
-        bundle = self._directories.bundles / container
+        bundle = self._directories.bundle(container)
         if (bundle / "conmon.pid").exists():
             return noted_monitor(bundle, container)
         return (await blocking.call(f"container/{container}", monitors, self._conmon)).get(container)
@@ -87,12 +87,12 @@ class Cleanup:
 
     def _remove_files(self, container: ContainerID) -> None:
         prepare.drop_mapped(self._directories.mapped / container)
-        prepare.remove_bundle(self._directories.bundles / container)
+        prepare.remove_bundle(self._directories.bundle(container))
         (self._directories.exits / container).unlink(missing_ok=True)
 
     def _remove_start_files(self, container: ContainerID) -> None:
         for name in _START_FILES:
-            (self._directories.bundles / container / name).unlink(missing_ok=True)
+            (self._directories.bundle(container) / name).unlink(missing_ok=True)
         (self._directories.exits / container).unlink(missing_ok=True)
 
 

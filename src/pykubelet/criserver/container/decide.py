@@ -1,20 +1,29 @@
-"""The container's phase transitions, and what recovery does with each record. Pure."""
+"""The container's life cycle, and what recovery does with each record. Pure."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from msgspec.structs import replace
 
-from pykubelet.base.errors import Conflict, Permanent
+from pykubelet.base.errors import Conflict
+from pykubelet.base.lifecycle import LifeCycle
 from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord, ProcessRef
 
-TRANSITIONS: dict[ContainerPhase, frozenset[ContainerPhase]] = {
-    ContainerPhase.MAKING: frozenset({ContainerPhase.CREATED, ContainerPhase.REMOVING}),
-    ContainerPhase.CREATED: frozenset({ContainerPhase.RUNNING, ContainerPhase.EXITED, ContainerPhase.REMOVING}),
-    ContainerPhase.RUNNING: frozenset({ContainerPhase.EXITED}),
-    ContainerPhase.EXITED: frozenset({ContainerPhase.REMOVING}),
-    ContainerPhase.REMOVING: frozenset({ContainerPhase.REMOVING}),
-}
+LIFE_CYCLE = LifeCycle(
+    "container",
+    (
+        (ContainerPhase.MAKING, "its files are made", ContainerPhase.CREATED),
+        (ContainerPhase.MAKING, "its sandbox is removed", ContainerPhase.REMOVING),
+        (ContainerPhase.CREATED, "the call that created it was cancelled", ContainerPhase.MAKING),
+        (ContainerPhase.CREATED, "it is started", ContainerPhase.RUNNING),
+        (ContainerPhase.CREATED, "its start failed, or its bundle is lost", ContainerPhase.EXITED),
+        (ContainerPhase.CREATED, "it is removed", ContainerPhase.REMOVING),
+        (ContainerPhase.RUNNING, "its first process ends, or is lost", ContainerPhase.EXITED),
+        (ContainerPhase.EXITED, "it is removed", ContainerPhase.REMOVING),
+        (ContainerPhase.REMOVING, "the removal is retried", ContainerPhase.REMOVING),
+    ),
+)
+"""Its diagram is docs/machines/container.md."""
 
 START_FAILED = 128
 UNKNOWN_EXIT = 255
@@ -50,13 +59,6 @@ class Traces:
     program_runs: bool
     """The program runs or has run: it does not wait to be started."""
     bundle: bool
-
-
-def move(record: ContainerRecord, phase: ContainerPhase, **changes: object) -> ContainerRecord:
-    """Return the record in another phase. Permanent: the transition is impossible."""
-    if phase not in TRANSITIONS[record.phase]:
-        raise Permanent(f"container {record.id} is {record.phase.value}, it cannot become {phase.value}")
-    return replace(record, phase=phase, **changes)
 
 
 def id_for_retry(holder: ContainerRecord, request: str) -> ContainerID:

@@ -1,21 +1,12 @@
-"""The dependencies of the container manager: protocols of other components, directories, ``ContainerDeps``."""
+"""What containers use of other components: protocols, the facts of an image, directories."""
 
-import asyncio
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from pykubelet.base.clock import Clock
-from pykubelet.base.units import Seconds
-from pykubelet.criserver.conmon import Conmon
-from pykubelet.criserver.container.apparmor import AppArmorProfiles
-from pykubelet.criserver.events import EventHub
 from pykubelet.criserver.oci import OciRuntime
-from pykubelet.criserver.spec import Host, ImageDefaults, SandboxView
-from pykubelet.criserver.store import Store
+from pykubelet.criserver.spec import ImageDefaults, SandboxView
 from pykubelet.criserver.types import ContainerID, SandboxID, UserNamespace
-from pykubelet.linux.cgroups import CgroupDriver
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +53,18 @@ class Sandboxes(Protocol):
         """The runtime handler of the sandbox."""
         ...
 
+    def runtime(self, sandbox: SandboxID) -> OciRuntime:
+        """The OCI runtime of the sandbox: the one of its handler."""
+        ...
+
     def infra_pid(self, sandbox: SandboxID) -> int:
         """PID of the sandbox's infra process, which holds its PID namespace; 0: it has no infra process."""
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Directories:
-    """The directories that the container manager uses."""
+    """The directories of containers."""
 
     bundles: Path
     exits: Path
@@ -79,26 +74,6 @@ class Directories:
     cdi: tuple[Path, ...] = ()
     """Directories of CDI files; later ones take precedence."""
 
-
-@dataclass(frozen=True, slots=True)
-class ContainerDeps:
-    """The dependencies of the container manager."""
-
-    store: Store
-    images: Images
-    sandboxes: Sandboxes
-    runtimes: Mapping[str, OciRuntime]
-    conmon: Conmon
-    cgroups: CgroupDriver
-    oom_kills: Callable[[str], int]
-    """Counts the kernel's OOM kills in a container's cgroup. Blocks briefly."""
-    pod_oom_kills: Callable[[str], int]
-    """Counts the OOM kills in the pod of a container's cgroup, where that vanishes with its last process; else 0."""
-    events: EventHub
-    host: Host
-    directories: Directories
-    tasks: asyncio.TaskGroup
-    clock: Clock
-    apparmor: AppArmorProfiles = field(default_factory=AppArmorProfiles)
-    prelaunch_timeout: Seconds = 60.0
-    """How long a pre-launched container waits for its start before the launch is undone."""
+    def bundle(self, container: ContainerID) -> Path:
+        """A container's bundle: the directory with its spec and conmon's files."""
+        return self.bundles / container

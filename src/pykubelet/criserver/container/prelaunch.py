@@ -14,13 +14,13 @@ from pathlib import Path
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.shield import shielded
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.conmon import Launch, Launched
+from pykubelet.criserver.conmon import Conmon, Launch, Launched
 from pykubelet.criserver.container.cleanup import Cleanup
-from pykubelet.criserver.container.interfaces import ContainerDeps
+from pykubelet.criserver.container.interfaces import Directories, Sandboxes
 from pykubelet.criserver.container.state import Container
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.processes import is_alive, reference
-from pykubelet.criserver.tasks import begin
+from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.types import ContainerID, ContainerPhase, ProcessRef
 
 _log = logging.getLogger(__name__)
@@ -31,15 +31,29 @@ _HALT: Seconds = 5.0
 class Launcher:
     """The launches of containers, and their pre-launches in progress or waiting for the start."""
 
-    def __init__(self, deps: ContainerDeps, cleanup: Cleanup) -> None:
-        self._deps = deps
+    def __init__(
+        self,
+        *,
+        sandboxes: Sandboxes,
+        conmon: Conmon,
+        directories: Directories,
+        cleanup: Cleanup,
+        scope: ServerScope,
+        timeout: Seconds,
+    ) -> None:
+        """``timeout``: how long a pre-launched container waits for its start before the launch is undone."""
+        self._sandboxes = sandboxes
+        self._conmon = conmon
+        self._directories = directories
         self._cleanup = cleanup
+        self._scope = scope
+        self._timeout = timeout
         self._prelaunches: dict[ContainerID, _Prelaunch] = {}
         self._slots = asyncio.Semaphore(_CONCURRENT)
 
     def runtime(self, container: Container) -> OciRuntime:
         """The OCI runtime of the container's sandbox."""
-        return self._deps.runtimes[self._deps.sandboxes.handler(container.record.sandbox_id)]
+        return self._sandboxes.runtime(container.record.sandbox_id)
 
     def begin(self, container: Container) -> None:
         """Begin to pre-launch a container, if it has no CDI devices. Returns at once."""
@@ -47,7 +61,7 @@ class Launcher:
         if self.runtime(container).supports_prelaunch and not container.config.CDI_devices:
             prelaunch = self._prelaunches[container.id] = _Prelaunch()
             name = f"launch-{container.id[:13]}"
-            prelaunch.task = begin(self._deps.tasks, lambda: self._prelaunch(container, prelaunch), name)
+            prelaunch.task = self._scope.begin(lambda: self._prelaunch(container, prelaunch), name)
 
     async def take(self, container: Container) -> Launched:
         """Return the pre-launched processes, or launch now. The caller holds the container's lock.
@@ -89,10 +103,10 @@ class Launcher:
     async def _launch(self, container: Container) -> Launched:
         record, config = container.record, container.config
         container.launched = True
-        return await self._deps.conmon.launch(
+        return await self._conmon.launch(
             Launch(
                 container=record.id,
-                bundle=self._deps.directories.bundles / record.id,
+                bundle=self._directories.bundle(record.id),
                 log=Path(record.log_path) if record.log_path else None,
                 runtime=self.runtime(container),
                 terminal=config.tty,
@@ -121,7 +135,7 @@ class Launcher:
                 launched = await self._try_launch(container)
                 prelaunch.process = reference(launched.pid) if launched else None
                 prelaunch.result.set_result(launched)
-            async with asyncio.timeout(self._deps.prelaunch_timeout):
+            async with asyncio.timeout(self._timeout):
                 await prelaunch.claimed.wait()
         except TimeoutError:
             await self._expire(container, prelaunch)
@@ -133,7 +147,7 @@ class Launcher:
     async def _try_launch(self, container: Container) -> Launched | None:
         """Launch; None: it failed, and StartContainer will launch again and report the error."""
         try:
-            self._deps.sandboxes.view(container.record.sandbox_id)
+            self._sandboxes.view(container.record.sandbox_id)
             launched = await self._launch(container)
             if self.runtime(container).is_waiting(container.id):
                 return launched

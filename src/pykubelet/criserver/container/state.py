@@ -1,7 +1,13 @@
 """A container in the memory of the server."""
 
 import asyncio
+from collections.abc import Callable
 
+from msgspec.structs import replace
+
+from pykubelet.base.lifecycle import Life
+from pykubelet.base.units import Seconds
+from pykubelet.criserver.container.decide import LIFE_CYCLE
 from pykubelet.criserver.container.in_progress import InProgress
 from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -10,8 +16,10 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 class Container:
     """The record, parsed request, lock and events of a container. The record is replaced, never modified."""
 
-    def __init__(self, record: ContainerRecord) -> None:
+    def __init__(self, record: ContainerRecord, *, monotonic: Callable[[], Seconds]) -> None:
+        """``monotonic``: the clock for its history."""
         self._record = record
+        self._life = Life(LIFE_CYCLE, record.id, record.phase, monotonic)
         self.config = pb.ContainerConfig.FromString(record.config)
         """The parsed ``record.config``."""
         self.lock = asyncio.Lock()
@@ -32,9 +40,17 @@ class Container:
 
     @record.setter
     def record(self, record: ContainerRecord) -> None:
+        """Permanent, with its history: the record is in a phase that cannot follow the present one."""
+        if record.phase is not self._record.phase:
+            self._life.enter(record.phase)
         if record.config != self._record.config:
             self.config = pb.ContainerConfig.FromString(record.config)
         self._record = record
+
+    def moved(self, phase: ContainerPhase, **changes: object) -> ContainerRecord:
+        """Return its record in another phase. Permanent, with its history: the transition is impossible."""
+        self._life.check(phase)
+        return replace(self._record, phase=phase, **changes)
 
     @property
     def id(self) -> ContainerID:

@@ -8,40 +8,51 @@ from msgspec.structs import replace
 from pykubelet.base import blocking
 from pykubelet.base.errors import Permanent
 from pykubelet.criserver.container import prepare
-from pykubelet.criserver.container.interfaces import ContainerDeps
+from pykubelet.criserver.container.interfaces import Directories
 from pykubelet.criserver.container.prelaunch import Launcher
-from pykubelet.criserver.container.registry import Registry
-from pykubelet.criserver.container.state import Container
-from pykubelet.criserver.spec import build_resources
+from pykubelet.criserver.container.records import ContainerRecords
+from pykubelet.criserver.container.table import ContainerTable
+from pykubelet.criserver.spec import Host, build_resources
 from pykubelet.criserver.types import ContainerPhase
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 
-class Updater:
+class ContainerUpdater:
     """Implementation of UpdateContainerResources."""
 
-    def __init__(self, deps: ContainerDeps, registry: Registry, launcher: Launcher) -> None:
-        self._deps = deps
-        self._registry = registry
+    def __init__(
+        self,
+        *,
+        table: ContainerTable,
+        records: ContainerRecords,
+        launcher: Launcher,
+        host: Host,
+        directories: Directories,
+    ) -> None:
+        self._table = table
+        self._records = records
         self._launcher = launcher
+        self._host = host
+        self._directories = directories
 
-    async def update(self, container: Container, resources: pb.LinuxContainerResources) -> None:
-        """Change its resource limits; fields that are zero are left unchanged. Permanent: it has exited."""
+    async def update(self, identity: str, resources: pb.LinuxContainerResources) -> None:
+        """Change its resource limits; fields that are zero are left unchanged. NotFound; Permanent: it has exited."""
+        container = self._table.get(identity)
         async with container.lock:
             record, launched = container.record, False
             config = pb.ContainerConfig.FromString(record.config)
             _merge(config.linux.resources, resources)
-            wanted = build_resources(config.linux.resources, self._deps.host)
+            wanted = build_resources(config.linux.resources, self._host)
             match record.phase:
                 case ContainerPhase.RUNNING:
                     await self._launcher.runtime(container).update(container.id, wanted)
                 case ContainerPhase.CREATED:
                     launched = await self._launcher.undo(container)
-                    bundle = self._deps.directories.bundles / container.id
+                    bundle = self._directories.bundle(container.id)
                     await blocking.call_to_end(f"container/{container.id}", _rewrite, bundle, wanted)
                 case _:
                     raise Permanent(f"container {container.id} has exited; its limits cannot be changed")
-            await self._registry.put(container, replace(record, config=config.SerializeToString()))
+            await self._records.put(container, replace(record, config=config.SerializeToString()))
             if launched:
                 self._launcher.begin(container)
 

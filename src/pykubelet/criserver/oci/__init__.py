@@ -4,6 +4,7 @@
 and ``types`` of the server only. Start reading at ``runtime.py``.
 """
 
+from pykubelet.criserver.oci.handlers import RuntimeHandlers
 from pykubelet.criserver.oci.runtime import ExecResult, OciRuntime
 
-__all__ = ["ExecResult", "OciRuntime"]
+__all__ = ["ExecResult", "OciRuntime", "RuntimeHandlers"]

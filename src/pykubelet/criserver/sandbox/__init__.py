@@ -1,13 +1,27 @@
 """Pod sandboxes: namespaces, network, files and the infra process that a pod's containers share.
 
-Used by ``server`` for CRI calls about sandboxes, and by ``container`` through a protocol. Imports ``netns``, ``cni``,
-``spec``, ``conmon``, ``oci``, ``store``, ``events`` and ``types``, and of ``container`` only helpers; ``decide.py`` is
-pure. Start reading at ``manager.py``.
+Each CRI call has a module: ``run.py``, ``stop.py``, ``remove.py``, ``update.py``; ``recover.py`` runs when the server
+starts. They share ``table.py`` (the sandboxes in memory), ``records.py`` (every change, in the database first) and
+``layout.py`` (paths). Used by ``server`` for CRI calls about sandboxes, and by ``container`` through ``view.py``.
+Imports ``netns``, ``cni``, ``spec``, ``conmon``, ``oci``, ``store``, ``events`` and ``types``, and of ``container``
+only helpers; ``decide.py`` is pure. Start reading at ``run.py``; ``build.py`` connects the components.
 """
 
-from pykubelet.criserver.sandbox.interfaces import Containers, SandboxDeps, SandboxDirectories
-from pykubelet.criserver.sandbox.manager import SandboxManager
-from pykubelet.criserver.sandbox.recovery import SandboxRecovery
+from pykubelet.criserver.sandbox.build import SandboxComponents, SandboxDeps, build_sandboxes
+from pykubelet.criserver.sandbox.infra import Infra, InfraPrograms
+from pykubelet.criserver.sandbox.layout import SandboxLayout
 from pykubelet.criserver.sandbox.state import Sandbox
+from pykubelet.criserver.sandbox.table import SandboxTable
+from pykubelet.criserver.sandbox.view import SandboxViews
 
-__all__ = ["Containers", "Sandbox", "SandboxDeps", "SandboxDirectories", "SandboxManager", "SandboxRecovery"]
+__all__ = [
+    "Infra",
+    "InfraPrograms",
+    "Sandbox",
+    "SandboxComponents",
+    "SandboxDeps",
+    "SandboxLayout",
+    "SandboxTable",
+    "SandboxViews",
+    "build_sandboxes",
+]

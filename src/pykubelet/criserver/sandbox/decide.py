@@ -1,4 +1,4 @@
-"""Interprets sandbox requests: names, namespaces, sysctls, network, file contents; and the phase transitions. Pure."""
+"""Interprets sandbox requests: names, namespaces, sysctls, network, file contents; and the life cycle. Pure."""
 
 import ipaddress
 import re
@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from pykubelet.base.errors import Conflict, Invalid, Permanent
+from pykubelet.base.errors import Conflict, Invalid
+from pykubelet.base.lifecycle import LifeCycle
 from pykubelet.criserver.cni.types import AttachRequest, PortMap
 from pykubelet.criserver.netns.types import Kind, NamespaceSpec
 from pykubelet.criserver.spec.userns import id_map
@@ -14,12 +15,18 @@ from pykubelet.criserver.types import IdMap, SandboxID, SandboxPhase, SandboxRec
 from pykubelet.models.quantity import to_value
 from pykubelet.pb import runtime_v1_pb2 as pb
 
-TRANSITIONS: dict[SandboxPhase, frozenset[SandboxPhase]] = {
-    SandboxPhase.MAKING: frozenset({SandboxPhase.READY, SandboxPhase.REMOVING}),
-    SandboxPhase.READY: frozenset({SandboxPhase.STOPPED}),
-    SandboxPhase.STOPPED: frozenset({SandboxPhase.STOPPED, SandboxPhase.REMOVING}),
-    SandboxPhase.REMOVING: frozenset({SandboxPhase.REMOVING}),
-}
+LIFE_CYCLE = LifeCycle(
+    "sandbox",
+    (
+        (SandboxPhase.MAKING, "all its parts are made", SandboxPhase.READY),
+        (SandboxPhase.MAKING, "it is removed", SandboxPhase.REMOVING),
+        (SandboxPhase.READY, "it is stopped, its infra process ends, or a part is lost", SandboxPhase.STOPPED),
+        (SandboxPhase.STOPPED, "its addresses are released", SandboxPhase.STOPPED),
+        (SandboxPhase.STOPPED, "it is removed", SandboxPhase.REMOVING),
+        (SandboxPhase.REMOVING, "the removal is retried", SandboxPhase.REMOVING),
+    ),
+)
+"""Its diagram is docs/machines/sandbox.md."""
 
 _PROTOCOLS = {pb.TCP: "tcp", pb.UDP: "udp", pb.SCTP: "sctp"}
 _INGRESS, _EGRESS = "kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandwidth"
@@ -31,13 +38,6 @@ _IPC_SYSCTLS = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
 # In its own network namespace, a pod needs no capability for low ports and ping, as with other runtimes.
 _PING = "net.ipv4.ping_group_range"
 _OWN_NETWORK = {"net.ipv4.ip_unprivileged_port_start": "0", _PING: "0 2147483647"}
-
-
-def move(record: SandboxRecord, phase: SandboxPhase, **changes: object) -> SandboxRecord:
-    """Return the record in another phase. Permanent: the transition is impossible."""
-    if phase not in TRANSITIONS[record.phase]:
-        raise Permanent(f"sandbox {record.id} is {record.phase.value}, it cannot become {phase.value}")
-    return replace(record, phase=phase, **changes)
 
 
 def id_for_retry(holder: SandboxRecord, wanted: SandboxRecord) -> SandboxID:

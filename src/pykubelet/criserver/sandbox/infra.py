@@ -3,6 +3,7 @@
 import logging
 import os
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 from pykubelet.base import blocking
@@ -12,45 +13,60 @@ from pykubelet.criserver.conmon import Launch
 from pykubelet.criserver.container.interfaces import ImageFacts
 from pykubelet.criserver.container.prepare import write_bundle
 from pykubelet.criserver.container.processes import kill_group, monitors, noted_monitor
-from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.processes import open_process, reference
 from pykubelet.criserver.sandbox.decide import namespace_options, needs_infra
-from pykubelet.criserver.sandbox.interfaces import SandboxDeps
+from pykubelet.criserver.sandbox.interfaces import PauseImages
+from pykubelet.criserver.sandbox.layout import SandboxLayout, owner_of
 from pykubelet.criserver.sandbox.state import Sandbox
 from pykubelet.criserver.spec import InfraProgram, build_infra, node_program
 from pykubelet.criserver.spec.userns import id_map
 from pykubelet.criserver.types import ContainerID, IdMap, ProcessRef, SandboxID, UserNamespace
-from pykubelet.pb import runtime_v1_pb2 as pb
 
 _log = logging.getLogger(__name__)
 _OOM_SCORE = -998
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InfraPrograms:
+    """The program of infra processes: that of ``pause_image`` if it is configured and usable, else the node's."""
+
+    node: str
+    """Name or path of a program of the node."""
+    pause_image: str = ""
+
+
 class Infra:
     """Start and stop of infra processes. The OCI container has the sandbox's id."""
 
-    def __init__(self, deps: SandboxDeps) -> None:
-        self._deps = deps
+    def __init__(
+        self, *, machine: Machine, images: PauseImages, layout: SandboxLayout, programs: InfraPrograms
+    ) -> None:
+        self._machine = machine
+        self._images = images
+        self._layout = layout
+        self._programs = programs
 
     async def start(
         self, sandbox: Sandbox, namespaces: dict[str, str], user_namespace: UserNamespace | None
     ) -> ProcessRef:
         """Start an infra process in these namespaces. Permanent: it cannot run. NotFound: it ended at once."""
-        runtime, bundle = self._deps.runtimes[sandbox.record.handler], self._bundle(sandbox.id)
+        runtime = self._machine.handlers.runtime(sandbox.record.handler)
+        bundle = self._layout.infra_bundle(sandbox.id)
         ids = id_map(namespace_options(sandbox.config))
-        await blocking.call_to_end(_owner(sandbox.id), _make, bundle, ids)
+        await blocking.call_to_end(owner_of(sandbox.id), _make, bundle, ids)
         program, rootfs = await self._program(sandbox.id, bundle, user_namespace)
         spec = build_infra(
             program=program,
             rootfs=str(rootfs),
             cgroup=cgroup_of(sandbox.config.linux.cgroup_parent, sandbox.id, runtime.systemd),
             namespaces=namespaces,
-            oom_score=max(_OOM_SCORE, self._deps.host.least_oom_score),
+            oom_score=max(_OOM_SCORE, self._machine.host.least_oom_score),
             ids=ids,
         )
-        await blocking.call_to_end(_owner(sandbox.id), write_bundle, bundle, spec)
+        await blocking.call_to_end(owner_of(sandbox.id), write_bundle, bundle, spec)
         identity = ContainerID(sandbox.id)
-        launched = await self._deps.conmon.launch(Launch(identity, bundle, None, runtime))
+        launched = await self._machine.conmon.launch(Launch(identity, bundle, None, runtime))
         process = reference(launched.pid)
         await runtime.start(identity, process)
         if process is None:
@@ -59,18 +75,18 @@ class Infra:
 
     async def _program(self, sandbox: SandboxID, bundle: Path, user: UserNamespace | None) -> tuple[InfraProgram, Path]:
         """Select program and root file system: the configured pause image, else the node's program."""
-        directories, why = self._deps.directories, ""
-        if directories.pause_image:
+        programs, why = self._programs, ""
+        if programs.pause_image:
             try:
-                image = await self._deps.images.ensure(directories.pause_image)
+                image = await self._images.ensure(programs.pause_image)
                 program = _of_image(image)
-                return program, await self._deps.images.prepare(image.id, ContainerID(sandbox), user)
+                return program, await self._images.prepare(image.id, ContainerID(sandbox), user)
             except PykubeletError as error:
-                why = f"; pause_image {directories.pause_image} cannot be used: {error}"
-        path = shutil.which(directories.infra)
+                why = f"; pause_image {programs.pause_image} cannot be used: {error}"
+        path = shutil.which(programs.node)
         if path is None:
             raise Permanent(
-                f"a pod with a shared PID namespace needs a program that holds it; {directories.infra} does not exist: "
+                f"a pod with a shared PID namespace needs a program that holds it; {programs.node} does not exist: "
                 f"install it (apt-get install catatonit), or name an image as pause_image in the configuration{why}"
             )
         if why:
@@ -79,38 +95,33 @@ class Infra:
             )
         return node_program(path), bundle / "root"
 
-    async def stop(self, sandbox: SandboxID, runtime: OciRuntime, config: pb.PodSandboxConfig) -> None:
+    async def stop(self, sandbox: Sandbox) -> None:
         """Kill the infra process and remove its resources. Idempotent, also after an interrupted start."""
-        bundle = self._bundle(sandbox)
+        identity, config = sandbox.id, sandbox.config
+        runtime = self._machine.handlers.runtime(sandbox.record.handler)
+        bundle = self._layout.infra_bundle(identity)
         if needs_infra(config) and not bundle.exists():
             # A reboot removes the bundle, but not the root file system.
-            await self._deps.images.release(ContainerID(sandbox))
+            await self._images.release(ContainerID(identity))
         if not bundle.exists():
             return
-        monitor = open_process(noted_monitor(bundle, sandbox)) or open_process(await self._unnoted_monitor(sandbox))
+        monitor = open_process(noted_monitor(bundle, identity)) or open_process(await self._unnoted_monitor(identity))
         if monitor is not None:
             with monitor:
                 await kill_group(monitor)
         if not runtime.systemd:
-            cgroup = cgroup_of(config.linux.cgroup_parent, sandbox, False)
-            await blocking.call_to_end(_owner(sandbox), self._deps.cgroups.delete, cgroup)
-        await runtime.delete(ContainerID(sandbox), emptied=not runtime.systemd)
-        await self._deps.images.release(ContainerID(sandbox))
-        (self._deps.conmon.exits / sandbox).unlink(missing_ok=True)
-        await blocking.call_to_end(_owner(sandbox), shutil.rmtree, bundle, True)
+            cgroup = cgroup_of(config.linux.cgroup_parent, identity, False)
+            await blocking.call_to_end(owner_of(identity), self._machine.cgroups.delete, cgroup)
+        await runtime.delete(ContainerID(identity), emptied=not runtime.systemd)
+        await self._images.release(ContainerID(identity))
+        (self._machine.conmon.exits / identity).unlink(missing_ok=True)
+        await blocking.call_to_end(owner_of(identity), shutil.rmtree, bundle, True)
 
     async def _unnoted_monitor(self, sandbox: SandboxID) -> ProcessRef | None:
         """Find a conmon whose server was killed before conmon wrote its PID file."""
-        if (self._bundle(sandbox) / "conmon.pid").exists():
+        if (self._layout.infra_bundle(sandbox) / "conmon.pid").exists():
             return None
-        return (await blocking.call(_owner(sandbox), monitors, self._deps.conmon.path)).get(ContainerID(sandbox))
-
-    def _bundle(self, sandbox: SandboxID) -> Path:
-        return self._deps.directories.sandboxes / sandbox / "infra"
-
-
-def _owner(sandbox: SandboxID) -> str:
-    return f"sandbox/{sandbox}"
+        return (await blocking.call(owner_of(sandbox), monitors, self._machine.conmon.path)).get(ContainerID(sandbox))
 
 
 def _of_image(image: ImageFacts) -> InfraProgram:

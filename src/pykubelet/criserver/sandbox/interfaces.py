@@ -1,22 +1,10 @@
-"""The dependencies of the sandbox manager: protocols of other components, directories, ``SandboxDeps``."""
+"""The protocols of other components that sandboxes use."""
 
-import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
-from pykubelet.base.clock import Clock
 from pykubelet.criserver.cni import Attached, AttachRequest
-from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.container.interfaces import ImageFacts, RootFilesystems
-from pykubelet.criserver.events import EventHub
-from pykubelet.criserver.netns import PinnedNamespaces
-from pykubelet.criserver.oci import OciRuntime
-from pykubelet.criserver.spec import Host
-from pykubelet.criserver.store import Store
 from pykubelet.criserver.types import SandboxID
-from pykubelet.linux.cgroups import CgroupDriver
 
 
 class Containers(Protocol):
@@ -57,32 +45,3 @@ class PauseImages(RootFilesystems, Protocol):
     async def ensure(self, reference: str) -> ImageFacts:
         """Return the image, pulling it if it is not present. Errors as of a pull."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class SandboxDirectories:
-    """The directory of sandboxes, and the program of infra processes: ``pause_image``, else ``infra``."""
-
-    sandboxes: Path
-    infra: str
-    pause_image: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class SandboxDeps:
-    """The dependencies of the sandbox manager."""
-
-    store: Store
-    namespaces: PinnedNamespaces
-    network: PodNetwork
-    containers: Containers
-    images: PauseImages
-    runtimes: Mapping[str, OciRuntime]
-    default_handler: str
-    conmon: Conmon
-    cgroups: CgroupDriver
-    events: EventHub
-    host: Host
-    directories: SandboxDirectories
-    tasks: asyncio.TaskGroup
-    clock: Clock

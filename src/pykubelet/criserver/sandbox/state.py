@@ -1,7 +1,13 @@
 """A sandbox in the memory of the server."""
 
 import asyncio
+from collections.abc import Callable
 
+from msgspec.structs import replace
+
+from pykubelet.base.lifecycle import Life
+from pykubelet.base.units import Seconds
+from pykubelet.criserver.sandbox.decide import LIFE_CYCLE
 from pykubelet.criserver.types import SandboxID, SandboxPhase, SandboxRecord
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -9,8 +15,10 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 class Sandbox:
     """The record and the parsed request of a sandbox. The record is replaced, never modified."""
 
-    def __init__(self, record: SandboxRecord) -> None:
+    def __init__(self, record: SandboxRecord, *, monotonic: Callable[[], Seconds]) -> None:
+        """``monotonic``: the clock for its history."""
         self._record = record
+        self._life = Life(LIFE_CYCLE, record.id, record.phase, monotonic)
         self.config = pb.PodSandboxConfig.FromString(record.config)
         """The parsed ``record.config``."""
         self.lock = asyncio.Lock()
@@ -26,9 +34,17 @@ class Sandbox:
 
     @record.setter
     def record(self, record: SandboxRecord) -> None:
+        """Permanent, with its history: the record is in a phase that cannot follow the present one."""
+        if record.phase is not self._record.phase:
+            self._life.enter(record.phase)
         if record.config != self._record.config:
             self.config = pb.PodSandboxConfig.FromString(record.config)
         self._record = record
+
+    def moved(self, phase: SandboxPhase, **changes: object) -> SandboxRecord:
+        """Return its record in another phase. Permanent, with its history: the transition is impossible."""
+        self._life.check(phase)
+        return replace(self._record, phase=phase, **changes)
 
     @property
     def id(self) -> SandboxID:

@@ -1,12 +1,12 @@
 """Calls about containers and the commands in them."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 
 from pykubelet.base.errors import Invalid
-from pykubelet.criserver.container import Container, ContainerManager
-from pykubelet.criserver.sandbox import SandboxManager
+from pykubelet.criserver.container import Container, ContainerComponents
+from pykubelet.criserver.sandbox import SandboxComponents
+from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.server.calls import Calls, chunks
 from pykubelet.criserver.server.completion import run_to_completion
 from pykubelet.criserver.server.single_flight import SingleFlight
@@ -18,11 +18,11 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 class ContainerCalls:
     """From CreateContainer to RemoveContainer, and ExecSync."""
 
-    def __init__(self, containers: ContainerManager, sandboxes: SandboxManager, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, *, containers: ContainerComponents, sandboxes: SandboxComponents, scope: ServerScope) -> None:
         self._containers = containers
         self._sandboxes = sandboxes
-        self._tasks = tasks
-        self._creations: SingleFlight[ContainerID] = SingleFlight(tasks)
+        self._tasks = scope.tasks
+        self._creations: SingleFlight[ContainerID] = SingleFlight(scope.tasks)
 
     def register(self, calls: Calls) -> None:
         """Register the calls of this group."""
@@ -42,26 +42,28 @@ class ContainerCalls:
         """Create a container; a retry of the same request gets the first one."""
         if not request.HasField("config"):
             raise Invalid("CreateContainer needs a config")
-        sandbox = self._sandboxes.get(request.pod_sandbox_id).id
+        sandbox = self._sandboxes.table.get(request.pod_sandbox_id).id
         metadata = request.config.metadata
         name = f"{sandbox}/{metadata.name}/{metadata.attempt}"
         content = request.SerializeToString(deterministic=True)
-        made = await self._creations.run(name, content, lambda: self._containers.create(sandbox, request.config))
+        made = await self._creations.run(
+            name, content, lambda: self._containers.creator.create(sandbox, request.config)
+        )
         return pb.CreateContainerResponse(container_id=made)
 
     async def start(self, request: pb.StartContainerRequest) -> pb.StartContainerResponse:
         """Start a container."""
-        await self._containers.start(request.container_id)
+        await self._containers.starter.start(request.container_id)
         return pb.StartContainerResponse()
 
     async def stop(self, request: pb.StopContainerRequest) -> pb.StopContainerResponse:
         """Stop a container; no error if it does not exist."""
-        await self._containers.stop(request.container_id, float(max(0, request.timeout)))
+        await self._containers.stopper.stop(request.container_id, float(max(0, request.timeout)))
         return pb.StopContainerResponse()
 
     async def remove(self, request: pb.RemoveContainerRequest) -> pb.RemoveContainerResponse:
         """Remove a container; no error if it does not exist."""
-        await self._containers.remove(request.container_id)
+        await self._containers.remover.remove(request.container_id)
         return pb.RemoveContainerResponse()
 
     async def listed(self, request: pb.ListContainersRequest) -> pb.ListContainersResponse:
@@ -75,31 +77,35 @@ class ContainerCalls:
 
     async def status(self, request: pb.ContainerStatusRequest) -> pb.ContainerStatusResponse:
         """Return the status of a container; ``verbose``: with details and the OCI spec as JSON."""
-        container = self._containers.get(request.container_id)
+        container = self._containers.table.get(request.container_id)
         info = {}
         if request.verbose:
-            info["info"] = json.dumps(_details(container) | {"runtimeSpec": await self._containers.spec(container)})
+            info["info"] = json.dumps(
+                _details(container) | {"runtimeSpec": await self._containers.commands.spec(container)}
+            )
         return pb.ContainerStatusResponse(status=container_status(container), info=info)
 
     async def update(self, request: pb.UpdateContainerResourcesRequest) -> pb.UpdateContainerResourcesResponse:
         """Change the resource limits of a container."""
-        await self._containers.update(request.container_id, request.linux)
+        await self._containers.updater.update(request.container_id, request.linux)
         return pb.UpdateContainerResourcesResponse()
 
     async def reopen_log(self, request: pb.ReopenContainerLogRequest) -> pb.ReopenContainerLogResponse:
         """Reopen a container's log after a rotation."""
-        await self._containers.reopen_log(request.container_id)
+        await self._containers.log.reopen(request.container_id)
         return pb.ReopenContainerLogResponse()
 
     async def exec_sync(self, request: pb.ExecSyncRequest) -> pb.ExecSyncResponse:
         """Run a command in a container and return its output."""
         if not request.cmd:
             raise Invalid("ExecSync needs a command")
-        result = await self._containers.execute(request.container_id, list(request.cmd), float(max(0, request.timeout)))
+        result = await self._containers.commands.execute(
+            request.container_id, list(request.cmd), float(max(0, request.timeout))
+        )
         return pb.ExecSyncResponse(stdout=result.stdout, stderr=result.stderr, exit_code=result.exit_code)
 
     def _found(self, wanted: pb.ContainerFilter) -> list[pb.Container]:
-        return [container_summary(each) for each in self._containers.all() if container_matches(each, wanted)]
+        return [container_summary(each) for each in self._containers.table.visible() if container_matches(each, wanted)]
 
 
 def _details(container: Container) -> dict[str, object]:

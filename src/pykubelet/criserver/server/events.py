@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator
 
 from pykubelet.base.errors import NotFound
-from pykubelet.criserver.container import ContainerManager
+from pykubelet.criserver.container import ContainerComponents
 from pykubelet.criserver.events import EventHub, EventKind
-from pykubelet.criserver.sandbox import SandboxManager
+from pykubelet.criserver.sandbox import SandboxComponents
 from pykubelet.criserver.server.calls import Calls
 from pykubelet.criserver.server.view import container_status, sandbox_status
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -21,7 +21,7 @@ _KINDS = {
 class EventCalls:
     """The call GetContainerEvents."""
 
-    def __init__(self, hub: EventHub, sandboxes: SandboxManager, containers: ContainerManager) -> None:
+    def __init__(self, *, hub: EventHub, sandboxes: SandboxComponents, containers: ContainerComponents) -> None:
         self._hub = hub
         self._sandboxes = sandboxes
         self._containers = containers
@@ -37,10 +37,10 @@ class EventCalls:
                 container_id=event.id, container_event_type=_KINDS[event.kind], created_at=event.at
             )
             try:
-                sandbox = self._sandboxes.get(event.sandbox)
+                sandbox = self._sandboxes.table.get(event.sandbox)
                 reply.pod_sandbox_status.CopyFrom(sandbox_status(sandbox))
                 reply.containers_statuses.extend(
-                    container_status(each) for each in self._containers.of_sandbox(sandbox.id) if each.visible
+                    container_status(each) for each in self._containers.table.of_sandbox(sandbox.id) if each.visible
                 )
             except NotFound:
                 pass  # the sandbox was removed; the event is sent without its status

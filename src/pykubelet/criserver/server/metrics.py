@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 from pykubelet.base import blocking
 from pykubelet.criserver.config.machine import kernel_cgroup
-from pykubelet.criserver.container import Container, ContainerManager
-from pykubelet.criserver.sandbox import Sandbox, SandboxManager
+from pykubelet.criserver.container import Container, ContainerComponents
+from pykubelet.criserver.sandbox import Sandbox, SandboxComponents
 from pykubelet.criserver.server.calls import Calls, chunks
 from pykubelet.criserver.stats import StatsCollector
 from pykubelet.criserver.stats.inspector import Inspector
@@ -18,7 +18,12 @@ class MetricCalls:
     """ListMetricDescriptors, ListPodSandboxMetrics, StreamPodSandboxMetrics."""
 
     def __init__(
-        self, inspector: Inspector, collector: StatsCollector, containers: ContainerManager, sandboxes: SandboxManager
+        self,
+        *,
+        inspector: Inspector,
+        collector: StatsCollector,
+        containers: ContainerComponents,
+        sandboxes: SandboxComponents,
     ) -> None:
         self._inspector = inspector
         self._collector = collector
@@ -47,12 +52,12 @@ class MetricCalls:
             yield pb.StreamPodSandboxMetricsResponse(pod_sandbox_metrics=piece)
 
     async def _all(self) -> list[pb.PodSandboxMetrics]:
-        ready = [each for each in self._sandboxes.all() if each.ready]
+        ready = [each for each in self._sandboxes.table.visible() if each.ready]
         return list(await asyncio.gather(*(self._of_pod(each) for each in ready)))
 
     async def _of_pod(self, sandbox: Sandbox) -> pb.PodSandboxMetrics:
-        interfaces = await self._collector.interfaces(sandbox, self._sandboxes.netns(sandbox))
-        running = [each for each in self._containers.of_sandbox(sandbox.id) if each.running]
+        interfaces = await self._collector.interfaces(sandbox, self._sandboxes.layout.netns(sandbox))
+        running = [each for each in self._containers.table.of_sandbox(sandbox.id) if each.running]
         metadata = sandbox.config.metadata
         labels = (
             "",

@@ -25,6 +25,7 @@ class RuntimeCalls:
 
     def __init__(
         self,
+        *,
         settings: Settings,
         network_problem: Callable[[], str],
         handlers: Mapping[str, OciRuntime],

@@ -1,13 +1,12 @@
 """Calls about pod sandboxes."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 
-from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Invalid
-from pykubelet.criserver.container import ContainerManager
-from pykubelet.criserver.sandbox import SandboxManager
+from pykubelet.criserver.container import ContainerComponents
+from pykubelet.criserver.sandbox import SandboxComponents
+from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.server.calls import Calls, chunks
 from pykubelet.criserver.server.completion import run_to_completion
 from pykubelet.criserver.server.single_flight import SingleFlight
@@ -19,14 +18,12 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 class SandboxCalls:
     """From RunPodSandbox to RemovePodSandbox."""
 
-    def __init__(
-        self, sandboxes: SandboxManager, containers: ContainerManager, tasks: asyncio.TaskGroup, clock: Clock
-    ) -> None:
+    def __init__(self, *, sandboxes: SandboxComponents, containers: ContainerComponents, scope: ServerScope) -> None:
         self._sandboxes = sandboxes
         self._containers = containers
-        self._tasks = tasks
-        self._clock = clock
-        self._creations: SingleFlight[SandboxID] = SingleFlight(tasks)
+        self._tasks = scope.tasks
+        self._clock = scope.clock
+        self._creations: SingleFlight[SandboxID] = SingleFlight(scope.tasks)
 
     def register(self, calls: Calls) -> None:
         """Register the calls of this group."""
@@ -47,38 +44,38 @@ class SandboxCalls:
         name = f"{metadata.namespace}/{metadata.name}/{metadata.uid}/{metadata.attempt}"
         content = request.SerializeToString(deterministic=True)
         made = await self._creations.run(
-            name, content, lambda: self._sandboxes.run(request.config, request.runtime_handler)
+            name, content, lambda: self._sandboxes.runner.run(request.config, request.runtime_handler)
         )
         return pb.RunPodSandboxResponse(pod_sandbox_id=made)
 
     async def stop(self, request: pb.StopPodSandboxRequest) -> pb.StopPodSandboxResponse:
         """Stop a sandbox; no error if it does not exist."""
-        await self._sandboxes.stop(request.pod_sandbox_id)
+        await self._sandboxes.stopper.stop(request.pod_sandbox_id)
         return pb.StopPodSandboxResponse()
 
     async def remove(self, request: pb.RemovePodSandboxRequest) -> pb.RemovePodSandboxResponse:
         """Remove a sandbox; no error if it does not exist."""
-        await self._sandboxes.remove(request.pod_sandbox_id)
+        await self._sandboxes.remover.remove(request.pod_sandbox_id)
         return pb.RemovePodSandboxResponse()
 
     async def update(self, request: pb.UpdatePodSandboxResourcesRequest) -> pb.UpdatePodSandboxResourcesResponse:
         """Record a pod's new resources."""
-        await self._sandboxes.update(request.pod_sandbox_id, request.overhead, request.resources)
+        await self._sandboxes.updater.update(request.pod_sandbox_id, request.overhead, request.resources)
         return pb.UpdatePodSandboxResourcesResponse()
 
     async def status(self, request: pb.PodSandboxStatusRequest) -> pb.PodSandboxStatusResponse:
         """Return the status of a sandbox and of its containers; ``verbose``: with details as JSON."""
-        sandbox = self._sandboxes.get(request.pod_sandbox_id)
+        sandbox = self._sandboxes.table.get(request.pod_sandbox_id)
         info = {}
         if request.verbose:
-            netns = str(self._sandboxes.netns(sandbox) or "")
+            netns = str(self._sandboxes.layout.netns(sandbox) or "")
             facts = {
                 "phase": sandbox.record.phase.value,
                 "handler": sandbox.record.handler,
                 "name": sandbox.record.name,
                 "pid": sandbox.record.infra.pid if sandbox.record.infra else 0,
                 "netns": netns,
-                "networkProblem": await self._sandboxes.network_problem(sandbox),
+                "networkProblem": await self._sandboxes.attachments.problem(sandbox),
                 "config": as_asked(sandbox.config),
                 # Where containerd and CRI-O report it, too.
                 "runtimeSpec": {"linux": {"namespaces": [{"type": "network", "path": netns}] if netns else []}},
@@ -88,7 +85,7 @@ class SandboxCalls:
             status=sandbox_status(sandbox),
             info=info,
             containers_statuses=[
-                container_status(each) for each in self._containers.of_sandbox(sandbox.id) if each.visible
+                container_status(each) for each in self._containers.table.of_sandbox(sandbox.id) if each.visible
             ],
             timestamp=int(self._clock.now() * 1e9),
         )
@@ -103,4 +100,4 @@ class SandboxCalls:
             yield pb.StreamPodSandboxesResponse(pod_sandboxes=piece)
 
     def _found(self, wanted: pb.PodSandboxFilter) -> list[pb.PodSandbox]:
-        return [sandbox_summary(each) for each in self._sandboxes.all() if sandbox_matches(each, wanted)]
+        return [sandbox_summary(each) for each in self._sandboxes.table.visible() if sandbox_matches(each, wanted)]

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from pykubelet.base.guard import Guard
-from pykubelet.criserver.container import Container, ContainerManager
-from pykubelet.criserver.sandbox import Sandbox, SandboxManager
+from pykubelet.criserver.container import Container, ContainerComponents
+from pykubelet.criserver.sandbox import Sandbox, SandboxComponents
 from pykubelet.criserver.server.calls import Calls, chunks
 from pykubelet.criserver.server.view import labels_match
 from pykubelet.criserver.stats import ContainerUsage, StatsCollector
@@ -22,7 +22,9 @@ _Stats = TypeVar("_Stats")
 class StatsCalls:
     """ContainerStats, PodSandboxStats and their lists and streams."""
 
-    def __init__(self, collector: StatsCollector, containers: ContainerManager, sandboxes: SandboxManager) -> None:
+    def __init__(
+        self, *, collector: StatsCollector, containers: ContainerComponents, sandboxes: SandboxComponents
+    ) -> None:
         self._collector = collector
         self._containers = containers
         self._sandboxes = sandboxes
@@ -39,7 +41,7 @@ class StatsCalls:
 
     async def container(self, request: pb.ContainerStatsRequest) -> pb.ContainerStatsResponse:
         """Return the stats of one container."""
-        return pb.ContainerStatsResponse(stats=await self._of(self._containers.get(request.container_id)))
+        return pb.ContainerStatsResponse(stats=await self._of(self._containers.table.get(request.container_id)))
 
     async def listed_containers(self, request: pb.ListContainerStatsRequest) -> pb.ListContainerStatsResponse:
         """Return the stats of the running containers that match a filter."""
@@ -54,7 +56,7 @@ class StatsCalls:
 
     async def pod(self, request: pb.PodSandboxStatsRequest) -> pb.PodSandboxStatsResponse:
         """Return the stats of one pod."""
-        return pb.PodSandboxStatsResponse(stats=await self._of_pod(self._sandboxes.get(request.pod_sandbox_id)))
+        return pb.PodSandboxStatsResponse(stats=await self._of_pod(self._sandboxes.table.get(request.pod_sandbox_id)))
 
     async def listed_pods(self, request: pb.ListPodSandboxStatsRequest) -> pb.ListPodSandboxStatsResponse:
         """Return the stats of the ready pods that match a filter."""
@@ -70,7 +72,7 @@ class StatsCalls:
     async def _containers_found(self, wanted: pb.ContainerStatsFilter) -> list[pb.ContainerStats]:
         found = [
             each
-            for each in self._containers.all()
+            for each in self._containers.table.visible()
             if each.running
             and each.id.startswith(wanted.id)
             and each.record.sandbox_id.startswith(wanted.pod_sandbox_id)
@@ -81,12 +83,14 @@ class StatsCalls:
     async def _pods_found(self, wanted: pb.PodSandboxStatsFilter) -> list[pb.PodSandboxStats]:
         found = [
             each
-            for each in self._sandboxes.all()
+            for each in self._sandboxes.table.visible()
             if each.ready and each.id.startswith(wanted.id) and labels_match(each.config.labels, wanted.label_selector)
         ]
         # Drop the samples of removed pods and containers.
-        known = [each.record.cgroup for each in self._containers.all()]
-        self._collector.keep_only([*known, *(each.config.linux.cgroup_parent for each in self._sandboxes.all())])
+        known = [each.record.cgroup for each in self._containers.table.visible()]
+        self._collector.keep_only(
+            [*known, *(each.config.linux.cgroup_parent for each in self._sandboxes.table.visible())]
+        )
         return await self._each(self._of_pod, found, bool(wanted.id))
 
     async def _each(
@@ -128,8 +132,8 @@ class StatsCalls:
         return stats
 
     async def _of_pod(self, sandbox: Sandbox) -> pb.PodSandboxStats:
-        usage = await self._collector.pod(sandbox, self._sandboxes.netns(sandbox))
-        running = [each for each in self._containers.of_sandbox(sandbox.id) if each.running]
+        usage = await self._collector.pod(sandbox, self._sandboxes.layout.netns(sandbox))
+        running = [each for each in self._containers.table.of_sandbox(sandbox.id) if each.running]
         config = sandbox.config
         linux = pb.LinuxPodSandboxStats(
             cpu=_cpu(usage.at, usage.cgroup, usage.cores_ns),

@@ -7,7 +7,7 @@ import pytest
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Invalid, Transient
 from pykubelet.criserver.config import RegistryTable, load_settings
-from pykubelet.criserver.image_wiring import open_images
+from pykubelet.criserver.wiring.images import open_images
 
 
 @pytest.mark.parametrize(

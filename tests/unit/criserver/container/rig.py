@@ -1,4 +1,4 @@
-"""A container manager whose conmon and OCI runtime are small scripts that run plain programs of this machine."""
+"""The components of containers; conmon and OCI runtime are small scripts that run plain programs of this machine."""
 
 import asyncio
 import sys
@@ -11,12 +11,11 @@ from typing import cast
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Permanent
 from pykubelet.criserver.conmon import Conmon
-from pykubelet.criserver.container import Container, ContainerDeps, ContainerManager
-from pykubelet.criserver.container.interfaces import Directories, ImageFacts
-from pykubelet.criserver.container.recovery import ContainerRecovery
-from pykubelet.criserver.events import EventHub
-from pykubelet.criserver.oci import OciRuntime
-from pykubelet.criserver.repairs import Repairs
+from pykubelet.criserver.container import Container, ContainerDeps, Directories, build_containers
+from pykubelet.criserver.container.interfaces import ImageFacts
+from pykubelet.criserver.machine import Machine
+from pykubelet.criserver.oci import OciRuntime, RuntimeHandlers
+from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.spec import ImageDefaults, SandboxView
 from pykubelet.criserver.store import Store
 from pykubelet.criserver.types import ContainerID, SandboxID, UserNamespace
@@ -105,6 +104,9 @@ class OneSandbox:
     ready = True
     logs = ""
 
+    def __init__(self, runtime: OciRuntime) -> None:
+        self._runtime = runtime
+
     def view(self, sandbox: SandboxID) -> SandboxView:
         if not self.ready:
             raise Permanent("sandbox s1 is not ready")
@@ -113,39 +115,61 @@ class OneSandbox:
     def handler(self, sandbox: SandboxID) -> str:
         return "runc"
 
+    def runtime(self, sandbox: SandboxID) -> OciRuntime:
+        return self._runtime
+
     def infra_pid(self, sandbox: SandboxID) -> int:
         return 0
 
 
+@dataclass
+class FakeOomKills:
+    """Counts that the test sets."""
+
+    container: int = 0
+    pod: int = 0
+
+    def of_container(self, cgroup: str) -> int:
+        return self.container
+
+    def of_pod(self, cgroup: str) -> int:
+        return self.pod
+
+
 class Rig:
-    """A container manager with its dependencies."""
+    """The components of containers with what they use."""
 
     def __init__(self, directory: Path, store: Store, tasks: asyncio.TaskGroup) -> None:
         for name in ("bundles", "exits", "oci", "tmp"):
             (directory / name).mkdir(exist_ok=True)
         self.store = store
-        self.oom_kills = self.pod_oom_kills = 0
+        self.oom_kills = FakeOomKills()
         self.images = FakeImages(directory / "rootfs")
-        self.sandbox = OneSandbox()
-        self.events = EventHub()
+        runtime = OciRuntime(_script(directory / "runc", RUNTIME), directory / "oci", directory / "tmp")
+        self.sandbox = OneSandbox(runtime)
+        self.scope = ServerScope.of(tasks, SystemClock())
+        self.cgroups = NoCgroups()
+        conmon = _script(directory / "conmon", CONMON.format(python=sys.executable))
         self.deps = ContainerDeps(
+            scope=self.scope,
             store=store,
+            machine=Machine(
+                host=HOST,
+                cgroups=cast(CgroupDriver, self.cgroups),
+                handlers=RuntimeHandlers(runtimes={"runc": runtime}, default="runc"),
+                conmon=Conmon(conmon, directory / "exits"),
+                oom_kills=self.oom_kills,
+            ),
             images=self.images,
             sandboxes=self.sandbox,
-            runtimes={"runc": OciRuntime(_script(directory / "runc", RUNTIME), directory / "oci", directory / "tmp")},
-            conmon=Conmon(_script(directory / "conmon", CONMON.format(python=sys.executable)), directory / "exits"),
-            cgroups=cast(CgroupDriver, NoCgroups()),
-            oom_kills=lambda cgroup: self.oom_kills,
-            pod_oom_kills=lambda cgroup: self.pod_oom_kills,
-            events=self.events,
-            host=HOST,
-            directories=Directories(directory / "bundles", directory / "exits", directory, directory / "mapped"),
-            tasks=tasks,
-            clock=SystemClock(),
+            directories=Directories(
+                bundles=directory / "bundles",
+                exits=directory / "exits",
+                seccomp=directory,
+                mapped=directory / "mapped",
+            ),
         )
-        self.manager = ContainerManager(self.deps)
-        self.repairs = Repairs(tasks, self.deps.clock)
-        self.recovery = ContainerRecovery(self.manager, self.deps, self.repairs)
+        self.containers = build_containers(self.deps)
 
     async def create(self, *command: str, image: str = "app:1", attempt: int = 0) -> Container:
         config = pb.ContainerConfig(
@@ -155,17 +179,17 @@ class Rig:
             log_path="log",
         )
         config.linux.security_context.namespace_options.pid = pb.CONTAINER
-        return self.manager.get(await self.manager.create(SANDBOX, config))
+        return self.containers.table.get(await self.containers.creator.create(SANDBOX, config))
 
     def forget_launches(self) -> None:
         """Abandon pre-launches, as if the server were killed: they are not undone."""
-        for prelaunch in self.manager._launcher._prelaunches.values():
+        for prelaunch in self.containers.starter._launcher._prelaunches.values():
             prelaunch.claimed.set()
 
     async def recover(self) -> None:
         """Recover, as a new server does with the records of the old one."""
-        await self.recovery.run((await self.store.load())[1])
-        await self.repairs.wait_for_first_attempts(60)
+        await self.containers.recovery.recover((await self.store.load())[1])
+        await self.scope.repairs.wait_for_first_attempts(60)
 
 
 @asynccontextmanager

@@ -48,9 +48,11 @@ def _container(name: str) -> Container:
 
 
 async def test_removals_of_cgroups_that_hang_delay_no_other_container(tmp_path: Path) -> None:
-    directories = Directories(tmp_path / "bundles", tmp_path / "exits", tmp_path, tmp_path / "mapped", ())
+    directories = Directories(
+        bundles=tmp_path / "bundles", exits=tmp_path / "exits", seccomp=tmp_path, mapped=tmp_path / "mapped"
+    )
     cgroups = HungCgroups()
-    cleanup = Cleanup(directories, cast(CgroupDriver, cgroups), "conmon")
+    cleanup = Cleanup(directories=directories, cgroups=cast(CgroupDriver, cgroups), conmon="conmon")
     runtime = cast(OciRuntime, NoRuntime())
     async with asyncio.TaskGroup() as tasks:
         for number in range(_HUNG):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Permanent
-from pykubelet.criserver.container import Container, ContainerManager
+from pykubelet.criserver.container import Container, build_containers
 from pykubelet.criserver.events import EventKind
 from pykubelet.criserver.types import ContainerPhase
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -20,24 +20,24 @@ from tests.unit.criserver.container.rig import SANDBOX, Rig, rig_in
 
 
 def _runtime_directory(rig: Rig, container: Container) -> Path:
-    return rig.manager.runtime_root(container.record) / container.id
+    return rig.sandbox.runtime(SANDBOX).root / container.id
 
 
 async def _waiting(rig: Rig, container: Container) -> int:
     """The PID of the process that waits for the start."""
-    note = rig.manager.bundle(container.id) / "pid"
+    note = rig.containers.directories.bundle(container.id) / "pid"
     await until(lambda: note.exists() and note.read_text() != "")
     return int(note.read_text())
 
 
 async def _launched(rig: Rig, *containers: Container) -> None:
     """Wait until their pre-launches have succeeded or failed."""
-    prelaunches = [rig.manager._launcher._prelaunches[each.id] for each in containers]
+    prelaunches = [rig.containers.starter._launcher._prelaunches[each.id] for each in containers]
     await until(lambda: all(each.result.done() for each in prelaunches))
 
 
 def _assert_undone(rig: Rig, container: Container, pid: int) -> None:
-    bundle = rig.manager.bundle(container.id)
+    bundle = rig.containers.directories.bundle(container.id)
     assert {path.name for path in bundle.glob("*")} <= {"config.json"}
     assert not _runtime_directory(rig, container).exists()
     assert not (rig.deps.directories.exits / container.id).exists()
@@ -57,25 +57,25 @@ async def test_start_runs_the_prelaunched_program(tmp_path: Path) -> None:
         pid = await _waiting(rig, container)
         assert container.record.phase is ContainerPhase.CREATED
         assert not (tmp_path / "ran").exists()
-        await rig.manager.start(container.id)
+        await rig.containers.starter.start(container.id)
         assert container.record.process is not None
         assert container.record.process.pid == pid
         await until((tmp_path / "ran").exists)
         assert not (tmp_path / "oci" / "started-by-program").exists()
-        await rig.manager.remove(container.id)
+        await rig.containers.remover.remove(container.id)
         assert (tmp_path / "ran").read_text() == "x\n"
 
 
 async def _stop(rig: Rig, container: Container) -> None:
-    await rig.manager.stop(container.id, 10)
+    await rig.containers.stopper.stop(container.id, 10)
 
 
 async def _stop_all(rig: Rig, container: Container) -> None:
-    await rig.manager.stop_all(SANDBOX)
+    await rig.containers.of_sandbox.stop_all(SANDBOX)
 
 
 async def _remove(rig: Rig, container: Container) -> None:
-    await rig.manager.remove(container.id)
+    await rig.containers.remover.remove(container.id)
 
 
 @pytest.mark.parametrize("begun", [True, False])
@@ -84,18 +84,18 @@ async def test_prelaunch_is_undone_by_stop_and_removal(
     tmp_path: Path, act: Callable[[Rig, Container], Awaitable[None]], begun: bool
 ) -> None:
     """No process, log or event remains."""
-    async with rig_in(tmp_path) as rig, aclosing(rig.events.subscribe()) as events:
+    async with rig_in(tmp_path) as rig, aclosing(rig.scope.events.subscribe()) as events:
         first = asyncio.ensure_future(anext(events))
         rig.sandbox.logs = str(tmp_path / "logs")
         container = await rig.create("sleep", "60")
         pid = await _waiting(rig, container) if begun else 1 << 30
-        launch = rig.manager._launcher._prelaunches[container.id].task
+        launch = rig.containers.starter._launcher._prelaunches[container.id].task
         assert launch is not None
         await act(rig, container)
         await asyncio.wait({launch})
         _assert_undone(rig, container, pid)
         assert list((tmp_path / "logs").iterdir()) == []
-        await rig.manager.remove(container.id)
+        await rig.containers.remover.remove(container.id)
         assert [(await first).kind, (await anext(events)).kind] == [EventKind.CREATED, EventKind.DELETED]
 
 
@@ -103,23 +103,23 @@ async def test_container_whose_prelaunch_was_undone_can_be_started(tmp_path: Pat
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
         pid = await _waiting(rig, container)
-        await rig.manager.stop(container.id, 0)
-        await rig.manager.start(container.id)
+        await rig.containers.stopper.stop(container.id, 0)
+        await rig.containers.starter.start(container.id)
         assert container.record.process is not None
         assert container.record.process.pid != pid
-        await rig.manager.remove(container.id)
+        await rig.containers.remover.remove(container.id)
 
 
 async def test_prelaunch_in_a_stopped_sandbox_is_undone(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
         pid = await _waiting(rig, container)
-        await rig.manager.stop_all(SANDBOX)
+        await rig.containers.of_sandbox.stop_all(SANDBOX)
         rig.sandbox.ready = False
         with pytest.raises(Permanent, match="not ready"):
-            await rig.manager.start(container.id)
+            await rig.containers.starter.start(container.id)
         _assert_undone(rig, container, pid)
-        await rig.manager.remove_all(SANDBOX)
+        await rig.containers.of_sandbox.remove_all(SANDBOX)
 
 
 async def test_update_undoes_the_prelaunch_and_launches_again(tmp_path: Path) -> None:
@@ -127,14 +127,14 @@ async def test_update_undoes_the_prelaunch_and_launches_again(tmp_path: Path) ->
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
         before = await _waiting(rig, container)
-        await rig.manager.update(container.id, pb.LinuxContainerResources(cpu_shares=99))
-        assert '"shares": 99' in (rig.manager.bundle(container.id) / "config.json").read_text()
+        await rig.containers.updater.update(container.id, pb.LinuxContainerResources(cpu_shares=99))
+        assert '"shares": 99' in (rig.containers.directories.bundle(container.id) / "config.json").read_text()
         after = await _waiting(rig, container)
         assert before != after
-        await rig.manager.start(container.id)
+        await rig.containers.starter.start(container.id)
         assert container.record.process is not None
         assert container.record.process.pid == after
-        await rig.manager.remove(container.id)
+        await rig.containers.remover.remove(container.id)
 
 
 async def test_prelaunched_process_that_died_is_launched_again(tmp_path: Path) -> None:
@@ -144,24 +144,23 @@ async def test_prelaunched_process_that_died_is_launched_again(tmp_path: Path) -
         await _launched(rig, container)
         os.kill(pid, signal.SIGKILL)
         await until((rig.deps.directories.exits / container.id).exists)
-        await rig.manager.start(container.id)
+        await rig.containers.starter.start(container.id)
         assert container.running
         assert not (rig.deps.directories.exits / container.id).exists()
-        await rig.manager.remove(container.id)
+        await rig.containers.remover.remove(container.id)
 
 
 async def test_container_that_is_never_started_is_undone_after_the_timeout(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
-        manager = ContainerManager(replace(rig.deps, prelaunch_timeout=0.2))
-        rig.manager = manager
+        containers = rig.containers = build_containers(replace(rig.deps, prelaunch_timeout=0.2))
         container = await rig.create("sleep", "60")
         pid = await _waiting(rig, container)
         await until(lambda: not _runtime_directory(rig, container).exists() and not _lives(pid))
-        await manager.start(container.id)
+        await containers.starter.start(container.id)
         assert container.running
         await settle(0.4)
         assert container.running
-        await manager.remove(container.id)
+        await containers.remover.remove(container.id)
 
 
 async def test_failed_prelaunch_is_reported_by_the_start(tmp_path: Path) -> None:
@@ -174,26 +173,26 @@ async def test_failed_prelaunch_is_reported_by_the_start(tmp_path: Path) -> None
         assert {container.record.phase, bad.record.phase} == {ContainerPhase.CREATED}
         program.write_text("#!/bin/sh\nexec sleep 60\n")
         program.chmod(0o755)
-        await rig.manager.start(container.id)
+        await rig.containers.starter.start(container.id)
         assert container.running
         with pytest.raises(Permanent, match="No such file"):
-            await rig.manager.start(bad.id)
+            await rig.containers.starter.start(bad.id)
         assert (bad.record.exit_code, bad.record.reason) == (128, "StartError")
-        await rig.manager.remove_all(SANDBOX)
+        await rig.containers.of_sandbox.remove_all(SANDBOX)
 
 
 async def test_container_with_cdi_devices_is_not_prelaunched(tmp_path: Path) -> None:
     """CDI devices may have hooks: the OCI runtime's program starts such a container."""
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
-        await rig.manager.stop(container.id, 0)
+        await rig.containers.stopper.stop(container.id, 0)
         container.config.CDI_devices.add(name="vendor.example/device=one")
-        rig.manager._launcher.begin(container)
-        assert not rig.manager._launcher.is_prelaunched(container)
-        await rig.manager.start(container.id)
+        rig.containers.starter._launcher.begin(container)
+        assert not rig.containers.starter._launcher.is_prelaunched(container)
+        await rig.containers.starter.start(container.id)
         assert container.running
         assert (tmp_path / "oci" / "started-by-program").exists()
-        await rig.manager.remove(container.id)
+        await rig.containers.remover.remove(container.id)
 
 
 @pytest.mark.parametrize("dead", [True, False])
@@ -209,12 +208,12 @@ async def test_next_server_undoes_the_prelaunch(tmp_path: Path, dead: bool) -> N
         await until((rig.deps.directories.exits / container.id).exists)
     async with rig_in(tmp_path) as rig:
         await rig.recover()
-        found = rig.manager.get(container.id)
+        found = rig.containers.table.get(container.id)
         assert found.record.phase is ContainerPhase.CREATED
         _assert_undone(rig, found, pid)
-        await rig.manager.start(found.id)
+        await rig.containers.starter.start(found.id)
         await until((tmp_path / "ran").exists)
-        await rig.manager.remove(found.id)
+        await rig.containers.remover.remove(found.id)
         assert (tmp_path / "ran").read_text() == "x\n"
 
 

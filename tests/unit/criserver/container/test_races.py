@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 
 import pytest
 from msgspec.structs import replace
@@ -20,7 +19,7 @@ from pykubelet.criserver.processes import reference
 from pykubelet.criserver.types import ContainerID, ContainerPhase, ProcessRef, UserNamespace
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.wait import until
-from tests.unit.criserver.container.rig import SANDBOX, NoCgroups, Rig, rig_in
+from tests.unit.criserver.container.rig import SANDBOX, Rig, rig_in
 
 
 @dataclass
@@ -81,21 +80,21 @@ def _before_note(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Gate:
 
 
 async def _stop(rig: Rig, container: Container) -> None:
-    await rig.manager.stop(container.id, 0)
+    await rig.containers.stopper.stop(container.id, 0)
 
 
 async def _stop_all(rig: Rig, container: Container) -> None:
-    rig.sandbox.ready = False  # as the sandbox's manager does first
-    await rig.manager.stop_all(SANDBOX)
+    rig.sandbox.ready = False  # as the sandbox's stop does first
+    await rig.containers.of_sandbox.stop_all(SANDBOX)
 
 
 async def _remove(rig: Rig, container: Container) -> None:
-    await rig.manager.remove(container.id)
+    await rig.containers.remover.remove(container.id)
 
 
 async def _remove_all(rig: Rig, container: Container) -> None:
     rig.sandbox.ready = False
-    await rig.manager.remove_all(SANDBOX)
+    await rig.containers.of_sandbox.remove_all(SANDBOX)
 
 
 def _lives(container: Container, directory: Path) -> bool:
@@ -123,7 +122,7 @@ async def test_start_in_progress_is_cancelled_by_a_stop(
     async with rig_in(tmp_path) as rig:
         gate = where(rig, monkeypatch)
         container = await rig.create("sleep", "60")
-        start = asyncio.ensure_future(rig.manager.start(container.id))
+        start = asyncio.ensure_future(rig.containers.starter.start(container.id))
         await gate.reached.wait()
         stop = asyncio.ensure_future(act(rig, container))
         await asyncio.wait({stop}, timeout=0.1)
@@ -140,16 +139,17 @@ async def test_start_in_progress_is_cancelled_by_a_stop(
             assert rows == {}
         elif act is not _remove_all:
             assert rows == {container.id: container.record}
-        await rig.manager.remove_all(SANDBOX)
+        await rig.containers.of_sandbox.remove_all(SANDBOX)
 
 
 async def test_start_queued_behind_a_removal_is_rejected(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
-        calls = [rig.manager.remove(container.id), rig.manager.start(container.id), rig.manager.remove(container.id)]
+        remove, start = rig.containers.remover.remove, rig.containers.starter.start
+        calls = [remove(container.id), start(container.id), remove(container.id)]
         removed, _, again = await asyncio.gather(*calls, return_exceptions=True)
         assert (removed, again) == (None, None)
-        assert list(rig.manager.all()) == []
+        assert list(rig.containers.table.visible()) == []
         assert (await rig.store.load())[1] == []
         await until(lambda: not _lives(container, tmp_path))
 
@@ -172,7 +172,7 @@ async def test_creation_in_progress_is_cancelled_by_a_stop_of_its_sandbox(
         await act(rig, None)
         with pytest.raises(Permanent, match="creation of container app_0 was cancelled: its sandbox was"):
             await creation
-        assert list(rig.manager.all()) == rig.manager.of_sandbox(SANDBOX) == []
+        assert list(rig.containers.table.visible()) == rig.containers.table.of_sandbox(SANDBOX) == []
         assert (await rig.store.load())[1] == []
         assert rig.images.held == set()
         assert list((tmp_path / "bundles").iterdir()) == []
@@ -191,16 +191,16 @@ async def test_failed_creation_that_cannot_be_undone_releases_its_name_to_the_ne
         monkeypatch.setattr(rig.images, "release", broken)
         with pytest.raises(Transient, match="an I/O error"):
             await rig.create()
-        assert list(rig.manager.all()) == []
-        assert len(rig.manager.rootfs_names()) == 1, "it is remembered"
+        assert list(rig.containers.table.visible()) == []
+        assert len(rig.containers.table.rootfs_names()) == 1, "it is remembered"
         monkeypatch.setattr(rig.images, "prepare", prepare)
         with pytest.raises(Transient, match="an I/O error"):
             await rig.create()
         monkeypatch.setattr(rig.images, "release", release)
         container = await rig.create()
-        assert rig.manager.of_sandbox(SANDBOX) == [container]
+        assert rig.containers.table.of_sandbox(SANDBOX) == [container]
         assert [record.id for record in (await rig.store.load())[1]] == [container.id]
-        await rig.manager.remove_all(SANDBOX)
+        await rig.containers.of_sandbox.remove_all(SANDBOX)
 
 
 async def test_failed_creation_leaves_neither_record_nor_container(
@@ -214,7 +214,7 @@ async def test_failed_creation_leaves_neither_record_nor_container(
         monkeypatch.setattr(rig.images, "prepare", broken)
         with pytest.raises(OSError, match="an I/O error"):
             await rig.create()
-        assert rig.manager.of_sandbox(SANDBOX) == []
+        assert rig.containers.table.of_sandbox(SANDBOX) == []
         assert await rig.store.load() == ([], [])
 
 
@@ -224,19 +224,19 @@ async def test_failed_start_is_undone_and_recorded(
 ) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
-        await until((rig.manager.bundle(container.id) / "pid").exists)
+        await until((rig.containers.directories.bundle(container.id) / "pid").exists)
 
         async def refused(*_: object) -> None:
             raise error
 
         monkeypatch.setattr(OciRuntime, "start", refused)
         with pytest.raises(type(error)):
-            await rig.manager.start(container.id)
+            await rig.containers.starter.start(container.id)
         assert not _lives(container, tmp_path)
         record = container.record
         assert (record.phase, record.exit_code, record.reason) == (ContainerPhase.EXITED, 128, "StartError")
         assert (await rig.store.load())[1] == [record]
-        await rig.manager.remove(container.id)
+        await rig.containers.remover.remove(container.id)
 
 
 async def test_container_that_could_not_be_removed_is_listed_and_removed_by_a_retry(
@@ -247,51 +247,51 @@ async def test_container_that_could_not_be_removed_is_listed_and_removed_by_a_re
         release = rig.images.release
 
         async def broken(name: ContainerID) -> None:
-            assert container not in list(rig.manager.all()), "it is being removed"
+            assert container not in list(rig.containers.table.visible()), "it is being removed"
             raise Transient("an I/O error")
 
         monkeypatch.setattr(rig.images, "release", broken)
         with pytest.raises(Transient, match="an I/O error"):
-            await rig.manager.remove(container.id)
-        assert list(rig.manager.all()) == [container]
+            await rig.containers.remover.remove(container.id)
+        assert list(rig.containers.table.visible()) == [container]
         assert (await rig.store.load())[1] == [container.record]
         monkeypatch.setattr(rig.images, "release", release)
-        await rig.manager.remove(container.id)
-        assert list(rig.manager.all()) == []
+        await rig.containers.remover.remove(container.id)
+        assert list(rig.containers.table.visible()) == []
 
 
 async def test_stop_all_with_one_failure_stops_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with rig_in(tmp_path) as rig:
         first, second = await rig.create("sleep", "60"), await rig.create("sleep", "60", attempt=1)
         for container in (first, second):
-            await rig.manager.start(container.id)
-        stop = rig.manager._stopper.stop
+            await rig.containers.starter.start(container.id)
+        stop = rig.containers.stopper.end
 
         async def hanging(container: Container, grace: float, why: str = "") -> None:
             if container is first:
                 raise Transient("it hangs in the kernel")
             await stop(container, grace, why)
 
-        monkeypatch.setattr(rig.manager._stopper, "stop", hanging)
+        monkeypatch.setattr(rig.containers.stopper, "end", hanging)
         with pytest.raises(Transient, match="it hangs"):
-            await rig.manager.stop_all(SANDBOX)
+            await rig.containers.of_sandbox.stop_all(SANDBOX)
         assert (first.running, second.running) == (True, False)
-        monkeypatch.setattr(rig.manager._stopper, "stop", stop)
-        await rig.manager.remove_all(SANDBOX)
+        monkeypatch.setattr(rig.containers.stopper, "end", stop)
+        await rig.containers.of_sandbox.remove_all(SANDBOX)
 
 
 async def test_finish_is_idempotent(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sh", "-c", "exit 3")
-        await rig.manager.start(container.id)
+        await rig.containers.starter.start(container.id)
         await container.ended.wait()
         record = container.record
-        await rig.manager.finish(container, Exit(9, record.finished_at + 5, True))
-        await rig.manager.finish(container, None)
+        await rig.containers.recovery._watcher.finish(container, Exit(9, record.finished_at + 5, True))
+        await rig.containers.recovery._watcher.finish(container, None)
         assert container.record == record
-        await rig.manager.remove(container.id)
+        await rig.containers.remover.remove(container.id)
         gone = replace(record, phase=ContainerPhase.REMOVING)
-        await rig.manager.finish(container, Exit(9, 1, False))
+        await rig.containers.recovery._watcher.finish(container, Exit(9, 1, False))
         assert container.record == gone
 
 
@@ -299,14 +299,14 @@ async def test_finish_is_idempotent(tmp_path: Path) -> None:
 async def test_finish_clock_set_back_is_not_before_the_start(tmp_path: Path, noted: Exit | None) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
-        await rig.manager.start(container.id)
+        await rig.containers.starter.start(container.id)
         later = container.record.started_at + 3600 * 10**9
-        await rig.manager.put(container, replace(container.record, started_at=later))
-        await rig.manager.finish(container, noted)
+        await rig.containers.recovery._records.put(container, replace(container.record, started_at=later))
+        await rig.containers.recovery._watcher.finish(container, noted)
         assert container.record.finished_at >= later
         assert container.record.process is not None
         os.kill(container.record.process.pid, signal.SIGKILL)  # it ran on, whatever was noted
-        await rig.manager.remove(container.id)
+        await rig.containers.remover.remove(container.id)
 
 
 async def test_creation_clock_set_back_is_after_the_sandbox_s_others(
@@ -314,14 +314,14 @@ async def test_creation_clock_set_back_is_after_the_sandbox_s_others(
 ) -> None:
     async with rig_in(tmp_path) as rig:
         first = await rig.create()
-        now = rig.deps.clock.now()
-        monkeypatch.setattr(type(rig.deps.clock), "now", lambda clock: now - 3600)
+        now = rig.scope.clock.now()
+        monkeypatch.setattr(type(rig.scope.clock), "now", lambda clock: now - 3600)
         second = await rig.create(attempt=1)
         assert second.record.created_at > first.record.created_at
-        assert rig.manager.of_sandbox(SANDBOX) == [first, second]
-        await rig.manager.start(second.id)
+        assert rig.containers.table.of_sandbox(SANDBOX) == [first, second]
+        await rig.containers.starter.start(second.id)
         assert second.record.started_at >= second.record.created_at
-        await rig.manager.remove_all(SANDBOX)
+        await rig.containers.of_sandbox.remove_all(SANDBOX)
 
 
 async def test_update_that_cannot_be_stored_is_not_visible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,17 +334,17 @@ async def test_update_that_cannot_be_stored_is_not_visible(tmp_path: Path, monke
         monkeypatch.setattr(rig.store, "put_container", full)
         resources = pb.LinuxContainerResources(cpu_shares=7)
         with pytest.raises(Transient, match="disk full"):
-            await rig.manager.update(container.id, resources)
+            await rig.containers.updater.update(container.id, resources)
         assert container.config.linux.resources.cpu_shares == 0
-        await rig.manager.remove(container.id)
+        await rig.containers.remover.remove(container.id)
 
 
 async def test_command_in_a_container_removed_meanwhile_is_not_found(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
-        await rig.manager.remove(container.id)
+        await rig.containers.remover.remove(container.id)
         with pytest.raises(NotFound, match="has no bundle"):
-            await rig.manager.exec_process(container, ["true"])
+            await rig.containers.commands.process(container, ["true"])
 
 
 async def test_launch_interrupted_before_the_pid_file_leaves_no_conmon(
@@ -363,13 +363,13 @@ async def test_launch_interrupted_before_the_pid_file_leaves_no_conmon(
         # The script's name is not the first word of its command line, as the program's would be.
         monkeypatch.setattr(cleanup, "monitors", lambda program: _monitors(program))
         container = await rig.create("sleep", "60")
-        start = asyncio.ensure_future(rig.manager.start(container.id))
+        start = asyncio.ensure_future(rig.containers.starter.start(container.id))
         await gate.reached.wait()
         await _stop_all(rig, container)
         with pytest.raises(Permanent, match="was cancelled"):
             await start
         assert not _lives(container, tmp_path)
-        await rig.manager.remove_all(SANDBOX)
+        await rig.containers.of_sandbox.remove_all(SANDBOX)
 
 
 def _monitors(program: str) -> dict[ContainerID, ProcessRef]:
@@ -400,10 +400,10 @@ async def test_prelaunch_with_an_unexpected_error_is_left_to_the_start(
         monkeypatch.setattr(Conmon, "launch", broken_once)
         container = await rig.create("sleep", "60")
         await until(lambda: tries)
-        await rig.manager.start(container.id)
+        await rig.containers.starter.start(container.id)
         assert container.running
         assert len(tries) == 2
-        await rig.manager.remove(container.id)
+        await rig.containers.remover.remove(container.id)
 
 
 async def test_partially_created_container_is_removed_with_its_sandbox(
@@ -411,13 +411,13 @@ async def test_partially_created_container_is_removed_with_its_sandbox(
 ) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create()
-        await rig.manager.stop(container.id, 0)
+        await rig.containers.stopper.stop(container.id, 0)
         half = replace(container.record, phase=ContainerPhase.MAKING)
-        rig.manager.adopt(half)
-        await rig.manager.remove_all(SANDBOX)
-        assert rig.manager.of_sandbox(SANDBOX) == []
+        rig.containers.table.add(half)
+        await rig.containers.of_sandbox.remove_all(SANDBOX)
+        assert rig.containers.table.of_sandbox(SANDBOX) == []
         assert rig.images.held == set()
-        assert cast(NoCgroups, rig.deps.cgroups).deleted
+        assert rig.cgroups.deleted
 
 
 async def _with_record(rig: Rig, container: Container, phase: ContainerPhase) -> None:
@@ -429,32 +429,32 @@ async def _with_record(rig: Rig, container: Container, phase: ContainerPhase) ->
 async def test_recovery_program_runs_is_adopted_with_its_process_and_monitor(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
-        await rig.manager.start(container.id)
+        await rig.containers.starter.start(container.id)
         process = container.record.process
-        monitor = reference(int((rig.manager.bundle(container.id) / "conmon.pid").read_text()))
+        monitor = reference(int((rig.containers.directories.bundle(container.id) / "conmon.pid").read_text()))
         await _with_record(rig, container, ContainerPhase.CREATED)
     async with rig_in(tmp_path) as rig:
         await rig.recover()
-        found = rig.manager.get(container.id)
+        found = rig.containers.table.get(container.id)
         await until(lambda: found.running)
         assert (found.record.process, found.record.monitor) == (process, monitor)
         assert None not in (process, monitor)
-        await rig.manager.remove(container.id)
+        await rig.containers.remover.remove(container.id)
 
 
 async def test_recovery_of_a_launch_interrupted_before_the_oci_state_is_created(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
-        await until((rig.manager.bundle(container.id) / "pid").exists)
+        await until((rig.containers.directories.bundle(container.id) / "pid").exists)
         rig.forget_launches()
     state = tmp_path / "oci" / container.id
     for path in state.iterdir():
         path.unlink()
     async with rig_in(tmp_path) as rig:
         await rig.recover()
-        found = rig.manager.get(container.id)
+        found = rig.containers.table.get(container.id)
         await until(lambda: not state.exists())
         assert found.record.phase is ContainerPhase.CREATED
         assert not _lives(container, tmp_path)
-        await rig.manager.start(container.id)
-        await rig.manager.remove(container.id)
+        await rig.containers.starter.start(container.id)
+        await rig.containers.remover.remove(container.id)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from pykubelet.criserver.config import Settings
-from pykubelet.criserver.image_wiring import ImageComponents, open_images
 from pykubelet.criserver.images import ContentStore, ImageIndex
 from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.types import ProtectedIds
+from pykubelet.criserver.wiring.images import ImageComponents, open_images
 from pykubelet.testing.clock import VirtualClock
 from tests.unit.criserver.images.fakeregistry import FakeRegistry
 from tests.unit.criserver.images.world import World

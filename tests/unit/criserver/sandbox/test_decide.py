@@ -1,17 +1,13 @@
-"""Interpretation of sandbox requests, and phase transitions."""
-
-import itertools
+"""Interpretation of sandbox requests."""
 
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.base.errors import Invalid, Permanent
+from pykubelet.base.errors import Invalid
 from pykubelet.criserver.netns import Kind
 from pykubelet.criserver.sandbox.decide import (
-    TRANSITIONS,
     adopted_phase,
     attach_request,
-    move,
     name_of,
     namespaces,
     needs_infra,
@@ -35,16 +31,6 @@ def test_name_needs_all_metadata() -> None:
     assert name_of(_config()) == "web_default_u1_2"
     with pytest.raises(Invalid, match=r"metadata\.uid"):
         name_of(pb.PodSandboxConfig(metadata=pb.PodSandboxMetadata(name="a", namespace="b")))
-
-
-@pytest.mark.parametrize("pair", list(itertools.product(SandboxPhase, SandboxPhase)))
-def test_only_transitions_of_the_table_are_possible(pair: tuple[SandboxPhase, SandboxPhase]) -> None:
-    here, there = pair
-    if there in TRANSITIONS[here]:
-        assert move(replace(RECORD, phase=here), there).phase is there
-    else:
-        with pytest.raises(Permanent):
-            move(replace(RECORD, phase=here), there)
 
 
 def test_namespaces_of_an_ordinary_pod() -> None:

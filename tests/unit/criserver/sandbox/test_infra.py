@@ -2,9 +2,7 @@
 
 import json
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
+import time
 from pathlib import Path
 from typing import cast
 
@@ -13,17 +11,19 @@ import pytest
 from pykubelet.base.errors import Permanent, PykubeletError, Transient
 from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.container.interfaces import ImageFacts
-from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.machine import Machine, OomKills
+from pykubelet.criserver.netns import PinnedNamespaces
+from pykubelet.criserver.oci import OciRuntime, RuntimeHandlers
 from pykubelet.criserver.processes import is_alive
-from pykubelet.criserver.sandbox import Sandbox, SandboxDeps, SandboxDirectories
-from pykubelet.criserver.sandbox.infra import Infra
+from pykubelet.criserver.sandbox import Infra, InfraPrograms, Sandbox, SandboxLayout
 from pykubelet.criserver.spec import ImageDefaults
 from pykubelet.criserver.types import ContainerID, IdMap, SandboxID, SandboxRecord, UserNamespace
 from pykubelet.linux.cgroups import CgroupDriver
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.wait import until
 from tests.unit.criserver.container.rig import CONMON, RUNTIME, NoCgroups
-from tests.unit.criserver.sandbox.test_manager import rig_in
+from tests.unit.criserver.sandbox.rig import FakeNamespaces
+from tests.unit.criserver.spec.given import HOST
 
 ID = SandboxID("s1")
 NO_PROGRAM = "no-such-init"
@@ -62,28 +62,29 @@ def _script(path: Path, text: str) -> str:
     return str(path)
 
 
-@asynccontextmanager
-async def infra_in(directory: Path, images: FakePause, program: str, pause_image: str) -> AsyncIterator[Infra]:
+def infra_in(directory: Path, images: FakePause, program: str, pause_image: str) -> Infra:
     for name in ("exits", "oci", "tmp", "sandboxes"):
         (directory / name).mkdir()
-    async with rig_in(directory) as rig:
-        base: SandboxDeps = rig.manager._deps
-        yield Infra(
-            replace(
-                base,
-                images=images,
-                conmon=Conmon(_script(directory / "conmon", CONMON.format(python=sys.executable)), directory / "exits"),
-                runtimes={
-                    "runc": OciRuntime(_script(directory / "runc", RUNTIME), directory / "oci", directory / "tmp")
-                },
-                cgroups=cast(CgroupDriver, NoCgroups()),
-                directories=SandboxDirectories(directory / "sandboxes", program, pause_image),
-            )
-        )
+    runtime = OciRuntime(_script(directory / "runc", RUNTIME), directory / "oci", directory / "tmp")
+    conmon = _script(directory / "conmon", CONMON.format(python=sys.executable))
+    namespaces = cast(PinnedNamespaces, FakeNamespaces(directory / "ns"))
+    return Infra(
+        machine=Machine(
+            host=HOST,
+            cgroups=cast(CgroupDriver, NoCgroups()),
+            handlers=RuntimeHandlers(runtimes={"runc": runtime}, default="runc"),
+            conmon=Conmon(conmon, directory / "exits"),
+            oom_kills=cast(OomKills, None),
+        ),
+        images=images,
+        layout=SandboxLayout(namespaces=namespaces, directory=directory / "sandboxes"),
+        programs=InfraPrograms(node=program, pause_image=pause_image),
+    )
 
 
 def _sandbox(config: pb.PodSandboxConfig | None = None) -> Sandbox:
-    return Sandbox(SandboxRecord(ID, "web", "runc", (config or pb.PodSandboxConfig()).SerializeToString(), 1))
+    record = SandboxRecord(ID, "web", "runc", (config or pb.PodSandboxConfig()).SerializeToString(), 1)
+    return Sandbox(record, monotonic=time.monotonic)
 
 
 def _spec(directory: Path) -> dict[str, dict[str, object]]:
@@ -95,22 +96,22 @@ def _spec(directory: Path) -> dict[str, dict[str, object]]:
 
 async def test_pause_image_provides_the_program(tmp_path: Path) -> None:
     images = FakePause(tmp_path, ("sleep", "60"))
-    async with infra_in(tmp_path, images, NO_PROGRAM, "pause:1") as infra:
-        process = await infra.start(_sandbox(), {}, None)
-        assert is_alive(process)
-        spec = _spec(tmp_path)
-        assert spec["root"] == {"path": str(tmp_path / "rootfs"), "readonly": True}
-        assert (spec["process"]["args"], spec["process"]["cwd"]) == (["sleep", "60"], "/w")
-        assert (images.asked, images.held) == (["pause:1"], {ID})
-        # As when it has ended by itself.
-        (tmp_path / "exits" / ID).write_text("0")
-        for _ in range(2):
-            await infra.stop(ID, infra._deps.runtimes["runc"], pb.PodSandboxConfig())
-        assert images.held == set()
-        assert not (tmp_path / "sandboxes" / ID / "infra").exists()
-        assert list((tmp_path / "exits").iterdir()) == []
-        # The script that stands for conmon has put its child into a session of its own.
-        await until(lambda: not is_alive(process))
+    infra = infra_in(tmp_path, images, NO_PROGRAM, "pause:1")
+    process = await infra.start(_sandbox(), {}, None)
+    assert is_alive(process)
+    spec = _spec(tmp_path)
+    assert spec["root"] == {"path": str(tmp_path / "rootfs"), "readonly": True}
+    assert (spec["process"]["args"], spec["process"]["cwd"]) == (["sleep", "60"], "/w")
+    assert (images.asked, images.held) == (["pause:1"], {ID})
+    # As when it has ended by itself.
+    (tmp_path / "exits" / ID).write_text("0")
+    for _ in range(2):
+        await infra.stop(_sandbox())
+    assert images.held == set()
+    assert not (tmp_path / "sandboxes" / ID / "infra").exists()
+    assert list((tmp_path / "exits").iterdir()) == []
+    # The script that stands for conmon has put its child into a session of its own.
+    await until(lambda: not is_alive(process))
 
 
 @pytest.mark.root
@@ -121,17 +122,17 @@ async def test_pause_image_in_a_user_namespace(tmp_path: Path) -> None:
         mapping.add(host_id=500000, container_id=0, length=65536)
     user = UserNamespace("/ns/user", IdMap(500000, 500000, 65536, 65536))
     images = FakePause(tmp_path, ("sleep", "60"))
-    async with infra_in(tmp_path, images, NO_PROGRAM, "pause:1") as infra:
-        await infra.start(_sandbox(config), {"user": user.path}, user)
-        assert images.user == user
-        spec = _spec(tmp_path)
-        assert {"type": "user", "path": user.path} in cast(list[object], spec["linux"]["namespaces"])
-        assert spec["linux"]["uidMappings"] == [{"containerID": 0, "hostID": 500000, "size": 65536}]
-        assert spec["process"]["user"] == {"uid": 65535, "gid": 65535}
-        bundle = (tmp_path / "sandboxes" / ID / "infra").stat()
-        assert (bundle.st_gid, bundle.st_mode & 0o777) == (500000, 0o710)
-        (tmp_path / "exits" / ID).write_text("0")
-        await infra.stop(ID, infra._deps.runtimes["runc"], config)
+    infra = infra_in(tmp_path, images, NO_PROGRAM, "pause:1")
+    await infra.start(_sandbox(config), {"user": user.path}, user)
+    assert images.user == user
+    spec = _spec(tmp_path)
+    assert {"type": "user", "path": user.path} in cast(list[object], spec["linux"]["namespaces"])
+    assert spec["linux"]["uidMappings"] == [{"containerID": 0, "hostID": 500000, "size": 65536}]
+    assert spec["process"]["user"] == {"uid": 65535, "gid": 65535}
+    bundle = (tmp_path / "sandboxes" / ID / "infra").stat()
+    assert (bundle.st_gid, bundle.st_mode & 0o777) == (500000, 0o710)
+    (tmp_path / "exits" / ID).write_text("0")
+    await infra.stop(_sandbox(config))
 
 
 @pytest.mark.parametrize(
@@ -145,23 +146,23 @@ async def test_pause_image_in_a_user_namespace(tmp_path: Path) -> None:
 async def test_node_program_replaces_an_unusable_pause_image(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, pause_image: str, images: FakePause, words: str
 ) -> None:
-    async with infra_in(tmp_path, images, "true", pause_image) as infra:
-        # There is no /init on this machine, which is all that the script that stands for conmon looks for.
-        with pytest.raises(Permanent, match="/init"):
-            await infra.start(_sandbox(), {}, None)
-        spec = _spec(tmp_path)
-        assert spec["process"]["args"] == ["/init", "-P"]
-        assert str(spec["root"]["path"]).endswith(f"{ID}/infra/root")
-        warnings = [str(getattr(entry, "why", "")) for entry in caplog.records if entry.levelname == "WARNING"]
-        assert [words in why for why in warnings] == ([True] if words else [])
-        await infra.stop(ID, infra._deps.runtimes["runc"], pb.PodSandboxConfig())
+    infra = infra_in(tmp_path, images, "true", pause_image)
+    # There is no /init on this machine, which is all that the script that stands for conmon looks for.
+    with pytest.raises(Permanent, match="/init"):
+        await infra.start(_sandbox(), {}, None)
+    spec = _spec(tmp_path)
+    assert spec["process"]["args"] == ["/init", "-P"]
+    assert str(spec["root"]["path"]).endswith(f"{ID}/infra/root")
+    warnings = [str(getattr(entry, "why", "")) for entry in caplog.records if entry.levelname == "WARNING"]
+    assert [words in why for why in warnings] == ([True] if words else [])
+    await infra.stop(_sandbox())
 
 
 @pytest.mark.parametrize("pause_image", ["", "pause:1"])
 async def test_missing_program_is_an_error_with_the_remedy(tmp_path: Path, pause_image: str) -> None:
     images = FakePause(tmp_path, (), Transient("registry is down"))
-    async with infra_in(tmp_path, images, NO_PROGRAM, pause_image) as infra:
-        with pytest.raises(Permanent, match=f"{NO_PROGRAM} does not exist: install it .*pause_image") as failed:
-            await infra.start(_sandbox(), {}, None)
-        assert ("registry is down" in str(failed.value)) is bool(pause_image)
-        await infra.stop(ID, infra._deps.runtimes["runc"], pb.PodSandboxConfig())
+    infra = infra_in(tmp_path, images, NO_PROGRAM, pause_image)
+    with pytest.raises(Permanent, match=f"{NO_PROGRAM} does not exist: install it .*pause_image") as failed:
+        await infra.start(_sandbox(), {}, None)
+    assert ("registry is down" in str(failed.value)) is bool(pause_image)
+    await infra.stop(_sandbox())

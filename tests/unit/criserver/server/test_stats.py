@@ -27,8 +27,9 @@ class Collector:
 
 @pytest.fixture
 def calls() -> StatsCalls:
-    containers = SimpleNamespace(all=lambda: map(_container, ("one", "hangs", "two")))
-    return StatsCalls(cast(Any, Collector()), cast(Any, containers), cast(Any, None))
+    table = SimpleNamespace(visible=lambda: map(_container, ("one", "hangs", "two")))
+    containers = SimpleNamespace(table=table)
+    return StatsCalls(collector=cast(Any, Collector()), containers=cast(Any, containers), sandboxes=cast(Any, None))
 
 
 async def test_container_that_cannot_be_measured_is_left_out_of_the_list(calls: StatsCalls) -> None:

@@ -7,8 +7,8 @@ from typing import cast
 import pytest
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent
-from pykubelet.criserver.container import ContainerManager
-from pykubelet.criserver.sandbox import SandboxManager
+from pykubelet.criserver.container import ContainerComponents
+from pykubelet.criserver.sandbox import SandboxComponents
 from pykubelet.criserver.server.streaming import StreamingCalls
 from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer
 from pykubelet.criserver.streaming.types import Streams, Target
@@ -17,12 +17,24 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 @dataclass
 class Fakes:
-    """Fakes of the managers and the streaming server."""
+    """One object in the place of all components that the calls use."""
 
     id: str = "c1"
     ready: bool = True
     config: pb.ContainerConfig = field(default_factory=lambda: pb.ContainerConfig(stdin_once=True))
     targets: list[Target] = field(default_factory=list)
+
+    @property
+    def table(self) -> "Fakes":
+        return self
+
+    @property
+    def directories(self) -> "Fakes":
+        return self
+
+    @property
+    def layout(self) -> "Fakes":
+        return self
 
     def running(self, container: str) -> "Fakes":
         if container != self.id:
@@ -44,7 +56,11 @@ class Fakes:
 
     def calls(self) -> StreamingCalls:
         """The calls with the fakes."""
-        return StreamingCalls(cast(StreamingServer, self), cast(ContainerManager, self), cast(SandboxManager, self))
+        return StreamingCalls(
+            server=cast(StreamingServer, self),
+            containers=cast(ContainerComponents, self),
+            sandboxes=cast(SandboxComponents, self),
+        )
 
 
 async def test_exec_attach_and_port_forward_return_urls() -> None:

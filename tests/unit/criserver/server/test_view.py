@@ -1,6 +1,7 @@
 """Records as CRI messages, and errors as codes."""
 
 import json
+import time
 
 import pytest
 from grpc import StatusCode
@@ -41,7 +42,8 @@ SANDBOX = Sandbox(
         5,
         SandboxPhase.READY,
         ("10.0.0.1", "fd00::1"),
-    )
+    ),
+    monotonic=time.monotonic,
 )
 CONTAINER = Container(
     ContainerRecord(
@@ -62,7 +64,8 @@ CONTAINER = Container(
         exit_code=4,
         reason="Error",
         message="m",
-    )
+    ),
+    monotonic=time.monotonic,
 )
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import NotFound
-from pykubelet.criserver.image_wiring import WritableLayers
 from pykubelet.criserver.storage import Layers, Snapshots, usage
 from pykubelet.criserver.storage.usage import UsageCounter
 from pykubelet.criserver.types import ContainerID
+from pykubelet.criserver.wiring.images import WritableLayers
 from pykubelet.linux.treewalk import TreeWalk
 from pykubelet.testing.wait import until
 

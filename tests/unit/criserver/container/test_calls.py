@@ -1,4 +1,4 @@
-"""The container manager, with plain programs instead of an OCI runtime."""
+"""The calls on containers, with plain programs instead of an OCI runtime."""
 
 import asyncio
 import os
@@ -8,36 +8,35 @@ from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 from pykubelet.base.errors import Conflict, NotFound, Permanent, Transient
-from pykubelet.criserver.container import ContainerManager
+from pykubelet.criserver.container import build_containers
 from pykubelet.criserver.events import EventKind
 from pykubelet.criserver.types import ContainerPhase, ProtectedIds
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.wait import until
-from tests.unit.criserver.container.rig import SANDBOX, NoCgroups, rig_in
+from tests.unit.criserver.container.rig import SANDBOX, rig_in
 
 
 async def test_container_life_cycle(tmp_path: Path) -> None:
-    async with rig_in(tmp_path) as rig, aclosing(rig.events.subscribe()) as events:
+    async with rig_in(tmp_path) as rig, aclosing(rig.scope.events.subscribe()) as events:
         first = asyncio.ensure_future(anext(events))
         await asyncio.sleep(0)
         container = await rig.create()
         assert (await first).kind is EventKind.CREATED
         assert container.record.phase is ContainerPhase.CREATED
         assert (rig.images.directory / container.id / "data").is_dir()
-        await rig.manager.start(container.id)
+        await rig.containers.starter.start(container.id)
         assert container.running
         assert container.record.started_at >= container.record.created_at
-        await rig.manager.stop(container.id, 10)
+        await rig.containers.stopper.stop(container.id, 10)
         record = container.record
         assert (record.phase, record.exit_code, record.reason) == (ContainerPhase.EXITED, 130, "Error")
         assert record.stop_signal == "SIGINT"
-        await rig.manager.remove(container.id)
-        await rig.manager.remove(container.id)
+        await rig.containers.remover.remove(container.id)
+        await rig.containers.remover.remove(container.id)
         assert rig.images.held == set()
         assert list((tmp_path / "bundles").iterdir()) == []
         assert (await rig.store.load())[1] == []
@@ -48,14 +47,14 @@ async def test_container_life_cycle(tmp_path: Path) -> None:
 async def test_exited_container_is_cleaned_up_once(tmp_path: Path) -> None:
     """Its cgroup is removed when it exits; its removal does not search for it again."""
     async with rig_in(tmp_path) as rig:
-        cgroups = cast(NoCgroups, rig.deps.cgroups)
+        cgroups = rig.cgroups
         container = await rig.create("sh", "-c", "exit 3")
-        await rig.manager.start(container.id)
+        await rig.containers.starter.start(container.id)
         await container.ended.wait()
         async with container.lock:
             assert cgroups.deleted == [container.record.cgroup]
         assert not (tmp_path / "oci" / container.id).exists()
-        await rig.manager.remove(container.id)
+        await rig.containers.remover.remove(container.id)
         assert cgroups.deleted == [container.record.cgroup]
         assert list((tmp_path / "bundles").iterdir()) == []
         assert list((tmp_path / "exits").glob(container.id)) == []
@@ -64,20 +63,20 @@ async def test_exited_container_is_cleaned_up_once(tmp_path: Path) -> None:
 async def test_exit_without_stop_is_recorded(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sh", "-c", "exit 3")
-        await rig.manager.start(container.id)
+        await rig.containers.starter.start(container.id)
         await container.ended.wait()
         assert (container.record.exit_code, container.record.reason) == (3, "Error")
         with pytest.raises(Permanent, match="only a created one"):
-            await rig.manager.start(container.id)
+            await rig.containers.starter.start(container.id)
         with pytest.raises(Permanent, match="not running"):
-            rig.manager.running(container.id)
+            rig.containers.table.running(container.id)
 
 
 async def test_oom_killed_containers_are_reported(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
-        rig.oom_kills = 1
+        rig.oom_kills.container = 1
         container = await rig.create("sh", "-c", "kill -9 $$")
-        await rig.manager.start(container.id)
+        await rig.containers.starter.start(container.id)
         await container.ended.wait()
         assert (container.record.exit_code, container.record.reason) == (137, "OOMKilled")
 
@@ -85,13 +84,13 @@ async def test_oom_killed_containers_are_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("by_us", "expected"), [(False, "OOMKilled"), (True, "Error")])
 async def test_oom_kills_of_the_pod_count_when_the_cgroup_is_gone(tmp_path: Path, by_us: bool, expected: str) -> None:
     async with rig_in(tmp_path) as rig:
-        rig.pod_oom_kills = 5
+        rig.oom_kills.pod = 5
         container = await rig.create("sleep", "60")
-        await rig.manager.start(container.id)
-        rig.pod_oom_kills = 6
+        await rig.containers.starter.start(container.id)
+        rig.oom_kills.pod = 6
         assert container.record.process is not None
         if by_us:
-            await rig.manager.stop(container.id, 0)
+            await rig.containers.stopper.stop(container.id, 0)
         else:
             os.kill(container.record.process.pid, signal.SIGKILL)
         await container.ended.wait()
@@ -102,9 +101,9 @@ async def test_container_that_ignores_the_stop_signal_is_killed(tmp_path: Path) 
     async with rig_in(tmp_path) as rig:
         script = f"trap '' INT; touch {tmp_path}/trapped; while :; do sleep 0.02; done"
         container = await rig.create("sh", "-c", script)
-        await rig.manager.start(container.id)
+        await rig.containers.starter.start(container.id)
         await until((tmp_path / "trapped").exists)
-        await rig.manager.stop(container.id, 0.1)
+        await rig.containers.stopper.stop(container.id, 0.1)
         assert container.record.exit_code == 137
 
 
@@ -112,7 +111,7 @@ async def test_program_that_cannot_be_started_is_a_start_error(tmp_path: Path) -
     async with rig_in(tmp_path) as rig:
         container = await rig.create("/no/such/program")
         with pytest.raises(Permanent, match="No such file"):
-            await rig.manager.start(container.id)
+            await rig.containers.starter.start(container.id)
         record = container.record
         assert (record.phase, record.exit_code, record.reason) == (ContainerPhase.EXITED, 128, "StartError")
 
@@ -132,7 +131,7 @@ async def test_rejected_creation_leaves_nothing(tmp_path: Path) -> None:
         with pytest.raises(Permanent, match="not ready"):
             await rig.create(attempt=2)
         with pytest.raises(Permanent, match="not ready"):
-            await rig.manager.start(again.id)
+            await rig.containers.starter.start(again.id)
         assert len((await rig.store.load())[1]) == 2
 
 
@@ -149,7 +148,8 @@ async def test_seccomp_profile_without_kernel_support_is_rejected(
     tmp_path: Path, profile: pb.SecurityProfile.ProfileType.ValueType | None, refused: bool
 ) -> None:
     async with rig_in(tmp_path) as rig:
-        manager = ContainerManager(replace(rig.deps, host=replace(rig.deps.host, seccomp=False)))
+        machine = replace(rig.deps.machine, host=replace(rig.deps.machine.host, seccomp=False))
+        containers = build_containers(replace(rig.deps, machine=machine))
         config = pb.ContainerConfig(
             metadata=pb.ContainerMetadata(name="app"), image=pb.ImageSpec(image="app:1"), command=["true"]
         )
@@ -158,18 +158,18 @@ async def test_seccomp_profile_without_kernel_support_is_rejected(
             config.linux.security_context.seccomp.profile_type = profile
         if refused:
             with pytest.raises(Permanent, match=r"app: its seccomp profile cannot be applied.*Unconfined"):
-                await manager.create(SANDBOX, config)
-            assert list(manager.all()) == []
+                await containers.creator.create(SANDBOX, config)
+            assert list(containers.table.visible()) == []
             assert (await rig.store.load())[1] == []
         else:
-            await manager.create(SANDBOX, config)
+            await containers.creator.create(SANDBOX, config)
 
 
 async def test_update_of_a_created_container_changes_its_spec(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create()
-        await rig.manager.update(container.id, pb.LinuxContainerResources(cpu_shares=99))
-        await rig.manager.update(container.id, pb.LinuxContainerResources(memory_limit_in_bytes=1 << 20))
+        await rig.containers.updater.update(container.id, pb.LinuxContainerResources(cpu_shares=99))
+        await rig.containers.updater.update(container.id, pb.LinuxContainerResources(memory_limit_in_bytes=1 << 20))
         asked = container.config.linux.resources
         assert (asked.cpu_shares, asked.memory_limit_in_bytes) == (99, 1 << 20)
         assert '"shares": 99' in (tmp_path / "bundles" / container.id / "config.json").read_text()
@@ -178,10 +178,10 @@ async def test_update_of_a_created_container_changes_its_spec(tmp_path: Path) ->
 async def test_containers_are_found_by_unique_id_prefix(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create()
-        assert rig.manager.get(container.id[:12]) is container
+        assert rig.containers.table.get(container.id[:12]) is container
         for unknown in ("", "nope"):
             with pytest.raises(NotFound):
-                rig.manager.get(unknown)
+                rig.containers.table.get(unknown)
 
 
 async def test_next_server_adopts_running_and_records_exited_containers(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ async def test_next_server_adopts_running_and_records_exited_containers(tmp_path
         killed = await rig.create(attempt=2)
         created = await rig.create(attempt=3)
         for container in (running, ended, killed):
-            await rig.manager.start(container.id)
+            await rig.containers.starter.start(container.id)
     assert killed.record.monitor is not None
     assert killed.record.process is not None
     os.kill(killed.record.monitor.pid, signal.SIGKILL)
@@ -205,14 +205,14 @@ async def test_next_server_adopts_running_and_records_exited_containers(tmp_path
             (killed, ContainerPhase.EXITED, 255, "Unknown"),
             (created, ContainerPhase.CREATED, 0, ""),
         ):
-            found = rig.manager.get(container.id)
+            found = rig.containers.table.get(container.id)
             if phase is ContainerPhase.EXITED:
                 await found.ended.wait()
             assert (found.record.phase, found.record.exit_code, found.record.reason) == (phase, code, reason)
-        await rig.manager.stop_all(SANDBOX)
-        assert rig.manager.get(running.id).record.exit_code == 137
-        await rig.manager.remove_all(SANDBOX)
-        assert list(rig.manager.all()) == []
+        await rig.containers.of_sandbox.stop_all(SANDBOX)
+        assert rig.containers.table.get(running.id).record.exit_code == 137
+        await rig.containers.of_sandbox.remove_all(SANDBOX)
+        assert list(rig.containers.table.visible()) == []
         assert len((await rig.store.load())[1]) == 4, "they go with the record of the sandbox"
         await rig.store.delete_sandbox(SANDBOX)
         assert (await rig.store.load())[1] == []
@@ -225,10 +225,10 @@ async def test_creation_retried_after_a_restart_returns_the_first_container(tmp_
     async with rig_in(tmp_path) as rig:
         await rig.recover()
         assert (await rig.create()).id == first.id
-        await rig.manager.start(second.id)
+        await rig.containers.starter.start(second.id)
         with pytest.raises(Conflict, match=f"is reserved for container {second.id}, which is running"):
             await rig.create(attempt=1)
-        await rig.manager.remove_all(SANDBOX)
+        await rig.containers.of_sandbox.remove_all(SANDBOX)
 
 
 @pytest.mark.parametrize("sound", [True, False])
@@ -236,43 +236,43 @@ async def test_containers_without_a_record_are_protected_or_removed(tmp_path: Pa
     """Running ones are never removed; others are, if the records are complete."""
     async with rig_in(tmp_path) as rig:
         runs, rests = await rig.create("sleep", "60"), await rig.create(attempt=1)
-        await rig.manager.start(runs.id)
+        await rig.containers.starter.start(runs.id)
     async with rig_in(tmp_path) as rig:
         await rig.recover()
-        spec = rig.manager.bundle(runs.id) / "config.json"
+        spec = rig.containers.directories.bundle(runs.id) / "config.json"
         spec.write_text(f'{{"namespaces": "/run/ns/{"ab" * 32}/net", "root": "{"c" * 63}"}}')
-        protected = await rig.recovery.remove_orphans([], sound)
-        await rig.repairs.wait_for_first_attempts(60)
+        protected = await rig.containers.recovery.remove_orphans([], sound)
+        await rig.scope.repairs.wait_for_first_attempts(60)
         left = {path.name for path in (tmp_path / "bundles").iterdir()}
         assert left >= {runs.id}
         assert (rests.id in left) is not sound
         assert {runs.id, "ab" * 32} <= protected.ids
         assert (rests.id in protected) is not sound
         assert rests.id + "-other" not in ProtectedIds(protected.ids)
-        process = rig.manager.get(runs.id).record.process
+        process = rig.containers.table.get(runs.id).record.process
         assert process is not None
         assert _runs(process.pid)
-        await rig.manager.remove_all(SANDBOX)
+        await rig.containers.of_sandbox.remove_all(SANDBOX)
 
 
 async def test_lost_state_file_costs_no_pod_its_container(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         running = await rig.create("sleep", "60")
-        await rig.manager.start(running.id)
+        await rig.containers.starter.start(running.id)
     (tmp_path / "state.db").write_bytes(b"rubbish" * 1000)
     async with rig_in(tmp_path) as rig:
         await rig.recover()
-        found = rig.manager.get(running.id)
+        found = rig.containers.table.get(running.id)
         assert found.running
         assert found.record == running.record
-        await rig.manager.remove_all(SANDBOX)
+        await rig.containers.of_sandbox.remove_all(SANDBOX)
 
 
 async def test_full_disk_does_not_prevent_stop_and_removal(tmp_path: Path) -> None:
     """Nothing new can be started, but containers can be stopped and removed."""
     async with rig_in(tmp_path) as rig:
         running = await rig.create("sleep", "60")
-        await rig.manager.start(running.id)
+        await rig.containers.starter.start(running.id)
         working = rig.store._database._transaction
 
         def full(work: Callable[[sqlite3.Connection], None]) -> None:
@@ -281,14 +281,14 @@ async def test_full_disk_does_not_prevent_stop_and_removal(tmp_path: Path) -> No
         setattr(rig.store._database, "_transaction", full)  # noqa: B010  # mypy: methods are not assigned to
         with pytest.raises(Transient, match="disk full"):
             await rig.create(attempt=1)
-        await rig.manager.stop(running.id, 0)
+        await rig.containers.stopper.stop(running.id, 0)
         assert running.record.phase is ContainerPhase.EXITED
-        await rig.manager.remove(running.id)
-        assert list(rig.manager.all()) == []
+        await rig.containers.remover.remove(running.id)
+        assert list(rig.containers.table.visible()) == []
         setattr(rig.store._database, "_transaction", working)  # noqa: B010
         await rig.create(attempt=1)
         assert len((await rig.store.load())[1]) == 1
-        await rig.manager.remove_all(SANDBOX)
+        await rig.containers.of_sandbox.remove_all(SANDBOX)
 
 
 def _runs(pid: int) -> bool:
@@ -305,9 +305,9 @@ async def test_exited_container_keeps_no_mapped_volume(tmp_path: Path) -> None:
             container.config.mounts.add(container_path="/v", host_path="/v", uidMappings=[pb.IDMapping(length=1)])
             (rig.deps.directories.mapped / container.id / "0").mkdir(parents=True)
             (rig.deps.directories.mapped / container.id / "1").touch()
-        await rig.manager.start(running.id)
-        await rig.manager.stop(running.id, 0)
+        await rig.containers.starter.start(running.id)
+        await rig.containers.stopper.stop(running.id, 0)
         assert [path.name for path in rig.deps.directories.mapped.iterdir()] == [idle.id]
-        await rig.manager.stop_all(SANDBOX)
+        await rig.containers.of_sandbox.stop_all(SANDBOX)
         assert list(rig.deps.directories.mapped.iterdir()) == []
-        await rig.manager.remove_all(SANDBOX)
+        await rig.containers.of_sandbox.remove_all(SANDBOX)

@@ -10,15 +10,18 @@ from pykubelet.base import blocking
 from pykubelet.base.safe_path import read_regular
 from pykubelet.base.units import MIB
 from pykubelet.criserver.conmon import read_exit
-from pykubelet.criserver.container.cleanup import noted_cgroup
-from pykubelet.criserver.container.decide import Recovery, Traces, move, recover
-from pykubelet.criserver.container.interfaces import ContainerDeps
-from pykubelet.criserver.container.manager import ContainerManager
+from pykubelet.criserver.container.cleanup import Cleanup, noted_cgroup
+from pykubelet.criserver.container.decide import Recovery, Traces, recover
+from pykubelet.criserver.container.interfaces import Directories, Sandboxes
 from pykubelet.criserver.container.processes import monitors, noted_number, orphan_runs
+from pykubelet.criserver.container.records import ContainerRecords
+from pykubelet.criserver.container.remove import ContainerRemover
 from pykubelet.criserver.container.state import Container
+from pykubelet.criserver.container.table import ContainerTable
+from pykubelet.criserver.container.watch import ContainerWatcher
 from pykubelet.criserver.directories import entries
 from pykubelet.criserver.processes import is_alive, reference
-from pykubelet.criserver.repairs import Repairs
+from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord, ProcessRef, ProtectedIds, SandboxID
 
 _log = logging.getLogger(__name__)
@@ -30,16 +33,36 @@ _ID = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 class ContainerRecovery:
     """Recovery of containers before the first call is served; failed and long repairs go on in the background."""
 
-    def __init__(self, manager: ContainerManager, deps: ContainerDeps, repairs: Repairs) -> None:
-        self._manager = manager
-        self._deps = deps
-        self._repairs = repairs
+    def __init__(
+        self,
+        *,
+        table: ContainerTable,
+        records: ContainerRecords,
+        sandboxes: Sandboxes,
+        watcher: ContainerWatcher,
+        remover: ContainerRemover,
+        cleanup: Cleanup,
+        directories: Directories,
+        conmon: str,
+        scope: ServerScope,
+    ) -> None:
+        """``conmon``: path of the conmon program."""
+        self._table = table
+        self._records = records
+        self._sandboxes = sandboxes
+        self._watcher = watcher
+        self._remover = remover
+        self._cleanup = cleanup
+        self._directories = directories
+        self._conmon = conmon
+        self._clock = scope.clock
+        self._repairs = scope.repairs
 
-    async def run(self, records: list[ContainerRecord]) -> None:
+    async def recover(self, records: list[ContainerRecord]) -> None:
         """Add all records, and start a repair for each: adopt, finish or undo it."""
-        running = await blocking.call(_OWNER, monitors, self._deps.conmon.path)
+        running = await blocking.call(_OWNER, monitors, self._conmon)
         for record in records:
-            container = self._manager.adopt(record)
+            container = self._table.add(record)
             self._repairs.add("container", record.id, partial(self._recover, container, record, running))
 
     async def _recover(
@@ -47,7 +70,7 @@ class ContainerRecovery:
     ) -> None:
         async with container.lock:
             record = container.record
-            if not self._manager.exists(container) or not (record is first or container.unfinished):
+            if container not in self._table or not (record is first or container.unfinished):
                 return  # a client has changed it meanwhile
             traces = await blocking.call(f"container/{record.id}", self._traces, record, running)
             await self._apply(container, recover(record, traces), running.get(record.id))
@@ -58,11 +81,11 @@ class ContainerRecovery:
         A running container is never removed: its record was lost by damage, and its pod may still need it.
         ``intact``: the records are complete.
         """
-        running = await blocking.call(_OWNER, monitors, self._deps.conmon.path)
+        running = await blocking.call(_OWNER, monitors, self._conmon)
         # A running container protects its sandbox, whether that has a record or not.
         ids: set[str] = {*running, *(record.sandbox_id for record in records)}
         known = {record.id for record in records}
-        for path in await blocking.call(_OWNER, entries, self._deps.directories.bundles):
+        for path in await blocking.call(_OWNER, entries, self._directories.bundles):
             identity = ContainerID(path.name)
             if identity in known:
                 continue
@@ -80,10 +103,10 @@ class ContainerRecovery:
 
     async def _purge_orphan(self, identity: ContainerID) -> None:
         _log.warning("removing leftovers of a container without a record", extra={"container": identity})
-        bundle = self._deps.directories.bundles / identity
+        bundle = self._directories.bundle(identity)
         cgroup = await blocking.call(f"container/{identity}", noted_cgroup, bundle)
         record = ContainerRecord(identity, "", SandboxID(""), b"", 0, "", "", "", cgroup, "")
-        await self._manager.purge(Container(record))
+        await self._remover.purge(Container(record, monotonic=self._clock.monotonic))
 
     async def _apply(self, container: Container, what: Recovery, monitor: ProcessRef | None) -> None:
         """Apply the decision. The caller holds the container's lock."""
@@ -93,29 +116,31 @@ class ContainerRecovery:
                 return
             case Recovery.ADOPT:
                 if record.phase is ContainerPhase.CREATED:
-                    pid = noted_number(self._manager.bundle(record.id) / "pid")
-                    started = {"process": reference(pid), "monitor": monitor, "started_at": _started(self._deps)}
-                    await self._manager.put(container, move(record, ContainerPhase.RUNNING, **started))
-                self._manager.watch(container)
+                    pid = noted_number(self._directories.bundle(record.id) / "pid")
+                    # The call that started it was interrupted before it recorded the time: shortly before the
+                    # previous server ended.
+                    started = {"process": reference(pid), "monitor": monitor, "started_at": self._records.now()}
+                    await self._records.put(container, container.moved(ContainerPhase.RUNNING, **started))
+                self._watcher.watch(container)
             case Recovery.FINISH:
-                exit_ = read_exit(self._deps.directories.exits, self._manager.bundle(record.id), record.id)
-                await self._manager.finish(container, exit_)
+                exit_ = read_exit(self._directories.exits, self._directories.bundle(record.id), record.id)
+                await self._watcher.finish(container, exit_)
             case Recovery.LOST:
-                await self._manager.finish(container, None)
+                await self._watcher.finish(container, None)
             case Recovery.UNSTART:
-                await self._manager.revert_start(container)
+                await self._cleanup.undo_launch(container, self._sandboxes.runtime(record.sandbox_id))
             case Recovery.REMOVE:
-                await self._manager.purge(container)
+                await self._remover.purge(container)
         _log.info("container recovered", extra={"container": record.id, "action": what.name.lower()})
 
     def _traces(self, record: ContainerRecord, running: Mapping[ContainerID, ProcessRef]) -> Traces:
-        bundle = self._manager.bundle(record.id)
-        state = self._manager.runtime_root(record) / record.id
+        bundle = self._directories.bundle(record.id)
+        state = self._sandboxes.runtime(record.sandbox_id).root / record.id
         pid = noted_number(bundle / "pid")
         return Traces(
             alive=is_alive(record.process),
             monitored=record.id in running,
-            exit_noted=(self._deps.directories.exits / record.id).exists(),
+            exit_noted=(self._directories.exits / record.id).exists(),
             start_begun=record.id in running or state.exists() or pid > 0,
             # The FIFO exists in the runtime's state directory until `start` opens it.
             program_runs=pid > 0 and _made(state) and not (state / "exec.fifo").exists(),
@@ -134,8 +159,3 @@ def _ids_in(file: Path) -> set[str]:
 def _made(state: Path) -> bool:
     """Whether an OCI runtime has written a container's state: runc in ``state.json``, crun in ``status``."""
     return any((state / name).exists() for name in ("state.json", "status"))
-
-
-def _started(deps: ContainerDeps) -> int:
-    # The call that started it was interrupted before it recorded the time: shortly before the previous server ended.
-    return int(deps.clock.now() * 1e9)

@@ -1,0 +1,137 @@
+"""Builds the components of this package: one object for each CRI call, and what they share."""
+
+from dataclasses import dataclass, field
+
+from pykubelet.base.units import Seconds
+from pykubelet.criserver.container.apparmor import AppArmorProfiles
+from pykubelet.criserver.container.bundle import BundleMaker
+from pykubelet.criserver.container.cleanup import Cleanup
+from pykubelet.criserver.container.create import ContainerCreator
+from pykubelet.criserver.container.exec import ContainerCommands
+from pykubelet.criserver.container.interfaces import Directories, Images, Sandboxes
+from pykubelet.criserver.container.log import LogReopener
+from pykubelet.criserver.container.of_sandbox import ContainersOfSandbox
+from pykubelet.criserver.container.prelaunch import Launcher
+from pykubelet.criserver.container.records import ContainerRecords
+from pykubelet.criserver.container.recover import ContainerRecovery
+from pykubelet.criserver.container.remove import ContainerRemover
+from pykubelet.criserver.container.start import ContainerStarter
+from pykubelet.criserver.container.stop import ContainerStopper
+from pykubelet.criserver.container.table import ContainerTable
+from pykubelet.criserver.container.update import ContainerUpdater
+from pykubelet.criserver.container.watch import ContainerWatcher
+from pykubelet.criserver.machine import Machine
+from pykubelet.criserver.scope import ServerScope
+from pykubelet.criserver.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerDeps:
+    """What this package uses of the rest of the server."""
+
+    scope: ServerScope
+    store: Store
+    machine: Machine
+    images: Images
+    sandboxes: Sandboxes
+    directories: Directories
+    apparmor: AppArmorProfiles = field(default_factory=AppArmorProfiles)
+    prelaunch_timeout: Seconds = 60.0
+    """How long a pre-launched container waits for its start before the launch is undone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerComponents:
+    """The containers of the server, and the implementations of the calls on them."""
+
+    table: ContainerTable
+    directories: Directories
+    creator: ContainerCreator
+    starter: ContainerStarter
+    stopper: ContainerStopper
+    remover: ContainerRemover
+    commands: ContainerCommands
+    updater: ContainerUpdater
+    log: LogReopener
+    of_sandbox: ContainersOfSandbox
+    recovery: ContainerRecovery
+
+
+def build_containers(deps: ContainerDeps) -> ContainerComponents:
+    """Build and connect the components of this package."""
+    scope, machine, sandboxes, directories = deps.scope, deps.machine, deps.sandboxes, deps.directories
+    table = ContainerTable(monotonic=scope.clock.monotonic)
+    records = ContainerRecords(store=deps.store, table=table, scope=scope)
+    cleanup = Cleanup(directories=directories, cgroups=machine.cgroups, conmon=machine.conmon.path)
+    launcher = Launcher(
+        sandboxes=sandboxes,
+        conmon=machine.conmon,
+        directories=directories,
+        cleanup=cleanup,
+        scope=scope,
+        timeout=deps.prelaunch_timeout,
+    )
+    watcher = ContainerWatcher(
+        records=records,
+        sandboxes=sandboxes,
+        cleanup=cleanup,
+        oom_kills=machine.oom_kills,
+        directories=directories,
+        scope=scope,
+    )
+    stopper = ContainerStopper(table=table, launcher=launcher)
+    remover = ContainerRemover(
+        table=table, records=records, stopper=stopper, launcher=launcher, cleanup=cleanup, images=deps.images
+    )
+    bundles = BundleMaker(
+        table=table,
+        sandboxes=sandboxes,
+        images=deps.images,
+        host=machine.host,
+        apparmor=deps.apparmor,
+        directories=directories,
+    )
+    creator = ContainerCreator(
+        table=table,
+        records=records,
+        sandboxes=sandboxes,
+        images=deps.images,
+        bundles=bundles,
+        remover=remover,
+        launcher=launcher,
+    )
+    starter = ContainerStarter(
+        table=table,
+        records=records,
+        sandboxes=sandboxes,
+        launcher=launcher,
+        cleanup=cleanup,
+        oom_kills=machine.oom_kills,
+        watcher=watcher,
+    )
+    recovery = ContainerRecovery(
+        table=table,
+        records=records,
+        sandboxes=sandboxes,
+        watcher=watcher,
+        remover=remover,
+        cleanup=cleanup,
+        directories=directories,
+        conmon=machine.conmon.path,
+        scope=scope,
+    )
+    return ContainerComponents(
+        table=table,
+        directories=directories,
+        creator=creator,
+        starter=starter,
+        stopper=stopper,
+        remover=remover,
+        commands=ContainerCommands(table=table, sandboxes=sandboxes, directories=directories),
+        updater=ContainerUpdater(
+            table=table, records=records, launcher=launcher, host=machine.host, directories=directories
+        ),
+        log=LogReopener(table=table, directories=directories, clock=scope.clock),
+        of_sandbox=ContainersOfSandbox(table=table, stopper=stopper, remover=remover, cleanup=cleanup),
+        recovery=recovery,
+    )

@@ -1,0 +1,52 @@
+"""ExecSync, and the OCI process of a command that is run in a container."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from pykubelet.base import blocking
+from pykubelet.base.errors import NotFound
+from pykubelet.base.units import Seconds
+from pykubelet.criserver.container import prepare
+from pykubelet.criserver.container.interfaces import Directories, Sandboxes
+from pykubelet.criserver.container.state import Container
+from pykubelet.criserver.container.table import ContainerTable
+from pykubelet.criserver.oci import ExecResult, OciRuntime
+from pykubelet.criserver.spec import build_exec
+
+
+class ContainerCommands:
+    """Implementation of ExecSync; for Exec, the streaming server runs the process that is built here."""
+
+    def __init__(self, *, table: ContainerTable, sandboxes: Sandboxes, directories: Directories) -> None:
+        self._table = table
+        self._sandboxes = sandboxes
+        self._directories = directories
+
+    async def execute(self, identity: str, command: list[str], timeout: Seconds) -> ExecResult:
+        """Run a command in a container and wait for it. ProgramTimeout; Permanent: the container is not running."""
+        container = self._table.running(identity)
+        process = await self.process(container, command)
+        return await self.runtime(container).execute(container.id, process, timeout)
+
+    async def process(self, container: Container, command: Sequence[str], terminal: bool = False) -> dict[str, object]:
+        """Build the OCI process of an exec command. NotFound: the container was removed meanwhile."""
+        try:
+            spec = await self._read_bundle(container)
+        except FileNotFoundError as error:
+            why = "it was removed, or the machine was rebooted"
+            raise NotFound(f"container {container.id} has no bundle: {why}") from error
+        return build_exec(spec, command, terminal=terminal)
+
+    def runtime(self, container: Container) -> OciRuntime:
+        """The OCI runtime that runs commands in this container."""
+        return self._sandboxes.runtime(container.record.sandbox_id)
+
+    async def spec(self, container: Container) -> dict[str, object]:
+        """Read its OCI spec; empty when it is gone (after a reboot)."""
+        with suppress(FileNotFoundError):
+            return await self._read_bundle(container)
+        return {}
+
+    async def _read_bundle(self, container: Container) -> dict[str, object]:
+        bundle = self._directories.bundle(container.id)
+        return await blocking.call(f"container/{container.id}", prepare.read_bundle, bundle)

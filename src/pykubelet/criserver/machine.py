@@ -1,0 +1,55 @@
+"""What sandboxes and containers use of the machine: its facts, and the programs and drivers that do the work."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pykubelet.criserver.config.machine import kernel_cgroup
+from pykubelet.criserver.conmon import Conmon
+from pykubelet.criserver.oci import RuntimeHandlers
+from pykubelet.criserver.spec import Host
+from pykubelet.linux.cgroups import CgroupDriver
+from pykubelet.linux.cgroups.oom import OomCounter
+
+
+class OomKills(Protocol):
+    """The kernel's counts of OOM kills."""
+
+    def of_container(self, cgroup: str) -> int:
+        """Count the OOM kills in a container's cgroup. Blocks briefly."""
+        ...
+
+    def of_pod(self, cgroup: str) -> int:
+        """Count those in the pod of a container's cgroup if that vanishes with its last process; else 0."""
+        ...
+
+
+class CgroupOomKills:
+    """Reads the counts from the cgroups."""
+
+    def __init__(self, counter: OomCounter, *, systemd: bool) -> None:
+        """``systemd``: systemd manages the cgroups."""
+        self._counter = counter
+        self._systemd = systemd
+
+    def of_container(self, cgroup: str) -> int:
+        """Count the OOM kills in a container's cgroup. Blocks briefly."""
+        return self._counter.kills(kernel_cgroup(cgroup))
+
+    def of_pod(self, cgroup: str) -> int:
+        """Count those in the pod of a container's cgroup if systemd manages it; else 0.
+
+        systemd removes a scope with its last process, and the kernel's count with it; version 2 counts in parents, too.
+        """
+        return self._counter.kills(str(Path(kernel_cgroup(cgroup)).parent)) if self._systemd else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """Facts of the machine, and wrappers of its programs and cgroups."""
+
+    host: Host
+    cgroups: CgroupDriver
+    handlers: RuntimeHandlers
+    conmon: Conmon
+    oom_kills: OomKills

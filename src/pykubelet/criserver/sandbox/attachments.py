@@ -1,0 +1,88 @@
+"""The attachments of sandboxes to the pod network, and later retries of releases that failed."""
+
+import asyncio
+
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import PykubeletError
+from pykubelet.base.guard import Guard
+from pykubelet.criserver.cni import AttachRequest
+from pykubelet.criserver.netns import Kind
+from pykubelet.criserver.sandbox.decide import attach_request, own_network
+from pykubelet.criserver.sandbox.interfaces import PodNetwork
+from pykubelet.criserver.sandbox.layout import SandboxLayout
+from pykubelet.criserver.sandbox.state import Sandbox
+from pykubelet.criserver.sandbox.table import SandboxTable
+from pykubelet.criserver.types import ProtectedIds, SandboxID, SandboxPhase
+
+
+class Attachments:
+    """The network attachments of sandboxes, and the addresses that belong to none any more."""
+
+    def __init__(self, *, network: PodNetwork, layout: SandboxLayout, table: SandboxTable, clock: Clock) -> None:
+        self._network = network
+        self._layout = layout
+        self._table = table
+        self._clock = clock
+        self._protected = ProtectedIds()
+        self._leftovers = asyncio.Event()
+
+    async def attach(self, sandbox: Sandbox) -> tuple[str, ...]:
+        """Attach a sandbox and return its addresses; none if it uses the node's network. Transient, Permanent."""
+        if not own_network(sandbox.config):
+            return ()
+        return (await self._network.attach(self._request(sandbox))).ips
+
+    async def detach(self, sandbox: Sandbox) -> None:
+        """Detach a sandbox and release its addresses. Idempotent; on an error, retry or call ``retry_later``."""
+        await self._network.detach(sandbox.id, self._request(sandbox) if sandbox.record.ips else None)
+
+    async def problem(self, sandbox: Sandbox) -> str:
+        """The problem that CNI CHECK reports for an attachment; empty: none, or the sandbox is not attached."""
+        if not sandbox.ready or not own_network(sandbox.config):
+            return ""
+        try:
+            await self._network.check(sandbox.id)
+        except PykubeletError as error:
+            return str(error)
+        return ""
+
+    def complete(self, sandbox: Sandbox) -> bool:
+        """Whether the sandbox holds the attachment that it needs."""
+        return not own_network(sandbox.config) or sandbox.id in self._network.held()
+
+    def protect(self, ids: ProtectedIds) -> None:
+        """Keep the addresses of these sandboxes, though the table does not know them."""
+        self._protected = ids
+
+    def retry_later(self) -> None:
+        """Make ``release_leftovers`` look for addresses that could not be released."""
+        self._leftovers.set()
+
+    async def release_leftovers(self) -> None:
+        """Release addresses of removed or stopped sandboxes whose release failed; runs until cancelled."""
+        backoff = Backoff(1.0, 60.0, 2.0, 300.0, 0.1)
+        guard = Guard("sandboxes.addresses", self._clock.monotonic)
+        while True:
+            await self._leftovers.wait()
+            self._leftovers.clear()
+            while stale := self._stale():
+                for sandbox in stale:
+                    with guard.item(sandbox):
+                        await self._network.detach(sandbox)
+                if self._stale():
+                    await self._clock.sleep(backoff.next("network", self._clock.monotonic()))
+            backoff.reset("network")
+
+    def _stale(self) -> list[SandboxID]:
+        return [each for each in self._network.held() if not self._is_used(each)]
+
+    def _is_used(self, sandbox: SandboxID) -> bool:
+        found = self._table.lookup(sandbox)
+        if found is None:
+            return sandbox in self._protected
+        return found.record.phase in (SandboxPhase.MAKING, SandboxPhase.READY)
+
+    def _request(self, sandbox: Sandbox) -> AttachRequest:
+        netns = str(self._layout.namespaces.path(sandbox.id, Kind.NETWORK))
+        return attach_request(sandbox.id, sandbox.config, netns)

@@ -1,0 +1,96 @@
+"""Builds the components of this package: one object for each CRI call, and what they share."""
+
+from dataclasses import dataclass
+
+from pykubelet.criserver.machine import Machine
+from pykubelet.criserver.sandbox.attachments import Attachments
+from pykubelet.criserver.sandbox.infra import Infra
+from pykubelet.criserver.sandbox.interfaces import Containers, PodNetwork
+from pykubelet.criserver.sandbox.layout import SandboxLayout
+from pykubelet.criserver.sandbox.records import SandboxRecords
+from pykubelet.criserver.sandbox.recover import SandboxRecovery
+from pykubelet.criserver.sandbox.remove import SandboxRemover
+from pykubelet.criserver.sandbox.run import SandboxRunner
+from pykubelet.criserver.sandbox.stop import SandboxStopper
+from pykubelet.criserver.sandbox.table import SandboxTable
+from pykubelet.criserver.sandbox.update import SandboxUpdater
+from pykubelet.criserver.sandbox.watch import InfraWatcher
+from pykubelet.criserver.scope import ServerScope
+from pykubelet.criserver.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxDeps:
+    """What this package uses of the rest of the server. The table and the layout exist before the containers do."""
+
+    scope: ServerScope
+    store: Store
+    machine: Machine
+    table: SandboxTable
+    layout: SandboxLayout
+    network: PodNetwork
+    containers: Containers
+    infra: Infra
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxComponents:
+    """The sandboxes of the server, and the implementations of the calls on them."""
+
+    table: SandboxTable
+    layout: SandboxLayout
+    attachments: Attachments
+    runner: SandboxRunner
+    stopper: SandboxStopper
+    remover: SandboxRemover
+    updater: SandboxUpdater
+    recovery: SandboxRecovery
+
+
+def build_sandboxes(deps: SandboxDeps) -> SandboxComponents:
+    """Build and connect the components of this package."""
+    table, layout, infra, containers = deps.table, deps.layout, deps.infra, deps.containers
+    records = SandboxRecords(store=deps.store, table=table, scope=deps.scope)
+    watcher = InfraWatcher(table=table, records=records, scope=deps.scope)
+    attachments = Attachments(network=deps.network, layout=layout, table=table, clock=deps.scope.clock)
+    stopper = SandboxStopper(
+        table=table, records=records, layout=layout, attachments=attachments, infra=infra, containers=containers
+    )
+    remover = SandboxRemover(
+        table=table,
+        records=records,
+        layout=layout,
+        attachments=attachments,
+        infra=infra,
+        containers=containers,
+        stopper=stopper,
+    )
+    runner = SandboxRunner(
+        table=table,
+        records=records,
+        layout=layout,
+        machine=deps.machine,
+        attachments=attachments,
+        infra=infra,
+        remover=remover,
+        watcher=watcher,
+    )
+    recovery = SandboxRecovery(
+        table=table,
+        records=records,
+        layout=layout,
+        attachments=attachments,
+        remover=remover,
+        watcher=watcher,
+        repairs=deps.scope.repairs,
+    )
+    return SandboxComponents(
+        table=table,
+        layout=layout,
+        attachments=attachments,
+        runner=runner,
+        stopper=stopper,
+        remover=remover,
+        updater=SandboxUpdater(table=table, records=records),
+        recovery=recovery,
+    )

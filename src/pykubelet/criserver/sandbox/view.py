@@ -1,0 +1,51 @@
+"""What containers need of their sandboxes."""
+
+from pykubelet.base.errors import Permanent
+from pykubelet.criserver.oci import OciRuntime, RuntimeHandlers
+from pykubelet.criserver.sandbox.layout import SandboxLayout
+from pykubelet.criserver.sandbox.table import SandboxTable
+from pykubelet.criserver.spec import SandboxView
+from pykubelet.criserver.types import SandboxID
+from pykubelet.linux.system import hostname
+
+
+class SandboxViews:
+    """The sandboxes as containers see them; a ``container.interfaces.Sandboxes``."""
+
+    def __init__(self, *, table: SandboxTable, layout: SandboxLayout, handlers: RuntimeHandlers) -> None:
+        self._table = table
+        self._layout = layout
+        self._handlers = handlers
+
+    def view(self, sandbox: SandboxID) -> SandboxView:
+        """Return what a container needs of its sandbox. NotFound; Permanent: it is not ready or is being stopped."""
+        found = self._table.get(sandbox)
+        if not found.ready:
+            raise Permanent(f"sandbox {sandbox} is not ready")
+        if found.stopping:
+            raise Permanent(f"sandbox {sandbox} is being stopped")
+        files = self._layout.files(found.id)
+        return SandboxView(
+            hostname=found.config.hostname or hostname(),
+            config=found.config,
+            namespaces=self._layout.namespace_paths(found),
+            resolv_conf=str(files.resolv_conf),
+            hosts=str(files.hosts),
+            hostname_file=str(files.hostname),
+            shm=str(files.shm),
+            user=self._layout.user_namespace(found),
+        )
+
+    def handler(self, sandbox: SandboxID) -> str:
+        """The runtime handler of a sandbox; the default one if it is unknown or no longer configured."""
+        found = self._table.lookup(sandbox)
+        return self._handlers.default if found is None else self._handlers.recorded(found.record.handler)
+
+    def runtime(self, sandbox: SandboxID) -> OciRuntime:
+        """The OCI runtime of a sandbox: the one of its ``handler``."""
+        return self._handlers.runtime(self.handler(sandbox))
+
+    def infra_pid(self, sandbox: SandboxID) -> int:
+        """PID of its infra process, which holds the PID namespace; 0: it has no infra process. NotFound."""
+        infra = self._table.get(sandbox).record.infra
+        return infra.pid if infra else 0

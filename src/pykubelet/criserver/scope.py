@@ -1,0 +1,43 @@
+"""What all components of one server share: its task group, clock, events and repairs."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.supervise import supervise
+from pykubelet.criserver.events import EventHub
+from pykubelet.criserver.repairs import Repairs
+from pykubelet.criserver.tasks import begin
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerScope:
+    """The task group, clock, events and repairs of a server."""
+
+    tasks: asyncio.TaskGroup
+    """Tasks that belong to the server rather than to a client's call; they end with the server."""
+    clock: Clock
+    events: EventHub
+    repairs: Repairs
+
+    @classmethod
+    def of(cls, tasks: asyncio.TaskGroup, clock: Clock) -> "ServerScope":
+        """The scope of a starting server, without subscribers and repairs."""
+        return cls(tasks=tasks, clock=clock, events=EventHub(), repairs=Repairs(tasks, clock))
+
+    def begin(self, work: Callable[[], Coroutine[Any, Any, _T]], name: str) -> "asyncio.Task[_T]":
+        """Run ``work`` as a task of the server. Transient: the server is being stopped and starts no more tasks."""
+        return begin(self.tasks, work, name)
+
+    def supervise(self, work: Callable[[], Awaitable[None]], name: str) -> None:
+        """Run ``work`` as a task that is restarted with growing delays when it raises. Errors as of ``begin``."""
+        self.begin(partial(supervise, name, work, clock=self.clock), name)
+
+    def now(self) -> int:
+        """The time in nanoseconds since the epoch, as in CRI."""
+        return int(self.clock.now() * 1e9)

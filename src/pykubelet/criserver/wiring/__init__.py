@@ -1,0 +1,5 @@
+"""Composition of the server: builds the components and connects them. It contains no rules; no component imports it.
+
+``machine.py`` opens what belongs to the machine, ``images.py`` the image store, ``pods.py`` builds sandboxes and
+containers, ``calls.py`` the groups of CRI calls. ``main.py`` of the server uses them and runs the result.
+"""

@@ -1,0 +1,60 @@
+"""Builds the groups of CRI calls."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pykubelet.criserver.config import Settings
+from pykubelet.criserver.machine import Machine
+from pykubelet.criserver.scope import ServerScope
+from pykubelet.criserver.server import Groups
+from pykubelet.criserver.server.containers import ContainerCalls
+from pykubelet.criserver.server.events import EventCalls
+from pykubelet.criserver.server.metrics import MetricCalls
+from pykubelet.criserver.server.runtime import RuntimeCalls
+from pykubelet.criserver.server.sandboxes import SandboxCalls
+from pykubelet.criserver.server.stats import StatsCalls
+from pykubelet.criserver.server.streaming import StreamingCalls
+from pykubelet.criserver.stats import StatsCollector
+from pykubelet.criserver.stats.inspector import Inspector
+from pykubelet.criserver.stats.interfaces import Layers
+from pykubelet.criserver.streaming import StreamingServer
+from pykubelet.criserver.wiring.pods import Pods
+from pykubelet.linux import cgroups
+from pykubelet.linux.cgroups.counters import CgroupCounterReader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallDeps:
+    """What the calls of RuntimeService use."""
+
+    settings: Settings
+    scope: ServerScope
+    machine: Machine
+    network_problem: Callable[[], str]
+    pods: Pods
+    layers: Layers
+    streaming: StreamingServer
+
+
+def build_calls(deps: CallDeps) -> Groups:
+    """Build the groups of calls of RuntimeService."""
+    scope, machine, pods = deps.scope, deps.machine, deps.pods
+    containers, sandboxes = pods.containers, pods.sandboxes
+    stats = StatsCollector(machine.cgroups, deps.layers, scope.clock)
+    counter_reader = CgroupCounterReader(cgroups.detect())
+    inspector = Inspector(machine.cgroups, counter_reader, deps.layers, scope.clock)
+    return (
+        RuntimeCalls(
+            settings=deps.settings,
+            network_problem=deps.network_problem,
+            handlers=machine.handlers.runtimes,
+            host=machine.host,
+            unfinished=scope.repairs.unfinished,
+        ),
+        SandboxCalls(sandboxes=sandboxes, containers=containers, scope=scope),
+        ContainerCalls(containers=containers, sandboxes=sandboxes, scope=scope),
+        EventCalls(hub=scope.events, sandboxes=sandboxes, containers=containers),
+        StatsCalls(collector=stats, containers=containers, sandboxes=sandboxes),
+        MetricCalls(inspector=inspector, collector=stats, containers=containers, sandboxes=sandboxes),
+        StreamingCalls(server=deps.streaming, containers=containers, sandboxes=sandboxes),
+    )

@@ -1,0 +1,81 @@
+"""Builds sandboxes and containers, which need each other: containers see sandboxes through ``SandboxViews``."""
+
+from dataclasses import dataclass
+
+from pykubelet.criserver.config import Settings
+from pykubelet.criserver.container import ContainerComponents, ContainerDeps, Directories, build_containers
+from pykubelet.criserver.machine import Machine
+from pykubelet.criserver.netns import PinnedNamespaces
+from pykubelet.criserver.sandbox import (
+    Infra,
+    InfraPrograms,
+    SandboxComponents,
+    SandboxDeps,
+    SandboxLayout,
+    SandboxTable,
+    SandboxViews,
+    build_sandboxes,
+)
+from pykubelet.criserver.sandbox.interfaces import PodNetwork
+from pykubelet.criserver.scope import ServerScope
+from pykubelet.criserver.store import Store
+from pykubelet.criserver.wiring.images import ContainerImages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pods:
+    """The components of sandboxes and containers."""
+
+    sandboxes: SandboxComponents
+    containers: ContainerComponents
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodDeps:
+    """What sandboxes and containers use of the rest of the server."""
+
+    settings: Settings
+    scope: ServerScope
+    store: Store
+    machine: Machine
+    namespaces: PinnedNamespaces
+    network: PodNetwork
+    images: ContainerImages
+
+
+def build_pods(deps: PodDeps) -> Pods:
+    """Build and connect the components of sandboxes and containers."""
+    settings, scope, machine = deps.settings, deps.scope, deps.machine
+    table = SandboxTable(monotonic=scope.clock.monotonic)
+    layout = SandboxLayout(namespaces=deps.namespaces, directory=settings.sandboxes)
+    views = SandboxViews(table=table, layout=layout, handlers=machine.handlers)
+    containers = build_containers(
+        ContainerDeps(
+            scope=scope,
+            store=deps.store,
+            machine=machine,
+            images=deps.images,
+            sandboxes=views,
+            directories=Directories(
+                bundles=settings.bundles,
+                exits=settings.exits,
+                seccomp=settings.seccomp_root,
+                mapped=settings.mapped,
+                cdi=settings.cdi_dirs,
+            ),
+        )
+    )
+    programs = InfraPrograms(node=settings.infra, pause_image=settings.pause_image)
+    sandboxes = build_sandboxes(
+        SandboxDeps(
+            scope=scope,
+            store=deps.store,
+            machine=machine,
+            table=table,
+            layout=layout,
+            network=deps.network,
+            containers=containers.of_sandbox,
+            infra=Infra(machine=machine, images=deps.images, layout=layout, programs=programs),
+        )
+    )
+    return Pods(sandboxes=sandboxes, containers=containers)

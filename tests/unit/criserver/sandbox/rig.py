@@ -1,0 +1,163 @@
+"""The components of sandboxes, with a fake network and fake namespaces that record calls."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import cast
+from unittest.mock import patch
+
+from pykubelet.base.errors import Transient
+from pykubelet.criserver.cni import Attached, AttachRequest
+from pykubelet.criserver.conmon import Conmon
+from pykubelet.criserver.machine import Machine, OomKills
+from pykubelet.criserver.netns import Kind, NamespaceSpec, PinnedNamespaces
+from pykubelet.criserver.oci import OciRuntime, RuntimeHandlers
+from pykubelet.criserver.sandbox import (
+    Infra,
+    InfraPrograms,
+    SandboxDeps,
+    SandboxLayout,
+    SandboxTable,
+    SandboxViews,
+    build_sandboxes,
+)
+from pykubelet.criserver.sandbox.interfaces import PauseImages
+from pykubelet.criserver.scope import ServerScope
+from pykubelet.criserver.store import Store
+from pykubelet.criserver.types import SandboxID
+from pykubelet.linux.cgroups import CgroupDriver
+from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.clock import VirtualClock
+from tests.unit.criserver.spec.given import HOST
+
+
+class FakeNetwork:
+    """A network that assigns addresses."""
+
+    def __init__(self) -> None:
+        self.attached: dict[SandboxID, AttachRequest] = {}
+        self.known: dict[SandboxID, AttachRequest | None] = {}
+        self.fail_attach = False
+        self.fail_detach = False
+        self.broken: set[SandboxID] = set()
+        self.go = asyncio.Event()
+        self.go.set()
+
+    async def attach(self, request: AttachRequest) -> Attached:
+        self.attached[request.sandbox] = request
+        await self.go.wait()
+        if self.fail_attach:
+            raise Transient("no address is free")
+        return Attached((f"10.0.0.{len(self.attached)}",))
+
+    async def check(self, sandbox: SandboxID) -> None:
+        if sandbox in self.broken:
+            raise Transient("eth0 is missing")
+
+    async def detach(self, sandbox: SandboxID, known: AttachRequest | None = None) -> None:
+        self.known[sandbox] = known
+        if self.fail_detach and sandbox in self.attached:
+            raise Transient("DEL failed")
+        self.attached.pop(sandbox, None)
+
+    def held(self) -> list[SandboxID]:
+        return list(self.attached)
+
+
+class FakeNamespaces:
+    """Namespaces that record which sandboxes have some."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.made: dict[SandboxID, NamespaceSpec] = {}
+
+    def path(self, sandbox: SandboxID, kind: Kind) -> Path:
+        return self.directory / sandbox / kind.value
+
+    def known(self) -> list[SandboxID]:
+        return list(self.made)
+
+    async def make(self, sandbox: SandboxID, spec: NamespaceSpec) -> None:
+        self.made[sandbox] = spec
+
+    async def release(self, sandbox: SandboxID) -> None:
+        self.made.pop(sandbox, None)
+
+
+class FakeContainers:
+    """Containers that record the calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    async def stop_all(self, sandbox: SandboxID) -> None:
+        self.calls.append("stop")
+
+    async def remove_all(self, sandbox: SandboxID) -> None:
+        self.calls.append("remove")
+
+
+class Rig:
+    """The components of sandboxes with what they use."""
+
+    def __init__(self, directory: Path, store: Store, tasks: asyncio.TaskGroup) -> None:
+        self.store = store
+        self.network = FakeNetwork()
+        self.namespaces = FakeNamespaces(directory / "ns")
+        self.containers = FakeContainers()
+        self.clock = VirtualClock()
+        self.scope = ServerScope.of(tasks, self.clock)
+        self.directory = directory / "sandboxes"
+        table = SandboxTable(monotonic=self.clock.monotonic)
+        self.layout = SandboxLayout(namespaces=cast(PinnedNamespaces, self.namespaces), directory=self.directory)
+        runtime = OciRuntime("true", directory / "oci", directory)
+        machine = Machine(
+            host=HOST,
+            cgroups=cast(CgroupDriver, None),
+            handlers=RuntimeHandlers(runtimes={"runc": runtime}, default="runc"),
+            conmon=Conmon("true", directory),
+            oom_kills=cast(OomKills, None),
+        )
+        self.views = SandboxViews(table=table, layout=self.layout, handlers=machine.handlers)
+        self.sandboxes = build_sandboxes(
+            SandboxDeps(
+                scope=self.scope,
+                store=store,
+                machine=machine,
+                table=table,
+                layout=self.layout,
+                network=self.network,
+                containers=self.containers,
+                infra=Infra(
+                    machine=machine,
+                    images=cast(PauseImages, None),
+                    layout=self.layout,
+                    programs=InfraPrograms(node="true"),
+                ),
+            )
+        )
+
+    def nothing_left(self) -> bool:
+        return not self.namespaces.made and (not self.directory.exists() or not list(self.directory.iterdir()))
+
+
+@asynccontextmanager
+async def rig_in(directory: Path) -> AsyncIterator[Rig]:
+    store = await Store.open(directory / "state.db")
+    try:
+        # Mounts need root, and would outlive the test.
+        with patch("pykubelet.criserver.sandbox.files.tmpfs"):
+            async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+                yield Rig(directory, store, tasks)
+    finally:
+        await store.close()
+
+
+def config(name: str = "web") -> pb.PodSandboxConfig:
+    """A pod with its own network and the node's shared memory, which needs no root to set up."""
+    found = pb.PodSandboxConfig(metadata=pb.PodSandboxMetadata(name=name, namespace="default", uid="u1"), hostname=name)
+    options = found.linux.security_context.namespace_options
+    options.pid, options.ipc = pb.CONTAINER, pb.NODE
+    found.dns_config.servers.append("10.0.0.10")
+    return found
