@@ -11,19 +11,16 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 MAX_FIELDS: Final = 8
 
-NOT_KEYWORD_ONLY: Final = frozenset({"criserver.SandboxDeps", "criserver.ImageDeps", "criserver.ContainerDeps"})
+NOT_KEYWORD_ONLY: Final[frozenset[str]] = frozenset()
 """Classes that may still be constructed by position. Must only become fewer."""
 
 TOO_MANY_FIELDS: Final = {
     "kubelet.ActuatorDeps": 11,
     "kubelet.ClusterDeps": 11,
-    "criserver.ContainerDeps": 15,
     "kubelet.NodeServerDeps": 11,
     "kubelet.NodeStatusDeps": 10,
     "kubelet.PodResourcesDeps": 9,
     "kubelet.PodRuntimeDeps": 13,
-    "criserver.ImageDeps": 9,
-    "criserver.SandboxDeps": 14,
     "kubelet.WorkerDeps": 11,
 }
 """Classes with more fields than allowed, with their number. Must only become fewer."""

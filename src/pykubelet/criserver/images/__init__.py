@@ -7,7 +7,7 @@ Called by the image service, and by the container manager for the process config
 
 from pykubelet.criserver.images.content import ContentStore
 from pykubelet.criserver.images.index import ImageIndex
-from pykubelet.criserver.images.manager import ImageDeps, ImageManager
+from pykubelet.criserver.images.manager import ImageDeps, ImageManager, ImageSettings
 from pykubelet.criserver.images.manifests import Platform
 from pykubelet.criserver.images.types import (
     AuthConfig,
@@ -29,6 +29,7 @@ __all__ = [
     "ImageIndex",
     "ImageManager",
     "ImageRecord",
+    "ImageSettings",
     "Layer",
     "OnProgress",
     "Phase",

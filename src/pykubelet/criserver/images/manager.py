@@ -40,7 +40,18 @@ _MOST_UNFINISHED = 256
 """Number of interrupted pulls whose partial blobs are kept for another attempt; the oldest is dropped for one more."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageSettings:
+    """The settings of the image manager."""
+
+    platform: Platform
+    mountpoint: str
+    """A directory of the file system with the blobs and layers."""
+    pinned: frozenset[str] = frozenset()
+    """References of images that the kubelet must not remove (the sandbox image)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ImageDeps:
     """The dependencies of the image manager."""
 
@@ -49,12 +60,8 @@ class ImageDeps:
     layers: LayerStore
     retainer: Retainer
     registry: Registry
-    platform: Platform
     clock: Clock
-    mountpoint: str
-    """A directory of the file system with the blobs and layers."""
-    pinned: frozenset[str] = frozenset()
-    """References of images that the kubelet must not remove (the sandbox image)."""
+    settings: ImageSettings
 
 
 class ImageManager:
@@ -64,8 +71,8 @@ class ImageManager:
         self._deps = deps
         self._store = deps.content
         self._index = deps.index
-        self._fetcher = Fetcher(deps.content, deps.layers, deps.platform)
-        self._pinned = frozenset(str(parse(reference)) for reference in deps.pinned)
+        self._fetcher = Fetcher(deps.content, deps.layers, deps.settings.platform)
+        self._pinned = frozenset(str(parse(reference)) for reference in deps.settings.pinned)
         self._removals = Guard("images.blobs", deps.clock.monotonic)
         self._sweeps = Guard("images.partial-blobs", deps.clock.monotonic)
         self._change = asyncio.Lock()
@@ -143,7 +150,7 @@ class ImageManager:
         """The disk usage of blobs and layers."""
         blob_bytes, blob_inodes = self._store.used()
         layer_bytes, layer_inodes = self._deps.layers.used()
-        return FsInfo(self._deps.mountpoint, Bytes(blob_bytes + layer_bytes), blob_inodes + layer_inodes)
+        return FsInfo(self._deps.settings.mountpoint, Bytes(blob_bytes + layer_bytes), blob_inodes + layer_inodes)
 
     async def import_archive(
         self, file: IO[bytes], what: str, tags: Sequence[str] = (), on_progress: OnProgress = ignore_progress
@@ -157,7 +164,7 @@ class ImageManager:
         async with self._work():
             found = await blocking.call_stoppable(
                 f"import/{id(file)}",
-                lambda stop: read_archive(file, what, self._store, self._deps.platform, stop),
+                lambda stop: read_archive(file, what, self._store, self._deps.settings.platform, stop),
             )
             if not found:
                 raise Invalid(f"{what} has no image for this platform")

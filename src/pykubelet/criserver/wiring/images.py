@@ -19,7 +19,7 @@ from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.config import RegistryHost, RegistryTable, Settings
 from pykubelet.criserver.container.interfaces import ImageFacts
 from pykubelet.criserver.directories import make_traversable
-from pykubelet.criserver.images import ContentStore, ImageDeps, ImageIndex, ImageManager
+from pykubelet.criserver.images import ContentStore, ImageDeps, ImageIndex, ImageManager, ImageSettings
 from pykubelet.criserver.images.index import quarantine_of, quarantined_names
 from pykubelet.criserver.images.interfaces import Registry
 from pykubelet.criserver.images.manifests import Platform
@@ -207,10 +207,12 @@ def _open(settings: Settings, registry: Registry, clock: Clock) -> ImageComponen
         layers=layers,
         retainer=snapshots,
         registry=registry,
-        platform=Platform(architecture(), "linux"),
         clock=clock,
-        mountpoint=str(directory),
-        pinned=frozenset(filter(None, (*settings.pinned_images, settings.pause_image))),
+        settings=ImageSettings(
+            platform=Platform(architecture(), "linux"),
+            mountpoint=str(directory),
+            pinned=frozenset(filter(None, (*settings.pinned_images, settings.pause_image))),
+        ),
     )
     images = ImageManager(deps)
     containers, usage = ContainerImages(images, snapshots), WritableLayers(snapshots, directory, clock)

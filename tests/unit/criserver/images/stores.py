@@ -6,7 +6,15 @@ from pathlib import Path
 
 from pykubelet.base.errors import Transient
 from pykubelet.base.image_reference import Reference
-from pykubelet.criserver.images import AuthConfig, ContentStore, ImageDeps, ImageIndex, ImageManager, Platform
+from pykubelet.criserver.images import (
+    AuthConfig,
+    ContentStore,
+    ImageDeps,
+    ImageIndex,
+    ImageManager,
+    ImageSettings,
+    Platform,
+)
 from pykubelet.criserver.images.interfaces import Registry, Repository
 from pykubelet.criserver.images.types import ImageRecord, OnProgress, ignore_progress
 from pykubelet.criserver.storage import Layers, Snapshots
@@ -52,9 +60,7 @@ def open_stores(root: Path, registry: Registry | None = None, pinned: frozenset[
         layers=layers,
         retainer=snapshots,
         registry=registry or NoRegistry(),
-        platform=Platform(architecture(), "linux"),
         clock=VirtualClock(),
-        mountpoint=str(root),
-        pinned=pinned,
+        settings=ImageSettings(platform=Platform(architecture(), "linux"), mountpoint=str(root), pinned=pinned),
     )
     return Stores(content, layers, snapshots, ImageManager(deps))

@@ -13,6 +13,7 @@ from pykubelet.criserver.images import (
     ImageIndex,
     ImageManager,
     ImageRecord,
+    ImageSettings,
     Layer,
     Platform,
 )
@@ -67,9 +68,8 @@ class World:
                 layers=layers,
                 retainer=layers,
                 registry=self.registry,
-                platform=Platform("amd64", "linux"),
                 clock=self.clock,
-                mountpoint=str(root),
+                settings=ImageSettings(platform=Platform("amd64", "linux"), mountpoint=str(root)),
             )
         )
 
