@@ -58,6 +58,7 @@ lint: $(STAMP)
 	$(OWNED) $(BIN)/mypy src tests tools benchmarks
 	$(OWNED) $(BIN)/lint-imports
 	$(OWNED) $(BIN)/python tools/words.py
+	$(OWNED) $(BIN)/python tools/unused.py
 	$(OWNED) $(BIN)/python tools/gen_proto.py --check
 	$(OWNED) $(BIN)/python tools/gen_diagrams.py --check
 

@@ -73,10 +73,6 @@ class Backoff:
         entry = self._entries.get(key)
         return entry.delay if entry else 0.0
 
-    def is_in_backoff(self, key: Hashable, since: Seconds, now: Seconds) -> bool:
-        """Whether the delay, counted from `since` (when the failing thing ended), still runs at `now`."""
-        return self.remaining(key, now, since) > 0
-
     def remaining(self, key: Hashable, now: Seconds, since: Seconds | None = None) -> Seconds:
         """Seconds left to wait, counted from `since` (default: the last `next`); 0 if an attempt may be made now."""
         entry = self._entries.get(key)

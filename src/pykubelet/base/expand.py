@@ -8,8 +8,6 @@ expanded again.
 import re
 from collections.abc import Iterable, Mapping
 
-from pykubelet.base.errors import NotFound
-
 _TOKEN = re.compile(r"\$\$|\$\(([^)]*)\)", re.DOTALL)
 
 
@@ -28,14 +26,6 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
 def expand_all(texts: Iterable[str], variables: Mapping[str, str]) -> tuple[str, ...]:
     """Apply `expand` to each text of a command or argument list."""
     return tuple(expand(text, variables) for text in texts)
-
-
-def expand_strict(text: str, variables: Mapping[str, str]) -> str:
-    """Like `expand`, but raises NotFound for an unknown variable (the rule for `subPathExpr`)."""
-    missing = [name for name in references(text) if name not in variables]
-    if missing:
-        raise NotFound(f"{text!r} refers to variables that are not set: {', '.join(sorted(set(missing)))}")
-    return expand(text, variables)
 
 
 def references(text: str) -> tuple[str, ...]:

@@ -65,11 +65,6 @@ def cpu_count() -> int:
     return os.cpu_count() or 1
 
 
-def cpu_affinity() -> frozenset[int]:
-    """The CPUs this process may run on."""
-    return frozenset(os.sched_getaffinity(0))
-
-
 def pid_limit(root: Path = Path("/")) -> int:
     """The number of processes and threads that the kernel allows in all."""
     limits = (root / "proc/sys/kernel/pid_max", root / "proc/sys/kernel/threads-max")

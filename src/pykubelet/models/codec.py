@@ -4,19 +4,15 @@ Everything that decodes or encodes a model goes through here, because msgspec ne
 :class:`~pykubelet.models.scalars.MicroTime`. Decoders are cached per type.
 """
 
-import sys
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
 import msgspec
-from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
-from pykubelet.models.scalars import KubeStruct, MicroTime
+from pykubelet.models.scalars import MicroTime
 
 T = TypeVar("T")
-K = TypeVar("K", bound=KubeStruct)
 
 
 def _encode_hook(value: object) -> object:
@@ -67,27 +63,6 @@ def from_builtins(value: object, target: type[T]) -> T:
         return msgspec.convert(_drop_nulls(value), target, dec_hook=_decode_hook)
     except (ValueError, RecursionError) as error:
         raise Invalid(f"not a valid {target.__name__}: {error}") from error
-
-
-def with_type_meta(value: K) -> K:
-    """The object with ``apiVersion`` and ``kind`` set, which objects in lists and our own ones lack."""
-    kind = type(value).__name__
-    version = getattr(sys.modules[type(value).__module__], "API_VERSION", None)
-    if not isinstance(version, str) or not hasattr(value, "api_version"):
-        return value
-    return replace(value, api_version=version, kind=kind)
-
-
-def to_yaml(value: KubeStruct | Sequence[KubeStruct]) -> str:
-    """The YAML text of one object, or of several as a stream of documents, type names first."""
-    import yaml  # not needed by an agent that only talks JSON
-
-    values = [value] if isinstance(value, KubeStruct) else value
-    documents = [to_builtins(with_type_meta(each)) for each in values]
-    text: str = yaml.dump_all(
-        documents, Dumper=yaml.CSafeDumper, sort_keys=False, default_flow_style=False, allow_unicode=True
-    )
-    return text
 
 
 def _decoder(target: type[T]) -> msgspec.json.Decoder[T]:

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.base.errors import NotFound
-from pykubelet.base.expand import expand, expand_all, expand_strict, references
+from pykubelet.base.expand import expand, expand_all, references
 
 VARIABLES = {"A": "1", "B": "$(A)", "EMPTY": "", "dotted.name-x": "d"}
 
@@ -50,12 +49,6 @@ def test_expand_all() -> None:
 
 def test_references_skips_escapes() -> None:
     assert references("$(A) $$(B) $(C)") == ("A", "C")
-
-
-def test_strict_names_what_is_missing() -> None:
-    assert expand_strict("a/$(A)/$$(X)", VARIABLES) == "a/1/$(X)"
-    with pytest.raises(NotFound, match="not set: X, Y"):
-        expand_strict("$(Y)/$(X)/$(A)", VARIABLES)
 
 
 @given(st.text(alphabet="$()Ax", max_size=40))

@@ -74,8 +74,6 @@ def test_own_cgroup_file(tmp_path: Path) -> None:
 def test_this_machine() -> None:
     memory = system.meminfo()
     assert 0 < memory.available <= memory.total
-    assert system.cpu_affinity() <= set(range(4096))
-    assert len(system.cpu_affinity()) <= system.cpu_count()
     assert len(system.boot_id()) == 36
     assert system.kernel_version() == os.uname().release
     assert system.hostname() == os.uname().nodename

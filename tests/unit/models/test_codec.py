@@ -108,16 +108,3 @@ def test_equal_objects_have_one_stable_text() -> None:
     one = ObjectMeta(labels={"a": "1", "b": "2"})
     other = ObjectMeta(labels={"b": "2", "a": "1"})
     assert codec.encode_stable(one) == codec.encode_stable(other)
-
-
-def test_yaml_names_the_type_first() -> None:
-    pods = (core.Pod(metadata=ObjectMeta(name="a")), core.Pod(metadata=ObjectMeta(name="b")))
-    text = codec.to_yaml(pods)
-    assert text.startswith("apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n")
-    assert text.count("\n---\n") == 1
-
-
-def test_type_names_come_from_the_group() -> None:
-    assert codec.with_type_meta(coordination.Lease()).api_version == "coordination.k8s.io/v1"
-    assert codec.with_type_meta(core.Pod()).kind == "Pod"
-    assert codec.with_type_meta(core.PodSpec()) == core.PodSpec()

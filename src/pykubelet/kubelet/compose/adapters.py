@@ -99,9 +99,6 @@ class ProbeMeter:
     def probe(self, ref: PodRef, container: str, probe_type: ProbeType, result: str, seconds: Seconds) -> None:
         self._metrics.probe(ProbeSample(ref, container, probe_type, result, seconds))
 
-    def forget(self, ref: PodRef, container: str, probe_type: ProbeType) -> None:
-        """Do nothing: the series are dropped when the status manager forgets the pod."""
-
 
 class PodFollower(Protocol):
     """The part of node mode that follows the desired pods, implemented by ``cluster.py``."""

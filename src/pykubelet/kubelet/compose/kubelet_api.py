@@ -194,11 +194,6 @@ def _server(settings: Settings, local: LocalDeps, deps: KubeletApiDeps, usage: N
     config = settings.config
     given = CertFiles(Path(config.tls_cert_file), Path(config.tls_private_key_file)) if config.tls_cert_file else None
 
-    def certificate() -> CertFiles | None:
-        """Return the configured certificate, else the one that the cluster has signed, if any."""
-        signed = deps.access.serving() if given is None and deps.access is not None else None
-        return CertFiles(signed.certificate, signed.key) if signed is not None else given
-
     def signed() -> CertFiles | None:
         pair = deps.access.serving() if deps.access is not None else None
         return CertFiles(pair.certificate, pair.key) if pair is not None else None

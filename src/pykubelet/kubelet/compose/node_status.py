@@ -89,10 +89,6 @@ class NodeStatusReader:
     def architecture(self) -> str:
         return system.architecture()
 
-    def images_changed(self) -> None:
-        """List images again at the next read: an image was pulled or removed."""
-        self._images_at = None
-
     async def _list_images(self) -> None:
         """List images at most once a minute, since they seldom change."""
         now = self._deps.clock.monotonic()

@@ -7,7 +7,7 @@ for ``logs``. The first tag is ``P`` for a piece of a long line that continues i
 
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -18,8 +18,6 @@ _RECORD = re.compile(
     re.DOTALL,
 )
 _NANO = 1_000_000_000
-_RECORD_COST = 200
-"""Approximate memory of a record besides its content, in bytes; a program may write a record per character."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -80,26 +78,6 @@ def parse_records(data: bytes) -> Iterator[LogRecord]:
             yield record
 
 
-def join_partials(records: Iterable[LogRecord], max_bytes: int = 1 << 20) -> Iterator[LogRecord]:
-    """Join the pieces of each stream into whole lines, with the time of the first piece.
-
-    A line of `max_bytes` or more is yielded in pieces, so that no container can exhaust the reader's memory.
-    """
-    held: dict[LogStream, list[LogRecord]] = {stream: [] for stream in LogStream}
-    sizes = dict.fromkeys(LogStream, 0)
-    for record in records:
-        pieces = held[record.stream]
-        pieces.append(record)
-        sizes[record.stream] += len(record.content) + _RECORD_COST
-        if not record.partial or sizes[record.stream] >= max_bytes:
-            yield _joined(pieces)
-            pieces.clear()
-            sizes[record.stream] = 0
-    for pieces in held.values():
-        if pieces:
-            yield _joined(pieces)
-
-
 def last_lines(data: bytes, count: int) -> bytes:
     """Return the last `count` lines of a piece of a file, plus a last line without a line end, which is not counted."""
     position = len(data)
@@ -117,11 +95,3 @@ def _seconds(moment: bytes) -> int | None:
         return (datetime.fromisoformat(moment.decode()) - _EPOCH) // timedelta(seconds=1)
     except ValueError:
         return None
-
-
-def _joined(pieces: list[LogRecord]) -> LogRecord:
-    first, last = pieces[0], pieces[-1]
-    if first is last:
-        return first
-    content = b"".join(piece.content for piece in pieces)
-    return LogRecord(first.timestamp, first.time_ns, first.stream, last.partial, content)

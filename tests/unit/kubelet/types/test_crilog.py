@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from pykubelet.kubelet.types.crilog import (
     LogRecord,
     LogStream,
-    join_partials,
     last_lines,
     parse_record,
     parse_records,
@@ -98,28 +97,6 @@ def test_what_a_runtime_writes_is_read_back(lines: list[tuple[LogStream, bool, b
     )
     records = list(parse_records(data))
     assert records == [record(content, partial, stream) for stream, partial, content in lines]
-    joined = list(join_partials(iter(records)))
-    for stream in LogStream:
-        assert b"".join(r.output for r in joined if r.stream is stream) == b"".join(
-            r.output for r in records if r.stream is stream
-        )
-
-
-def test_joining_keeps_the_streams_apart() -> None:
-    first = record(b"one ", partial=True)
-    records = [first, record(b"other", stream=LogStream.STDERR), record(b"line"), record(b"rest", partial=True)]
-    assert list(join_partials(records)) == [
-        record(b"other", stream=LogStream.STDERR),
-        record(b"one line"),
-        record(b"rest", partial=True),
-    ]
-
-
-def test_endless_lines_are_handed_out_in_pieces() -> None:
-    pieces = list(join_partials((record(b"x" * 100, partial=True) for _ in range(50)), max_bytes=1000))
-    assert len(pieces) > 5
-    assert all(len(piece.content) <= 1000 and piece.partial for piece in pieces)
-    assert sum(len(piece.content) for piece in pieces) == 5000
 
 
 @pytest.mark.parametrize(

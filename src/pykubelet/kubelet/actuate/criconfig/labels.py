@@ -31,16 +31,7 @@ TERMINATION_MESSAGE_POLICY = "io.kubernetes.container.terminationMessagePolicy"
 PRE_STOP_HANDLER = "io.kubernetes.container.preStopHandler"
 CONTAINER_PORTS = "io.kubernetes.container.ports"
 
-_POD_LABELS = frozenset((POD_NAME, POD_NAMESPACE, POD_UID))
 _FNV_OFFSET, _FNV_PRIME = 0x811C9DC5, 0x01000193
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedSandboxLabels:
-    """Parsed labels of a sandbox: its pod, and the pod's own labels."""
-
-    ref: PodRef
-    labels: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +94,6 @@ def parse_pod_ref(labels: Mapping[str, str]) -> PodRef | None:
     """Pod of a sandbox or container; None if it was not created by a Kubernetes agent."""
     uid = labels.get(POD_UID)
     return PodRef(labels.get(POD_NAMESPACE, ""), labels.get(POD_NAME, ""), PodUID(uid)) if uid else None
-
-
-def parse_sandbox(labels: Mapping[str, str]) -> ParsedSandboxLabels | None:
-    """Parse :func:`sandbox_labels`; None if the sandbox was not created by a Kubernetes agent."""
-    ref = parse_pod_ref(labels)
-    if ref is None:
-        return None
-    return ParsedSandboxLabels(ref, {key: value for key, value in labels.items() if key not in _POD_LABELS})
 
 
 def parse_container(labels: Mapping[str, str], annotations: Mapping[str, str]) -> ParsedContainerLabels | None:

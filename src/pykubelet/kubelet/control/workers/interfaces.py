@@ -102,6 +102,16 @@ class Meter(Protocol):
         """Count an orphaned pod of the runtime."""
 
 
+class Conditions(Protocol):
+    """The runtime's health as of the last check (observe/runtimehealth)."""
+
+    def current(self) -> RuntimeConditions:
+        """Return the runtime's last reply to a Status call."""
+
+    def known(self) -> bool:
+        """Whether the runtime has replied to a Status call since the agent started."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerDeps:
     """Dependencies of the workers."""
@@ -113,7 +123,7 @@ class WorkerDeps:
     events: EventRecorder
     timeline: Timeline
     clock: Clock
-    conditions: "Conditions"
+    conditions: Conditions
     journal: Journal
     meter: Meter
     watch_closely: Callable[[PodUID], None]
@@ -123,13 +133,3 @@ class WorkerDeps:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "event_times", EventTimes(self.clock))
-
-
-class Conditions(Protocol):
-    """The runtime's health as of the last check (observe/runtimehealth)."""
-
-    def current(self) -> RuntimeConditions:
-        """Return the runtime's last reply to a Status call."""
-
-    def known(self) -> bool:
-        """Whether the runtime has replied to a Status call since the agent started."""

@@ -98,10 +98,6 @@ class ApiObjects:
             late = [key for key in waiting if key in self._followed and not self._followed[key].read.is_set()]
             raise Transient(f"not read from the API server yet: {', '.join(map(self._explain, late))}") from error
 
-    def follows(self, key: ObjectKey) -> bool:
-        """Whether the object is watched, used or not."""
-        return key in self._followed
-
     def get_config_map(self, namespace: str, name: str) -> ConfigMap:
         """Return the ConfigMap; raises NotFound."""
         found = self._find(ObjectKey(CONFIG_MAP, namespace, name))

@@ -89,10 +89,6 @@ class PodManager:
         """Return all mirror pods."""
         return tuple(self._mirrors.values())
 
-    def orphaned_mirrors(self) -> tuple[PodFullName, ...]:
-        """Return the names of mirror pods whose static pod was removed."""
-        return tuple(name for name in self._mirror_by_name if name not in self._by_name)
-
     def _index(self, uid: PodUID, keys: frozenset[ObjectKey]) -> None:
         before = self._uses.pop(uid, frozenset())
         for key in before - keys:

@@ -36,7 +36,3 @@ class PodMux:
     def all_ready(self) -> bool:
         """Whether every source has been read at least once."""
         return self._expected <= self._merged.keys()
-
-    def waiting_for(self) -> frozenset[Source]:
-        """Return the sources that have not been read yet."""
-        return self._expected - self._merged.keys()

@@ -33,16 +33,11 @@ class ProbeMetrics(Protocol):
         """``prober_probe_total`` by ``result`` (successful, failed, unknown) and ``prober_probe_duration_seconds``
         (which the Go kubelet does not observe for failed ones)."""
 
-    def forget(self, ref: PodRef, container: str, probe_type: ProbeType) -> None:
-        """Drop the series of a container that is no longer probed."""
-
 
 class NoMetrics:
     """Metrics that are discarded."""
 
     def probe(self, ref: PodRef, container: str, probe_type: ProbeType, result: str, seconds: Seconds) -> None: ...
-
-    def forget(self, ref: PodRef, container: str, probe_type: ProbeType) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -161,7 +161,6 @@ class ProbeManager:
         worker = self._workers.pop(key)
         _cancel(worker)
         self._of_pod[uid].discard(key)
-        self._deps.metrics.forget(worker.target.ref, worker.target.container.name, key.probe_type)
 
     def _concluded(self, worker: ProbeWorker) -> None:
         target, conclusion = worker.target, worker.state.conclusion

@@ -108,14 +108,6 @@ class PodTimelines:
             earlier=tuple(earlier),
         )
 
-    def start_seconds(self, uid: PodUID) -> Seconds | None:
-        """Return how long the newest finished start took; None if there is no finished one."""
-        pod = self._pods.get(uid)
-        run = self._last(pod) if pod is not None else None
-        if run is None or not run.ready:
-            return None
-        return run.steps[(Step.READY, "")].begun - run.begun
-
     def setup_seconds(self, uid: PodUID) -> Seconds:
         """Return the part of the newest start spent on image pulls and init containers.
 

@@ -40,7 +40,7 @@ def test_sandbox_labels_are_the_pods_and_the_identity() -> None:
         "io.kubernetes.pod.uid": "u-1",
     }
     assert labels.sandbox_annotations(pod) == {"note": "y"}
-    assert labels.parse_sandbox(written) == labels.ParsedSandboxLabels(REF, {"app": "x"})
+    assert labels.parse_pod_ref(written) == REF
 
 
 def test_container_annotations_in_full() -> None:
@@ -92,7 +92,7 @@ def test_what_a_container_does_not_have_is_not_written() -> None:
 
 def test_container_without_labels_has_no_pod() -> None:
     assert labels.parse_pod_ref({}) is None
-    assert labels.parse_sandbox({"app": "x"}) is None
+    assert labels.parse_pod_ref({"app": "x"}) is None
     assert labels.parse_container({labels.CONTAINER_NAME: "x"}, {}) is None
 
 

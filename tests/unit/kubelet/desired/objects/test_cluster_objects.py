@@ -136,9 +136,9 @@ async def test_unused_config_map_is_released_after_a_while(rig: Rig, monkeypatch
             for name in ("a", "b"):
                 objects.release(PodUID(name))
             await asyncio.sleep(0)
-            assert not objects.follows(ObjectKey("ConfigMap", "default", "a"))
-            assert objects.follows(ObjectKey("ConfigMap", "default", "b"))
-            await until(lambda: not objects.follows(ObjectKey("ConfigMap", "default", "b")))
+            assert ObjectKey("ConfigMap", "default", "a") not in objects._followed
+            assert ObjectKey("ConfigMap", "default", "b") in objects._followed
+            await until(lambda: ObjectKey("ConfigMap", "default", "b") not in objects._followed)
             await until(lambda: len(asyncio.all_tasks()) <= before - 2)
 
 

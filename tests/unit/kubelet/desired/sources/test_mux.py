@@ -18,7 +18,7 @@ def test_sources_are_ready_when_all_were_heard() -> None:
     mux = PodMux([Source.FILE, Source.HTTP], updates.append, VirtualClock())
     assert not mux.all_ready()
     mux.set(Source.HTTP, [])
-    assert mux.waiting_for() == {Source.FILE}
+    assert not mux.all_ready()
     mux.set(Source.FILE, [wanted("a")])
     assert mux.all_ready()
     assert [(update.op.value, update.source.value, len(update.pods)) for update in updates] == [

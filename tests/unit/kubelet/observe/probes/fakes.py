@@ -74,7 +74,6 @@ class Node:
     updates: list[tuple[str, str, str]] = field(default_factory=list)
     recorded: list[tuple[str, str, str]] = field(default_factory=list)
     counted: list[tuple[ProbeType, str]] = field(default_factory=list)
-    forgotten: list[tuple[str, ProbeType]] = field(default_factory=list)
     on_update: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
@@ -142,6 +141,3 @@ class Metrics:
 
     def probe(self, ref: PodRef, container: str, probe_type: ProbeType, result: str, seconds: Seconds) -> None:
         self.node.counted.append((probe_type, result))
-
-    def forget(self, ref: PodRef, container: str, probe_type: ProbeType) -> None:
-        self.node.forgotten.append((container, probe_type))

@@ -111,7 +111,6 @@ async def test_a_probe_under_way_when_its_container_ends_counts_for_nothing() ->
         node.manager.sync_pod(pod, status(exited("c", "1")))
         await node.clock.advance(60)
         assert (node.updates, node.recorded, len(node.asked)) == ([], [], 1)
-        assert node.forgotten == [("c", LIVENESS)]
 
 
 async def test_errors_and_warnings() -> None:

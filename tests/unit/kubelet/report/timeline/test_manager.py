@@ -50,13 +50,13 @@ async def test_the_start_of_a_pod() -> None:
     ]
     assert [s.error for s in view.steps] == ["", "", "404", ""]
     assert [s.running for s in view.steps] == [False, False, False, True]
-    assert (view.total_s, view.ready, timelines.start_seconds(UID)) == (3.75, False, None)
+    assert (view.total_s, view.ready) == (3.75, False)
     timeline.end(UID, Step.CREATE, "app")
     timeline.end(UID, Step.READY)
     await clock.advance(100)
     timeline.end(UID, Step.READY)
     view = some(timelines.view(UID))
-    assert (view.total_s, view.ready, timelines.start_seconds(UID)) == (3.75, True, 3.75)
+    assert (view.total_s, view.ready) == (3.75, True)
 
 
 async def test_pulls_and_init_containers_that_overlap_count_once() -> None:
@@ -143,7 +143,7 @@ def test_unknown_and_forgotten_pods_have_no_view() -> None:
     assert timelines.view(UID) is not None
     timelines.forget(UID)
     timelines.forget(UID)
-    assert (timelines.view(UID), timelines.start_seconds(UID)) == (None, None)
+    assert timelines.view(UID) is None
 
 
 def test_the_number_of_pods_is_bounded() -> None:
