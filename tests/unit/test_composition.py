@@ -25,6 +25,34 @@ TOO_MANY_FIELDS: Final = {
 }
 """Classes with more fields than allowed, with their number. Must only become fewer."""
 
+MAX_METHODS: Final = 12
+
+ONE_CLASS_PER_CALL: Final = ("criserver/container", "criserver/sandbox")
+"""Packages of components with few methods that are constructed by keyword."""
+
+CONSTRUCTED_BY_POSITION: Final = frozenset({"Container", "Sandbox", "AppArmorProfiles", "_Program"})
+"""Values and helpers of these packages. Must only become fewer."""
+
+PASSED_ON: Final[Mapping[str, frozenset[str]]] = {
+    "criserver": frozenset(),
+    "kubelet": frozenset(
+        {
+            "pykubelet.kubelet.actuate.assembly",
+            "pykubelet.kubelet.actuate.podruntime.manager",
+            "pykubelet.kubelet.actuate.podruntime.start",
+            "pykubelet.kubelet.compose.kubelet_api",
+            "pykubelet.kubelet.compose.local_api",
+            "pykubelet.kubelet.compose.node_mode",
+            "pykubelet.kubelet.control.workers.manager",
+            "pykubelet.kubelet.control.workers.steps",
+            "pykubelet.kubelet.control.workers.worker",
+            "pykubelet.kubelet.observe.probes.manager",
+            "pykubelet.kubelet.report.server.local",
+        }
+    ),
+}
+"""Modules that pass their whole dependencies on to another component, by root package. Must only become fewer."""
+
 
 @functools.cache
 def tree_of(path: Path) -> ast.Module:
@@ -92,3 +120,56 @@ def test_dependencies_are_passed_by_keyword() -> None:
         and (call.args or any(keyword.arg is None for keyword in call.keywords))
     ]
     assert found == []
+
+
+def components() -> Iterator[tuple[str, ast.ClassDef]]:
+    for package in ONE_CLASS_PER_CALL:
+        for path in sorted((SOURCE / "pykubelet" / package).glob("*.py")):
+            for node in tree_of(path).body:
+                if isinstance(node, ast.ClassDef):
+                    yield f"{module_of(path)}.{node.name}", node
+
+
+def methods(node: ast.ClassDef) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
+    return {each.name: each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def test_components_of_calls_are_constructed_by_keyword() -> None:
+    by_position = {
+        node.name
+        for _, node in components()
+        if "__init__" in methods(node) and len(methods(node)["__init__"].args.args) > 1
+    }
+    assert by_position == CONSTRUCTED_BY_POSITION
+
+
+def test_components_of_calls_have_few_public_methods() -> None:
+    numbers = {name: sum(not each.startswith("_") for each in methods(node)) for name, node in components()}
+    assert len(numbers) > 30
+    assert {name: number for name, number in numbers.items() if number > MAX_METHODS} == {}
+
+
+def passes_on(tree: ast.Module) -> bool:
+    """Whether a function with a parameter of a Deps class, or a method with such an attribute, passes all of it on."""
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            parameters = (*function.args.args, *function.args.kwonlyargs)
+            whole = {"self._deps", *(each.arg for each in parameters if is_deps(each.annotation))}
+            for call in ast.walk(function):
+                if isinstance(call, ast.Call) and whole & {
+                    ast.unparse(each) for each in (*call.args, *(keyword.value for keyword in call.keywords))
+                }:
+                    return True
+    return False
+
+
+def is_deps(annotation: ast.expr | None) -> bool:
+    return annotation is not None and ast.unparse(annotation).strip("'").endswith("Deps")
+
+
+@pytest.mark.parametrize("root", PASSED_ON)
+def test_dependencies_are_not_passed_on(root: str) -> None:
+    found = {
+        module_of(path) for path in sorted((SOURCE / "pykubelet" / root).rglob("*.py")) if passes_on(tree_of(path))
+    }
+    assert found <= PASSED_ON[root], "give each component what it uses as arguments of its own"

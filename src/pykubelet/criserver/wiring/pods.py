@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.container import ContainerComponents, ContainerDeps, Directories, build_containers
+from pykubelet.criserver.images.for_containers import ContainerImages
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.netns import PinnedNamespaces
 from pykubelet.criserver.sandbox import (
@@ -19,7 +20,6 @@ from pykubelet.criserver.sandbox import (
 from pykubelet.criserver.sandbox.interfaces import PodNetwork
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.store import Store
-from pykubelet.criserver.wiring.images import ContainerImages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,10 @@ import pytest
 
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import NotFound
+from pykubelet.criserver.stats.writable_layers import WritableLayers
 from pykubelet.criserver.storage import Layers, Snapshots, usage
 from pykubelet.criserver.storage.usage import UsageCounter
 from pykubelet.criserver.types import ContainerID
-from pykubelet.criserver.wiring.images import WritableLayers
 from pykubelet.linux.treewalk import TreeWalk
 from pykubelet.testing.wait import until
 
@@ -52,7 +52,7 @@ async def test_container_whose_files_take_for_ever_holds_up_no_usage_of_others(t
     _write(tmp_path, "hostile", "endless")
     snapshots = Snapshots(tmp_path, Layers(tmp_path, lambda digest: tmp_path / digest))
     snapshots.load()
-    layers = WritableLayers(snapshots, tmp_path, SystemClock())
+    layers = WritableLayers(snapshots=snapshots, directory=tmp_path, clock=SystemClock())
     async with asyncio.timeout(20):
         good = await layers.usage(ContainerID("good"))
         hostile = await layers.usage(ContainerID("hostile"))

@@ -1,0 +1,60 @@
+"""The images of the image store as containers and sandboxes use them: facts of an image, and root file systems."""
+
+import asyncio
+from pathlib import Path
+
+from pykubelet.base.errors import NotFound
+from pykubelet.criserver.container.interfaces import ImageFacts
+from pykubelet.criserver.images.manager import ImageManager
+from pykubelet.criserver.images.types import ImageRecord
+from pykubelet.criserver.spec import ImageDefaults
+from pykubelet.criserver.storage import Snapshots
+from pykubelet.criserver.types import ContainerID, UserNamespace
+
+
+class ContainerImages:
+    """Adapter of the image store: ``container.interfaces.Images`` and ``sandbox.interfaces.PauseImages``."""
+
+    def __init__(self, *, images: ImageManager, snapshots: Snapshots) -> None:
+        self._images = images
+        self._snapshots = snapshots
+        self._pulling = asyncio.Lock()
+
+    def find(self, reference: str) -> ImageFacts | None:
+        """Find an image by name, digest or id."""
+        record = self._images.status(reference)
+        if record is None:
+            return None
+        config = record.config
+        return ImageFacts(
+            id=record.id,
+            reference=record.digests[0] if record.digests else record.id,
+            defaults=ImageDefaults(config.entrypoint, config.cmd, config.env, config.working_dir),
+            user=config.user,
+            stop_signal=config.stop_signal,
+            volumes=config.volumes,
+        )
+
+    async def ensure(self, reference: str) -> ImageFacts:
+        """Return an image, pulling it if it is not present; concurrent callers wait for the same pull."""
+        async with self._pulling:
+            found = self.find(reference)
+            if found is None:
+                await self._images.pull(reference)
+                found = self.find(reference)
+        assert found is not None, "it has just been pulled"
+        return found
+
+    async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None) -> Path:
+        """Mount a root file system made of the image. NotFound: the image was just removed."""
+        return await self._snapshots.prepare_rootfs(self._record(image_id), container, user)
+
+    async def release(self, container: ContainerID) -> None:
+        """Unmount and remove a container's root file system."""
+        await self._snapshots.remove_rootfs(container)
+
+    def _record(self, image_id: str) -> ImageRecord:
+        record = self._images.status(image_id)
+        if record is None:
+            raise NotFound(f"image {image_id} was removed meanwhile; pull it again")
+        return record
