@@ -27,7 +27,7 @@ class SandboxTable:
         return (each for each in self if each.visible)
 
     def lookup(self, sandbox: SandboxID) -> Sandbox | None:
-        """The sandbox with exactly this id, in any phase; None: there is none."""
+        """The sandbox with exactly this id, in any phase; None: it is unknown."""
         return self._sandboxes.get(sandbox)
 
     def find(self, sandbox: str) -> Sandbox | None:
