@@ -1,29 +1,38 @@
 """Client of systemd: starts, changes and stops transient units. Blocking.
 
 It uses systemd's private socket, which is open to root and needs no message bus. Each operation has its own connection:
-operations are rare (a pod starts or ends), and systemd may be restarted between two of them.
+operations are rare (a pod starts or ends), and systemd may be restarted between two of them. jeepney encodes and
+decodes the messages; connection, deadlines and authentication are here, since jeepney's connections expect a bus.
 
 Source: org.freedesktop.systemd1(5).
 """
 
 import os
 import socket
+import struct
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
+
+from jeepney.low_level import HeaderFields, Message, MessageType, Parser
+from jeepney.wrappers import DBusAddress, new_method_call
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, PykubeletError, Transient
 from pykubelet.base.units import Seconds
-from pykubelet.linux import dbus_wire as wire
-from pykubelet.linux.dbus_wire import Kind, Message, Value, Variant
 
 _SOCKET = Path("/run/systemd/private")
 _BOOTED = Path("/run/systemd/system")
 _TIMEOUT: Seconds = 30.0
-_MANAGER = "org.freedesktop.systemd1.Manager"
-_PATH = "/org/freedesktop/systemd1"
+_MAX_MESSAGE = 1 << 27
+"""The longest D-Bus message of the specification, in bytes."""
+_MANAGER = DBusAddress(
+    "/org/freedesktop/systemd1",
+    bus_name="org.freedesktop.systemd1",
+    interface="org.freedesktop.systemd1.Manager",
+)
 _ERRORS: dict[str, type[PykubeletError]] = {
     "org.freedesktop.systemd1.NoSuchUnit": NotFound,
     "org.freedesktop.systemd1.UnitExists": Conflict,
@@ -32,6 +41,9 @@ _ERRORS: dict[str, type[PykubeletError]] = {
     "org.freedesktop.DBus.Error.UnknownProperty": Invalid,
     "org.freedesktop.DBus.Error.PropertyReadOnly": Invalid,
 }
+
+
+Value: TypeAlias = bool | int | str | list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +93,7 @@ class Systemd:
     def stop(self, name: str) -> None:
         self._job(name, "StopUnit", "ss", (name, "replace"))
 
-    def _job(self, name: str, method: str, signature: str, body: tuple[Value, ...]) -> None:
+    def _job(self, name: str, method: str, signature: str, body: tuple[object, ...]) -> None:
         with _Connection(self._path, self._timeout) as connection:
             (job,) = connection.call(method, signature, body)
             result = connection.wait_job(job)
@@ -96,7 +108,8 @@ class _Connection:
         self._path = path
         self._deadline = time.monotonic() + timeout
         self._serial = 0
-        self._ended: dict[Value, str] = {}
+        self._parser = Parser()
+        self._ended: dict[str, str] = {}
 
     def __enter__(self) -> "_Connection":
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
@@ -115,30 +128,22 @@ class _Connection:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def call(self, member: str, signature: str, body: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Call a method of the manager and return the body of its reply."""
+    def call(self, member: str, signature: str, body: tuple[object, ...]) -> tuple[Any, ...]:
+        """Call a method of the manager and return the body of its reply. Raises Invalid if a value has another type."""
         self._serial += 1
-        message = Message(
-            Kind.CALL,
-            self._serial,
-            path=_PATH,
-            interface=_MANAGER,
-            member=member,
-            destination="org.freedesktop.systemd1",
-            signature=signature,
-            body=body,
-        )
-        self._send(wire.encode(message))
+        with _invalid(f"arguments of {member} do not fit {signature}"):
+            data = new_method_call(_MANAGER, member, signature, body).serialise(self._serial)
+        self._send(data)
         while True:
             answer = self._receive()
-            if answer.kind is Kind.SIGNAL:
+            if answer.header.message_type is MessageType.signal:
                 self._note(answer)
-            elif answer.reply_to == self._serial:
-                if answer.kind is Kind.ERROR:
+            elif answer.header.fields.get(HeaderFields.reply_serial) == self._serial:
+                if answer.header.message_type is MessageType.error:
                     raise _error(member, answer)
-                return answer.body
+                return tuple(answer.body)
 
-    def wait_job(self, job: Value) -> str:
+    def wait_job(self, job: str) -> str:
         """Wait for the end of a job and return its result."""
         while job not in self._ended:
             self._note(self._receive())
@@ -146,7 +151,7 @@ class _Connection:
 
     def _note(self, signal: Message) -> None:
         # JobRemoved: number, path, unit, result.
-        if signal.member == "JobRemoved" and len(signal.body) == 4:
+        if signal.header.fields.get(HeaderFields.member) == "JobRemoved" and len(signal.body) == 4:
             self._ended[signal.body[1]] = str(signal.body[3])
 
     def _authenticate(self) -> None:
@@ -172,8 +177,19 @@ class _Connection:
             raise Transient(f"systemd closed the connection on {self._path}: {error}") from error
 
     def _receive(self) -> Message:
-        prefix = self._read(wire.PREFIX_SIZE)
-        return wire.decode(prefix + self._read(wire.length(prefix) - wire.PREFIX_SIZE))
+        """Read one message. Raises Invalid if it is malformed or too long."""
+        while (message := self._next_message()) is None:
+            missing = self._parser.bytes_desired()
+            if missing > _MAX_MESSAGE:
+                raise Invalid(f"systemd: D-Bus message of {missing} bytes")
+            self._parser.add_data(self._read(missing))
+        return message
+
+    def _next_message(self) -> Message | None:
+        """Return a message if one has been read to its end."""
+        with _invalid("malformed D-Bus message"):
+            message: Message | None = self._parser.get_next_message()
+        return message
 
     def _read(self, size: int) -> bytes:
         data = b""
@@ -193,11 +209,21 @@ class _Connection:
         return max(0.001, self._deadline - time.monotonic())
 
 
-def _rows(properties: Iterable[Property]) -> list[Value]:
-    return [(each.name, Variant(each.signature, each.value)) for each in properties]
+def _rows(properties: Iterable[Property]) -> list[tuple[str, tuple[str, Value]]]:
+    return [(each.name, (each.signature, each.value)) for each in properties]
+
+
+@contextmanager
+def _invalid(what: str) -> Iterator[None]:
+    """Raise Invalid for the errors of jeepney's encoder and decoder."""
+    try:
+        yield
+    except (struct.error, ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
+        raise Invalid(f"systemd: {what}: {error!r}") from error
 
 
 def _error(member: str, answer: Message) -> PykubeletError:
     text = answer.body[0] if answer.body else ""
-    kind = _ERRORS.get(answer.error, Transient)
-    return kind(f"systemd refused {member}: {text} ({answer.error})")
+    name = answer.header.fields.get(HeaderFields.error_name, "")
+    kind = _ERRORS.get(name, Transient)
+    return kind(f"systemd refused {member}: {text} ({name})")

@@ -3,16 +3,21 @@
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from jeepney.low_level import HeaderFields, Message, Parser
+from jeepney.wrappers import DBusAddress, new_error, new_method_return, new_signal
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, PykubeletError, Transient
-from pykubelet.linux import dbus_wire as wire
-from pykubelet.linux.dbus_wire import Kind, Message
 from pykubelet.linux.systemd import Property, Systemd
 
-Answer = Callable[[Message], list[Message]]
+Answer = Callable[[Message], list[Message | bytes]]
+_EMITTER = DBusAddress("/org/freedesktop/systemd1", interface="org.freedesktop.systemd1.Manager")
 _JOB = "/org/freedesktop/systemd1/job/7"
 
 
@@ -41,30 +46,46 @@ class FakeManager:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            with connection, connection.makefile("rb") as reader:
-                assert reader.readline().startswith(b"\0AUTH EXTERNAL ")
-                connection.sendall(self.greeting)
-                reader.readline()
-                while prefix := reader.read(wire.PREFIX_SIZE):
-                    call = wire.decode(prefix + reader.read(wire.length(prefix) - wire.PREFIX_SIZE))
-                    self.calls.append(call)
-                    answers = self.answer(call)
-                    connection.sendall(b"".join(wire.encode(each) for each in answers))
-                    if not answers:
-                        break
+            with connection, connection.makefile("rb") as reader, suppress(ConnectionError):
+                self._converse(connection, reader)
+
+    def _converse(self, connection: socket.socket, reader: BinaryIO) -> None:
+        assert reader.readline().startswith(b"\0AUTH EXTERNAL ")
+        connection.sendall(self.greeting)
+        reader.readline()
+        parser = Parser()
+        while data := reader.read(parser.bytes_desired()):
+            for call in parser.feed(data):
+                self.calls.append(call)
+                answers = self.answer(call)
+                if not answers:
+                    return
+                connection.sendall(b"".join(map(encoded, answers)))
 
 
-def done(call: Message, signature: str = "", *body: str) -> Message:
-    return Message(Kind.RETURN, 1, reply_to=call.serial, signature=signature, body=body)
+def encoded(answer: Message | bytes) -> bytes:
+    return answer if isinstance(answer, bytes) else bytes(answer.serialise(1))
+
+
+def done(call: Message, signature: str | None = None, *body: str) -> Message:
+    return new_method_return(call, signature, body)
 
 
 def refused(call: Message, name: str) -> Message:
-    return Message(Kind.ERROR, 1, reply_to=call.serial, error=name, signature="s", body=("no",))
+    return new_error(call, name, "s", ("no",))
 
 
 def removed(job: str, result: str = "done") -> Message:
-    body = (7, job, "a.slice", result)
-    return Message(Kind.SIGNAL, 2, path="/", interface="i", member="JobRemoved", signature="uoss", body=body)
+    return new_signal(
+        _EMITTER,
+        "JobRemoved",
+        "uoss",
+        (7, job, "a.slice", result),
+    )
+
+
+def member(call: Message) -> str:
+    return str(call.header.fields[HeaderFields.member])
 
 
 @pytest.fixture
@@ -84,16 +105,18 @@ def test_a_unit_is_started_when_its_job_has_ended(manager: FakeManager, systemd:
     manager.answer = lambda call: [removed("/other", "failed"), removed(_JOB), done(call, "o", _JOB)]
     systemd.start_transient("a.slice", [Property("CPUWeight", "t", 39), Property("Wants", "as", ["b.slice"])])
     (call,) = manager.calls
-    assert (call.member, call.path) == ("StartTransientUnit", "/org/freedesktop/systemd1")
-    assert call.body[:2] == ("a.slice", "replace")
-    assert str(call.body[2]).count("CPUWeight") == 1
+    assert (member(call), call.header.fields[HeaderFields.path]) == ("StartTransientUnit", "/org/freedesktop/systemd1")
+    assert call.header.fields[HeaderFields.destination] == "org.freedesktop.systemd1"
+    assert call.header.fields[HeaderFields.interface] == "org.freedesktop.systemd1.Manager"
+    rows = [("CPUWeight", ("t", 39)), ("Wants", ("as", ["b.slice"]))]
+    assert call.body == ("a.slice", "replace", rows, [])
 
 
 def test_stop_and_set(manager: FakeManager, systemd: Systemd) -> None:
     systemd.stop("a.slice")
     manager.answer = lambda call: [done(call)]
     systemd.set_properties("a.slice", [Property("TasksMax", "t", 5)])
-    assert [call.member for call in manager.calls] == ["StopUnit", "SetUnitProperties"]
+    assert [member(call) for call in manager.calls] == ["StopUnit", "SetUnitProperties"]
     assert manager.calls[1].body[:2] == ("a.slice", True)
 
 
@@ -134,3 +157,32 @@ def test_a_manager_that_refuses_us(manager: FakeManager, systemd: Systemd) -> No
     manager.greeting = b"REJECTED EXTERNAL\r\n"
     with pytest.raises(Permanent, match="rejected D-Bus authentication"):
         systemd.stop("a.slice")
+
+
+@pytest.mark.parametrize(("signature", "value"), [("s", 1), ("u", -1), ("y", 256), ("as", "x"), ("t", "1"), ("?", 1)])
+def test_property_whose_value_does_not_fit_its_type_is_invalid(
+    manager: FakeManager, systemd: Systemd, signature: str, value: Any
+) -> None:
+    with pytest.raises(Invalid, match="do not fit"):
+        systemd.start_transient("a.slice", [Property("P", signature, value)])
+
+
+def test_message_of_excessive_length_is_invalid(manager: FakeManager, systemd: Systemd) -> None:
+    manager.answer = lambda call: [b"l\x02\x00\x01" + b"\xff" * 4 + b"\x01\x00\x00\x00" + b"\x00" * 4]
+    with pytest.raises(Invalid, match=r"D-Bus message of 42949672\d\d bytes"):
+        systemd.stop("a.slice")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 80), st.integers(0, 255))
+def test_answer_with_a_wrong_byte_is_invalid_or_read(manager: FakeManager, position: int, value: int) -> None:
+    def damaged(call: Message) -> list[Message | bytes]:
+        data = bytearray(encoded(done(call, "o", _JOB)))
+        data[position % len(data)] = value
+        return [bytes(data), removed(_JOB)]
+
+    manager.answer = damaged
+    try:
+        Systemd(manager.path, timeout=0.1).stop("a.slice")
+    except (Invalid, Transient):
+        return
