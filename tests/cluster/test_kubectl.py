@@ -13,10 +13,10 @@ import pytest
 from pykubelet.testing.agent import container_status, is_ready, wait_for, waiting_reason
 from pykubelet.testing.envtest import ADMIN, EnvTest
 from pykubelet.testing.kubeapi import Json
+from pykubelet.testing.terminal import Terminal
 from tests.cluster.conftest import NODE, Cluster
 from tests.kubectl import Kubectl, needs_kubectl
 from tests.manifests import BUSYBOX, container, pod, serving, sh
-from tests.terminal import Terminal
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, needs_kubectl]
 
@@ -123,8 +123,7 @@ def test_a_terminal_and_changes_in_place(kubectl: Kubectl, cluster: Cluster, mon
     """exec -it with the terminal's size, ``kubectl debug`` of a running pod, and of the node."""
     cluster.run(pod("box", container(tty=True, stdin=True), metadata={"labels": {"tier": "front"}}))
     cluster.ready("box")
-    shell = Terminal(kubectl.command("exec", "-it", "box", "--", "sh"), 33, 111)
-    try:
+    with Terminal(kubectl.command("exec", "-it", "box", "--", "sh"), size=(33, 111)) as shell:
         shell.type("test -t 0 && test -t 1 && echo is-a-$((1+1))-tty; stty size\n")
         shell.expect("is-a-2-tty")
         shell.expect("33 111")
@@ -136,16 +135,11 @@ def test_a_terminal_and_changes_in_place(kubectl: Kubectl, cluster: Cluster, mon
 
         wait_for(resized, 10.0, cluster.agent.log_tail)
         shell.type("exit 5\n")
-        assert shell.ends() == 5
-    finally:
-        shell.close()
+        assert shell.end(20) == 5
 
-    attached = Terminal(kubectl.command("attach", "-it", "box"), 30, 100)
-    try:
+    with Terminal(kubectl.command("attach", "-it", "box"), size=(30, 100)) as attached:
         attached.expect("If you don't see a command prompt")
         assert attached.process.poll() is None
-    finally:
-        attached.close()
 
     kubectl("label", "pod", "box", "tier=back", "--overwrite")
     kubectl("annotate", "pod", "box", "note=changed")

@@ -22,11 +22,20 @@ LINES, COLUMNS = 27, 91
 class Terminal:
     """A program on a terminal; use as a context manager: at its end the program is killed if it still runs."""
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str] | None = None, cwd: str | None = None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        size: tuple[int, int] = (LINES, COLUMNS),
+    ) -> None:
+        """``env`` is added to the environment of this process; ``size`` is in lines and columns."""
         self._master, slave = pty.openpty()
-        ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
+        self.resize(*size)
         self.shown = ""
         """All output of the program, with the terminal's control sequences."""
+        self._found = 0
+        """The end of the text that `shows` found last."""
         try:
             # It is the program's controlling terminal, so that Ctrl-C typed there is delivered as SIGINT.
             self.process = subprocess.Popen(
@@ -58,6 +67,23 @@ class Terminal:
         """Type text; ``\\x03`` is Ctrl-C."""
         os.write(self._master, text.encode())
 
+    def resize(self, lines: int, columns: int) -> None:
+        """Resize the terminal, which sends SIGWINCH to the program."""
+        ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def shows(self, text: str, within: Seconds) -> bool:
+        """Whether the text is printed within so many seconds, after the text that was found before."""
+        deadline = time.monotonic() + within
+        while (at := self.shown.find(text, self._found)) < 0:
+            if not self._ready(deadline) or not self._read_piece():
+                return False
+        self._found = at + len(text)
+        return True
+
+    def expect(self, text: str, timeout: Seconds = 20.0) -> None:
+        """Read until the text is printed, after the text that was found before. AssertionError: it is not."""
+        assert self.shows(text, timeout * PATIENCE), f"{text!r} was not shown, but {self.shown[self._found :]!r}"
+
     def until(self, condition: Callable[[str], object], timeout: Seconds = 60.0) -> str:
         """Read until the condition holds for the whole output. AssertionError: the program ended before, or timeout."""
         deadline = time.monotonic() + timeout * PATIENCE
@@ -73,8 +99,14 @@ class Terminal:
         return self.process.wait(10)
 
     def _read(self, deadline: Seconds) -> bool:
-        ready = select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))[0]
-        assert ready, f"the program says no more: {self.shown[-3000:]}"
+        assert self._ready(deadline), f"the program says no more: {self.shown[-3000:]}"
+        return self._read_piece()
+
+    def _ready(self, deadline: Seconds) -> bool:
+        return bool(select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))[0])
+
+    def _read_piece(self) -> bool:
+        """Read what is there; returns False at the end."""
         try:
             data = os.read(self._master, _PIECE)
         except OSError:

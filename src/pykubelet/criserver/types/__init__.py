@@ -3,8 +3,7 @@
 Imports nothing of the server. Start reading at ``records.py``.
 """
 
-from pykubelet.criserver.types.ids import ContainerID, SandboxID, new_id
-from pykubelet.criserver.types.protected import ProtectedIds
+from pykubelet.criserver.types.ids import ContainerID, ProtectedIds, SandboxID, new_id
 from pykubelet.criserver.types.records import (
     ContainerPhase,
     ContainerRecord,

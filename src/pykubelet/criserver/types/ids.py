@@ -1,6 +1,7 @@
-"""Identifiers of sandboxes and containers."""
+"""Identifiers of sandboxes and containers, and those that recovery must not remove."""
 
 import secrets
+from dataclasses import dataclass
 from typing import NewType
 
 SandboxID = NewType("SandboxID", str)
@@ -10,3 +11,18 @@ ContainerID = NewType("ContainerID", str)
 def new_id() -> str:
     """Create an id: 64 random hexadecimal digits, as with every CRI runtime."""
     return secrets.token_hex(32)
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectedIds:
+    """Ids of sandboxes and containers that have no record and are not removed.
+
+    They exist only when records were damaged or lost: then a running container matters more than a clean machine.
+    """
+
+    ids: frozenset[str] = frozenset()
+    everything: bool = False
+    """The records are incomplete, so nothing without a record is removed."""
+
+    def __contains__(self, identity: str) -> bool:
+        return self.everything or identity in self.ids
