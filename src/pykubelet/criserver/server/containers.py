@@ -9,7 +9,7 @@ from pykubelet.criserver.sandbox import SandboxComponents
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.server.calls import Calls, chunks
 from pykubelet.criserver.server.completion import run_to_completion
-from pykubelet.criserver.server.single_flight import SingleFlight
+from pykubelet.criserver.server.creations import Creations
 from pykubelet.criserver.server.view import as_asked, container_matches, container_status, container_summary
 from pykubelet.criserver.types import ContainerID
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -22,7 +22,7 @@ class ContainerCalls:
         self._containers = containers
         self._sandboxes = sandboxes
         self._tasks = scope.tasks
-        self._creations: SingleFlight[ContainerID] = SingleFlight(scope.tasks)
+        self._creations: Creations[ContainerID] = Creations(scope.tasks)
 
     def register(self, calls: Calls) -> None:
         """Register the calls of this group."""

@@ -6,7 +6,7 @@ import pytest
 
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.criserver.server.completion import run_to_completion
-from pykubelet.criserver.server.single_flight import SingleFlight
+from pykubelet.criserver.server.creations import Creations
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.wait import until
 
@@ -103,4 +103,4 @@ async def test_call_to_a_stopping_server_is_transient() -> None:
     with pytest.raises(Transient, match="is being stopped"):
         await call(_asked(1))
     with pytest.raises(Transient, match="is being stopped"):
-        await SingleFlight[int](tasks).run("a", b"x", lambda: work(_asked(1)))
+        await Creations[int](tasks).run("a", b"x", lambda: work(_asked(1)))

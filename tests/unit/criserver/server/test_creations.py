@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from pykubelet.base.errors import Conflict, Transient
-from pykubelet.criserver.server.single_flight import SingleFlight
+from pykubelet.criserver.server.creations import Creations
 from pykubelet.testing.wait import until
 
 
@@ -27,7 +27,7 @@ class Maker:
 
 async def test_a_second_caller_joins_the_first() -> None:
     async with asyncio.TaskGroup() as tasks:
-        creations: SingleFlight[str] = SingleFlight(tasks)
+        creations: Creations[str] = Creations(tasks)
         maker = Maker()
         calls = [asyncio.ensure_future(creations.run("a", b"x", maker.create)) for _ in range(2)]
         await asyncio.sleep(0)
@@ -40,7 +40,7 @@ async def test_a_second_caller_joins_the_first() -> None:
 
 async def test_creation_continues_without_its_client_and_is_joined_by_a_retry() -> None:
     async with asyncio.TaskGroup() as tasks:
-        creations: SingleFlight[str] = SingleFlight(tasks)
+        creations: Creations[str] = Creations(tasks)
         maker = Maker()
         call = asyncio.ensure_future(creations.run("a", b"x", maker.create))
         await asyncio.sleep(0)
@@ -56,7 +56,7 @@ async def test_creation_continues_without_its_client_and_is_joined_by_a_retry() 
 async def test_finished_creation_is_not_kept() -> None:
     """The manager answers the next request, whether a client received the result or not."""
     async with asyncio.TaskGroup() as tasks:
-        creations: SingleFlight[str] = SingleFlight(tasks)
+        creations: Creations[str] = Creations(tasks)
         maker = Maker()
         maker.go.set()
         for number in range(3):
@@ -72,7 +72,7 @@ async def test_finished_creation_is_not_kept() -> None:
 
 async def test_failure_is_returned_without_ending_the_server() -> None:
     async with asyncio.TaskGroup() as tasks:
-        creations: SingleFlight[str] = SingleFlight(tasks)
+        creations: Creations[str] = Creations(tasks)
         maker = Maker()
         maker.go.set()
         maker.fail = Transient("no address")

@@ -1,7 +1,7 @@
-"""Single flight of creations: a client whose deadline has passed retries the request, and joins the first call.
+"""Creations in progress: a client whose deadline has passed retries the request, and joins the first call.
 
-A creation continues when its client has disconnected. When it has finished, the managers recognize a retry by name and
-request, and return the existing object.
+A creation continues when its client has disconnected, unlike the jobs of ``base.single_flight``, which belong to their
+callers. When it has finished, the managers recognize a retry by name and request, and return the existing object.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from pykubelet.criserver.tasks import begin
 T = TypeVar("T")
 
 
-class SingleFlight(Generic[T]):
+class Creations(Generic[T]):
     """The creations in progress, by name."""
 
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
