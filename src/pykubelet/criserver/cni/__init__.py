@@ -1,7 +1,7 @@
 """Pod networks through CNI plugins (CNI specification 1.1, as a runtime): ADD, CHECK and DEL.
 
 An attachment is recorded on disk before the first plugin runs and removed after the last successful DEL, so that an
-address never leaks, whichever process dies in between. Called by the sandbox manager. Imports ``base`` and ``linux``;
+address never leaks, whichever process dies in between. Called by ``sandbox``. Imports ``base`` and ``linux``;
 start reading at ``manager``, then the rules in ``decide``.
 """
 

@@ -1,6 +1,6 @@
 """Images: pulled from registries or imported from archives, stored as blobs, and unpacked by ``storage``.
 
-Called by the image service, and by the container manager for the process configuration of an image. Imports ``base``,
+Called by the image service, and by ``container`` for the process configuration of an image. Imports ``base``,
 ``linux`` and, to read archives, ``unpack``; layers are reached through ``interfaces.LayerStore``. Start reading at
 ``manager``, then ``fetch`` (a pull) and ``content`` (the blob store); ``registry`` is the registry client.
 """

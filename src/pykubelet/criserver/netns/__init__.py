@@ -1,6 +1,6 @@
 """The pinned namespaces of sandboxes: network, IPC, UTS and user namespaces are kept by files, not by a process.
 
-Called by the sandbox manager. Imports ``base`` and ``linux``; start reading at ``manager``.
+Called by ``sandbox``. Imports ``base`` and ``linux``; start reading at ``manager``.
 """
 
 from pykubelet.criserver.netns.manager import PinnedNamespaces
