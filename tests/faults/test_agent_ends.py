@@ -21,7 +21,7 @@ STAGES = [
     "pykubelet.cli.run:supervised",
     "pykubelet.kubelet.main:with_runtime_driver",
     "pykubelet.kubelet.main:make_ready",
-    "pykubelet.kubelet.main:Kubelet.run",
+    "pykubelet.kubelet.main:run_agent",
 ]
 
 

@@ -24,7 +24,9 @@ from pykubelet.kubelet.actuate.resources.cgroup_names import NameStyle
 from pykubelet.kubelet.actuate.resources.manager import ResourceManager
 from pykubelet.kubelet.actuate.volumes.csi.manager import CsiVolumes
 from pykubelet.kubelet.actuate.volumes.csi.registry import DriverRegistry
-from pykubelet.kubelet.control.sync.loop import PeriodicRetry, PodsAffected, SyncLoop
+from pykubelet.kubelet.actuate.volumes.csi.types import CsiEvents
+from pykubelet.kubelet.control.sync import SyncLoop
+from pykubelet.kubelet.control.sync.events import PeriodicRetry, PodsAffected
 from pykubelet.kubelet.control.workers.timers import WakeTimers
 from pykubelet.kubelet.desired.objects.apiserver import ApiObjects
 from pykubelet.kubelet.desired.objects.pod_certificates import PodCertificates
@@ -116,7 +118,7 @@ _ROUNDS: dict[str, tuple[Make, str, str]] = {
         "_list_and_watch",
     ),
     "csi.sweep": (lambda c, p: CsiVolumes(ns(clock=c)), "run", "_sweep_once"),
-    "csi.directory": (lambda c, p: DriverRegistry(p, c, 1.0), "run", "_scan"),
+    "csi.directory": (lambda c, p: DriverRegistry(p, c, 1.0, events=CsiEvents()), "run", "_scan"),
     "sources.files": (lambda c, p: FileSource(FileSourceConfig(p, "node"), lambda _: None, c), "_read", "rescan"),
     "sources.http": (
         lambda c, p: HttpSource(ns(backup=None, url="http://x/", period=10.0), lambda _: None, c, ns(close=nothing)),
@@ -197,7 +199,7 @@ async def test_pod_that_raises_keeps_no_other_from_the_sync_loop(monkeypatch: py
         update(pod)
 
     monkeypatch.setattr(fakes, "update", fail)
-    loop = SyncLoop(fakes.deps())
+    loop = SyncLoop(fakes.deps(), fakes.queue)
     loop.handle(PodUpdate(PodOp.ADD, Source.FILE, (make_pod("a", "a"), make_pod("b", "b"))))
     assert [call for call in fakes.calls if call.startswith("update")] == ["update b"]
     broken.clear()
@@ -214,7 +216,7 @@ async def test_failed_update_is_not_retried_after_a_newer_one(monkeypatch: pytes
 
     with monkeypatch.context() as patch:
         patch.setattr(fakes, "update", fail)
-        loop = SyncLoop(fakes.deps())
+        loop = SyncLoop(fakes.deps(), fakes.queue)
         loop.handle(PodUpdate(PodOp.ADD, Source.FILE, (make_pod("a"),)))
     loop.handle(PodUpdate(PodOp.REMOVE, Source.FILE, (make_pod("a"),)))
     fakes.calls.clear()
@@ -232,10 +234,10 @@ async def test_event_that_raises_keeps_no_other_from_the_sync_loop(monkeypatch: 
         poke(self, uid)
 
     monkeypatch.setattr(LoopFakes, "poke", fail)
-    loop = SyncLoop(fakes.deps())
+    loop = SyncLoop(fakes.deps(), fakes.queue)
     async with running(loop.run()):
-        loop.post(PodsAffected(frozenset({A})))
-        loop.post(PodsAffected(frozenset({B})))
+        fakes.queue.post(PodsAffected(frozenset({A})))
+        fakes.queue.post(PodsAffected(frozenset({B})))
         await fakes.clock.settle()
         assert fakes.calls == ["poke b"]
 
@@ -487,7 +489,7 @@ async def test_plugin_that_raises_is_registered_at_last(monkeypatch: pytest.Monk
             raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "what a plugin answers")
 
     monkeypatch.setattr(DriverRegistry, "_register", register)
-    registry = DriverRegistry(tmp_path, clock, 1.0)
+    registry = DriverRegistry(tmp_path, clock, 1.0, events=CsiEvents())
     task: Awaitable[None] = asyncio.create_task(registry._register_until_done(ns(path=tmp_path / "x.sock")))
     await clock.advance(60)
     await task

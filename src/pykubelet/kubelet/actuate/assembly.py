@@ -1,9 +1,8 @@
 """Composes this stage: images, volumes, cgroups, user namespaces, and the pod runtime that uses them.
 
-``kubelet/main.py`` calls :func:`build_actuators` once.
+``kubelet/compose/actuate.py`` calls :func:`build_actuators` once.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from pykubelet.kubelet.actuate.criconfig.types import SecurityConfig
 from pykubelet.kubelet.actuate.images import ImageConfig, ImageDeps, ImageManager
 from pykubelet.kubelet.actuate.images.decide_gc import GcPolicy
 from pykubelet.kubelet.actuate.images.gc import GcDeps, ImageGc, disk_use
-from pykubelet.kubelet.actuate.interfaces import ClusterInputs
+from pykubelet.kubelet.actuate.interfaces import ActuatorMetrics, ClusterInputs
 from pykubelet.kubelet.actuate.logs import LogRotation, RotationConfig
 from pykubelet.kubelet.actuate.node import NodeFacts, NodeOptions, read_machine, reservations
 from pykubelet.kubelet.actuate.pod_resources import PodResources, PodResourcesDeps
@@ -35,10 +34,9 @@ from pykubelet.kubelet.actuate.userns import UserNamespaceConfig, UserNamespaces
 from pykubelet.kubelet.actuate.volumes import PodDirs, VolumeConfig, VolumeDeps, VolumeManager
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.types.allocatable import Machine, node_allocatable, node_capacity, unreserved, written
-from pykubelet.kubelet.types.events import EventRecorder
 from pykubelet.kubelet.types.podresources import CPU, MEMORY
-from pykubelet.kubelet.types.timeline import Timeline
-from pykubelet.kubelet.types.work import NoMeter, WorkMeter
+from pykubelet.kubelet.types.telemetry import Telemetry
+from pykubelet.kubelet.types.work import WorkMeter
 from pykubelet.linux import cgroups, system
 from pykubelet.models.quantity import to_value
 
@@ -54,14 +52,9 @@ class ActuatorDeps:
     image_cri: CriClient
     objects: ConfigReader
     http: HttpGetter
-    events: EventRecorder
-    timeline: Timeline
-    clock: Clock
-    image_pulled: Callable[[Seconds, Bytes], None]
-    image_collected: Callable[[str], None]
-    cluster: ClusterInputs | None = None
+    cluster: ClusterInputs | None
     """None without an API server."""
-    meter: WorkMeter = NoMeter()
+    telemetry: Telemetry[ActuatorMetrics]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +83,10 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
         ImageDeps(
             runtime=deps.image_cri,
             secrets=deps.objects,
-            events=deps.events,
-            timeline=deps.timeline,
-            clock=deps.clock,
-            pulled=deps.image_pulled,
+            events=deps.telemetry.events,
+            timeline=deps.telemetry.timeline,
+            clock=deps.telemetry.clock,
+            pulled=deps.telemetry.metrics.image_pulled,
         ),
         ImageConfig(
             serialize=settings.parallel_pulls == 1,
@@ -102,18 +95,18 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
             registry_burst=config.registry_burst,
         ),
     )
-    resources = _resources(settings, machine, deps.clock, deps.meter)
+    resources = _resources(settings, machine, deps.telemetry.clock, deps.telemetry.metrics.operations)
     dirs = PodDirs.at(settings.root_dir)
     csi = _csi(settings, deps, dirs)
     volume_deps = VolumeDeps(
-        clock=deps.clock,
-        events=deps.events,
+        clock=deps.telemetry.clock,
+        events=deps.telemetry.events,
         images=images,
         tokens=deps.cluster,
         recursive_read_only=lambda pod: node.recursive_read_only(pod.spec.runtime_class_name),
         claims=deps.cluster.storage if deps.cluster is not None else None,
         csi=csi.volumes if csi is not None else None,
-        meter=deps.meter,
+        meter=deps.telemetry.metrics.operations,
     )
     volumes = VolumeManager(dirs, volume_deps, VolumeConfig())
     users = UserNamespaces(
@@ -131,11 +124,11 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
             node=node,
             objects=deps.objects,
             http=deps.http,
-            events=deps.events,
-            timeline=deps.timeline,
-            clock=deps.clock,
+            events=deps.telemetry.events,
+            timeline=deps.telemetry.timeline,
+            clock=deps.telemetry.clock,
             users=users,
-            meter=deps.meter,
+            meter=deps.telemetry.metrics.operations,
         ),
         PodRuntimeConfig(
             pod_logs_dir=str(settings.pod_log_dir),
@@ -151,13 +144,12 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
             runtime=runtime,
             objects=deps.objects,
             node=node,
-            events=deps.events,
-            timeline=deps.timeline,
             users=users,
             cluster=deps.cluster,
+            telemetry=deps.telemetry,
         )
     )
-    logs = LogRotation(deps.cri, _rotation(settings), deps.clock)
+    logs = LogRotation(deps.cri, _rotation(settings), deps.telemetry.clock)
     return Actuators(
         node, images, resources, runtime, pod_resources, logs, _image_gc(settings, deps), users, volumes, csi
     )
@@ -170,8 +162,10 @@ def _csi(settings: Settings, deps: ActuatorDeps, dirs: PodDirs) -> "CsiParts | N
     from pykubelet.kubelet.actuate.volumes.csi import CsiConfig, CsiContext, build_csi
 
     config = CsiConfig(wait_attach=settings.config.enable_controller_attach_detach)
-    context = CsiContext(dirs, settings.node_name, deps.clock, deps.meter)
-    return build_csi(context, deps.cluster.storage, config)
+    context = CsiContext(dirs, settings.node_name, deps.telemetry.clock, deps.telemetry.metrics.operations)
+    csi = build_csi(context, deps.cluster.storage, config)
+    csi.events.called.subscribe(deps.telemetry.metrics.csi_operation)
+    return csi
 
 
 def _image_gc(settings: Settings, deps: ActuatorDeps) -> ImageGc:
@@ -186,9 +180,9 @@ def _image_gc(settings: Settings, deps: ActuatorDeps) -> ImageGc:
         GcDeps(
             images=deps.image_cri,
             users=deps.cri,
-            events=deps.events,
-            clock=deps.clock,
-            removed=deps.image_collected,
+            events=deps.telemetry.events,
+            clock=deps.telemetry.clock,
+            removed=deps.telemetry.metrics.image_collected,
             disk=disk_use,
         ),
         policy,

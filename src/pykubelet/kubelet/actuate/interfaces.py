@@ -3,8 +3,27 @@
 from collections.abc import Iterable
 from typing import Protocol
 
+from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.volumes.interfaces import ClaimReader, CsiObjects
+from pykubelet.kubelet.types.work import WorkMeter
 from pykubelet.models.core_v1 import ClusterTrustBundleProjection, Pod, Service, ServiceAccountTokenProjection
+
+
+class ActuatorMetrics(Protocol):
+    """The metrics of the stage."""
+
+    @property
+    def operations(self) -> WorkMeter:
+        """The meter of cgroup, sandbox and volume operations."""
+
+    def image_pulled(self, seconds: Seconds, size_bytes: int) -> None:
+        """Record an image pull: its duration without waiting for a slot, and the image's size."""
+
+    def image_collected(self, reason: str) -> None:
+        """Count a removed image by its reason, ``space`` or ``age``."""
+
+    def csi_operation(self, driver: str, method: str, code: str, seconds: Seconds) -> None:
+        """Record a call to a CSI driver; ``code`` is the gRPC code's readable name."""
 
 
 class StorageInputs(ClaimReader, CsiObjects, Protocol):

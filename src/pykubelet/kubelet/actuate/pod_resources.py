@@ -19,11 +19,12 @@ from pykubelet.kubelet.actuate.types import VolumeError
 from pykubelet.kubelet.actuate.userns import UserNamespaces
 from pykubelet.kubelet.actuate.volumes import VolumeContext, VolumeManager, only_shows_objects, referenced_objects
 from pykubelet.kubelet.actuate.volumes.interfaces import ConfigReader
-from pykubelet.kubelet.types.events import WARNING, EventRecorder, Reason
+from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.outcome import Failure, Prepared, SyncAction
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus, RuntimePod
-from pykubelet.kubelet.types.timeline import Step, Timeline
+from pykubelet.kubelet.types.telemetry import Telemetry
+from pykubelet.kubelet.types.timeline import Step
 from pykubelet.models.core_v1 import Pod
 
 _log = logging.getLogger(__name__)
@@ -39,10 +40,10 @@ class PodResourcesDeps:
     runtime: PodRuntime
     objects: ConfigReader
     node: NodeFacts
-    events: EventRecorder
-    timeline: Timeline
     users: UserNamespaces
-    cluster: ClusterInputs | None = None
+    cluster: ClusterInputs | None
+    """None without an API server."""
+    telemetry: Telemetry[object]
 
 
 class PodResources:
@@ -58,7 +59,7 @@ class PodResources:
         Volumes of a new pod that only wait for a token are not set up here but by ``Prepared.rest``, so that the
         sandbox can be created meanwhile.
         """
-        ref, timeline = ref_of(pod), self._deps.timeline
+        ref, timeline = ref_of(pod), self._deps.telemetry.timeline
         first = ref.uid not in self._prepared
         try:
             if first:
@@ -68,14 +69,14 @@ class PodResources:
             if first:
                 timeline.end(ref.uid, Step.CGROUP)
         except PykubeletError as error:
-            self._deps.events.event(ref, WARNING, Reason.FAILED_CREATE_POD_CGROUP, str(error))
+            self._deps.telemetry.events.event(ref, WARNING, Reason.FAILED_CREATE_POD_CGROUP, str(error))
             return Prepared((_failure(pod, Reason.FAILED_CREATE_POD_CGROUP, error),))
         if first and not status.sandboxes and self._lacks_only_tokens(pod):
             return Prepared(rest=lambda: self._prepare_volumes(pod, status))
         return Prepared(await self._prepare_volumes(pod, status))
 
     async def _prepare_volumes(self, pod: Pod, status: PodRuntimeStatus) -> tuple[Failure, ...]:
-        ref, timeline = ref_of(pod), self._deps.timeline
+        ref, timeline = ref_of(pod), self._deps.telemetry.timeline
         first = ref.uid not in self._prepared
         if first:
             timeline.begin(ref.uid, Step.VOLUMES)
@@ -84,7 +85,7 @@ class PodResources:
                 await self._await_inputs(pod)
             await self._deps.volumes.mount(pod, self._context(status))
         except PykubeletError as error:
-            self._deps.events.event(ref, WARNING, Reason.FAILED_MOUNT, str(error))
+            self._deps.telemetry.events.event(ref, WARNING, Reason.FAILED_MOUNT, str(error))
             return (_failure(pod, Reason.FAILED_MOUNT, error),)
         if first:
             timeline.end(ref.uid, Step.VOLUMES)

@@ -1,6 +1,9 @@
-"""The composition of the five stages: their construction and the adapters between them.
+"""The composition of the five stages: their construction, and the adapters between them.
 
-With ``kubelet/main.py`` the only code that imports more than one stage. ``main.py`` builds the components in the order
-of a pod's way; the modules here adapt one stage to the interfaces of another, and build what is optional: node mode,
-the kubelet API server, the certificates. Start reading in ``kubelet/main.py``.
+With ``kubelet/main.py``, which runs the result, the only code that imports more than one stage. ``agent.py`` calls one
+builder per stage in the order of a pod's path: ``recorders.py`` and ``report.py``, ``desired.py``, ``control.py``,
+``actuate.py``, ``observe.py``, ``serve.py``. ``node_mode.py`` imports what a cluster needs (``api_access.py``,
+``cluster.py``, ``certificates.py``) only if there is one. Components receive everything at construction, by keyword;
+those that need each other share a value: the sync loop's queue, or ``Callbacks``. No rules of Kubernetes are here.
+Start reading in ``agent.py``.
 """

@@ -2,13 +2,21 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
 
 from pykubelet.base.http_get import HttpGet, HttpGetter, with_defaults
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cri import CriClient, CriTimeout
+from pykubelet.kubelet.actuate.cri.health import runtime_conditions
+from pykubelet.kubelet.actuate.images.gc import ImageGc
+from pykubelet.kubelet.actuate.node import NodeFacts
+from pykubelet.kubelet.actuate.podruntime import PodRuntime
+from pykubelet.kubelet.actuate.volumes import VolumeManager
+from pykubelet.kubelet.control.workers import PodWorkers
 from pykubelet.kubelet.control.workers.types import Phase, WorkerState
 from pykubelet.kubelet.desired.pods import PodManager
+from pykubelet.kubelet.observe.pleg import Pleg
 from pykubelet.kubelet.observe.probes import ExecResult
 from pykubelet.kubelet.report.metrics import (
     KubeletMetrics,
@@ -22,9 +30,13 @@ from pykubelet.kubelet.report.metrics import (
 from pykubelet.kubelet.report.server import PodsView
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.probes import ProbeType
-from pykubelet.kubelet.types.runtime import ContainerState, RuntimePod
+from pykubelet.kubelet.types.resize import Allocations, PendingResizes, ResizeState
+from pykubelet.kubelet.types.runtime import ContainerState, RuntimeConditions, RuntimePod
 from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models.core_v1 import Pod
+
+if TYPE_CHECKING:
+    from pykubelet.kubelet.actuate.volumes.csi import CsiParts
 
 _LIFECYCLES = {
     Phase.SYNC: Lifecycle.SYNC,
@@ -120,14 +132,16 @@ class DesiredPods:
         self,
         pods: PodManager,
         view: PodsView,
-        cluster: Callable[[], PodFollower | None],
+        follower: PodFollower | None,
         changed: Callable[[Pod, Pod], None],
     ) -> None:
-        """``changed`` is called with the previous and the new version of a pod whose spec has changed."""
+        """``follower`` is None without a cluster.
+
+        ``changed`` is called with the previous and the new version of a pod whose spec has changed."""
         self._pods = pods
         self._changed = changed
         self._view = view
-        self._cluster = cluster
+        self._follower = follower
 
     def set(self, pod: Pod) -> None:
         before = self._pods.by_uid(PodUID(pod.metadata.uid))
@@ -136,21 +150,84 @@ class DesiredPods:
             self._changed(before, pod)
         if before is None:
             self._view.refresh()
-        if (cluster := self._cluster()) is not None:
-            cluster.pod_seen(pod)
+        if self._follower is not None:
+            self._follower.pod_seen(pod)
 
     def admitted(self, pod: Pod) -> None:
-        if (cluster := self._cluster()) is not None:
-            cluster.pod_admitted(pod)
+        if self._follower is not None:
+            self._follower.pod_admitted(pod)
 
     def remove(self, uid: PodUID) -> None:
         self._pods.remove(uid)
         self._view.refresh()
-        if (cluster := self._cluster()) is not None:
-            cluster.pod_gone(uid)
+        if self._follower is not None:
+            self._follower.pod_gone(uid)
 
     def uids(self) -> Iterable[PodUID]:
         return self._pods.uids()
+
+
+class RuntimeStatusReader:
+    """Reader of the runtime's conditions; passes on the facts about the runtime whenever it has started."""
+
+    def __init__(self, cri: CriClient, node: NodeFacts) -> None:
+        self._cri = cri
+        self._node = node
+        self._was_ready = False
+
+    async def __call__(self) -> RuntimeConditions:
+        """Ask the runtime. Raises the errors of ``base.errors`` if it does not respond."""
+        was_ready, self._was_ready = self._was_ready, False
+        status = await self._cri.status()
+        if not was_ready:
+            self._node.learn(await self._cri.version(), status)
+        conditions = runtime_conditions(status)
+        self._was_ready = conditions.runtime_ready
+        return conditions
+
+
+class DiskReclaimer:
+    """The reclaim of disk space that no pod needs."""
+
+    def __init__(self, runtime: PodRuntime, images: ImageGc, known: Callable[[], Iterable[PodUID]]) -> None:
+        """``known`` returns the pods that have a worker."""
+        self._runtime = runtime
+        self._images = images
+        self._known = known
+
+    async def reclaim(self) -> None:
+        """Remove dead containers and unused images."""
+        known = self._known
+        await self._runtime.gc(lambda: frozenset(known()))
+        await self._images.remove_unused()
+
+
+class ResizeStates:
+    """How far the resizes of pods have progressed, for their status."""
+
+    def __init__(self, pending: PendingResizes, allocations: Allocations) -> None:
+        self._pending = pending
+        self._allocations = allocations
+
+    def __call__(self, uid: PodUID) -> ResizeState:
+        return ResizeState(self._pending.get(uid), self._allocations.progress(uid))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCounter:
+    """Counts the pods, containers and volumes on the node, for a scrape."""
+
+    pods: PodManager
+    workers: PodWorkers
+    pleg: Pleg
+    pleg_meter: PlegMeter
+    volumes: VolumeManager
+    csi: "CsiParts | None"
+
+    def __call__(self) -> NodeCounts:
+        found = node_counts(self.pods, self.workers.states(), self.pleg.pods.values(), self.pleg_meter.last)
+        plugins = self.csi.drivers.counts() if self.csi is not None else {}
+        return replace(found, volumes=self.volumes.counts(), plugins=plugins)
 
 
 def node_counts(

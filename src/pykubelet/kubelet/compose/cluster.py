@@ -1,145 +1,54 @@
 """Composition of node mode, in which the agent has a kubeconfig and is a node of a cluster.
 
-Loaded only then, since it imports the API client. ``main.py`` builds one :class:`Cluster` and runs its parts.
+Loaded only then, since it imports the API client.
 """
 
-from collections.abc import Coroutine, Mapping
-from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 
-from pykubelet import KUBERNETES_VERSION
-from pykubelet.apiclient import ApiClient, Query, Reflector, Select, Timeouts, load_kubeconfig
+from pykubelet.apiclient import Query, Reflector, Select
 from pykubelet.apiclient.reflector import Key
 from pykubelet.apiclient.resources import NODES
-from pykubelet.base.clock import Clock
+from pykubelet.base.callbacks import Callbacks
 from pykubelet.base.rate_limit import RateLimit
-from pykubelet.kubelet.compose.kubelet_api import server_wanted
-from pykubelet.kubelet.compose.node_mode import ClusterDeps
-from pykubelet.kubelet.compose.node_status import NodeStatusDeps, NodeStatusReader
-from pykubelet.kubelet.config import ClusterSettings, Settings
-from pykubelet.kubelet.desired.objects import Objects
+from pykubelet.kubelet.actuate.node import NodeFacts
+from pykubelet.kubelet.compose.api_access import ApiAccess
+from pykubelet.kubelet.compose.interfaces import ClusterDeps
+from pykubelet.kubelet.compose.node_status import NodeStatusReader
+from pykubelet.kubelet.compose.recorders import Recorders
+from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.desired.objects.cluster import ClusterObjects
 from pykubelet.kubelet.desired.pods import PodManager, is_mirror_of
 from pykubelet.kubelet.desired.pods.mirror import MirrorDeps, MirrorPods
 from pykubelet.kubelet.desired.sources.apiserver import ApiServerSource
 from pykubelet.kubelet.report.events.sink import EventSink
-from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.report.node import (
     CsiNodeReporter,
     LeaseRenewer,
     NodeConfig,
     NodeDeps,
     NodeReporter,
-    Pressure,
     check_labels,
     host_ips,
 )
-from pykubelet.kubelet.report.status import StatusChange
+from pykubelet.kubelet.report.status import StatusChange, StatusManager
 from pykubelet.kubelet.report.status.patcher import PatcherDeps, StatusPatcher
 from pykubelet.kubelet.types.ids import PodFullName, PodUID, ref_of
 from pykubelet.kubelet.types.updates import is_mirror, is_static
 from pykubelet.models.core_v1 import Node, Pod
 
-if TYPE_CHECKING:
-    from pykubelet.apiclient.certificates import CertificatePair
-    from pykubelet.kubelet.compose.certificates import NodeCertificates
+Parts = dict[str, Coroutine[None, None, None]]
 
 
-class ClusterAccess:
-    """The client and objects of the API server; built before the stages, which use its objects."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterPods:
+    """The part of node mode that follows the desired pods."""
 
-    def __init__(self, settings: Settings, local: Objects, metrics: KubeletMetrics, clock: Clock) -> None:
-        cluster = settings.cluster
-        assert cluster is not None, "only made for a cluster"
-        config, agent = settings.config, f"pykubelet/{KUBERNETES_VERSION}"
-        self.settings = settings
-        self.cluster: ClusterSettings = cluster
-        self.metrics = metrics
-        server = load_kubeconfig(cluster.kubeconfig)
-        limit = RateLimit(config.kube_apiqps, config.kube_api_burst, clock)
-        self.client = ApiClient(server, clock, limit=limit, agent=agent, observe=metrics.api_request)
-        # The heartbeat must not wait for other requests: it has a client, and so connections, of its own.
-        patience = Timeouts(request=config.node_lease_duration_seconds / 4)
-        self.heart = ApiClient(server, clock, timeouts=patience, agent=agent, observe=metrics.api_request)
-        self.objects = ClusterObjects(self.client, local, clock)
-        self.certificates = _certificates(settings, self.client, clock)
-        if self.certificates is not None:
-            for which, left in self.certificates.seconds_left().items():
-                metrics.certificate_ttl(which, left)
-
-    def serving(self) -> "CertificatePair | None":
-        """Return the serving certificate that the cluster has signed; None: the server signs its own."""
-        return self.certificates.serving() if self.certificates is not None else None
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await self.client.close()
-        await self.heart.close()
-
-
-class Cluster:
-    """Node mode: the components that connect the stages to the API server."""
-
-    def __init__(self, access: ClusterAccess, deps: ClusterDeps) -> None:
-        settings, client, clock = access.settings, access.client, deps.clock
-        self.client = client
-        self._access = access
-        self.objects = access.objects
-        self._deps = deps
-        self.source = ApiServerSource(client, settings.node_name, deps.mux, lambda: self.mirrors.poke(), clock)
-        self.patcher = StatusPatcher(
-            PatcherDeps(
-                client=client,
-                statuses=deps.statuses,
-                pods=ApiPodView(deps.pods),
-                clock=clock,
-                synced=access.metrics.status_synced,
-            )
-        )
-        deps.statuses.subscribe(self.patcher.changed)
-        self.node_facts = NodeStatusReader(
-            NodeStatusDeps(
-                settings=settings,
-                version=KUBERNETES_VERSION,
-                node=deps.node,
-                image_cri=deps.image_cri,
-                conditions=deps.conditions,
-                pleg_fault=deps.pleg_fault,
-                clock=clock,
-                pressure=lambda: _pressure(deps.pressure()),
-                port=settings.config.port if server_wanted(settings) else 0,
-                volumes_in_use=deps.csi.volumes.in_use if deps.csi is not None else tuple,
-            )
-        )
-        self.node = NodeReporter(
-            NodeDeps(
-                client=client, facts=self.node_facts, events=deps.events, clock=clock, startup=access.metrics.startup
-            ),
-            node_config(access),
-        )
-        self.csi_node = CsiNodeReporter(client, lambda: self.node.node, self.node.registered, clock)
-        if deps.csi is not None:
-            deps.csi.drivers.report_to(self.csi_node)
-            deps.csi.volumes.on_in_use(self.node.poke)
-        self._node_watch = Reflector(
-            client, Query(NODES.all(), Select(fields=f"metadata.name={settings.node_name}")), self._node_seen, clock
-        )
-        self.mirrors = MirrorPods(
-            MirrorDeps(
-                client=client,
-                pods=deps.pods,
-                node=lambda: self.node.node,
-                listed=self.source.listed,
-                ending=self._ending,
-                clock=clock,
-            )
-        )
-        deps.statuses.subscribe(self._status_changed)
-        config = settings.config
-        event_limit = RateLimit(config.event_record_qps, config.event_burst, clock)
-        self.events = EventSink(access.heart, deps.events.table, event_limit, clock)
-        lease_seconds = settings.config.node_lease_duration_seconds
-        self.lease = LeaseRenewer(access.heart, settings.node_name, lease_seconds, clock)
+    pods: PodManager
+    statuses: StatusManager
+    objects: ClusterObjects
+    patcher: StatusPatcher
+    mirrors: MirrorPods
 
     def pod_gone(self, uid: PodUID) -> None:
         """Handle the removal of a pod from its source."""
@@ -149,7 +58,7 @@ class Cluster:
     def pod_seen(self, pod: Pod) -> None:
         """Handle a new or changed pod (called after the pod manager, before the pod's worker)."""
         if is_mirror(pod):
-            shown = self._deps.pods.pod_of_mirror(pod)
+            shown = self.pods.pod_of_mirror(pod)
             if shown is not None:
                 self.patcher.seen(ref_of(shown).uid)
             self.mirrors.poke()
@@ -163,49 +72,123 @@ class Cluster:
         """Handle the admission of a pod: read the objects that it uses ahead of time."""
         self.objects.expect(pod)
 
-    def parts(self) -> dict[str, Coroutine[None, None, None]]:
-        """Return the core tasks by name."""
-        return {
-            "source-api": self.source.run(),
-            "status-patcher": self.patcher.run(),
-            "node": self.node.run(),
-            "node-watch": self._node_watch.run(),
-            "event-sink": self.events.run(),
-            "mirror-pods": self.mirrors.run(),
-            "lease": self.lease.run(),
-            "csi-node": self.csi_node.run(),
-            **(self._deps.csi.parts() if self._deps.csi is not None else {}),
-            **self.objects.parts(),
-            **(self._access.certificates.parts() if self._access.certificates is not None else {}),
-        }
-
-    def _ending(self) -> frozenset[PodFullName]:
-        """Return the static pods that still have a status, and so are not removed completely."""
-        entries = self._deps.statuses.snapshot()
-        return frozenset(ref_of(entry.pod).full_name for entry in entries if is_static(entry.pod))
-
-    def _status_changed(self, change: StatusChange) -> None:
+    def status_changed(self, change: StatusChange) -> None:
+        """Reconcile the mirror pods when a static pod has been removed completely."""
         if change.current is None and is_static(change.pod):
             self.mirrors.poke()
 
-    def _node_seen(self, nodes: Mapping[Key, Node]) -> None:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFollower:
+    """Passes each version of the Node object on to the components that need it."""
+
+    reporter: NodeReporter
+    facts: NodeFacts
+    objects: ClusterObjects
+    mirrors: MirrorPods
+    external_cloud: bool
+
+    def seen(self, nodes: Mapping[Key, Node]) -> None:
+        """Handle the result of a list, or a watch event; empty: there is no such node."""
         for node in nodes.values():
-            self.node.node_updated(node)
-            if self._access.cluster.external_cloud:
-                self._deps.node.learn_ips(host_ips(node.status.addresses))
+            self.reporter.node_updated(node)
+            if self.external_cloud:
+                self.facts.learn_ips(host_ips(node.status.addresses))
             self.objects.node_seen(node)
         self.mirrors.poke()
-        if not nodes and self.node.registered.is_set():
-            self.node.node_deleted()
+        if not nodes and self.reporter.registered.is_set():
+            self.reporter.node_deleted()
 
 
-def _certificates(settings: Settings, client: ApiClient, clock: Clock) -> "NodeCertificates | None":
-    if not (settings.config.rotate_certificates or settings.config.server_tls_bootstrap):
-        return None
-    # Imported here, since cryptography needs much memory.
-    from pykubelet.kubelet.compose.certificates import NodeCertificates
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Node mode: the components that connect the stages to the API server."""
 
-    return NodeCertificates(settings, client, clock)
+    pods: ClusterPods
+    node: NodeReporter
+    parts: Callable[[], Parts]
+    """Returns the core tasks by name."""
+
+    def registered(self) -> Node | None:
+        """Return the Node object as the API server has it; None before it is registered."""
+        return self.node.node
+
+
+def build_cluster(access: ApiAccess, recorders: Recorders, deps: ClusterDeps) -> Cluster:
+    """Build node mode. Raises Invalid for labels that a node may not set itself."""
+    settings, client, clock, metrics = deps.status.settings, access.client, recorders.clock, recorders.metrics
+    name, statuses = settings.node_name, deps.statuses
+    listed = Callbacks[[]]()
+    source = ApiServerSource(client, name, deps.mux, listed, clock)
+    patcher = StatusPatcher(
+        PatcherDeps(
+            client=client,
+            statuses=statuses,
+            pods=ApiPodView(deps.pods),
+            clock=clock,
+            synced=metrics.status_synced,
+        )
+    )
+    statuses.subscribe(patcher.changed)
+    reporter = NodeReporter(
+        NodeDeps(
+            client=client,
+            facts=NodeStatusReader(deps.status),
+            events=recorders.events,
+            clock=clock,
+            startup=metrics.startup,
+        ),
+        node_config(settings, access),
+    )
+    deps.runtime_recovered.subscribe(reporter.poke)
+
+    def registered() -> Node | None:
+        return reporter.node
+
+    def ending() -> frozenset[PodFullName]:
+        """Return the static pods that still have a status, and so are not removed completely."""
+        return frozenset(ref_of(entry.pod).full_name for entry in statuses.snapshot() if is_static(entry.pod))
+
+    mirrors = MirrorPods(
+        MirrorDeps(client=client, pods=deps.pods, node=registered, listed=source.listed, ending=ending, clock=clock)
+    )
+    listed.subscribe(mirrors.poke)
+    pods = ClusterPods(pods=deps.pods, statuses=statuses, objects=access.objects, patcher=patcher, mirrors=mirrors)
+    statuses.subscribe(pods.status_changed)
+    follower = NodeFollower(
+        reporter=reporter,
+        facts=deps.status.node,
+        objects=access.objects,
+        mirrors=mirrors,
+        external_cloud=access.cluster.external_cloud,
+    )
+    watch = Reflector(client, Query(NODES.all(), Select(fields=f"metadata.name={name}")), follower.seen, clock)
+    csi_node = CsiNodeReporter(client, registered, reporter.registered, clock)
+    if deps.csi is not None:
+        deps.csi.events.installed.subscribe(csi_node.installed)
+        deps.csi.events.removed.subscribe(csi_node.removed)
+        deps.csi.events.in_use_changed.subscribe(reporter.poke)
+    config = settings.config
+    event_limit = RateLimit(config.event_record_qps, config.event_burst, clock)
+    events = EventSink(access.heart, recorders.events.table, event_limit, clock)
+    lease = LeaseRenewer(access.heart, name, config.node_lease_duration_seconds, clock)
+
+    def parts() -> Parts:
+        return {
+            "source-api": source.run(),
+            "status-patcher": patcher.run(),
+            "node": reporter.run(),
+            "node-watch": watch.run(),
+            "event-sink": events.run(),
+            "mirror-pods": mirrors.run(),
+            "lease": lease.run(),
+            "csi-node": csi_node.run(),
+            **(deps.csi.parts() if deps.csi is not None else {}),
+            **access.objects.parts(),
+            **(access.certificates.parts() if access.certificates is not None else {}),
+        }
+
+    return Cluster(pods=pods, node=reporter, parts=parts)
 
 
 class ApiPodView:
@@ -223,9 +206,9 @@ class ApiPodView:
         return mirror if mirror is not None and is_mirror_of(mirror, pod) else None
 
 
-def node_config(access: ClusterAccess) -> NodeConfig:
+def node_config(settings: Settings, access: ApiAccess) -> NodeConfig:
     """Return the settings of the Node object. Raises Invalid for labels that a node may not set itself."""
-    settings, config = access.settings, access.settings.config
+    config = settings.config
     check_labels(access.cluster.node_labels)
     return NodeConfig(
         name=settings.node_name,
@@ -240,10 +223,4 @@ def node_config(access: ClusterAccess) -> NodeConfig:
         lease_seconds=config.node_lease_duration_seconds,
         external_cloud=access.cluster.external_cloud,
         given_ips=access.cluster.given_ips,
-    )
-
-
-def _pressure(conditions: AbstractSet[str]) -> Pressure:
-    return Pressure(
-        memory="MemoryPressure" in conditions, disk="DiskPressure" in conditions, pids="PIDPressure" in conditions
     )

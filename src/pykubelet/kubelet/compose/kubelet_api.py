@@ -1,12 +1,7 @@
-"""Composition of the kubelet API server (:10250), and of the usage figures for it and for ``top``.
-
-The server is enabled if the agent is a node of a cluster, or if the configuration requests it: ``enableServer: true``,
-or any of the server's fields (a port, a certificate, authentication, …) not at its default. An agent in standalone
-mode opens no port without a request.
-"""
+"""Composition of the kubelet API server (:10250), if it is enabled (``config/server.py``)."""
 
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,16 +10,13 @@ from msgspec.structs import replace
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cri import CriClient
-from pykubelet.kubelet.actuate.resources import ResourceManager
-from pykubelet.kubelet.actuate.resources.cgroup_names import NameStyle, qos_name, root_name, to_path
-from pykubelet.kubelet.config import KubeletConfiguration, Settings
-from pykubelet.kubelet.observe.stats import NodeUsage, StatsConfig, StatsDeps, VolumeReader
+from pykubelet.kubelet.config import Settings
+from pykubelet.kubelet.config.server import server_enabled
+from pykubelet.kubelet.observe.stats import NodeUsage
 from pykubelet.kubelet.report.metrics import KubeletMetrics
-from pykubelet.kubelet.report.server import LocalDeps, StreamOptions, Streams
+from pykubelet.kubelet.report.server import HealthCheck, PodsView, StreamOptions, Streams
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
-from pykubelet.kubelet.types.qos import QosClass
-from pykubelet.kubelet.types.stats import Summary
-from pykubelet.linux import cgroups
+from pykubelet.kubelet.types.telemetry import Telemetry
 from pykubelet.models import codec
 from pykubelet.models.authentication_v1 import TokenReview
 from pykubelet.models.authorization_v1 import SubjectAccessReview
@@ -34,61 +26,61 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 if TYPE_CHECKING:
     from pykubelet.apiclient import ApiClient
-    from pykubelet.kubelet.compose.cluster import ClusterAccess
+    from pykubelet.kubelet.compose.api_access import ApiAccess
     from pykubelet.kubelet.report.nodeserver import NodeServer, NodeServerConfig
 
-_SERVER_FIELDS: Final = (
-    *("address", "port", "read_only_port", "tls_cert_file", "tls_private_key_file", "tls_cipher_suites"),
-    *("tls_min_version", "server_tls_bootstrap", "authentication", "authorization"),
-)
 _RUN_SECONDS: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletApiDeps:
-    """Dependencies of the kubelet API server besides those of the local API server."""
+    """Dependencies of the kubelet API server."""
 
+    pods: PodsView
     cri: CriClient
-    image_cri: CriClient
-    resources: ResourceManager
-    metrics: KubeletMetrics
-    access: "ClusterAccess | None"
-    volumes: VolumeReader | None = None
+    streams: Streams
+    usage: NodeUsage
+    checks: Mapping[str, HealthCheck]
+    access: "ApiAccess | None"
+    """None: there is no API server."""
+    telemetry: Telemetry[KubeletMetrics]
 
 
-class KubeletApi:
-    """The kubelet API server, if enabled, and the usage figures."""
+def build_kubelet_api(settings: Settings, deps: KubeletApiDeps) -> "NodeServer | None":
+    """Build the server; None if it is not enabled."""
+    if not server_enabled(settings):
+        return None
+    # Imported here, since most agents in standalone mode have no such server.
+    from pykubelet.kubelet.report.nodeserver import CertFiles, EffectiveConfig, NodeServer, NodeServerDeps
 
-    def __init__(self, settings: Settings, local: LocalDeps, deps: KubeletApiDeps) -> None:
-        self.usage = NodeUsage(_stats_config(settings), _stats_deps(local, deps))
-        self.server = _server(settings, local, deps, self.usage) if server_wanted(settings) else None
+    config, access = settings.config, deps.access
+    given = CertFiles(Path(config.tls_cert_file), Path(config.tls_private_key_file)) if config.tls_cert_file else None
 
-    async def top(self) -> Summary:
-        """Return CPU and memory usage, for the local API."""
-        return await self.usage.summary(only_cpu_and_memory=True)
+    def configured() -> CertFiles | None:
+        return given
 
-    def parts(self) -> dict[str, Coroutine[None, None, None]]:
-        """Return the core tasks by name."""
-        parts: dict[str, Coroutine[None, None, None]] = {"usage": self.usage.run()}
-        if self.server is not None:
-            parts["node-server"] = self.server.run()
-        return parts
+    def signed() -> CertFiles | None:
+        pair = access.serving() if access is not None else None
+        return CertFiles(pair.certificate, pair.key) if pair is not None else None
 
-
-def server_wanted(settings: Settings) -> bool:
-    """Whether the kubelet API server is enabled; the module's docstring has the rules."""
-    config, default = settings.config, KubeletConfiguration()
-    if config.enable_server is not None:
-        return config.enable_server and config.port > 0
-    asked = any(getattr(config, name) != getattr(default, name) for name in _SERVER_FIELDS)
-    return config.port > 0 and (settings.cluster is not None or asked)
+    server_deps = NodeServerDeps(
+        pods=deps.pods,
+        runtime=RuntimeAccess(deps.cri, deps.streams),
+        stats=deps.usage,
+        checks={"ping": deps.checks["ping"], "log": _log_fault, **deps.checks},
+        effective=EffectiveConfig(configuration=lambda: configuration(settings), flags=lambda: settings.flags),
+        certificate=signed if given is None else configured,
+        reviews=Reviews(access.client) if access is not None else None,
+        telemetry=deps.telemetry,
+    )
+    return NodeServer(_server_config(settings), server_deps)
 
 
 def configuration(settings: Settings) -> Mapping[str, object]:
     """Return the effective configuration for /configz; header values of the manifest URL are secrets and masked."""
     config = replace(
         settings.config,
-        enable_server=server_wanted(settings),
+        enable_server=server_enabled(settings),
         container_runtime_endpoint=settings.runtime_endpoint,
         image_service_endpoint=settings.image_endpoint,
         static_pod_url_header=dict.fromkeys(settings.config.static_pod_url_header, ("<masked>",)),
@@ -157,61 +149,6 @@ def _bare_pod(uid: str, containers: Sequence[pb.Container]) -> Pod:
         ),
         spec=PodSpec(containers=tuple(Container(name=c.metadata.name, image=c.image.image) for c in containers)),
     )
-
-
-def _stats_config(settings: Settings) -> StatsConfig:
-    root, style = root_name(settings.config.cgroup_root or "/"), NameStyle(settings.config.cgroup_driver)
-    classes = (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)
-    return StatsConfig(
-        node_name=settings.node_name,
-        layout=cgroups.detect(),
-        root_dir=settings.root_dir,
-        pod_logs_dir=settings.pod_log_dir,
-        groups=tuple(to_path(qos_name(root, qos), style) for qos in classes),
-        runtime_socket=settings.runtime_endpoint,
-        volume_period=settings.seconds(settings.config.volume_stats_agg_period),
-    )
-
-
-def _stats_deps(local: LocalDeps, deps: KubeletApiDeps) -> StatsDeps:
-    def pod_cgroup(pod: Pod) -> str | None:
-        return deps.resources.cgroup_path(pod) if deps.resources.pod_parent(pod) else None
-
-    return StatsDeps(
-        pods=local.pods.list,
-        pod_cgroup=pod_cgroup,
-        cri=deps.cri,
-        image_cri=deps.image_cri,
-        clock=local.clock,
-        volumes=deps.volumes,
-    )
-
-
-def _server(settings: Settings, local: LocalDeps, deps: KubeletApiDeps, usage: NodeUsage) -> "NodeServer":
-    # Imported here, since most agents in standalone mode have no such server.
-    from pykubelet.kubelet.report.nodeserver import CertFiles, NodeServer, NodeServerDeps
-
-    config = settings.config
-    given = CertFiles(Path(config.tls_cert_file), Path(config.tls_private_key_file)) if config.tls_cert_file else None
-
-    def signed() -> CertFiles | None:
-        pair = deps.access.serving() if deps.access is not None else None
-        return CertFiles(pair.certificate, pair.key) if pair is not None else None
-
-    server_deps = NodeServerDeps(
-        pods=local.pods,
-        runtime=RuntimeAccess(deps.cri, local.streams),
-        stats=usage,
-        metrics=deps.metrics,
-        meter=deps.metrics,
-        checks={"ping": local.checks["ping"], "log": _log_fault, **local.checks},
-        configuration=lambda: configuration(settings),
-        flags=lambda: settings.flags,
-        certificate=(lambda: given) if given is not None else signed,
-        reviews=Reviews(deps.access.client) if deps.access is not None else None,
-        clock=local.clock,
-    )
-    return NodeServer(_server_config(settings), server_deps)
 
 
 def _server_config(settings: Settings) -> "NodeServerConfig":

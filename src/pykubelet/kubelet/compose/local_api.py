@@ -1,50 +1,38 @@
-"""The local API's view of the other stages, and the construction of the local servers."""
+"""The local API's view of the other stages."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pykubelet
 from pykubelet.base.errors import NotFound
-from pykubelet.base.journal import Journal
 from pykubelet.base.units import Bytes
-from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.actuate.node import NodeFacts
-from pykubelet.kubelet.config import Settings
-from pykubelet.kubelet.desired.objects import LocalObjects
-from pykubelet.kubelet.desired.sources import ManifestStates
-from pykubelet.kubelet.report.metrics import KubeletMetrics
+from pykubelet.kubelet.compose.clients import RuntimeClients
+from pykubelet.kubelet.compose.desired import Manifests
+from pykubelet.kubelet.compose.recorders import Recorders
 from pykubelet.kubelet.report.server import (
-    HealthConfig,
-    HealthDeps,
-    HealthServer,
     ImageView,
     JournalView,
-    LocalConfig,
-    LocalDeps,
-    LocalServer,
     ObjectView,
     ProblemView,
     StreamOptions,
     VersionView,
 )
-from pykubelet.kubelet.report.timeline import PodTimelines, TimelineView
+from pykubelet.kubelet.report.timeline import TimelineView
 from pykubelet.kubelet.types.events import Reason
 from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LocalApiView:
     """The servers' ``Node`` and ``Streams``."""
 
     name: str
-    cri: CriClient
-    image_cri: CriClient
+    clients: RuntimeClients
     facts: NodeFacts
-    states: ManifestStates
-    local_objects: LocalObjects
-    timelines: PodTimelines
-    decisions: Journal
+    manifests: Manifests
+    recorders: Recorders
     runtime_fault: Callable[[], str | None]
 
     async def images(self) -> Sequence[ImageView]:
@@ -57,14 +45,14 @@ class LocalApiView:
                 size=Bytes(image.size),
                 pinned=image.pinned,
             )
-            for image in await self.image_cri.list_images()
+            for image in await self.clients.image_cri.list_images()
         ]
 
     def problems(self) -> Sequence[ProblemView]:
         """Return the problems of manifests, and of a runtime that is not responding."""
         found = [
             ProblemView(subject=problem.origin, reason=Reason.FAILED_VALIDATION, message=str(problem))
-            for problem in self.states.problems()
+            for problem in self.manifests.states.problems()
         ]
         fault = self.runtime_fault()
         if fault:
@@ -75,19 +63,21 @@ class LocalApiView:
         """Return the journal of decisions about a pod."""
         return [
             JournalView(at=entry.at, message=entry.message, fields={name: str(value) for name, value in entry.fields})
-            for entry in self.decisions.entries(uid)
+            for entry in self.recorders.journal.entries(uid)
         ]
 
     def timeline(self, uid: PodUID) -> TimelineView | None:
         """Return the timeline of the pod's starts."""
-        return self.timelines.view(uid)
+        return self.recorders.timelines.view(uid)
 
     def objects(self) -> Sequence[ObjectView]:
         """Return the ConfigMaps and Secrets of the manifests, with the file that each comes from."""
-        origins = {key: state.origin for state in self.states.states() for key in (*state.kept, *state.objects)}
+        origins = {
+            key: state.origin for state in self.manifests.states.states() for key in (*state.kept, *state.objects)
+        }
         return [
             ObjectView(kind=key.kind, namespace=key.namespace, name=key.name, source=origins.get(key, ""))
-            for key in sorted(self.local_objects.keys(), key=str)
+            for key in sorted(self.manifests.objects.keys(), key=str)
         ]
 
     def version(self) -> VersionView:
@@ -102,7 +92,7 @@ class LocalApiView:
 
     async def exec_url(self, container: ContainerID, options: StreamOptions) -> str:
         """Return a one-time URL that runs a command in the container."""
-        return await self.cri.exec(
+        return await self.clients.cri.exec(
             pb.ExecRequest(
                 container_id=container,
                 cmd=options.command,
@@ -115,7 +105,7 @@ class LocalApiView:
 
     async def attach_url(self, container: ContainerID, options: StreamOptions) -> str:
         """Return a one-time URL that attaches to the container's first process."""
-        return await self.cri.attach(
+        return await self.clients.cri.attach(
             pb.AttachRequest(
                 container_id=container,
                 tty=options.tty,
@@ -129,24 +119,8 @@ class LocalApiView:
         """Return a one-time URL that forwards to ports of the pod. NotFound: the pod has no running sandbox."""
         ready = pb.PodSandboxStateValue(state=pb.PodSandboxState.SANDBOX_READY)
         wanted = pb.PodSandboxFilter(label_selector={"io.kubernetes.pod.uid": uid}, state=ready)
-        found = await self.cri.list_pod_sandboxes(wanted)
+        found = await self.clients.cri.list_pod_sandboxes(wanted)
         if not found:
             raise NotFound(f"the pod with uid {uid} has no running sandbox")
         newest = max(found, key=lambda sandbox: sandbox.metadata.attempt)
-        return await self.cri.port_forward(SandboxID(newest.id), list(ports))
-
-
-def build_servers(settings: Settings, local: LocalDeps, metrics: KubeletMetrics) -> tuple[LocalServer, HealthServer]:
-    """Build the local API server (socket) and the server of /healthz and /metrics, which share health checks."""
-    health = HealthDeps(
-        checks=local.checks,
-        render_metrics=metrics.render,
-        render_probe_metrics=metrics.render_probes,
-        meter=metrics,
-        clock=local.clock,
-    )
-    config = settings.config
-    return (
-        LocalServer(LocalConfig(settings.socket, settings.pod_log_dir), local),
-        HealthServer(HealthConfig(config.healthz_bind_address, config.healthz_port), health),
-    )
+        return await self.clients.cri.port_forward(SandboxID(newest.id), list(ports))

@@ -2,21 +2,18 @@
 
 import ipaddress
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
 from typing import Final
 
+from pykubelet import KUBERNETES_VERSION
 from pykubelet.base import blocking
-from pykubelet.base.clock import Clock
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import Bytes, Seconds
-from pykubelet.kubelet.actuate.cri import CriClient
-from pykubelet.kubelet.actuate.node import NodeFacts as ActuatorNode
 from pykubelet.kubelet.actuate.node import read_machine, reservations
-from pykubelet.kubelet.config import Settings
+from pykubelet.kubelet.compose.interfaces import NodeStatusDeps
+from pykubelet.kubelet.config.server import server_enabled
 from pykubelet.kubelet.report.node import Image, NodeFacts, Pressure
 from pykubelet.kubelet.types.allocatable import PODS, node_allocatable, node_capacity, pod_limit, written
-from pykubelet.kubelet.types.runtime import RuntimeConditions
 from pykubelet.linux import system
 from pykubelet.models.core_v1 import (
     NodeAddress,
@@ -31,23 +28,6 @@ _log = logging.getLogger(__name__)
 _IMAGES_EVERY: Final = 60.0
 _PLEG_PATIENCE: Final = 10.0
 """Time that a new agent has for its first list of pods before the missing list makes the node unready."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeStatusDeps:
-    """Dependencies of `NodeStatusReader`."""
-
-    settings: Settings
-    version: str
-    """The Kubernetes version that the agent reports."""
-    node: ActuatorNode
-    image_cri: CriClient
-    conditions: Callable[[], RuntimeConditions]
-    pleg_fault: Callable[[], str | None]
-    clock: Clock
-    pressure: Callable[[], Pressure] = Pressure
-    port: int = 0
-    volumes_in_use: Callable[[], tuple[str, ...]] = tuple
 
 
 class NodeStatusReader:
@@ -81,8 +61,8 @@ class NodeStatusReader:
             ),
             supplemental_groups_policy=deps.node.supplemental_groups_policy,
             faults=tuple(self._faults()),
-            pressure=deps.pressure(),
-            port=deps.port,
+            pressure=_pressure(deps.pressure()),
+            port=deps.settings.config.port if server_enabled(deps.settings) else 0,
             volumes_in_use=deps.volumes_in_use(),
         )
 
@@ -121,7 +101,7 @@ class NodeStatusReader:
             container_runtime_version=f"{node.runtime_name}://{node.runtime_version}",
             kernel_version=system.kernel_version(),
             kube_proxy_version="",
-            kubelet_version=self._deps.version,
+            kubelet_version=KUBERNETES_VERSION,
             machine_id=system.machine_id(),
             operating_system="linux",
             os_image=system.os_image(),
@@ -146,3 +126,9 @@ class NodeStatusReader:
 def _usable(text: str) -> bool:
     address = ipaddress.ip_address(text)
     return not address.is_unspecified and not address.is_multicast
+
+
+def _pressure(conditions: AbstractSet[str]) -> Pressure:
+    return Pressure(
+        memory="MemoryPressure" in conditions, disk="DiskPressure" in conditions, pids="PIDPressure" in conditions
+    )

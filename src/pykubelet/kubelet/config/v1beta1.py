@@ -99,7 +99,7 @@ class KubeletConfiguration(_Config, frozen=True):
     api_version: str = API_VERSION
     enable_server: bool | None = None
     """None: enabled if the agent has a cluster, or another field of the server is set (see
-    ``kubelet/compose/kubelet_api.py``)."""
+    ``kubelet/config/server.py``)."""
     static_pod_path: str = ""
     pod_logs_dir: str = "/var/log/pods"
     sync_frequency: Duration = "1m"

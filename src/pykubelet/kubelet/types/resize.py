@@ -82,6 +82,25 @@ class ResizeState:
 NOT_RESIZING = ResizeState()
 
 
+class PendingResizes:
+    """The requested resizes that could not be allocated yet. Admission writes them, the status shows them."""
+
+    def __init__(self) -> None:
+        self._by_uid: dict[PodUID, PendingResize] = {}
+
+    def get(self, uid: PodUID) -> PendingResize | None:
+        """Return why the pod's allocation differs from its spec, or None."""
+        return self._by_uid.get(uid)
+
+    def put(self, uid: PodUID, pending: PendingResize) -> None:
+        """Record why the pod's resize waits."""
+        self._by_uid[uid] = pending
+
+    def drop(self, uid: PodUID) -> None:
+        """Forget the pod's resize. Idempotent."""
+        self._by_uid.pop(uid, None)
+
+
 class Allocations(Protocol):
     """The durable store of allocated resources (``actuate/podruntime/allocation_store.py``)."""
 

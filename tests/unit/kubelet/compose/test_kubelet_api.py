@@ -6,36 +6,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.kubelet.compose import kubelet_api
+from pykubelet.kubelet.compose import kubelet_api, observe
 from pykubelet.kubelet.config import ClusterSettings, KubeletConfiguration, Settings
-from pykubelet.kubelet.config.v1beta1 import KubeletAnonymousAuthentication, KubeletAuthentication
 
 
 def settings(*, cluster: bool = False, **fields: object) -> Settings:
     config = replace(KubeletConfiguration(), **fields)
     joined = ClusterSettings(Path("/etc/kubeconfig")) if cluster else None
     return Settings("node-1", config, "unix:///run/x.sock", cluster=joined)
-
-
-@pytest.mark.parametrize(
-    ("given", "wanted"),
-    [
-        (settings(), False),
-        (settings(static_pod_path="/etc/manifests", healthz_port=1), False),
-        (settings(cluster=True), True),
-        (settings(cluster=True, enable_server=False), False),
-        (settings(cluster=True, port=0), False),
-        (settings(enable_server=True), True),
-        (settings(enable_server=True, port=0), False),
-        (settings(port=10350), True),
-        (settings(read_only_port=10255), True),
-        (settings(tls_cert_file="/a"), True),
-        (settings(tls_cert_file="/a", enable_server=False), False),
-        (settings(authentication=KubeletAuthentication(anonymous=KubeletAnonymousAuthentication(True))), True),
-    ],
-)
-def test_server_is_enabled_only_on_request(given: Settings, wanted: bool) -> None:
-    assert kubelet_api.server_wanted(given) is wanted
 
 
 def test_shown_configuration_is_effective_and_without_secrets() -> None:
@@ -83,4 +61,4 @@ def test_closed_log_stream_is_a_fault() -> None:
 def test_usage_is_read_where_the_pods_cgroups_are(fields: dict[str, str], groups: tuple[str, ...]) -> None:
     given = settings()
     config = replace(given.config, **fields)
-    assert kubelet_api._stats_config(dataclasses.replace(given, config=config)).groups == groups
+    assert observe.stats_config(dataclasses.replace(given, config=config)).groups == groups

@@ -13,6 +13,7 @@ from pykubelet.kubelet.types.outcome import Failure, Outcome, Prepared
 from pykubelet.kubelet.types.probes import ContainerProbes
 from pykubelet.kubelet.types.runtime import ContainerState, ContainerStatus, PodRuntimeStatus, RuntimeConditions
 from pykubelet.kubelet.types.status_input import StatusInput
+from pykubelet.kubelet.types.telemetry import Telemetry
 from pykubelet.kubelet.types.timeline import Step
 from pykubelet.kubelet.types.updates import ANNOTATION_SOURCE
 from pykubelet.models.core_v1 import Container, Pod, PodSpec, PodStatus
@@ -68,12 +69,9 @@ class Node:
             resources=self,
             probes=NoProbes(),
             status=self,
-            events=self,
-            timeline=self,
-            clock=self.clock,
             conditions=self,
             journal=self.journal,
-            meter=self,
+            telemetry=Telemetry(clock=self.clock, events=self, timeline=self, metrics=self),
             watch_closely=self.watched.append,
         )
 

@@ -11,16 +11,17 @@ from msgspec.structs import replace
 
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.control.sync import SyncLoop
-from pykubelet.kubelet.control.sync.housekeeping import Housekeeping, find_orphans
-from pykubelet.kubelet.control.sync.interfaces import LoopDeps
-from pykubelet.kubelet.control.sync.loop import (
+from pykubelet.kubelet.control.sync.events import (
     RETRY_SECONDS,
+    EventQueue,
     LoopEvent,
     PeriodicRetry,
     PodsAffected,
     RuntimeRecovered,
     post_periodic_retries,
 )
+from pykubelet.kubelet.control.sync.housekeeping import Housekeeping, find_orphans
+from pykubelet.kubelet.control.sync.interfaces import LoopDeps
 from pykubelet.kubelet.types.admission import ADMITTED, Verdict
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.probes import ProbeResult, ProbeType, ProbeUpdate
@@ -61,6 +62,7 @@ class LoopFakes:
     waiting: list[Pod] = field(default_factory=list)
     granted: list[Granted] = field(default_factory=list)
     triggers: list[str] = field(default_factory=list)
+    queue: EventQueue = field(default_factory=EventQueue)
 
     def deps(self) -> LoopDeps:
         return LoopDeps(
@@ -180,9 +182,9 @@ def update(op: PodOp) -> PodUpdate:
 )
 async def test_event_wakes_the_workers_concerned(event: LoopEvent, calls: list[str]) -> None:
     fakes = LoopFakes()
-    loop = SyncLoop(fakes.deps())
+    loop = SyncLoop(fakes.deps(), fakes.queue)
     task = asyncio.create_task(loop.run())
-    loop.post(event)
+    fakes.queue.post(event)
     await fakes.clock.settle()
     assert fakes.calls == calls
     task.cancel()
@@ -191,10 +193,10 @@ async def test_event_wakes_the_workers_concerned(event: LoopEvent, calls: list[s
 
 async def test_loop_is_stuck_only_while_events_wait() -> None:
     fakes = LoopFakes()
-    loop = SyncLoop(fakes.deps())
+    loop = SyncLoop(fakes.deps(), fakes.queue)
     await fakes.clock.advance(300)
     assert not loop.is_stuck(120)
-    loop.post(RuntimeRecovered())
+    fakes.queue.post(RuntimeRecovered())
     assert loop.is_stuck(120)
     task = asyncio.create_task(loop.run())
     await fakes.clock.settle()
@@ -299,7 +301,7 @@ async def test_housekeeping_continues_after_the_runtime_was_down() -> None:
 
 def test_new_pods_are_admitted_in_order_and_preempt_others() -> None:
     fakes = LoopFakes(verdicts={A: Verdict("OutOfcpu", "too little"), B: Verdict(preempts=(C,))})
-    loop = SyncLoop(fakes.deps())
+    loop = SyncLoop(fakes.deps(), fakes.queue)
     loop.handle(PodUpdate(PodOp.ADD, Source.FILE, (make_pod("b", "b"), make_pod("a", "a"))))
     assert [call for call in fakes.calls if call.startswith(("reject", "fail", "update"))] == [
         "reject a OutOfcpu: too little",
@@ -310,14 +312,14 @@ def test_new_pods_are_admitted_in_order_and_preempt_others() -> None:
 
 def test_removed_pod_is_forgotten_by_admission() -> None:
     fakes = LoopFakes(verdicts={A: Verdict("OutOfcpu", "too little")})
-    loop = SyncLoop(fakes.deps())
+    loop = SyncLoop(fakes.deps(), fakes.queue)
     loop.handle(PodUpdate(PodOp.REMOVE, Source.FILE, (make_pod("a"),)))
     assert fakes.verdicts == {}
 
 
 def test_removed_pod_lets_rejected_pods_restart() -> None:
     fakes = LoopFakes(waiting=[make_pod("b")])
-    loop = SyncLoop(fakes.deps())
+    loop = SyncLoop(fakes.deps(), fakes.queue)
     loop.handle(PodUpdate(PodOp.REMOVE, Source.FILE, (make_pod("a"),)))
     assert fakes.calls[-3:] == ["remove a", "remove b", "update b"]
 
@@ -327,14 +329,14 @@ def test_mirror_pod_is_recorded_and_never_run(op: PodOp) -> None:
     pod = make_pod("a")
     mirror = replace(pod, metadata=replace(pod.metadata, annotations={ANNOTATION_MIRROR: "hash"}))
     fakes = LoopFakes()
-    SyncLoop(fakes.deps()).handle(PodUpdate(op, Source.API, (mirror,)))
+    SyncLoop(fakes.deps(), fakes.queue).handle(PodUpdate(op, Source.API, (mirror,)))
     assert fakes.calls == ["set a"]
 
 
 @pytest.mark.parametrize("op", [PodOp.ADD, PodOp.UPDATE, PodOp.REMOVE, PodOp.RECONCILE])
 def test_every_update_retries_deferred_resizes(op: PodOp) -> None:
     fakes = LoopFakes()
-    loop = SyncLoop(fakes.deps())
+    loop = SyncLoop(fakes.deps(), fakes.queue)
     fakes.granted.append(Granted(make_pod("b"), (C,)))
     loop.handle(PodUpdate(op, Source.API, (make_pod("a"),)))
     assert fakes.calls[-2:] == ["fail c Preempting: Preempted in order to admit critical pod", "update b"]
@@ -344,7 +346,7 @@ def test_every_update_retries_deferred_resizes(op: PodOp) -> None:
 
 async def test_deferred_resizes_are_retried_periodically() -> None:
     fakes = LoopFakes()
-    loop = SyncLoop(fakes.deps())
+    loop = SyncLoop(fakes.deps(), fakes.queue)
     events: list[LoopEvent] = []
     task = asyncio.ensure_future(post_periodic_retries(fakes.clock, events.append))
     await fakes.clock.advance(RETRY_SECONDS * 2 + 1)

@@ -1,7 +1,7 @@
 """The sync loop: receives events from the sources, the runtime and the probes, and hands each pod to its worker.
 
-``loop.py`` is the loop, ``housekeeping.py`` the cleanup of orphaned pods, ``interfaces.py`` what both need of the
-other stages. Imports no other stage. Start reading in ``loop.py``.
+``loop.py`` is the loop, ``events.py`` its events and their queue, ``housekeeping.py`` the cleanup of orphaned pods,
+``interfaces.py`` what both need of the other stages. Imports no other stage. Start reading in ``loop.py``.
 """
 
 from pykubelet.kubelet.control.sync.loop import SyncLoop

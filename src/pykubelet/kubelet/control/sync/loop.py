@@ -4,13 +4,11 @@ Every event arrives as a value in the queue; the loop records the desired pods a
 never awaits a runtime call, so a stuck pod cannot delay it.
 """
 
-import asyncio
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import assert_never
 
-from pykubelet.base.clock import Clock
 from pykubelet.base.guard import Guard
+from pykubelet.kubelet.control.sync.events import EventQueue, LoopEvent, PeriodicRetry, PodsAffected, RuntimeRecovered
 from pykubelet.kubelet.control.sync.interfaces import LoopDeps
 from pykubelet.kubelet.types.admission import PREEMPTION_MESSAGE
 from pykubelet.kubelet.types.events import Reason
@@ -21,49 +19,27 @@ from pykubelet.kubelet.types.runtime import PodEventType, PodLifecycleEvent
 from pykubelet.kubelet.types.updates import PodOp, PodUpdate, is_mirror
 from pykubelet.models.core_v1 import Pod
 
-RETRY_SECONDS = 180.0
-
-
-@dataclass(frozen=True, slots=True)
-class PodsAffected:
-    """An event: objects that these pods use (ConfigMaps, Secrets) have changed."""
-
-    uids: frozenset[PodUID]
-
-
-@dataclass(frozen=True, slots=True)
-class RuntimeRecovered:
-    """An event: the runtime responds again."""
-
-
-@dataclass(frozen=True, slots=True)
-class PeriodicRetry:
-    """An event: time to retry failed updates, and resizes that were deferred."""
-
-
-LoopEvent = PodUpdate | PodLifecycleEvent | ProbeUpdate | PodsAffected | RuntimeRecovered | PeriodicRetry
-
 
 class SyncLoop:
-    """The reader of the queue. Any stage may call :meth:`post` from the event loop's thread."""
+    """The reader of the queue, through which every stage posts its events."""
 
-    def __init__(self, deps: LoopDeps) -> None:
+    def __init__(self, deps: LoopDeps, queue: EventQueue) -> None:
         self._deps = deps
         self._events = Guard("sync-loop.events", deps.clock.monotonic)
         self._pods = Guard("sync-loop.pods", deps.clock.monotonic)
         self._failed: dict[PodUID, tuple[PodUpdate, Pod]] = {}
         """The last update of each pod whose handling failed; retried unless a newer one arrives."""
-        self._queue: asyncio.Queue[LoopEvent] = asyncio.Queue()
+        self._queue = queue
         self.last_active = deps.clock.monotonic()
         """Monotonic time at which the loop last finished an event or found the queue empty."""
-
-    def post(self, event: LoopEvent) -> None:
-        """Put an event into the queue; never blocks."""
-        self._queue.put_nowait(event)
 
     def is_stuck(self, limit_seconds: float) -> bool:
         """Whether events have waited for longer than the limit without one being handled."""
         return not self._queue.empty() and self._deps.clock.monotonic() - self.last_active > limit_seconds
+
+    def fault(self, limit_seconds: float) -> str | None:
+        """Return why the loop is not healthy, or None; the limit is that of :meth:`is_stuck`."""
+        return "the sync loop is not handling events" if self.is_stuck(limit_seconds) else None
 
     async def run(self) -> None:
         """Handle events until cancelled."""
@@ -173,10 +149,3 @@ class SyncLoop:
         deps.pods.admitted(pod)
         self._preempt(verdict.preempts)
         deps.workers.update(deps.admission.updated(pod))
-
-
-async def post_periodic_retries(clock: Clock, post: Callable[[LoopEvent], None]) -> None:
-    """Post a `PeriodicRetry` every 180 s until cancelled: pods may shrink or end without an update of a source."""
-    while True:
-        await clock.sleep(RETRY_SECONDS)
-        post(PeriodicRetry())

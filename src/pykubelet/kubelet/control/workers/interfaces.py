@@ -4,16 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pykubelet.base.clock import Clock
 from pykubelet.base.event_times import EventTimes
 from pykubelet.base.journal import Journal
-from pykubelet.kubelet.types.events import EventRecorder
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.outcome import Outcome, Prepared
 from pykubelet.kubelet.types.probes import ContainerProbes
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus, RuntimeConditions
 from pykubelet.kubelet.types.status_input import StatusInput
-from pykubelet.kubelet.types.timeline import Timeline
+from pykubelet.kubelet.types.telemetry import Telemetry
 from pykubelet.models.core_v1 import Pod, PodStatus
 
 
@@ -120,16 +118,13 @@ class WorkerDeps:
     resources: Resources
     probes: Probes
     status: Status
-    events: EventRecorder
-    timeline: Timeline
-    clock: Clock
     conditions: Conditions
     journal: Journal
-    meter: Meter
+    telemetry: Telemetry[Meter]
     watch_closely: Callable[[PodUID], None]
     """Called when a step has changed the pod, so that PLEG lists it soon where the runtime sends no events."""
     event_times: EventTimes = field(init=False)
     """Start times of pods, by uid."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "event_times", EventTimes(self.clock))
+        object.__setattr__(self, "event_times", EventTimes(self.telemetry.clock))

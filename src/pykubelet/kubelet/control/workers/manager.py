@@ -32,7 +32,7 @@ class PodWorkers:
         self._workers: dict[PodUID, PodWorker] = {}
         self._waiting: dict[PodFullName, deque[PodUID]] = defaultdict(deque)
         self._active: dict[PodFullName, PodUID] = {}
-        self._timers = WakeTimers(deps.clock, self.poke)
+        self._timers = WakeTimers(deps.telemetry.clock, self.poke)
         self._group: asyncio.TaskGroup | None = None
         self._unstarted: list[PodWorker] = []
 
@@ -83,7 +83,7 @@ class PodWorkers:
         """Terminate and remove a pod that the runtime has and no source lists."""
         if ref.uid not in self._workers:
             _log.info("pod worker: removing an orphaned pod of the runtime", extra={"pod": ref})
-            self._deps.meter.pod_orphaned()
+            self._deps.telemetry.metrics.pod_orphaned()
             self._add(WorkerState(ref, None, phase=Phase.TERMINATING, wanted=False))
 
     def poke(self, uid: PodUID) -> None:
@@ -118,7 +118,7 @@ class PodWorkers:
         uid = state.ref.uid
         worker = PodWorker(state, self._deps, lambda at: self._timers.set(uid, at))
         self._workers[uid] = worker
-        self._deps.timeline.begin(uid, Step.QUEUED)
+        self._deps.telemetry.timeline.begin(uid, Step.QUEUED)
         self._waiting[state.ref.full_name].append(uid)
         self._start_next(state.ref.full_name)
 
@@ -146,7 +146,7 @@ class PodWorkers:
 
     async def _run_worker(self, worker: PodWorker) -> None:
         ref = worker.state.ref
-        await supervise(f"pod worker {ref}", worker.run, clock=self._deps.clock, policy=_RESTART)
+        await supervise(f"pod worker {ref}", worker.run, clock=self._deps.telemetry.clock, policy=_RESTART)
         self._timers.cancel(ref.uid)
         del self._workers[ref.uid]
         if self._active.get(ref.full_name) == ref.uid:
@@ -155,6 +155,6 @@ class PodWorkers:
         if again is not None and refusal is not None:
             self.reject(again, *refusal)
         elif again is not None:
-            self._deps.meter.pod_restarted(static=is_static(again))
+            self._deps.telemetry.metrics.pod_restarted(static=is_static(again))
             self.update(again)
         self._start_next(ref.full_name)

@@ -50,7 +50,7 @@ async def take(phase: Phase, state: WorkerState, deps: WorkerDeps) -> StepResult
     except Transient as error:
         if error.retry_after is None:
             _report_failure(state, deps, error)
-        wake = None if error.retry_after is None else deps.clock.monotonic() + error.retry_after
+        wake = None if error.retry_after is None else deps.telemetry.clock.monotonic() + error.retry_after
         return StepResult(failures=(_step_failure(state, error, transient=True),), wake_at=wake)
     except PykubeletError as error:
         _report_failure(state, deps, error)
@@ -58,7 +58,7 @@ async def take(phase: Phase, state: WorkerState, deps: WorkerDeps) -> StepResult
 
 
 def _report_failure(state: WorkerState, deps: WorkerDeps, error: PykubeletError) -> None:
-    deps.events.event(state.ref, WARNING, Reason.FAILED_SYNC, f"error syncing the pod: {error}")
+    deps.telemetry.events.event(state.ref, WARNING, Reason.FAILED_SYNC, f"error syncing the pod: {error}")
 
 
 def _step_failure(state: WorkerState, error: PykubeletError, *, transient: bool) -> Failure:
@@ -74,7 +74,7 @@ async def _sync(state: WorkerState, deps: WorkerDeps) -> StepResult:
     if api.phase in ("Succeeded", "Failed"):
         return StepResult(finished=True)
     deadline = deadline_of(pod, _started(pod, api, deps))
-    if deadline is not None and deps.clock.monotonic() >= deadline:
+    if deadline is not None and deps.telemetry.clock.monotonic() >= deadline:
         message = "Pod was active on the node longer than the specified deadline"
         return StepResult(finished=True, terminal_reason="DeadlineExceeded", terminal_message=message)
     no_network = _network_failure(pod, deps)
@@ -117,7 +117,7 @@ def _report(
         ),
     )
     if any((c.type, c.status) == _READY_TRUE for c in api.conditions):
-        deps.timeline.end(state.ref.uid, Step.READY)
+        deps.telemetry.timeline.end(state.ref.uid, Step.READY)
     return api
 
 
@@ -127,7 +127,7 @@ def _network_failure(pod: Pod, deps: WorkerDeps) -> tuple[Failure, ...]:
     if pod.spec.host_network or conditions.network_ready or not conditions.runtime_ready:
         return ()
     message = f"network is not ready: {conditions.message or 'the runtime has no network configuration yet'}"
-    deps.events.event(ref_of(pod), WARNING, Reason.NETWORK_NOT_READY, message)
+    deps.telemetry.events.event(ref_of(pod), WARNING, Reason.NETWORK_NOT_READY, message)
     name = pod.metadata.name
     return (Failure(SyncAction.CREATE_SANDBOX, name, Reason.NETWORK_NOT_READY, message, transient=True),)
 
@@ -140,7 +140,7 @@ async def _terminating(state: WorkerState, deps: WorkerDeps) -> StepResult:
     outcome = await deps.runtime.kill_pod(state.ref, state.pod, runtime, state.grace_seconds)
     if outcome.failures:
         text = "; ".join(f"{f.target}: {f.message}" for f in outcome.failures)
-        deps.events.event(state.ref, WARNING, Reason.FAILED_TO_KILL_POD, f"error killing pod: {text}")
+        deps.telemetry.events.event(state.ref, WARNING, Reason.FAILED_TO_KILL_POD, f"error killing pod: {text}")
         return StepResult(failures=outcome.failures)
     runtime = await deps.runtime.pod_status(state.ref)
     if runtime.running:
@@ -164,7 +164,7 @@ async def _terminated(state: WorkerState, deps: WorkerDeps) -> StepResult:
 async def _removed(state: WorkerState, deps: WorkerDeps) -> StepResult:
     if state.pod is not None and not is_static(state.pod):
         # A replacement pod often arrives at once under another name; the cleanup would slow down its start.
-        await deps.clock.sleep(_CLEANUP_DELAY_SECONDS)
+        await deps.telemetry.clock.sleep(_CLEANUP_DELAY_SECONDS)
     await deps.runtime.remove_pod(state.ref)
     await deps.resources.forget(state.ref.uid)
     deps.status.remove(state.ref.uid)

@@ -23,11 +23,12 @@ class PodWorker:
     def __init__(self, state: WorkerState, deps: WorkerDeps, set_timer: Callable[[float], None]) -> None:
         self.state = state
         self._deps = deps
+        self._clock = deps.telemetry.clock
         self._set_timer = set_timer
         self._changed = asyncio.Event()
         self._step: tuple[WorkerState, asyncio.Timeout] | None = None
         self._interrupted = False
-        self._created_at = deps.clock.monotonic()
+        self._created_at = deps.telemetry.clock.monotonic()
         self._steps_taken = 0
 
     def change(self, state: WorkerState) -> None:
@@ -44,8 +45,8 @@ class PodWorker:
 
     async def run(self) -> None:
         """Take steps until the pod is removed."""
-        self._deps.timeline.end(self.state.ref.uid, Step.QUEUED)
-        self._deps.meter.worker_started(self._deps.clock.monotonic() - self._created_at)
+        self._deps.telemetry.timeline.end(self.state.ref.uid, Step.QUEUED)
+        self._deps.telemetry.metrics.worker_started(self._clock.monotonic() - self._created_at)
         while not decide.is_gone(self.state):
             self._changed.clear()
             phase = decide.next_phase(self.state)
@@ -60,7 +61,7 @@ class PodWorker:
             self._record_step(phase, result)
             if result.again or result.finished or self.state.phase is not phase:
                 continue
-            self._set_timer(decide.retry_at(self.state, result, self._deps.clock.monotonic(), random.random()))
+            self._set_timer(decide.retry_at(self.state, result, self._clock.monotonic(), random.random()))
             await self._changed.wait()
 
     def _record_step(self, phase: Phase, result: StepResult) -> None:
@@ -70,11 +71,11 @@ class PodWorker:
         failures = "; ".join(f"{f.action} {f.target}: {f.reason}: {f.message}" for f in result.failures)
         fields = {"again": result.again, "finished": result.finished, "next": self.state.phase, "failures": failures}
         set_fields = {name: value for name, value in fields.items() if value}
-        self._deps.journal.add(self.state.ref.uid, self._deps.clock.now(), f"step {phase} taken", **set_fields)
+        self._deps.journal.add(self.state.ref.uid, self._clock.now(), f"step {phase} taken", **set_fields)
 
     async def _take(self, phase: Phase) -> StepResult | None:
         """Take a step and return its result; None: it was cancelled because the worker's state changed."""
-        begun = self._deps.clock.monotonic()
+        begun = self._clock.monotonic()
         try:
             async with asyncio.timeout(None) as limit:
                 self._step, self._interrupted = (self.state, limit), False
@@ -88,4 +89,4 @@ class PodWorker:
             self._step = None
             operation = "terminate" if phase is not Phase.SYNC else "sync" if self._steps_taken else "create"
             self._steps_taken += 1
-            self._deps.meter.worker_duration(operation, self._deps.clock.monotonic() - begun)
+            self._deps.telemetry.metrics.worker_duration(operation, self._clock.monotonic() - begun)

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.desired.admission.decide import decide, is_for_shortage
 from pykubelet.kubelet.desired.admission.decide_fit import needs_of
@@ -13,9 +12,10 @@ from pykubelet.kubelet.desired.admission.interfaces import Meter
 from pykubelet.kubelet.desired.admission.resizes import Resized, ResizeDeps, Resizes
 from pykubelet.kubelet.desired.admission.types import Needs, NodeFacts
 from pykubelet.kubelet.types.admission import ADMITTED, PREEMPTION_MESSAGE, Verdict
-from pykubelet.kubelet.types.events import WARNING, EventRecorder, Reason
+from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.kubelet.types.ids import PodUID, ref_of
-from pykubelet.kubelet.types.resize import Allocations, PendingResize, Retry, with_allocation
+from pykubelet.kubelet.types.resize import Allocations, PendingResizes, Retry, with_allocation
+from pykubelet.kubelet.types.telemetry import Telemetry
 from pykubelet.kubelet.types.updates import is_mirror, is_static
 from pykubelet.models.core_v1 import Pod
 
@@ -32,10 +32,10 @@ class AdmissionDeps:
     sysctl_refusal: Callable[[Pod], str | None]
     active: Callable[[], Iterable[Pod]]
     """Returns the pods whose requests count: listed by a source, admitted, and not ended."""
-    events: EventRecorder
-    meter: Meter
     allocations: Allocations
-    clock: Clock
+    pending: PendingResizes
+    """The resizes that wait; shared with the status."""
+    telemetry: Telemetry[Meter]
     swapping: Callable[[Pod], frozenset[str]] = lambda pod: frozenset()
     """Returns the names of the pod's containers that may swap."""
 
@@ -59,9 +59,8 @@ class Admission:
                 judge=self._judge_resize,
                 infeasible=self._infeasible,
                 allocated=self._forget_needs,
-                events=deps.events,
-                clock=deps.clock,
-                accepted=deps.meter.resize_accepted,
+                pending=deps.pending,
+                telemetry=deps.telemetry,
             )
         )
 
@@ -111,10 +110,6 @@ class Admission:
     def grant(self, trigger: Retry = Retry.PERIODIC) -> list[Resized]:
         """Allocate requested resizes that fit; return the pods that this changes."""
         return self._resizes.grant(trigger) if self._resizes.waiting else []
-
-    def pending_resize(self, uid: PodUID) -> PendingResize | None:
-        """Return the pod's resize that is not allocated yet, or None."""
-        return self._resizes.pending(uid)
 
     def reconsider(self) -> Iterator[Pod]:
         """Yield static pods that were rejected for insufficient resources and fit now that a pod has been removed.
@@ -178,13 +173,13 @@ class Admission:
                 "admission: pod rejected",
                 extra={"pod": str(ref), "reason": verdict.reason, "message_": verdict.message},
             )
-            self._deps.events.event(ref, WARNING, verdict.reason, verdict.message)
-            self._deps.meter.admission_rejected(verdict.reason)
+            self._deps.telemetry.events.event(ref, WARNING, verdict.reason, verdict.message)
+            self._deps.telemetry.metrics.admission_rejected(verdict.reason)
         if verdict.preempts:
             gone = {ref_of(other).uid: ref_of(other) for other in self._deps.active()}
             for uid in verdict.preempts:
-                self._deps.events.event(gone[uid], WARNING, Reason.PREEMPT_CONTAINER, PREEMPTION_MESSAGE)
-                self._deps.meter.preempted("")
+                self._deps.telemetry.events.event(gone[uid], WARNING, Reason.PREEMPT_CONTAINER, PREEMPTION_MESSAGE)
+                self._deps.telemetry.metrics.preempted("")
 
 
 def _is_ending(pod: Pod) -> bool:

@@ -9,20 +9,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from pykubelet.base.clock import Clock
 from pykubelet.base.event_times import EventTimes
 from pykubelet.kubelet.desired.admission.decide_resize import rank
+from pykubelet.kubelet.desired.admission.interfaces import Meter
 from pykubelet.kubelet.types.admission import Verdict
-from pykubelet.kubelet.types.events import NORMAL, WARNING, EventRecorder, Reason
+from pykubelet.kubelet.types.events import NORMAL, WARNING, Reason
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.resize import (
     Allocations,
     PendingResize,
+    PendingResizes,
     ResizeReason,
     Retry,
     resize_summary,
     with_allocation,
 )
+from pykubelet.kubelet.types.telemetry import Telemetry
 from pykubelet.models.core_v1 import Pod
 
 _log = logging.getLogger(__name__)
@@ -43,16 +45,14 @@ class ResizeDeps:
     """Dependencies of `Resizes`."""
 
     allocations: Allocations
+    pending: PendingResizes
     judge: Callable[[Pod], Verdict]
     """Decides whether the pod fits with the resources of its spec instead of its allocation."""
     infeasible: Callable[[Pod], str]
     """Returns why the resize can never be done on this node; empty: it can."""
     allocated: Callable[[PodUID], None]
     """Called with a pod whose allocation has changed."""
-    events: EventRecorder
-    clock: Clock
-    accepted: Callable[[str], None]
-    """Called when a deferred resize was allocated, with the trigger of the retry."""
+    telemetry: Telemetry[Meter]
 
 
 class Resizes:
@@ -61,12 +61,8 @@ class Resizes:
     def __init__(self, deps: ResizeDeps) -> None:
         self._deps = deps
         self._requested: dict[PodUID, Pod] = {}
-        self._pending: dict[PodUID, PendingResize] = {}
-        self._event_times = EventTimes(deps.clock)
-
-    def pending(self, uid: PodUID) -> PendingResize | None:
-        """Return why the pod's allocation differs from its spec, or None."""
-        return self._pending.get(uid)
+        self._pending = deps.pending
+        self._event_times = EventTimes(deps.telemetry.clock)
 
     @property
     def waiting(self) -> bool:
@@ -77,14 +73,14 @@ class Resizes:
         """Record the resize that the pod's spec requests; `grant` decides about it."""
         uid = ref_of(pod).uid
         self._requested[uid] = pod
-        if uid not in self._pending:
+        if self._pending.get(uid) is None:
             self._recall(pod)
 
     def drop(self, uid: PodUID) -> None:
         """Forget the pod's resize: its allocation equals its spec, or it is ending."""
         self._event_times.forget(uid)
         self._requested.pop(uid, None)
-        self._pending.pop(uid, None)
+        self._pending.drop(uid)
 
     def grant(self, trigger: Retry) -> list[Resized]:
         """Allocate the resizes that fit now, in the order of :func:`decide_resize.rank`; return the changed pods."""
@@ -92,7 +88,7 @@ class Resizes:
         return [resized for resized in changed if resized is not None]
 
     def _in_order(self) -> list[PodUID]:
-        now = self._deps.clock.monotonic()
+        now = self._deps.telemetry.clock.monotonic()
 
         def key(uid: PodUID) -> tuple[bool, int, bool, float]:
             pod, pending = self._requested[uid], self._pending.get(uid)
@@ -109,7 +105,7 @@ class Resizes:
             if verdict.admitted:
                 waited = self._pending.get(uid)
                 if waited is not None and waited.reason is ResizeReason.DEFERRED:
-                    self._deps.accepted(trigger)
+                    self._deps.telemetry.metrics.resize_accepted(trigger)
                 return self._allocate(uid, pod, verdict)
             reason, message = ResizeReason.DEFERRED, verdict.message
         else:
@@ -122,22 +118,23 @@ class Resizes:
         self._deps.allocated(uid)
         _log.info("pod resize: allocated", extra={"pod": str(ref_of(pod)), "uid": uid})
         text = f"Pod resize started: {resize_summary(pod, pod.metadata.generation)}"
-        self._deps.events.event(ref_of(pod), NORMAL, Reason.RESIZE_STARTED, text)
+        self._deps.telemetry.events.event(ref_of(pod), NORMAL, Reason.RESIZE_STARTED, text)
         return Resized(pod, verdict.preempts)
 
     def _wait(self, uid: PodUID, pod: Pod, reason: ResizeReason, message: str) -> Resized | None:
         before, generation = self._pending.get(uid), pod.metadata.generation
-        since = before.since if before is not None else self._deps.clock.now()
+        since = before.since if before is not None else self._deps.telemetry.clock.now()
         self._event_times.monotonic(
             uid, since
         )  # recorded now, since the wall clock may jump before the resizes are sorted
-        now = self._pending[uid] = PendingResize(reason, message, generation, since)
+        now = PendingResize(reason, message, generation, since)
+        self._pending.put(uid, now)
         if before == now:
             return None
         if before is None or (before.reason, before.generation) != (reason, generation):
             kind = Reason.RESIZE_INFEASIBLE if reason is ResizeReason.INFEASIBLE else Reason.RESIZE_DEFERRED
             text = f"Pod resize {reason}: {resize_summary(pod, generation, message)}"
-            self._deps.events.event(ref_of(pod), WARNING, kind, text)
+            self._deps.telemetry.events.event(ref_of(pod), WARNING, kind, text)
         return Resized(self._as_allocated(pod))
 
     def _as_allocated(self, pod: Pod) -> Pod:
@@ -148,9 +145,12 @@ class Resizes:
         for condition in pod.status.conditions:
             if condition.type == _PENDING and condition.reason in tuple(ResizeReason):
                 at = condition.last_transition_time
-                self._pending[ref_of(pod).uid] = PendingResize(
-                    ResizeReason(condition.reason),
-                    condition.message,
-                    condition.observed_generation,
-                    at.timestamp() if at is not None else self._deps.clock.now(),
+                self._pending.put(
+                    ref_of(pod).uid,
+                    PendingResize(
+                        ResizeReason(condition.reason),
+                        condition.message,
+                        condition.observed_generation,
+                        at.timestamp() if at is not None else self._deps.telemetry.clock.now(),
+                    ),
                 )

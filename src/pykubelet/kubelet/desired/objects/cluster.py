@@ -46,14 +46,14 @@ class PodsChanged(Protocol):
 class ClusterObjects:
     """``Objects`` of a cluster, and the cluster interfaces of the stage actuate. For one thread."""
 
-    def __init__(self, client: ApiClient, local: Objects, clock: Clock) -> None:
-        self._touched: list[PodsChanged] = []
+    def __init__(self, client: ApiClient, local: Objects, touched: PodsChanged, clock: Clock) -> None:
+        self._touched = touched
         self._objects = ApiObjects(client, local, clock)
         self._tokens = ServiceAccountTokens(client, clock, self._renewed)
-        self.storage = StorageObjects(client, self._tokens, self._touch, clock)
+        self.storage = StorageObjects(client, self._tokens, touched, clock)
         """Claims, volumes, attachments and CSI drivers."""
-        self._trust = TrustBundles(client, self._touch, clock, PATIENCE)
-        self._certificates = PodCertificates(client, self._touch, clock, PATIENCE)
+        self._trust = TrustBundles(client, touched, clock, PATIENCE)
+        self._certificates = PodCertificates(client, touched, clock, PATIENCE)
         self._services: Mapping[Key, Service] = {}
         self._classes: Mapping[Key, RuntimeClass] = {}
         self._services_read = asyncio.Event()
@@ -123,10 +123,6 @@ class ClusterObjects:
         """Call ``callback`` with changed ConfigMaps and Secrets from now on; call the result to unsubscribe."""
         return self._objects.subscribe(callback)
 
-    def on_pods(self, callback: PodsChanged) -> None:
-        """Call ``callback`` with the pods concerned by changes of other objects."""
-        self._touched.append(callback)
-
     def token(self, pod: Pod, projection: ServiceAccountTokenProjection) -> bytes:
         """Return the token for a projected volume; raises Transient if there is none yet."""
         return self._tokens.token(pod, projection)
@@ -162,11 +158,7 @@ class ClusterObjects:
         self._classes_read.set()
 
     def _renewed(self, uid: PodUID) -> None:
-        self._touch(frozenset({uid}))
-
-    def _touch(self, uids: frozenset[PodUID]) -> None:
-        for callback in self._touched:
-            callback(uids)
+        self._touched(frozenset({uid}))
 
 
 async def _wait_read(read: asyncio.Event, what: str, fault: object) -> None:

@@ -1,6 +1,6 @@
 """PLEG, the pod lifecycle event generator: detects changes of containers and posts events to the sync loop.
 
-It owns the last known list of the runtime's pods. `kubelet/main.py` passes its events to the sync loop, which wakes the
+It owns the last known list of the runtime's pods. `kubelet/compose` passes its events to the sync loop, which wakes the
 pods' workers. The workers read the state they act on from the runtime themselves, so an event is a hint: it may be
 duplicated but must not be late. Imports no other stage. Start reading in `manager.py`.
 """

@@ -1,4 +1,4 @@
-"""Interfaces of the other stages that PLEG calls; ``kubelet/compose/observers.py`` passes them."""
+"""Interfaces of the other stages that PLEG calls; ``kubelet/compose/observe.py`` passes them."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass

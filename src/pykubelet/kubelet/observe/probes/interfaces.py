@@ -1,4 +1,4 @@
-"""Interfaces of the other stages that the probes call; ``kubelet/compose/observers.py`` passes them."""
+"""Interfaces of the other stages that the probes call; ``kubelet/compose/observe.py`` passes them."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass

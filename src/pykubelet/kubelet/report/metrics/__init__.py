@@ -7,12 +7,13 @@ text. Start reading in ``instruments.py`` for names, labels and buckets.
 from pykubelet.kubelet.report.metrics.compute_cadvisor import cadvisor_text
 from pykubelet.kubelet.report.metrics.compute_disks import disks_text
 from pykubelet.kubelet.report.metrics.compute_resource import resource_text
-from pykubelet.kubelet.report.metrics.manager import CONTENT_TYPE, KubeletMetrics, ProbeSample
+from pykubelet.kubelet.report.metrics.manager import CONTENT_TYPE, CountsCollector, KubeletMetrics, ProbeSample
 from pykubelet.kubelet.report.metrics.slis import HealthSlis
 from pykubelet.kubelet.report.metrics.types import Lifecycle, NodeCounts, PodConfig, WorkingPods, count_runtime
 
 __all__ = [
     "CONTENT_TYPE",
+    "CountsCollector",
     "HealthSlis",
     "KubeletMetrics",
     "Lifecycle",

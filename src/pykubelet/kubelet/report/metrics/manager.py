@@ -1,4 +1,4 @@
-"""Metrics of the agent. Stages call :class:`KubeletMetrics` through callbacks wired in ``kubelet/main.py``."""
+"""Metrics of the agent. Stages call :class:`KubeletMetrics` through callbacks that ``kubelet/compose`` passes."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -51,12 +51,11 @@ class ProbeSample:
 
 
 class KubeletMetrics:
-    """All metrics, in registries of their own. ``counts`` is called at each scrape."""
+    """All metrics, in registries of their own, besides those of `CountsCollector`."""
 
     def __init__(
         self,
         node_name: str,
-        counts: Callable[[], NodeCounts],
         clock: Clock,
         setup_seconds: Callable[[PodUID], Seconds] = lambda _: 0.0,
         booted_at: Callable[[], Seconds] = lambda: 0.0,
@@ -69,9 +68,10 @@ class KubeletMetrics:
         # Upstream has no ``_created`` series. The library's switch is process-wide and untyped.
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self._clock = clock
-        self._registry = CollectorRegistry()
+        self.registry = CollectorRegistry()
+        """The metrics of /metrics."""
         self._probe_registry = CollectorRegistry()
-        self._own = Instruments(self._registry)
+        self._own = Instruments(self.registry)
         self._resizes = ResizeGauges(self._own)
         self.operations = OperationMetrics(self._own)
         """Recorder of operations, passed to the stages that perform them."""
@@ -86,14 +86,13 @@ class KubeletMetrics:
         self._own.node_name.labels(node_name).set(1)
         major, minor = KUBERNETES_VERSION.removeprefix("v").split(".")[:2]
         self._own.build_info.labels(KUBERNETES_VERSION, major, minor, "linux").set(1)
-        self._registry.register(_CountsCollector(counts))
-        self._registry.register(FailuresCollector())
-        prometheus_client.ProcessCollector(registry=self._registry)
-        prometheus_client.PlatformCollector(registry=self._registry)
+        self.registry.register(FailuresCollector())
+        prometheus_client.ProcessCollector(registry=self.registry)
+        prometheus_client.PlatformCollector(registry=self.registry)
 
     def render(self) -> bytes:
         """Return the text of /metrics, of the type :data:`CONTENT_TYPE`."""
-        text = prometheus_client.generate_latest(self._registry)
+        text = prometheus_client.generate_latest(self.registry)
         for name in PLAIN_COUNTERS:
             text = text.replace(f"# TYPE {name} gauge".encode(), f"# TYPE {name} counter".encode())
         return text
@@ -225,7 +224,7 @@ class KubeletMetrics:
         """Export how long a certificate (``client`` or ``server``) is valid; infinite: no certificate."""
         text = f"Seconds until the {which}'s certificate expires."
         name = f"kubelet_certificate_manager_{which}_ttl_seconds"
-        Gauge(name, text, registry=self._registry).set_function(seconds)
+        Gauge(name, text, registry=self.registry).set_function(seconds)
 
     # -- starts of pods ------------------------------------------------------------------------------------------------
 
@@ -311,11 +310,13 @@ class KubeletMetrics:
         self._own.http_connections_closed.labels(server_type, reason).inc()
 
 
-class _CountsCollector(Collector):
-    """Reads the node's counts at each scrape."""
+class CountsCollector(Collector):
+    """Reads the node's counts at each scrape. Built after the components that it counts."""
 
-    def __init__(self, counts: Callable[[], NodeCounts]) -> None:
+    def __init__(self, counts: Callable[[], NodeCounts], registry: CollectorRegistry) -> None:
+        """Add the counts to the metrics of ``registry``."""
         self._counts = counts
+        registry.register(self)
 
     def describe(self) -> list[GaugeMetricFamily]:
         """Return nothing: registration must not trigger a scrape."""

@@ -10,6 +10,7 @@ request).
 
 from pykubelet.kubelet.report.nodeserver.interfaces import (
     AgentMetrics,
+    EffectiveConfig,
     NodeRuntime,
     NodeServerConfig,
     NodeServerDeps,
@@ -23,6 +24,7 @@ __all__ = [
     "AgentMetrics",
     "AuthConfig",
     "CertFiles",
+    "EffectiveConfig",
     "NodeRuntime",
     "NodeServer",
     "NodeServerConfig",

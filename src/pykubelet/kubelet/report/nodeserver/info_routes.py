@@ -62,10 +62,10 @@ class InfoRoutes:
             disks = disks_text(await self._deps.stats.summary())
         except PykubeletError as error:
             _log.warning("metrics: reading disk usage failed", extra={"error": str(error)})
-        return _text(self._deps.metrics.render() + disks)
+        return _text(self._deps.telemetry.metrics.render() + disks)
 
     async def _probe_metrics(self, _: web.Request) -> web.Response:
-        return _text(self._deps.metrics.render_probes())
+        return _text(self._deps.telemetry.metrics.render_probes())
 
     async def _sli_metrics(self, _: web.Request) -> web.Response:
         return _text(self._slis.render())

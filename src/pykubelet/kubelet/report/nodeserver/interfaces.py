@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.nodeserver.types import AuthConfig, CertFiles, TlsConfig
 from pykubelet.kubelet.report.server.interfaces import HealthCheck, HttpMeter, Streams
@@ -13,6 +12,7 @@ from pykubelet.kubelet.report.server.limits import ConnectionLimits, SlotLimits
 from pykubelet.kubelet.report.server.pods_view import PodsView
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.kubelet.types.stats import Summary
+from pykubelet.kubelet.types.telemetry import Telemetry
 from pykubelet.kubelet.types.usage import Readings
 from pykubelet.models.authentication_v1 import TokenReview
 from pykubelet.models.authorization_v1 import SubjectAccessReview
@@ -52,8 +52,8 @@ class StatsSource(Protocol):
         """Return the usage of every cgroup; ``full`` adds limits, I/O, processes and file systems."""
 
 
-class AgentMetrics(Protocol):
-    """The agent's own metrics."""
+class AgentMetrics(HttpMeter, Protocol):
+    """The agent's own metrics, also of this server."""
 
     def render(self) -> bytes:
         """Return the text of /metrics."""
@@ -96,21 +96,26 @@ class NodeServerConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveConfig:
+    """The configuration that the server shows; both are read at each request."""
+
+    configuration: Callable[[], Mapping[str, object]]
+    """Returns the KubeletConfiguration in force, as plain values."""
+    flags: Callable[[], Mapping[str, str]]
+    """Returns the command line flags, with their defaults."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeServerDeps:
     """Everything that the server acts through."""
 
     pods: PodsView
     runtime: NodeRuntime
     stats: StatsSource
-    metrics: AgentMetrics
-    meter: HttpMeter
     checks: Mapping[str, HealthCheck]
-    configuration: Callable[[], Mapping[str, object]]
-    """The KubeletConfiguration in force, as plain values."""
-    flags: Callable[[], Mapping[str, str]]
-    """The command line flags, with their defaults."""
+    effective: EffectiveConfig
     certificate: Callable[[], CertFiles | None]
     """Returns the serving certificate's files, called for each connection; None: there is none (yet)."""
     reviews: ReviewApi | None
     """None: there is no API server."""
-    clock: Clock
+    telemetry: Telemetry[AgentMetrics]

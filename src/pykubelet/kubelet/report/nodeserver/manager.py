@@ -61,7 +61,7 @@ class NodeServer:
         tls = await self._tls()
         try:
             async with asyncio.TaskGroup() as group:
-                watcher = DirWatcher(self._deps.clock)
+                watcher = DirWatcher(self._deps.telemetry.clock)
                 group.create_task(watcher.run(), name="node-server-log-dirs")
                 if self._config.read_only_port:
                     group.create_task(self._serve_reading(), name="node-server-read-only")
@@ -81,7 +81,7 @@ class NodeServer:
             _log.warning("kubelet API: unauthenticated clients have full access: anonymous and AlwaysAllow are set")
 
     async def _tls(self) -> Tls:
-        certificate = ServingCertificate(self._config, self._deps.certificate, self._deps.clock)
+        certificate = ServingCertificate(self._config, self._deps.certificate, self._deps.telemetry.clock)
         contexts = TlsContexts(self._config.tls)
         try:
             contexts.current(await certificate.files())
@@ -102,14 +102,14 @@ class NodeServer:
             routes += DebugRoutes(config).routes()
         else:
             routes += disabled_routes()
-        authenticator = Authenticator(config.auth, deps.reviews, deps.clock)
-        authorizer = Authorizer(config.node_name, config.auth, deps.reviews, deps.clock)
+        authenticator = Authenticator(config.auth, deps.reviews, deps.telemetry.clock)
+        authorizer = Authorizer(config.node_name, config.auth, deps.reviews, deps.telemetry.clock)
         server_config = ServerConfig(
             *("readwrite", config.connections, config.slots, _STYLE),
             access_check=partial(access_middleware, authenticator, authorizer),
             tls=tls,
         )
-        async with application(server_config, routes, deps.meter, deps.clock) as server:
+        async with application(server_config, routes, deps.telemetry.metrics, deps.telemetry.clock) as server:
             with bind(config.address, config.port, _PURPOSE, _REMEDY) as listening:
                 self.port = listening.getsockname()[1]
                 _log.info("kubelet API serving", extra={"address": config.address, "port": self.port})
@@ -120,7 +120,9 @@ class NodeServer:
         """Serve the read-only port: plain HTTP, GET of the routes without secrets."""
         config, deps = self._config, self._deps
         server_config = ServerConfig("readonly", config.connections, config.slots, _STYLE)
-        async with application(server_config, InfoRoutes(deps).routes(), deps.meter, deps.clock) as server:
+        async with application(
+            server_config, InfoRoutes(deps).routes(), deps.telemetry.metrics, deps.telemetry.clock
+        ) as server:
             with bind(config.address, config.read_only_port, _PURPOSE, _REMEDY) as listening:
                 self.read_only_port = listening.getsockname()[1]
                 _log.info("read-only port serving", extra={"address": config.address, "port": self.read_only_port})

@@ -32,7 +32,7 @@ class NodeRoutes:
         self._deps = deps
         self._config = config
         self._logs = NodeLogs(config.node_logs_dir)
-        self._started = deps.clock.now()
+        self._started = deps.telemetry.clock.now()
 
     def routes(self) -> Sequence[web.RouteDef]:
         """Return the routes."""
@@ -48,17 +48,17 @@ class NodeRoutes:
         ]
 
     async def _configz(self, _: web.Request) -> web.Response:
-        return json_response({"kubeletconfig": self._deps.configuration()})
+        return json_response({"kubeletconfig": self._deps.effective.configuration()})
 
     async def _statusz(self, request: web.Request) -> web.Response:
         served = [route.resource.canonical for route in request.app.router.routes() if route.resource]
-        now = self._deps.clock.now()
+        now = self._deps.telemetry.clock.now()
         language = f"python{platform.python_version()}"
         facts = Facts(self._started, now, pykubelet.KUBERNETES_VERSION, language, roots(served))
         return _page(request, "Statusz", lambda: status_text(facts), lambda: status_object(facts))
 
     async def _flagz(self, request: web.Request) -> web.Response:
-        flags = self._deps.flags()
+        flags = self._deps.effective.flags()
         return _page(request, "Flagz", lambda: flags_text(flags), lambda: flags_object(flags))
 
 

@@ -61,7 +61,7 @@ class PodRoutes:
             query["tailLines"] = tail
             if tail == "all":
                 del query["tailLines"]
-        options = log_options(query, self._deps.clock.now())
+        options = log_options(query, self._deps.telemetry.clock.now())
         pod = self._pod(request)
         check_container(pod, container)
         return await log_response(request, pod, options, self._logs)
@@ -104,7 +104,7 @@ class PodRoutes:
         pod, name = self._pod(request), request.match_info["container"]
         target = running_container(pod, name)
         timeout = integer(request.query, "timeout") or 0
-        moment = utc(self._deps.clock.now()).strftime("%Y-%m-%dT%H:%M:%SZ")
+        moment = utc(self._deps.telemetry.clock.now()).strftime("%Y-%m-%dT%H:%M:%SZ")
         archive = self._checkpoints / f"checkpoint-{ref_of(pod).full_name}-{name}-{moment}.tar"
         await blocking.call("checkpoints", self._checkpoints.mkdir, 0o700, True, True)
         try:
@@ -118,7 +118,7 @@ class PodRoutes:
         check_upgrade(request)
         offered = {word.strip() for word in request.headers.get("Sec-WebSocket-Protocol", "").split(",")}
         if offered & _NEWEST:
-            self._deps.metrics.websocket_streamed(subresource)
+            self._deps.telemetry.metrics.websocket_streamed(subresource)
 
     def _pod(self, request: web.Request) -> Pod:
         match = request.match_info

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pykubelet.kubelet.desired.admission import Admission, AdmissionDeps, NodeFacts
+from pykubelet.kubelet.report.timeline import PodTimelines
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.podresources import amounts
-from pykubelet.kubelet.types.resize import Allocation, ResizeProgress, allocation_of
+from pykubelet.kubelet.types.resize import Allocation, PendingResizes, ResizeProgress, allocation_of
 from pykubelet.kubelet.types.size import Size
+from pykubelet.kubelet.types.telemetry import Telemetry
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.clock import VirtualClock
 from tests.unit.kubelet.desired.admission.test_decide import make_pod, static
@@ -44,17 +46,18 @@ class AdmissionFakes:
     cpus: str = "1"
     allocations: FakeAllocations = field(default_factory=FakeAllocations)
     clock: VirtualClock = field(default_factory=VirtualClock)
+    pending: PendingResizes = field(default_factory=PendingResizes)
 
     def admission(self) -> Admission:
+        self.pending = PendingResizes()
         return Admission(
             AdmissionDeps(
                 node=self.node,
                 sysctl_refusal=lambda pod: None,
                 active=lambda: self.running,
-                events=self,
-                meter=self,
                 allocations=self.allocations,
-                clock=self.clock,
+                pending=self.pending,
+                telemetry=Telemetry(clock=self.clock, events=self, timeline=PodTimelines(self.clock), metrics=self),
             )
         )
 

@@ -47,7 +47,7 @@ def test_resize_that_fits_is_allocated_at_once() -> None:
     assert cpu_of(admission.updated(resized)) == "300m"
     (granted,) = admission.grant()
     assert granted.pod is resized and admission.allocated(resized) is resized
-    assert admission.pending_resize(PodUID("a")) is None
+    assert fakes.pending.get(PodUID("a")) is None
     assert fakes.told == [
         "a Normal ResizeStarted: Pod resize started: "
         '{"containers":[{"name":"c","resources":{"requests":{"cpu":"700m"}}}],"generation":2}'
@@ -65,7 +65,7 @@ def test_resize_that_does_not_fit_is_deferred() -> None:
     admission.updated(wants("a", "800m", 2))
     (waits,) = admission.grant()
     assert cpu_of(waits.pod) == "300m"
-    pending = admission.pending_resize(PodUID("a"))
+    pending = fakes.pending.get(PodUID("a"))
     assert pending is not None and (pending.reason, pending.generation) == (ResizeReason.DEFERRED, 2)
     assert pending.message == "Node didn't have enough resource: cpu, requested: 800, used: 500, capacity: 1000"
     assert [line.split(":")[0] for line in fakes.told] == ["a Warning ResizeDeferred"]
@@ -74,7 +74,7 @@ def test_resize_that_does_not_fit_is_deferred() -> None:
     (granted,) = admission.grant(Retry.PODS_REMOVED)
     assert cpu_of(granted.pod) == "800m"
     assert "accepted pods_removed" in fakes.told
-    assert admission.pending_resize(PodUID("a")) is None
+    assert fakes.pending.get(PodUID("a")) is None
 
 
 def test_resize_above_the_nodes_capacity_is_infeasible() -> None:
@@ -85,7 +85,7 @@ def test_resize_above_the_nodes_capacity_is_infeasible() -> None:
     running(fakes, a)
     admission.updated(wants("a", "5", 2))
     admission.grant()
-    pending = admission.pending_resize(PodUID("a"))
+    pending = fakes.pending.get(PodUID("a"))
     assert pending is not None and pending.reason is ResizeReason.INFEASIBLE
     assert pending.message == "Node didn't have enough capacity: cpu, requested: 5000, capacity: 1000"
     fakes.cpus = "8"
@@ -103,7 +103,7 @@ def test_withdrawn_resize_is_forgotten() -> None:
     admission.grant()
     back = wants("a", "0.3", 3)
     assert admission.updated(back) is back
-    assert admission.pending_resize(PodUID("a")) is None
+    assert fakes.pending.get(PodUID("a")) is None
     admission.updated(wants("a", "900m", 4))
     admission.forget(PodUID("a"))
     assert admission.grant() == []
@@ -139,7 +139,7 @@ def test_allocations_and_pending_resizes_survive_a_restart() -> None:
     assert admission.admit(from_api).admitted
     assert cpu_of(admission.updated(from_api)) == "300m"
     assert admission.grant() == [] and fakes.told == []
-    pending = admission.pending_resize(PodUID("a"))
+    pending = fakes.pending.get(PodUID("a"))
     assert pending is not None and pending.since == 1_767_225_600
 
 

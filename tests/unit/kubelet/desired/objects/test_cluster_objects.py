@@ -57,10 +57,10 @@ class Rig:
 async def rig() -> AsyncIterator[Rig]:
     async with fake_api() as api:
         local = LocalObjects()
-        objects = ClusterObjects(api.client, local, api.clock)
-        made = Rig(api, local, objects)
+        touched = list[frozenset[PodUID]]()
+        objects = ClusterObjects(api.client, local, touched.append, api.clock)
+        made = Rig(api, local, objects, touched=touched)
         objects.subscribe(made.changed.append)
-        objects.on_pods(made.touched.append)
         async with running(*objects.parts().values()):
             yield made
 

@@ -9,7 +9,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pykubelet.base.blocking import hung
 from pykubelet.base.guard import Guard
-from pykubelet.kubelet.report.metrics import KubeletMetrics, Lifecycle, NodeCounts, ProbeSample, WorkingPods
+from pykubelet.kubelet.report.metrics import (
+    CountsCollector,
+    KubeletMetrics,
+    Lifecycle,
+    NodeCounts,
+    ProbeSample,
+    WorkingPods,
+)
 from pykubelet.kubelet.report.status import StatusChange
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.probes import ProbeType
@@ -33,7 +40,9 @@ COUNTS = NodeCounts(
 
 
 def made(clock: VirtualClock | None = None) -> KubeletMetrics:
-    return KubeletMetrics("node-1", lambda: COUNTS, clock or VirtualClock(), lambda uid: 15.0)
+    metrics = KubeletMetrics("node-1", clock or VirtualClock(), lambda uid: 15.0)
+    CountsCollector(lambda: COUNTS, metrics.registry)
+    return metrics
 
 
 def samples(text: bytes) -> dict[str, float]:

@@ -5,7 +5,14 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.kubelet.report.metrics import KubeletMetrics, Lifecycle, NodeCounts, ProbeSample, WorkingPods
+from pykubelet.kubelet.report.metrics import (
+    CountsCollector,
+    KubeletMetrics,
+    Lifecycle,
+    NodeCounts,
+    ProbeSample,
+    WorkingPods,
+)
 from pykubelet.kubelet.report.status import StatusChange
 from pykubelet.kubelet.types.probes import ProbeType
 from pykubelet.kubelet.types.work import StoragePlugin
@@ -105,7 +112,8 @@ COUNTS = NodeCounts(
 def told() -> bytes:
     """Return the rendered metrics after every kind of update."""
     clock = VirtualClock(1_700_000_100.0)
-    metrics = KubeletMetrics("n", lambda: COUNTS, clock, booted_at=lambda: 1.0)
+    metrics = KubeletMetrics("n", clock, booted_at=lambda: 1.0)
+    CountsCollector(lambda: COUNTS, metrics.registry)
     metrics.cgroup_version(2)
     metrics.runtime_operation("create_container", 0.1, True)
     metrics.csi_operation("d.csi", "/m", "OK", 0.1)
@@ -172,7 +180,8 @@ def test_nothing_else_has_the_prefix() -> None:
 
 async def test_the_start_of_a_new_node_is_told_once() -> None:
     clock = VirtualClock(1000.0)
-    metrics = KubeletMetrics("n", lambda: COUNTS, clock, booted_at=lambda: 900.0)
+    metrics = KubeletMetrics("n", clock, booted_at=lambda: 900.0)
+    CountsCollector(lambda: COUNTS, metrics.registry)
     for step in (metrics.startup.registering, metrics.startup.registered, metrics.startup.ready):
         await clock.advance(2.0)
         for _ in range(2):
@@ -185,14 +194,16 @@ async def test_the_start_of_a_new_node_is_told_once() -> None:
 
 
 def test_the_start_of_a_node_that_was_there_is_not_told() -> None:
-    metrics = KubeletMetrics("n", lambda: COUNTS, VirtualClock(), booted_at=lambda: 900.0)
+    metrics = KubeletMetrics("n", VirtualClock(), booted_at=lambda: 900.0)
+    CountsCollector(lambda: COUNTS, metrics.registry)
     metrics.startup.registering()
     metrics.startup.ready()
     assert "kubelet_node_startup_duration_seconds 0.0" in metrics.render().decode()
 
 
 def test_the_first_pod_with_a_network_is_shown_and_no_other() -> None:
-    metrics = KubeletMetrics("n", lambda: COUNTS, VirtualClock(1_700_000_100.0))
+    metrics = KubeletMetrics("n", VirtualClock(1_700_000_100.0))
+    CountsCollector(lambda: COUNTS, metrics.registry)
     pending, running = core.PodStatus(phase="Pending"), core.PodStatus(phase="Running")
     for number, (created, on_host) in enumerate(((90, True), (60, False), (50, False))):
         meta = replace(pod().metadata, uid=f"u{number}", creation_timestamp=time_from_unix(1_700_000_000.0 + created))

@@ -209,7 +209,9 @@ async def test_clients_of_streams_are_asked_whether_they_still_live(
 async def test_client_that_does_not_read_loses_its_place_at_the_deadline(world: NodeWorld) -> None:
     world.change(slots=SlotLimits(short=1, short_per_user=1, streams=1, streams_per_user=1, deadline=0.5))
     large = {"kind": "x" * 8_000_000}
-    world.server_deps = replace(world.server_deps, configuration=lambda: large)
+    world.server_deps = replace(
+        world.server_deps, effective=replace(world.server_deps.effective, configuration=lambda: large)
+    )
     async with running_server(world) as server, client_of(world, server) as client, tls(world, server) as (_, writer):
         writer.write(b"GET /configz HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer first\r\n\r\n")
         refused = False

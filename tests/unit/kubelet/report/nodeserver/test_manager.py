@@ -104,7 +104,8 @@ async def test_a_certificate_of_another_authority_is_refused(world: NodeWorld) -
 
 
 async def test_an_api_server_that_is_away_is_no_permission(world: NodeWorld) -> None:
-    world.server_deps = replace(world.server_deps, clock=_Instant(world))
+    telemetry = replace(world.server_deps.telemetry, clock=_Instant(world))
+    world.server_deps = replace(world.server_deps, telemetry=telemetry)
     world.reviews.failures = 1000
     async with as_admin(world) as client, client.get("/pods") as response:
         assert response.status == 500

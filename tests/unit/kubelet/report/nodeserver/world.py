@@ -14,13 +14,16 @@ import aiohttp
 from pykubelet.kubelet.report.nodeserver import (
     AuthConfig,
     CertFiles,
+    EffectiveConfig,
     NodeServer,
     NodeServerConfig,
     NodeServerDeps,
     TlsConfig,
 )
+from pykubelet.kubelet.report.timeline import PodTimelines
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.kubelet.types.stats import NodeStats, Summary
+from pykubelet.kubelet.types.telemetry import Telemetry
 from pykubelet.kubelet.types.usage import CgroupUsage, CpuUsage, Machine, Reading, Readings
 from pykubelet.models import core_v1 as core
 from pykubelet.models.core_v1 import Pod
@@ -122,14 +125,16 @@ class NodeWorld(World):
             pods=self.pods,
             runtime=self.runtime,
             stats=self.stats,
-            metrics=self.metrics,
-            meter=self.metrics,
             checks={name: partial(self.faults.get, name) for name in self.faults},
-            configuration=lambda: {"kind": "KubeletConfiguration", "port": 10250},
-            flags=lambda: {"node-name": "node-1"},
+            effective=EffectiveConfig(
+                configuration=lambda: {"kind": "KubeletConfiguration", "port": 10250},
+                flags=lambda: {"node-name": "node-1"},
+            ),
             certificate=lambda: CertFiles(pki.serving.certificate, pki.serving.key),
             reviews=self.reviews,
-            clock=self.clock,
+            telemetry=Telemetry(
+                clock=self.clock, events=self.events, timeline=PodTimelines(self.clock), metrics=self.metrics
+            ),
         )
 
     def admin(self) -> Issued:

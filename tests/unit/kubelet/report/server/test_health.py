@@ -12,7 +12,7 @@ from yarl import URL
 
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Permanent
-from pykubelet.kubelet.report.metrics import KubeletMetrics, NodeCounts
+from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.report.server import HealthConfig, HealthDeps, HealthServer
 from pykubelet.testing.clock import VirtualClock
 from tests.unit.kubelet.report.server.flood import silent_connections
@@ -23,7 +23,7 @@ CONFIG = HealthConfig(port=0)
 class Checks:
     def __init__(self) -> None:
         self.faults: dict[str, str | None] = {"ping": None, "pleg": None, "syncloop": None}
-        self.metrics = KubeletMetrics("node-1", NodeCounts, VirtualClock())
+        self.metrics = KubeletMetrics("node-1", VirtualClock())
         self.deps = HealthDeps(
             checks={name: partial(self.faults.get, name) for name in self.faults},
             render_metrics=self.metrics.render,

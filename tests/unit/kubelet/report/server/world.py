@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.report.events import EventLog
-from pykubelet.kubelet.report.metrics import KubeletMetrics, NodeCounts
+from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.report.server import (
     ImageView,
     JournalView,
@@ -119,7 +119,7 @@ class World:
         self.node = FakeNode(self.timelines)
         self.streams = FakeStreams()
         self.faults: dict[str, str | None] = {"ping": None, "pleg": None}
-        self.metrics = KubeletMetrics("node-1", NodeCounts, self.clock)
+        self.metrics = KubeletMetrics("node-1", self.clock)
         self.config = LocalConfig(base / "run" / "a.sock", base / "pods")
         self.logs = base / "pods" / "ns_web_uid-1" / "app"
         self.logs.mkdir(parents=True)

@@ -7,21 +7,20 @@ has the paths and records on disk, `decide.py` the rules.
 """
 
 from pykubelet.kubelet.actuate.volumes.csi.assembly import CsiContext, CsiParts, build_csi
-from pykubelet.kubelet.actuate.volumes.csi.interfaces import DriverReports
 from pykubelet.kubelet.actuate.volumes.csi.layout import CsiLayout
 from pykubelet.kubelet.actuate.volumes.csi.manager import CsiDeps, CsiVolumes
 from pykubelet.kubelet.actuate.volumes.csi.registry import DriverRegistry
-from pykubelet.kubelet.actuate.volumes.csi.types import CsiConfig, CsiVolume
+from pykubelet.kubelet.actuate.volumes.csi.types import CsiConfig, CsiEvents, CsiVolume
 
 __all__ = [
     "CsiConfig",
     "CsiContext",
     "CsiDeps",
+    "CsiEvents",
     "CsiLayout",
     "CsiParts",
     "CsiVolume",
     "CsiVolumes",
     "DriverRegistry",
-    "DriverReports",
     "build_csi",
 ]

@@ -8,7 +8,7 @@ from pykubelet.kubelet.actuate.volumes.blocking import Blocking
 from pykubelet.kubelet.actuate.volumes.csi.layout import CsiLayout
 from pykubelet.kubelet.actuate.volumes.csi.manager import CsiDeps, CsiVolumes
 from pykubelet.kubelet.actuate.volumes.csi.registry import DriverRegistry
-from pykubelet.kubelet.actuate.volumes.csi.types import CsiConfig
+from pykubelet.kubelet.actuate.volumes.csi.types import CsiConfig, CsiEvents
 from pykubelet.kubelet.actuate.volumes.interfaces import CsiObjects
 from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs
 from pykubelet.kubelet.types.work import NoMeter, WorkMeter
@@ -20,6 +20,7 @@ class CsiParts:
 
     drivers: DriverRegistry
     volumes: CsiVolumes
+    events: CsiEvents
 
     def parts(self) -> dict[str, Coroutine[None, None, None]]:
         """Core tasks by name, for the agent to run."""
@@ -41,7 +42,8 @@ def build_csi(context: CsiContext, objects: CsiObjects, config: CsiConfig) -> Cs
     """Create the components; their tasks do not run yet."""
     clock = context.clock
     layout = CsiLayout(context.dirs)
-    drivers = DriverRegistry(layout.registry, clock, config.call_timeout)
+    events = CsiEvents()
+    drivers = DriverRegistry(layout.registry, clock, config.call_timeout, events=events)
     blocking = Blocking(config.call_timeout)
     volumes = CsiVolumes(
         CsiDeps(
@@ -52,8 +54,9 @@ def build_csi(context: CsiContext, objects: CsiObjects, config: CsiConfig) -> Cs
             clock=clock,
             node=context.node,
             meter=context.meter,
+            in_use_changed=events.in_use_changed,
         ),
         config,
     )
-    drivers.on_registered(volumes.registered)
-    return CsiParts(drivers, volumes)
+    events.registered.subscribe(volumes.registered)
+    return CsiParts(drivers, volumes, events)

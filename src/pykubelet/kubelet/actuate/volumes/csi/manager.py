@@ -54,6 +54,8 @@ class CsiDeps:
     clock: Clock
     node: str
     meter: WorkMeter = NoMeter()
+    in_use_changed: Callable[[], None] = lambda: None
+    """Called when :meth:`CsiVolumes.in_use` has changed."""
 
 
 @dataclass(slots=True)
@@ -98,7 +100,6 @@ class CsiVolumes:
         self._config = config or CsiConfig()
         self._states: dict[tuple[PodUID, str], _VolumeState] = {}
         self._locks = VolumeLocks()
-        self._in_use_changed: Callable[[], None] = lambda: None
         self._disk_refs: set[VolumeRef] | None = None
         """Volumes staged or published on this node, by the records on disk; None: not read yet."""
         self._waiting: dict[str, set[PodUID]] = {}
@@ -143,7 +144,7 @@ class CsiVolumes:
                     "controller: set enableControllerAttachDetach: true"
                 )
             if held.attach:
-                self._in_use_changed()
+                self._deps.in_use_changed()
                 held.context = await self._attached(volume.ref)
         setting = _SetUp(pod, volume, driver, client, held.context)
         if volume.ephemeral:
@@ -179,7 +180,7 @@ class CsiVolumes:
             # The pod can be removed: unused volumes are unstaged as soon as the driver responds.
             _log.warning("volumes not unstaged: retrying", extra={"uid": uid, "error": "; ".join(problems)})
             self._sweep.set()
-        self._in_use_changed()
+        self._deps.in_use_changed()
 
     async def sizes(self, pod: Pod, source: Source) -> VolumeSizes | None:
         """Capacity and usage of a volume; None if the driver does not report them. Raises base errors."""
@@ -207,10 +208,6 @@ class CsiVolumes:
         held = {each.volume.ref: each.attach for each in self._states.values()}
         names = {ref.unique_name for ref, attach in held.items() if attach}
         return tuple(sorted(names | {ref.unique_name for ref in self._on_disk() - held.keys()}))
-
-    def on_in_use(self, callback: Callable[[], None]) -> None:
-        """Register the callback for changes of :meth:`in_use`."""
-        self._in_use_changed = callback
 
     def _on_disk(self) -> set[VolumeRef]:
         """Volumes on disk, read at the first use: volumes of an earlier agent are in use from the first report on."""
@@ -360,7 +357,7 @@ class CsiVolumes:
         except PykubeletError as error:
             return f"UnmountDevice failed for volume {ref}: {error}"
         self._on_disk().discard(ref)
-        self._in_use_changed()
+        self._deps.in_use_changed()
         return None
 
     async def _unstage(self, staged: Staged) -> None:

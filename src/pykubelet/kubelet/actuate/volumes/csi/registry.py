@@ -7,7 +7,6 @@ socket exists.
 import asyncio
 import logging
 import stat
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +26,7 @@ from pykubelet.kubelet.actuate.cri.transport import GrpcTransport, UnaryCall, so
 from pykubelet.kubelet.actuate.volumes.csi import decide
 from pykubelet.kubelet.actuate.volumes.csi.client import CallOptions, CsiClient
 from pykubelet.kubelet.actuate.volumes.csi.errors import CsiFailed, DriverMissing
-from pykubelet.kubelet.actuate.volumes.csi.interfaces import DriverReports
+from pykubelet.kubelet.actuate.volumes.csi.types import CsiEvents
 from pykubelet.pb import plugin_registration_v1_pb2 as pb
 
 _log = logging.getLogger(__name__)
@@ -64,33 +63,15 @@ class _Plugin:
 class DriverRegistry:
     """Watches the registration directory and keeps the clients of registered drivers."""
 
-    def __init__(self, directory: Path, clock: Clock, timeout: Seconds) -> None:
+    def __init__(self, directory: Path, clock: Clock, timeout: Seconds, *, events: CsiEvents) -> None:
         self._directory = directory
-        self._reports: DriverReports | None = None
-        self._registered: list[Callable[[str], None]] = []
-        self._observers: list[Callable[[str, str, str, Seconds], None]] = []
+        self._events = events
         self._clock = clock
         self._timeout = timeout
         self._guard = Guard("csi.plugins", clock.monotonic)
         self._directories = Guard("csi.directory", clock.monotonic)
         self._plugins: dict[Path, _Plugin] = {}
         self._drivers: dict[str, CsiClient] = {}
-
-    def report_to(self, reports: DriverReports) -> None:
-        """Report registered and removed drivers to the cluster from now on."""
-        self._reports = reports
-
-    def on_registered(self, callback: Callable[[str], None]) -> None:
-        """Call ``callback`` with the name of each driver that registers."""
-        self._registered.append(callback)
-
-    def on_call(self, callback: Callable[[str, str, str, Seconds], None]) -> None:
-        """Call ``callback`` after each call to a driver: driver, method, gRPC code, duration in seconds."""
-        self._observers.append(callback)
-
-    def _observe(self, driver: str, method: str, code: str, seconds: Seconds) -> None:
-        for callback in self._observers:
-            callback(driver, method, code, seconds)
 
     def client(self, name: str) -> CsiClient:
         """Return the client of a driver. Raises DriverMissing if it is not registered."""
@@ -165,8 +146,7 @@ class DriverRegistry:
             return
         _log.info("CSI driver unregistered", extra={"driver": plugin.name})
         client = self._drivers.pop(plugin.name, None)
-        if self._reports is not None:
-            self._reports.removed(plugin.name)
+        self._events.removed(plugin.name)
         if client is not None:
             await client.close()
 
@@ -203,14 +183,12 @@ class DriverRegistry:
             raise
         plugin.name = info.name
         _log.info("CSI driver registered", extra={"driver": info.name, "endpoint": info.endpoint})
-        for callback in self._registered:
-            callback(info.name)
+        self._events.registered(info.name)
         await _call(transport, _NOTIFY, pb.RegistrationStatus(plugin_registered=True))
 
     async def _install(self, name: str, endpoint: str) -> None:
         """Add the driver and report it to the cluster; a driver of the same name is replaced."""
-        observe = partial(self._observe, name)
-        client = CsiClient.connect(endpoint, CallOptions(self._timeout, observe))
+        client = CsiClient.connect(endpoint, CallOptions(self._timeout, partial(self._events.called, name)))
         try:
             node = await client.info()
             if not node.node_id:
@@ -220,8 +198,7 @@ class DriverRegistry:
             raise
         before = self._drivers.pop(name, None)
         self._drivers[name] = client
-        if self._reports is not None:
-            self._reports.installed(name, node)
+        self._events.installed(name, node)
         if before is not None:
             await before.close()
 

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from pykubelet.base.callbacks import Callbacks
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.storage import DriverNodeInfo
 from pykubelet.models.core_v1 import SecretReference
 
 PLUGIN: Final = "kubernetes.io/csi"
@@ -104,3 +106,19 @@ class CsiConfig:
     """``enableControllerAttachDetach``: a controller attaches volumes and reports it in the node's status."""
     republish_every: Seconds = 30.0
     """Minimum seconds between publications of a volume for a driver with ``requiresRepublish``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CsiEvents:
+    """Events of the CSI components. Subscribers must return at once and not raise."""
+
+    called: Callbacks[[str, str, str, Seconds]] = field(default_factory=Callbacks)
+    """After each call to a driver: driver, method, gRPC code, duration in seconds."""
+    installed: Callbacks[[str, DriverNodeInfo]] = field(default_factory=Callbacks)
+    """A driver can be used: its name, and its node information for the cluster."""
+    registered: Callbacks[[str]] = field(default_factory=Callbacks)
+    """The registration of a driver has ended well: its name."""
+    removed: Callbacks[[str]] = field(default_factory=Callbacks)
+    """A driver has unregistered: its name."""
+    in_use_changed: Callbacks[[]] = field(default_factory=Callbacks)
+    """`CsiVolumes.in_use` has changed."""

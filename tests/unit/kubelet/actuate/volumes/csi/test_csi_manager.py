@@ -21,6 +21,7 @@ from pykubelet.kubelet.actuate.volumes.blocking import Blocking
 from pykubelet.kubelet.actuate.volumes.csi import (
     CsiConfig,
     CsiDeps,
+    CsiEvents,
     CsiLayout,
     CsiVolumes,
     DriverRegistry,
@@ -116,9 +117,11 @@ class World:
         self.objects.drivers[NAME] = driver_object(attachRequired=False)
         self.reports = Reports()
         self.news = asyncio.Event()
-        self.registry = DriverRegistry(self.layout.registry, SystemClock(), 5.0)
-        self.registry.report_to(self.reports)
-        self.registry.on_registered(self._registered)
+        self.events = CsiEvents()
+        self.events.installed.subscribe(self.reports.installed)
+        self.events.removed.subscribe(self.reports.removed)
+        self.events.registered.subscribe(self._registered)
+        self.registry = DriverRegistry(self.layout.registry, SystemClock(), 5.0, events=self.events)
         self.deps = CsiDeps(
             layout=self.layout,
             drivers=self.registry,
@@ -487,7 +490,7 @@ async def test_a_volume_of_one_pod_is_not_given_to_another(root: Path, driver: F
 async def test_calls_are_measured(root: Path, driver: FakeDriver) -> None:
     seen: list[tuple[str, str, str]] = []
     async with ready(root, driver) as world:
-        world.registry.on_call(lambda name, method, code, seconds: seen.append((name, method, code)))
+        world.events.called.subscribe(lambda name, method, code, seconds: seen.append((name, method, code)))
         driver.faults["NodeStageVolume"] = Fault(grpc.StatusCode.FAILED_PRECONDITION)
         with pytest.raises(CsiFailed):
             await world.csi.set_up(world.pod("u1"), VOLUME)

@@ -1,0 +1,73 @@
+"""Composition of the stage control: pod workers, sync loop and housekeeping."""
+
+from dataclasses import dataclass
+
+from pykubelet.kubelet.actuate.assembly import Actuators
+from pykubelet.kubelet.compose.adapters import DesiredPods
+from pykubelet.kubelet.compose.observe import Observers
+from pykubelet.kubelet.compose.recorders import Recorders
+from pykubelet.kubelet.control.sync import SyncLoop
+from pykubelet.kubelet.control.sync.events import EventQueue
+from pykubelet.kubelet.control.sync.housekeeping import Housekeeping
+from pykubelet.kubelet.control.sync.interfaces import LoopDeps
+from pykubelet.kubelet.control.workers import PodWorkers
+from pykubelet.kubelet.control.workers.interfaces import WorkerDeps
+from pykubelet.kubelet.desired.admission import Admission
+from pykubelet.kubelet.desired.sources import PodMux
+from pykubelet.kubelet.report.status import StatusManager
+
+
+def build_workers(
+    *, actuators: Actuators, observers: Observers, statuses: StatusManager, recorders: Recorders
+) -> PodWorkers:
+    """Build the pod workers."""
+    return PodWorkers(
+        WorkerDeps(
+            runtime=actuators.runtime,
+            resources=actuators.pod_resources,
+            probes=observers.probes,
+            status=statuses,
+            conditions=observers.health,
+            journal=recorders.journal,
+            telemetry=recorders.telemetry(),
+            watch_closely=observers.pleg.poke,
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopPartsDeps:
+    """Dependencies of `build_loop`."""
+
+    desired: DesiredPods
+    mux: PodMux
+    workers: PodWorkers
+    admission: Admission
+    actuators: Actuators
+    queue: EventQueue
+    recorders: Recorders
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopParts:
+    """The sync loop, and the housekeeping that uses the same components."""
+
+    loop: SyncLoop
+    housekeeping: Housekeeping
+
+
+def build_loop(given: LoopPartsDeps) -> LoopParts:
+    """Build the sync loop and housekeeping."""
+    deps = LoopDeps(
+        pods=given.desired,
+        workers=given.workers,
+        timeline=given.recorders.timelines,
+        node_pods=given.actuators.pod_resources,
+        garbage=given.actuators.runtime,
+        admission=given.admission,
+        clock=given.recorders.clock,
+    )
+    return LoopParts(
+        loop=SyncLoop(deps, given.queue),
+        housekeeping=Housekeeping(deps, given.mux.all_ready, given.recorders.metrics.orphans_swept),
+    )

@@ -1,0 +1,183 @@
+"""Composition of the stage observe: runtime health, probes, PLEG, usage figures, and node pressure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pykubelet.base.callbacks import Callbacks
+from pykubelet.base.clock import Clock
+from pykubelet.kubelet.actuate.assembly import Actuators
+from pykubelet.kubelet.actuate.cri.events import RuntimeEvents
+from pykubelet.kubelet.actuate.resources.cgroup_names import NameStyle, qos_name, root_name, to_path
+from pykubelet.kubelet.compose.adapters import DiskReclaimer, PlegMeter, ProbeExec, ProbeMeter, RuntimeStatusReader
+from pykubelet.kubelet.compose.clients import RuntimeClients
+from pykubelet.kubelet.config import Settings
+from pykubelet.kubelet.control.sync.events import EventQueue
+from pykubelet.kubelet.control.workers import PodWorkers
+from pykubelet.kubelet.observe.pleg import Pleg, PlegDeps
+from pykubelet.kubelet.observe.pleg.interfaces import WatchEvents
+from pykubelet.kubelet.observe.pressure import Pressure, PressureConfig, PressureDeps
+from pykubelet.kubelet.observe.pressure.decide import thresholds
+from pykubelet.kubelet.observe.pressure.observer import MachineObserver
+from pykubelet.kubelet.observe.probes import ProbeDeps, ProbeHandlers, ProbeManager
+from pykubelet.kubelet.observe.runtimehealth import RuntimeHealth, RuntimeHealthDeps
+from pykubelet.kubelet.observe.stats import NodeUsage, StatsConfig, StatsDeps
+from pykubelet.kubelet.report.metrics import KubeletMetrics
+from pykubelet.kubelet.report.server import PodsView
+from pykubelet.kubelet.types.eviction import hard_thresholds
+from pykubelet.kubelet.types.qos import QosClass
+from pykubelet.kubelet.types.runtime_events import RuntimeEvent
+from pykubelet.kubelet.types.telemetry import Telemetry
+from pykubelet.linux import cgroups
+from pykubelet.models.core_v1 import Pod
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observers:
+    """The components of the stage that run from the start."""
+
+    health: RuntimeHealth
+    prober: ProbeHandlers
+    probes: ProbeManager
+    pleg: Pleg
+    pleg_meter: PlegMeter
+    runtime_recovered: Callbacks[[]]
+    """The runtime responds again."""
+
+
+def build_observers(
+    clients: RuntimeClients, actuators: Actuators, queue: EventQueue, telemetry: Telemetry[KubeletMetrics]
+) -> Observers:
+    """Build the components, which post to the sync loop's queue."""
+    clock, events, metrics = telemetry.clock, telemetry.events, telemetry.metrics
+    recovered = Callbacks[[]]()
+    recovered.subscribe(queue.post_recovered)
+    health = RuntimeHealth(
+        RuntimeHealthDeps(
+            ask=RuntimeStatusReader(clients.cri, actuators.node), recovered=recovered, events=events, clock=clock
+        )
+    )
+    prober = ProbeHandlers(ProbeExec(clients.cri))
+    probes = ProbeManager(
+        ProbeDeps(
+            prober=prober,
+            on_change=queue.post,
+            events=events,
+            metrics=ProbeMeter(metrics),
+            clock=clock,
+            host_ips=actuators.node.ips,
+        )
+    )
+    pleg_meter = PlegMeter(metrics)
+    pleg = Pleg(
+        PlegDeps(
+            list_pods=actuators.runtime.list_pods,
+            list_pod=actuators.runtime.list_pod,
+            watch_events=measured_events(RuntimeEvents(clients.cri, clock).watch, metrics, clock),
+            on_event=queue.post,
+            on_recovered=recovered,
+            clock=clock,
+            metrics=pleg_meter,
+        )
+    )
+    return Observers(
+        health=health, prober=prober, probes=probes, pleg=pleg, pleg_meter=pleg_meter, runtime_recovered=recovered
+    )
+
+
+def measured_events(watch: WatchEvents, metrics: KubeletMetrics, clock: Clock) -> WatchEvents:
+    """Wrap the runtime's events with metrics of their delay; a stream counts as open with its first event."""
+
+    async def watched(deliver: Callable[[RuntimeEvent], None]) -> None:
+        works = False
+
+        def taken(event: RuntimeEvent) -> None:
+            nonlocal works
+            if not works:
+                works = True
+                metrics.event_stream_works()
+            metrics.event_received(clock.now() - event.time)
+            deliver(event)
+
+        await watch(taken)
+
+    return watched
+
+
+def build_usage(
+    settings: Settings, *, clients: RuntimeClients, actuators: Actuators, pods: PodsView, clock: Clock
+) -> NodeUsage:
+    """Build the reader of usage figures, for eviction, the servers and ``top``."""
+    resources = actuators.resources
+
+    def pod_cgroup(pod: Pod) -> str | None:
+        return resources.cgroup_path(pod) if resources.pod_parent(pod) else None
+
+    return NodeUsage(
+        stats_config(settings),
+        StatsDeps(
+            pods=pods.list,
+            pod_cgroup=pod_cgroup,
+            cri=clients.cri,
+            image_cri=clients.image_cri,
+            clock=clock,
+            volumes=actuators.volumes.sizes,
+        ),
+    )
+
+
+def stats_config(settings: Settings) -> StatsConfig:
+    """Convert the configuration's fields about usage figures."""
+    root, style = root_name(settings.config.cgroup_root or "/"), NameStyle(settings.config.cgroup_driver)
+    classes = (QosClass.GUARANTEED, QosClass.BURSTABLE, QosClass.BEST_EFFORT)
+    return StatsConfig(
+        node_name=settings.node_name,
+        layout=cgroups.detect(),
+        root_dir=settings.root_dir,
+        pod_logs_dir=settings.pod_log_dir,
+        groups=tuple(to_path(qos_name(root, qos), style) for qos in classes),
+        runtime_socket=settings.runtime_endpoint,
+        volume_period=settings.seconds(settings.config.volume_stats_agg_period),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePressureDeps:
+    """Dependencies of `build_pressure`."""
+
+    clients: RuntimeClients
+    actuators: Actuators
+    workers: PodWorkers
+    usage: NodeUsage
+    telemetry: Telemetry[KubeletMetrics]
+
+
+def build_pressure(settings: Settings, deps: NodePressureDeps) -> Pressure:
+    """Build `Pressure` for the settings. Raises Invalid for a bad threshold in the configuration."""
+    telemetry, actuators = deps.telemetry, deps.actuators
+    observer = MachineObserver(settings.root_dir, deps.clients.image_path, telemetry.clock)
+    return Pressure(
+        PressureDeps(
+            observer=observer,
+            usage=deps.usage.summary,
+            workers=deps.workers,
+            reclaimer=DiskReclaimer(actuators.runtime, actuators.image_gc, deps.workers.known),
+            events=telemetry.events,
+            clock=telemetry.clock,
+            evicted=telemetry.metrics.evicted,
+            decided=telemetry.metrics.eviction_decided,
+        ),
+        pressure_config(settings),
+    )
+
+
+def pressure_config(settings: Settings) -> PressureConfig:
+    """Convert the configuration's fields about eviction. Raises Invalid."""
+    config = settings.config
+    hard = hard_thresholds(config.eviction_hard, merge_defaults=config.merge_default_eviction_settings)
+    grace = {name: settings.seconds(text) for name, text in config.eviction_soft_grace_period.items()}
+    return PressureConfig(
+        thresholds=thresholds(hard, config.eviction_soft, grace, config.eviction_minimum_reclaim),
+        transition=settings.seconds(config.eviction_pressure_transition_period),
+        max_grace=config.eviction_max_pod_grace_period,
+        local_storage=config.local_storage_capacity_isolation,
+    )

@@ -1,0 +1,44 @@
+"""Composition of the recorders, which all stages use: clock, events, timeline, metrics and journal."""
+
+from dataclasses import dataclass
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.journal import Journal
+from pykubelet.kubelet.config import Settings
+from pykubelet.kubelet.desired.pods import PodManager
+from pykubelet.kubelet.report.events import EventLog
+from pykubelet.kubelet.report.metrics import KubeletMetrics
+from pykubelet.kubelet.report.timeline import PodTimelines
+from pykubelet.kubelet.types.telemetry import Telemetry
+from pykubelet.linux import cgroups, system
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorders:
+    """The components of the stage report that the other stages report to; built first."""
+
+    clock: Clock
+    events: EventLog
+    timelines: PodTimelines
+    metrics: KubeletMetrics
+    journal: Journal
+
+    def telemetry(self) -> Telemetry[KubeletMetrics]:
+        """Return them as the value that components take."""
+        return Telemetry(clock=self.clock, events=self.events, timeline=self.timelines, metrics=self.metrics)
+
+
+def build_recorders(settings: Settings, pods: PodManager, clock: Clock) -> Recorders:
+    """Build the recorders. ``pods`` has the pods that events are about."""
+    timelines = PodTimelines(clock)
+    metrics = KubeletMetrics(
+        settings.node_name, clock=clock, setup_seconds=timelines.setup_seconds, booted_at=system.boot_time
+    )
+    metrics.cgroup_version(cgroups.detect().version)
+    return Recorders(
+        clock=clock,
+        events=EventLog(clock, settings.node_name, pods.by_uid),
+        timelines=timelines,
+        metrics=metrics,
+        journal=Journal(),
+    )

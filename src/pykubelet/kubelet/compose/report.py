@@ -1,0 +1,27 @@
+"""Composition of the rest of the stage report: the statuses of pods, and the pods as the servers show them."""
+
+from dataclasses import dataclass
+
+from pykubelet.kubelet.actuate.assembly import Actuators
+from pykubelet.kubelet.compose.adapters import ResizeStates
+from pykubelet.kubelet.compose.recorders import Recorders
+from pykubelet.kubelet.desired.pods import PodManager
+from pykubelet.kubelet.report.server import PodsView
+from pykubelet.kubelet.report.status import StatusManager
+from pykubelet.kubelet.types.resize import PendingResizes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reports:
+    """The statuses of pods."""
+
+    statuses: StatusManager
+    view: PodsView
+
+
+def build_reports(*, actuators: Actuators, pods: PodManager, pending: PendingResizes, recorders: Recorders) -> Reports:
+    """Build the status manager and its view."""
+    resizes = ResizeStates(pending, actuators.runtime.allocations)
+    statuses = StatusManager(recorders.clock, actuators.node, resizes)
+    statuses.subscribe(recorders.metrics.status_changed)
+    return Reports(statuses=statuses, view=PodsView(statuses, pods.pods, recorders.clock))

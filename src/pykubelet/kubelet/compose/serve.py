@@ -1,0 +1,114 @@
+"""Composition of the servers: the local API (socket), health and metrics, and the kubelet API."""
+
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pykubelet.kubelet.compose.kubelet_api import KubeletApiDeps, build_kubelet_api
+from pykubelet.kubelet.compose.local_api import LocalApiView
+from pykubelet.kubelet.compose.observe import Observers
+from pykubelet.kubelet.compose.recorders import Recorders
+from pykubelet.kubelet.config import Settings
+from pykubelet.kubelet.control.sync import SyncLoop
+from pykubelet.kubelet.observe.stats import NodeUsage
+from pykubelet.kubelet.report.server import (
+    HealthCheck,
+    HealthConfig,
+    HealthDeps,
+    HealthServer,
+    LocalConfig,
+    LocalDeps,
+    LocalServer,
+    PodsView,
+)
+
+if TYPE_CHECKING:
+    from pykubelet.kubelet.compose.api_access import ApiAccess
+    from pykubelet.kubelet.report.nodeserver import NodeServer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeDeps:
+    """Dependencies of the servers."""
+
+    pods: PodsView
+    node: LocalApiView
+    checks: Mapping[str, HealthCheck]
+    usage: NodeUsage
+    access: "ApiAccess | None"
+    """None: there is no API server."""
+    recorders: Recorders
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Servers:
+    """The servers of the agent."""
+
+    local: LocalServer
+    health: HealthServer | None
+    """None: the configuration has no port for it."""
+    kubelet_api: "NodeServer | None"
+    """None: it is not enabled."""
+
+    def parts(self) -> dict[str, Coroutine[None, None, None]]:
+        """Return the core tasks by name."""
+        parts = {"local-api": self.local.run()}
+        if self.health is not None:
+            parts["health-server"] = self.health.run()
+        if self.kubelet_api is not None:
+            parts["node-server"] = self.kubelet_api.run()
+        return parts
+
+
+def build_servers(settings: Settings, deps: ServeDeps) -> Servers:
+    """Build the servers, which share health checks."""
+    config, recorders = settings.config, deps.recorders
+    local = LocalDeps(
+        pods=deps.pods,
+        events=recorders.events,
+        node=deps.node,
+        streams=deps.node,
+        checks=deps.checks,
+        meter=recorders.metrics,
+        clock=recorders.clock,
+        usage=partial(deps.usage.summary, only_cpu_and_memory=True),
+    )
+    health = HealthDeps(
+        checks=deps.checks,
+        render_metrics=recorders.metrics.render,
+        render_probe_metrics=recorders.metrics.render_probes,
+        meter=recorders.metrics,
+        clock=recorders.clock,
+    )
+    api = KubeletApiDeps(
+        pods=deps.pods,
+        cri=deps.node.clients.cri,
+        streams=deps.node,
+        usage=deps.usage,
+        checks=deps.checks,
+        access=deps.access,
+        telemetry=recorders.telemetry(),
+    )
+    return Servers(
+        local=LocalServer(LocalConfig(settings.socket, settings.pod_log_dir), local),
+        health=HealthServer(HealthConfig(config.healthz_bind_address, config.healthz_port), health)
+        if config.healthz_port
+        else None,
+        kubelet_api=build_kubelet_api(settings, api),
+    )
+
+
+def health_checks(settings: Settings, loop: SyncLoop, observers: Observers) -> dict[str, HealthCheck]:
+    """Return the checks of /healthz by name."""
+    stuck_after = 2 * settings.seconds(settings.config.sync_frequency)
+
+    def ping() -> None:
+        return None
+
+    return {
+        "ping": ping,
+        "syncloop": partial(loop.fault, stuck_after),
+        "pleg": observers.pleg.healthy,
+        "runtime": observers.health.healthy,
+    }

@@ -1,0 +1,67 @@
+"""Events of the sync loop, and the queue through which every stage sends them."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pykubelet.base.clock import Clock
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.probes import ProbeUpdate
+from pykubelet.kubelet.types.runtime import PodLifecycleEvent
+from pykubelet.kubelet.types.updates import PodUpdate
+
+RETRY_SECONDS = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class PodsAffected:
+    """An event: objects that these pods use (ConfigMaps, Secrets) have changed."""
+
+    uids: frozenset[PodUID]
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeRecovered:
+    """An event: the runtime responds again."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodicRetry:
+    """An event: time to retry failed updates, and resizes that were deferred."""
+
+
+LoopEvent = PodUpdate | PodLifecycleEvent | ProbeUpdate | PodsAffected | RuntimeRecovered | PeriodicRetry
+
+
+class EventQueue:
+    """The queue of the sync loop; built before all components that post events. For the event loop's thread."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[LoopEvent] = asyncio.Queue()
+
+    def post(self, event: LoopEvent) -> None:
+        """Put an event into the queue; never blocks."""
+        self._queue.put_nowait(event)
+
+    def post_affected(self, uids: frozenset[PodUID]) -> None:
+        """Post that objects which these pods use have changed."""
+        self.post(PodsAffected(uids))
+
+    def post_recovered(self) -> None:
+        """Post that the runtime responds again."""
+        self.post(RuntimeRecovered())
+
+    def empty(self) -> bool:
+        """Whether no event waits."""
+        return self._queue.empty()
+
+    async def get(self) -> LoopEvent:
+        """Wait for the next event and remove it from the queue."""
+        return await self._queue.get()
+
+
+async def post_periodic_retries(clock: Clock, post: Callable[[LoopEvent], None]) -> None:
+    """Post a `PeriodicRetry` every 180 s until cancelled: pods may shrink or end without an update of a source."""
+    while True:
+        await clock.sleep(RETRY_SECONDS)
+        post(PeriodicRetry())

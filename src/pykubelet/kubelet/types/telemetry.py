@@ -1,0 +1,25 @@
+"""Clock, events, timeline and metrics: the recorders that most components need, passed as one value."""
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from pykubelet.base.clock import Clock
+from pykubelet.kubelet.types.events import EventRecorder
+from pykubelet.kubelet.types.timeline import Timeline
+
+M_co = TypeVar("M_co", covariant=True)
+N = TypeVar("N")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Telemetry(Generic[M_co]):
+    """The recorders of a component; ``M_co`` is the component's own protocol of metrics."""
+
+    clock: Clock
+    events: EventRecorder
+    timeline: Timeline
+    metrics: M_co
+
+    def measured_by(self, metrics: N) -> "Telemetry[N]":
+        """Return the same recorders with other metrics."""
+        return Telemetry(clock=self.clock, events=self.events, timeline=self.timeline, metrics=metrics)
