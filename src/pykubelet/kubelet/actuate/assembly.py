@@ -19,7 +19,7 @@ from pykubelet.kubelet.actuate.interfaces import ActuatorMetrics, ClusterInputs
 from pykubelet.kubelet.actuate.logs import LogRotation, RotationConfig
 from pykubelet.kubelet.actuate.node import NodeFacts, NodeOptions, read_machine, reservations
 from pykubelet.kubelet.actuate.pod_resources import PodResources, PodResourcesDeps
-from pykubelet.kubelet.actuate.podruntime import PodRuntime, PodRuntimeConfig, PodRuntimeDeps
+from pykubelet.kubelet.actuate.podruntime import PodInputs, PodRuntime, PodRuntimeConfig, PodRuntimeDeps
 from pykubelet.kubelet.actuate.podruntime.interfaces import HttpGetter
 from pykubelet.kubelet.actuate.resources import (
     PolicyConfig,
@@ -118,17 +118,11 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
         PodRuntimeDeps(
             cri=deps.cri,
             images=images,
-            volumes=volumes,
-            files=dirs,
-            resources=resources,
-            node=node,
-            objects=deps.objects,
+            inputs=PodInputs(
+                volumes=volumes, files=dirs, resources=resources, node=node, objects=deps.objects, users=users
+            ),
             http=deps.http,
-            events=deps.telemetry.events,
-            timeline=deps.telemetry.timeline,
-            clock=deps.telemetry.clock,
-            users=users,
-            meter=deps.telemetry.metrics.operations,
+            telemetry=deps.telemetry.measured_by(deps.telemetry.metrics.operations),
         ),
         PodRuntimeConfig(
             pod_logs_dir=str(settings.pod_log_dir),

@@ -1,6 +1,5 @@
 """The clients of the container runtime."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from pykubelet.kubelet.actuate.cri import CriClient, CriOptions
@@ -19,10 +18,6 @@ class RuntimeClients:
         """Return a path on the file system of the images; empty: the runtime does not report any."""
         info = await self.image_cri.image_fs_info()
         return next((fs.fs_id.mountpoint for fs in info.image_filesystems if fs.fs_id.mountpoint), "")
-
-    def closers(self) -> tuple[Callable[[], Awaitable[None]], ...]:
-        """Return the functions that close the connections."""
-        return self.cri.close, self.image_cri.close
 
 
 def connect(settings: Settings, metrics: KubeletMetrics) -> RuntimeClients:

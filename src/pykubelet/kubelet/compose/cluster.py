@@ -31,7 +31,7 @@ from pykubelet.kubelet.report.node import (
     check_labels,
     host_ips,
 )
-from pykubelet.kubelet.report.status import StatusChange, StatusManager
+from pykubelet.kubelet.report.status import StatusChange
 from pykubelet.kubelet.report.status.patcher import PatcherDeps, StatusPatcher
 from pykubelet.kubelet.types.ids import PodFullName, PodUID, ref_of
 from pykubelet.kubelet.types.updates import is_mirror, is_static
@@ -45,7 +45,6 @@ class ClusterPods:
     """The part of node mode that follows the desired pods."""
 
     pods: PodManager
-    statuses: StatusManager
     objects: ClusterObjects
     patcher: StatusPatcher
     mirrors: MirrorPods
@@ -153,7 +152,7 @@ def build_cluster(access: ApiAccess, recorders: Recorders, deps: ClusterDeps) ->
         MirrorDeps(client=client, pods=deps.pods, node=registered, listed=source.listed, ending=ending, clock=clock)
     )
     listed.subscribe(mirrors.poke)
-    pods = ClusterPods(pods=deps.pods, statuses=statuses, objects=access.objects, patcher=patcher, mirrors=mirrors)
+    pods = ClusterPods(pods=deps.pods, objects=access.objects, patcher=patcher, mirrors=mirrors)
     statuses.subscribe(pods.status_changed)
     follower = NodeFollower(
         reporter=reporter,

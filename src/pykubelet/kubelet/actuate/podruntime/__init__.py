@@ -11,13 +11,14 @@ Start reading at ``PodRuntime.sync_pod`` in ``manager.py`` and ``compute_pod_act
 
 from pykubelet.kubelet.actuate.podruntime.decide import compute_pod_actions
 from pykubelet.kubelet.actuate.podruntime.decide_gc import GcPolicy
-from pykubelet.kubelet.actuate.podruntime.interfaces import PodRuntimeDeps
+from pykubelet.kubelet.actuate.podruntime.interfaces import PodInputs, PodRuntimeDeps
 from pykubelet.kubelet.actuate.podruntime.manager import PodRuntime
 from pykubelet.kubelet.actuate.podruntime.types import PodActions, PodRuntimeConfig
 
 __all__ = [
     "GcPolicy",
     "PodActions",
+    "PodInputs",
     "PodRuntime",
     "PodRuntimeConfig",
     "PodRuntimeDeps",

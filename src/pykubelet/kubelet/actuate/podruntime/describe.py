@@ -19,7 +19,7 @@ from pykubelet.kubelet.actuate.criconfig.types import (
     container_error,
 )
 from pykubelet.kubelet.actuate.podruntime.decide_restart import current
-from pykubelet.kubelet.actuate.podruntime.interfaces import PodRuntimeDeps
+from pykubelet.kubelet.actuate.podruntime.interfaces import Images, PodInputs
 from pykubelet.kubelet.actuate.podruntime.podfiles import write_hosts
 from pykubelet.kubelet.actuate.podruntime.types import PodRuntimeConfig
 from pykubelet.kubelet.actuate.types import HostMount
@@ -46,8 +46,9 @@ class StartJob:
 class ContainerDescriber:
     """Builds the CRI configuration for one start of a container, and creates the files that it mounts."""
 
-    def __init__(self, deps: PodRuntimeDeps, config: PodRuntimeConfig) -> None:
-        self._deps = deps
+    def __init__(self, inputs: PodInputs, images: Images, config: PodRuntimeConfig) -> None:
+        self._inputs = inputs
+        self._images = images
         self._node_hosts = Path(config.node_hosts)
 
     async def describe(
@@ -59,27 +60,27 @@ class ContainerDescriber:
         """
         pod, container = job.pod, job.container
         env = await self._environment(job)
-        mounts = await self._deps.volumes.container_mounts(pod, container, env)
+        mounts = await self._inputs.volumes.container_mounts(pod, container, env)
         mounts += await blocking.call(f"pod/{ref_of(job.pod).uid}", self._own_mounts, job, before)
         context = ContainerContext(
             image_ref=image_ref,
-            image=await self._deps.images.image_facts(image_ref),
+            image=await self._images.image_facts(image_ref),
             env=env,
             restart_count=restart_count,
             mounts=mounts,
-            devices=self._deps.volumes.container_devices(pod, container),
-            extra_groups=self._deps.volumes.extra_groups(pod),
-            resources=self._deps.resources.container_resources(pod, container),
-            security=self._deps.node.security(),
+            devices=self._inputs.volumes.container_devices(pod, container),
+            extra_groups=self._inputs.volumes.extra_groups(pod),
+            resources=self._inputs.resources.container_resources(pod, container),
+            security=self._inputs.node.security(),
             target_id=_target_id(job),
-            user_namespace=self._deps.users.given(pod),
+            user_namespace=self._inputs.users.given(pod),
         )
         return container_config(pod, container, job.kind, context)
 
     async def _environment(self, job: StartJob) -> Mapping[str, str]:
-        node = self._deps.node
+        node = self._inputs.node
         wanted = env_files(job.container)
-        files = await self._deps.volumes.read_files(job.pod, wanted) if wanted else {}
+        files = await self._inputs.volumes.read_files(job.pod, wanted) if wanted else {}
         downward = DownwardContext(
             node_name=node.name(),
             host_ips=node.ips(),
@@ -87,12 +88,12 @@ class ContainerDescriber:
             allocatable=node.allocatable(),
         )
         services = node.services(job.pod)
-        context = EnvContext(downward=downward, objects=self._deps.objects, services=services, files=files)
+        context = EnvContext(downward=downward, objects=self._inputs.objects, services=services, files=files)
         return container_environment(job.pod, job.container, context)
 
     def _own_mounts(self, job: StartJob, before: pb.ContainerConfig | None) -> tuple[HostMount, ...]:
         """Create and mount the files that the agent itself provides: /etc/hosts and the termination log."""
-        files, ref, container = self._deps.files, ref_of(job.pod), job.container
+        files, ref, container = self._inputs.files, ref_of(job.pod), job.container
         mounts: list[HostMount] = []
         if wants_hosts(job.pod, container, job.sandbox.ips):
             path = files.etc_hosts(ref.uid)
@@ -111,7 +112,7 @@ class ContainerDescriber:
         spec = job.pod.spec
         if spec.host_network:
             return node_hosts(self._node_hosts.read_bytes(), spec.host_aliases)
-        hostname = pod_hostname(job.pod, self._deps.node.resolver().cluster_domain)
+        hostname = pod_hostname(job.pod, self._inputs.node.resolver().cluster_domain)
         return managed_hosts(job.sandbox.ips, hostname, spec.host_aliases)
 
 

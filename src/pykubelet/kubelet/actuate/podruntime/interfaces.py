@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from pykubelet.base.clock import Clock
 from pykubelet.base.http_get import HttpGet
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.criconfig.interfaces import ConfigReader
@@ -13,12 +12,11 @@ from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
 from pykubelet.kubelet.actuate.criconfig.types import EnvFile, HostDevice, Resolver, SecurityConfig, UserNamespace
 from pykubelet.kubelet.actuate.resources.linux_resources import LinuxResources
 from pykubelet.kubelet.actuate.types import HostMount, ImageFacts
-from pykubelet.kubelet.types.events import EventRecorder
 from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.kubelet.types.runtime import ContainerKind
-from pykubelet.kubelet.types.timeline import Timeline
-from pykubelet.kubelet.types.work import NoMeter, WorkMeter
+from pykubelet.kubelet.types.telemetry import Telemetry
+from pykubelet.kubelet.types.work import WorkMeter
 from pykubelet.linux.cgroups import CgroupResources
 from pykubelet.models.core_v1 import Pod
 from pykubelet.models.scalars import Quantity
@@ -197,19 +195,23 @@ class HttpGetter(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodRuntimeDeps:
-    """Dependencies of the pod runtime."""
+class PodInputs:
+    """The sources of a pod's CRI configuration, besides its image."""
 
-    cri: Cri
-    images: Images
     volumes: Volumes
     files: PodFiles
     resources: Resources
     node: Node
     objects: ConfigReader
-    http: HttpGetter
-    events: EventRecorder
-    timeline: Timeline
-    clock: Clock
     users: Users
-    meter: WorkMeter = NoMeter()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodRuntimeDeps:
+    """Dependencies of the pod runtime."""
+
+    cri: Cri
+    images: Images
+    inputs: PodInputs
+    http: HttpGetter
+    telemetry: Telemetry[WorkMeter]

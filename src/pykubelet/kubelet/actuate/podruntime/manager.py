@@ -15,7 +15,7 @@ from pykubelet.kubelet.actuate.podruntime.decide import compute_pod_actions
 from pykubelet.kubelet.actuate.podruntime.decide_gc import GcPolicy
 from pykubelet.kubelet.actuate.podruntime.decide_precreate import precreatable_containers
 from pykubelet.kubelet.actuate.podruntime.decide_resize import ResizePlan, with_resize
-from pykubelet.kubelet.actuate.podruntime.describe import StartJob
+from pykubelet.kubelet.actuate.podruntime.describe import ContainerDescriber, StartJob
 from pykubelet.kubelet.actuate.podruntime.gc import Collector
 from pykubelet.kubelet.actuate.podruntime.hooks import HookRunner
 from pykubelet.kubelet.actuate.podruntime.init_timeline import InitTimeline
@@ -23,9 +23,9 @@ from pykubelet.kubelet.actuate.podruntime.interfaces import PodRuntimeDeps
 from pykubelet.kubelet.actuate.podruntime.kill import Killer, KillRequest
 from pykubelet.kubelet.actuate.podruntime.logfiles import LogFiles
 from pykubelet.kubelet.actuate.podruntime.reset import PodResetter
-from pykubelet.kubelet.actuate.podruntime.resize import Resizer
-from pykubelet.kubelet.actuate.podruntime.sandbox import SandboxError, SandboxMaker
-from pykubelet.kubelet.actuate.podruntime.start import ContainerStarter, StartError
+from pykubelet.kubelet.actuate.podruntime.resize import Resizer, ResizerDeps
+from pykubelet.kubelet.actuate.podruntime.sandbox import SandboxError, SandboxMaker, SandboxMakerDeps
+from pykubelet.kubelet.actuate.podruntime.start import ContainerStarter, StarterDeps, StartError
 from pykubelet.kubelet.actuate.podruntime.start_slots import StartSlots
 from pykubelet.kubelet.actuate.podruntime.status import StatusReader
 from pykubelet.kubelet.actuate.podruntime.sync_report import SyncReport
@@ -62,24 +62,44 @@ class PodRuntime:
 
     def __init__(self, deps: PodRuntimeDeps, config: PodRuntimeConfig | None = None) -> None:
         config = config or PodRuntimeConfig()
-        cri, clock = deps.cri, deps.clock
+        cri, inputs, telemetry = deps.cri, deps.inputs, deps.telemetry
+        clock, events = telemetry.clock, telemetry.events
         logs = LogFiles(config)
-        hooks = HookRunner(cri, deps.http, deps.events, clock, deps.meter)
-        self._deps = deps
+        hooks = HookRunner(cri, deps.http, events, clock, telemetry.metrics)
+        self._node = inputs.node
+        self._telemetry = telemetry
         self._config = config
-        self._reader = StatusReader(cri, deps.files, logs, clock)
-        self._killer = Killer(cri, hooks, deps.events, clock)
-        self._starter = ContainerStarter(deps, config, logs, hooks, self._killer)
-        self._sandboxes = SandboxMaker(deps, config, logs, self._starter.conflicts)
+        self._reader = StatusReader(cri, inputs.files, logs, clock)
+        self._killer = Killer(cri, hooks, events, clock)
+        describer = ContainerDescriber(inputs, deps.images, config)
+        self._starter = ContainerStarter(
+            StarterDeps(
+                cri=cri,
+                images=deps.images,
+                node=inputs.node,
+                describer=describer,
+                logs=logs,
+                hooks=hooks,
+                killer=self._killer,
+                telemetry=telemetry,
+            ),
+            config,
+        )
+        self._sandboxes = SandboxMaker(
+            SandboxMakerDeps(cri=cri, inputs=inputs, logs=logs, conflicts=self._starter.conflicts, telemetry=telemetry),
+            config,
+        )
         self._collector = Collector(cri, self._reader, self._killer, logs, clock)
         self._logs = logs
         self._logs_reconciled: set[PodUID] = set()
         """Pods whose log marks, which an earlier agent may have left, were reconciled."""
-        self._init_timeline = InitTimeline(deps.timeline)
+        self._init_timeline = InitTimeline(telemetry.timeline)
         self._start_slots = StartSlots(config.start_slots, config.start_slot_timeout)
-        self.allocations = AllocationStore(deps.files)
+        self.allocations = AllocationStore(inputs.files)
         """Allocated resources of pods, shared with admission."""
-        self._resizer = Resizer(deps, self.allocations)
+        self._resizer = Resizer(
+            ResizerDeps(cri=cri, resources=inputs.resources, allocations=self.allocations, telemetry=telemetry)
+        )
         self._resetter = PodResetter(self._killer, self._collector, self._starter.crashes, clock)
 
     async def list_pods(self) -> list[RuntimePod]:
@@ -192,7 +212,7 @@ class PodRuntime:
         ``keep`` returns the pods that are desired or have a worker; it is called after the runtime was listed. Dead
         containers of pods in ``ended`` are removed too, although those pods are kept (disk pressure).
         """
-        self._starter.crashes.collect(self._deps.clock.monotonic())
+        self._starter.crashes.collect(self._telemetry.clock.monotonic())
         await self._collector.collect(policy or GcPolicy(), keep, ended)
 
     async def _kill_old_pod(self, pod: Pod, status: PodRuntimeStatus, actions: PodActions, report: SyncReport) -> None:
@@ -200,7 +220,7 @@ class PodRuntime:
         ref = ref_of(pod)
         if actions.create_sandbox and status.sandboxes:
             message = "Pod sandbox changed, it will be killed and re-created."
-            self._deps.events.event(ref, NORMAL, Reason.SANDBOX_CHANGED, message)
+            self._telemetry.events.event(ref, NORMAL, Reason.SANDBOX_CHANGED, message)
         outcome = await self.kill_pod(ref, pod, status, None)
         report.changed |= outcome.changed
         report.failures += outcome.failures
@@ -251,7 +271,7 @@ class PodRuntime:
             failure = Failure(SyncAction.CREATE_SANDBOX, pod.metadata.name, error.reason, str(error), error.conflict)
             report.failures.append(failure)
             if error.conflict:
-                report.wake(self._deps.clock.monotonic() + self._config.conflict_retry)
+                report.wake(self._telemetry.clock.monotonic() + self._config.conflict_retry)
             return None
         report.changed = True
         self._reader.expect_sandbox(status.uid, sandbox.id)
@@ -340,7 +360,7 @@ class PodRuntime:
     def _hook_ips(self, status: PodRuntimeStatus) -> tuple[str, ...]:
         """Addresses for httpGet hooks without a host: the pod's, or the node's for a pod on the host network."""
         on_host = status.ready_sandbox is not None and status.ready_sandbox.host_network
-        return self._deps.node.ips() if on_host else status.ips
+        return self._node.ips() if on_host else status.ips
 
 
 async def _nothing() -> tuple[Failure, ...]:

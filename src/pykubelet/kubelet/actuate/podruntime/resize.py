@@ -4,7 +4,7 @@ Every step is recorded, so after an interruption the next sync continues from th
 """
 
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pykubelet.base.errors import PykubeletError
@@ -18,12 +18,14 @@ from pykubelet.kubelet.actuate.podruntime.decide_resize import (
     pod_memory_falls,
     pod_steps,
 )
-from pykubelet.kubelet.actuate.podruntime.interfaces import PodRuntimeDeps
+from pykubelet.kubelet.actuate.podruntime.interfaces import Cri, Resources
 from pykubelet.kubelet.actuate.podruntime.runtime_errors import error_message
 from pykubelet.kubelet.types.events import NORMAL, WARNING, Reason
 from pykubelet.kubelet.types.ids import SandboxID, ref_of
 from pykubelet.kubelet.types.resize import Allocation, resize_summary, sized
 from pykubelet.kubelet.types.size import Size
+from pykubelet.kubelet.types.telemetry import Telemetry
+from pykubelet.kubelet.types.work import WorkMeter
 from pykubelet.linux.cgroups.types import UNLIMITED, CgroupResources
 from pykubelet.models.core_v1 import Pod
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -37,17 +39,27 @@ class ResizeError(PykubeletError):
     """A resize could not be applied, or only partly."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResizerDeps:
+    """Dependencies of `Resizer`."""
+
+    cri: Cri
+    resources: Resources
+    allocations: AllocationStore
+    telemetry: Telemetry[WorkMeter]
+
+
 class Resizer:
     """Resizes pods, in a sync after containers were stopped and before others are started."""
 
-    def __init__(self, deps: PodRuntimeDeps, allocations: AllocationStore) -> None:
+    def __init__(self, deps: ResizerDeps) -> None:
         self._deps = deps
-        self._allocations = allocations
+        self._allocations = deps.allocations
 
     async def apply(self, pod: Pod, sandbox: SandboxID, plan: ResizePlan) -> None:
         """Resize the pod's cgroup and its running containers. Repeatable; raises ResizeError."""
         ref = ref_of(pod)
-        begun, done = self._deps.clock.monotonic(), False
+        begun, done = self._deps.telemetry.clock.monotonic(), False
         try:
             await self._apply(pod, sandbox, plan)
             done = True
@@ -57,10 +69,10 @@ class Resizer:
                 progress = self._allocations.progress(ref.uid)
                 generation = progress.generation if progress is not None else None
                 text = f"Pod resize error: {resize_summary(pod, generation, message)}"
-                self._deps.events.event(ref, WARNING, Reason.RESIZE_ERROR, text)
+                self._deps.telemetry.events.event(ref, WARNING, Reason.RESIZE_ERROR, text)
             raise ResizeError(message) from error
         finally:
-            self._deps.meter.pod_resized(self._deps.clock.monotonic() - begun, failed=not done)
+            self._deps.telemetry.metrics.pod_resized(self._deps.telemetry.clock.monotonic() - begun, failed=not done)
 
     async def complete(self, pod: Pod, allocation: Allocation) -> None:
         """Complete the resize: all containers have their allocated size. Sends an event; raises Transient."""
@@ -70,7 +82,7 @@ class Resizer:
         self._deps.resources.resized(pod)
         await self._allocations.save(ref.uid)
         text = f"Pod resize completed: {resize_summary(pod, allocation.generation)}"
-        self._deps.events.event(ref, NORMAL, Reason.RESIZE_COMPLETED, text)
+        self._deps.telemetry.events.event(ref, NORMAL, Reason.RESIZE_COMPLETED, text)
 
     async def _apply(self, pod: Pod, sandbox: SandboxID, plan: ResizePlan) -> None:
         resources = self._deps.resources

@@ -1,19 +1,23 @@
 """Creates the sandbox of a pod, with its log directory and user namespace."""
 
+from dataclasses import dataclass
+
 from pykubelet.base import blocking
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.kubelet.actuate.criconfig.dns import pod_dns
 from pykubelet.kubelet.actuate.criconfig.sandbox import sandbox_config
 from pykubelet.kubelet.actuate.criconfig.types import ConfigError, SandboxContext
 from pykubelet.kubelet.actuate.podruntime.convert import sandbox_status
-from pykubelet.kubelet.actuate.podruntime.interfaces import PodRuntimeDeps
+from pykubelet.kubelet.actuate.podruntime.interfaces import Cri, PodInputs
 from pykubelet.kubelet.actuate.podruntime.logfiles import LogFiles
 from pykubelet.kubelet.actuate.podruntime.runtime_errors import NameConflicts, error_message, is_name_conflict
 from pykubelet.kubelet.actuate.podruntime.types import PodReason, PodRuntimeConfig
 from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.kubelet.types.ids import ref_of
 from pykubelet.kubelet.types.runtime import SandboxStatus
+from pykubelet.kubelet.types.telemetry import Telemetry
 from pykubelet.kubelet.types.timeline import Step
+from pykubelet.kubelet.types.work import WorkMeter
 from pykubelet.models.core_v1 import Pod
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -27,20 +31,29 @@ class SandboxError(PykubeletError):
         self.conflict = conflict
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxMakerDeps:
+    """Dependencies of `SandboxMaker`."""
+
+    cri: Cri
+    inputs: PodInputs
+    logs: LogFiles
+    conflicts: NameConflicts
+    telemetry: Telemetry[WorkMeter]
+
+
 class SandboxMaker:
     """Creates sandboxes."""
 
-    def __init__(
-        self, deps: PodRuntimeDeps, config: PodRuntimeConfig, logs: LogFiles, conflicts: NameConflicts
-    ) -> None:
+    def __init__(self, deps: SandboxMakerDeps, config: PodRuntimeConfig) -> None:
         self._deps = deps
         self._config = config
-        self._logs = logs
-        self._conflicts = conflicts
+        self._logs = deps.logs
+        self._conflicts = deps.conflicts
 
     def describe(self, pod: Pod, attempt: int) -> pb.PodSandboxConfig:
         """Build the CRI sandbox configuration. Raises ``SandboxError`` if the pod's settings are invalid here."""
-        resources, node = self._deps.resources, self._deps.node
+        resources, node = self._deps.inputs.resources, self._deps.inputs.node
         sums, overhead = resources.pod_resources(pod)
         context = SandboxContext(
             log_root=self._config.pod_logs_dir,
@@ -49,8 +62,8 @@ class SandboxMaker:
             sysctls=node.sysctls(),
             resources=sums,
             overhead=overhead,
-            user_namespace=self._deps.users.given(pod),
-            extra_groups=self._deps.volumes.extra_groups(pod),
+            user_namespace=self._deps.inputs.users.given(pod),
+            extra_groups=self._deps.inputs.volumes.extra_groups(pod),
         )
         try:
             return sandbox_config(pod, attempt, context)
@@ -62,7 +75,7 @@ class SandboxMaker:
 
         ``attempt`` is raised if its name stays taken by a sandbox that the runtime does not list.
         """
-        ref, timeline = ref_of(pod), self._deps.timeline
+        ref, timeline = ref_of(pod), self._deps.telemetry.timeline
         timeline.begin(ref.uid, Step.SANDBOX)
         try:
             status = await self._make(pod, attempt + self._conflicts.extra(ref.uid, ""))
@@ -74,11 +87,11 @@ class SandboxMaker:
         return status
 
     async def _make(self, pod: Pod, attempt: int) -> SandboxStatus:
-        ref, cri, events = ref_of(pod), self._deps.cri, self._deps.events
-        handler = self._deps.node.runtime_handler(pod)
-        await self._deps.users.allocate(pod, handler)
+        ref, cri, events = ref_of(pod), self._deps.cri, self._deps.telemetry.events
+        handler = self._deps.inputs.node.runtime_handler(pod)
+        await self._deps.inputs.users.allocate(pod, handler)
         config = self.describe(pod, attempt)
-        for warning in pod_dns(pod, self._deps.node.resolver()).warnings:
+        for warning in pod_dns(pod, self._deps.inputs.node.resolver()).warnings:
             events.event(ref, WARNING, warning.reason, warning.message)
         await blocking.call(f"pod/{ref.uid}", self._logs.make_pod_dir, ref)
         sandbox = await cri.run_pod_sandbox(config, handler)
@@ -100,7 +113,7 @@ class SandboxMaker:
         if conflict:
             self._conflicts.note(ref.uid, "")
         message = f"Failed to create pod sandbox: {error_message(error)}"
-        self._deps.events.event(ref, WARNING, Reason.FAILED_CREATE_POD_SANDBOX, message)
+        self._deps.telemetry.events.event(ref, WARNING, Reason.FAILED_CREATE_POD_SANDBOX, message)
         if isinstance(error, SandboxError):
             return error
         shown = f'Failed to create sandbox for pod "{ref.name}_{ref.namespace}({ref.uid})": {error_message(error)}'

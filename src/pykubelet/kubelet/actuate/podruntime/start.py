@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from contextlib import suppress
+from dataclasses import dataclass
 
 from pykubelet.base import blocking
 from pykubelet.base.errors import NotFound, PykubeletError
@@ -12,7 +13,7 @@ from pykubelet.kubelet.actuate.podruntime.crashloop import CrashLoop
 from pykubelet.kubelet.actuate.podruntime.decide_restart import next_restart_count
 from pykubelet.kubelet.actuate.podruntime.describe import ContainerDescriber, StartJob
 from pykubelet.kubelet.actuate.podruntime.hooks import HookError, HookRunner, HookTarget
-from pykubelet.kubelet.actuate.podruntime.interfaces import PodRuntimeDeps
+from pykubelet.kubelet.actuate.podruntime.interfaces import Cri, Images, Node
 from pykubelet.kubelet.actuate.podruntime.kill import Killer, KillRequest
 from pykubelet.kubelet.actuate.podruntime.logfiles import LogFiles
 from pykubelet.kubelet.actuate.podruntime.precreated import PrecreatedContainer, PrecreatedContainers
@@ -28,7 +29,9 @@ from pykubelet.kubelet.types.events import NORMAL, WARNING, Reason
 from pykubelet.kubelet.types.ids import ContainerID, PodUID, ref_of
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.kubelet.types.runtime import ContainerState
+from pykubelet.kubelet.types.telemetry import Telemetry
 from pykubelet.kubelet.types.timeline import Step
+from pykubelet.kubelet.types.work import WorkMeter
 from pykubelet.models.core_v1 import LifecycleHandler
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -50,19 +53,31 @@ class StartError(PykubeletError):
         self.retry_at = retry_at
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StarterDeps:
+    """Dependencies of `ContainerStarter`."""
+
+    cri: Cri
+    images: Images
+    node: Node
+    describer: ContainerDescriber
+    logs: LogFiles
+    hooks: HookRunner
+    killer: Killer
+    telemetry: Telemetry[WorkMeter]
+
+
 class ContainerStarter:
     """Starts containers. Every step may be interrupted: the next sync continues with or replaces what it finds."""
 
-    def __init__(
-        self, deps: PodRuntimeDeps, config: PodRuntimeConfig, logs: LogFiles, hooks: HookRunner, killer: Killer
-    ) -> None:
+    def __init__(self, deps: StarterDeps, config: PodRuntimeConfig) -> None:
         self._deps = deps
         self._config = config
-        self._logs = logs
-        self._hooks = hooks
-        self._killer = killer
-        self._describer = ContainerDescriber(deps, config)
-        event_times = EventTimes(deps.clock)
+        self._logs = deps.logs
+        self._hooks = deps.hooks
+        self._killer = deps.killer
+        self._describer = deps.describer
+        event_times = EventTimes(deps.telemetry.clock)
         self.crashes = CrashLoop(config, lambda attempt: event_times.monotonic(attempt.id, attempt.finished_at))
         self.conflicts = NameConflicts()
         self.precreated = PrecreatedContainers()
@@ -78,7 +93,7 @@ class ContainerStarter:
     def check_back_off(self, job: StartJob) -> None:
         """Raise StartError while the container is in back-off after its last exit (CrashLoopBackOff)."""
         name, ref = job.container.name, ref_of(job.pod)
-        wait = self.crashes.wait(job.status, job.container, self._deps.clock.monotonic())
+        wait = self.crashes.wait(job.status, job.container, self._deps.telemetry.clock.monotonic())
         if wait is None:
             return
         pod = f"{ref.name}_{ref.namespace}({ref.uid})"
@@ -123,7 +138,7 @@ class ContainerStarter:
         if isinstance(image, StartError):
             self._event(job, WARNING, Reason.FAILED_TO_CREATE_CONTAINER, f"Error: {image.reason}")
             raise image
-        ref, timeline, name = ref_of(job.pod), self._deps.timeline, job.container.name
+        ref, timeline, name = ref_of(job.pod), self._deps.telemetry.timeline, job.container.name
         timeline.begin(ref.uid, Step.CREATE, name)
         try:
             container = await self._create(job, image)
@@ -157,7 +172,7 @@ class ContainerStarter:
             raise _image_error(error) from error
         except (PykubeletError, OSError) as error:
             raise self._failed(job, StartReason.CONFIG, error) from error
-        self.crashes.starting(job.status, job.container, self._deps.clock.monotonic())
+        self.crashes.starting(job.status, job.container, self._deps.telemetry.clock.monotonic())
         if made is not None and made.fits(job.sandbox.id, config):
             container = made.id
         else:
@@ -205,7 +220,7 @@ class ContainerStarter:
             with suppress(OSError):
                 await blocking.call(f"pod/{ref.uid}", self._logs.unmark, ref, [(name, restart_count)])
             message = f"cannot remove the container of an interrupted start: {error_message(error)}"
-            retry_at = self._deps.clock.monotonic() + self._config.conflict_retry
+            retry_at = self._deps.telemetry.clock.monotonic() + self._config.conflict_retry
             raise StartError(StartReason.CREATE, message, transient=True, retry_at=retry_at) from error
         refused.pop(attempt, None)
 
@@ -221,7 +236,7 @@ class ContainerStarter:
 
     async def _post_start(self, job: StartJob, container: ContainerID, hook: LifecycleHandler) -> None:
         """Run the postStart hook; stop the container if it fails. Raises StartError."""
-        ref, timeline, name = ref_of(job.pod), self._deps.timeline, job.container.name
+        ref, timeline, name = ref_of(job.pod), self._deps.telemetry.timeline, job.container.name
         ips = self._deps.node.ips() if job.sandbox.host_network else job.sandbox.ips
         timeline.begin(ref.uid, Step.POST_START, name)
         try:
@@ -245,12 +260,12 @@ class ContainerStarter:
         uid = ref_of(job.pod).uid
         if reason is StartReason.CREATE and isinstance(error, PykubeletError) and is_name_conflict(error):
             self.conflicts.note(uid, job.container.name)
-            retry_at = self._deps.clock.monotonic() + self._config.conflict_retry
+            retry_at = self._deps.telemetry.clock.monotonic() + self._config.conflict_retry
             return StartError(reason, message, transient=True, retry_at=retry_at)
         return StartError(reason, message)
 
     def _event(self, job: StartJob, event_type: str, reason: str, message: str) -> None:
-        self._deps.events.event(ref_of(job.pod), event_type, reason, message, container=job.container.name)
+        self._deps.telemetry.events.event(ref_of(job.pod), event_type, reason, message, container=job.container.name)
 
 
 def _image_error(error: ImageError) -> StartError:

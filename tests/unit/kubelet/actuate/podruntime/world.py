@@ -15,7 +15,7 @@ from pykubelet.kubelet.actuate.cri import CriOptions
 from pykubelet.kubelet.actuate.cri.transport import Transport
 from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
 from pykubelet.kubelet.actuate.criconfig.types import EnvFile, HostDevice, Resolver, SecurityConfig, UserNamespace
-from pykubelet.kubelet.actuate.podruntime import PodRuntime, PodRuntimeConfig, PodRuntimeDeps
+from pykubelet.kubelet.actuate.podruntime import PodInputs, PodRuntime, PodRuntimeConfig, PodRuntimeDeps
 from pykubelet.kubelet.actuate.resources.linux_resources import (
     LinuxResources,
     NodePolicy,
@@ -29,6 +29,7 @@ from pykubelet.kubelet.types.outcome import Outcome
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.kubelet.types.probes import ContainerProbes
 from pykubelet.kubelet.types.runtime import ContainerKind, PodRuntimeStatus
+from pykubelet.kubelet.types.telemetry import Telemetry
 from pykubelet.kubelet.types.timeline import Step
 from pykubelet.linux.cgroups import CgroupResources
 from pykubelet.models.core_v1 import ConfigMap, Pod, Secret
@@ -253,8 +254,8 @@ class World:
     @property
     def measured(self) -> list[str]:
         """What the meter was told."""
-        assert isinstance(self.deps.meter, ToldMeter)
-        return self.deps.meter.lines
+        assert isinstance(self.deps.telemetry.metrics, ToldMeter)
+        return self.deps.telemetry.metrics.lines
 
     def restart(self) -> None:
         """Simulate an agent that was killed and is started again with the same container runtime."""
@@ -330,17 +331,11 @@ async def make_world(root: Path, options: FakeCriOptions | None = None) -> Async
         deps = PodRuntimeDeps(
             cri=cri.client(),
             images=images,
-            volumes=volumes,
-            files=files,
-            resources=resources,
-            node=node,
-            objects=Objects(),
+            inputs=PodInputs(
+                volumes=volumes, files=files, resources=resources, node=node, objects=Objects(), users=Users()
+            ),
             http=http,
-            events=events,
-            timeline=steps,
-            clock=clock,
-            users=Users(),
-            meter=ToldMeter(),
+            telemetry=Telemetry(clock=clock, events=events, timeline=steps, metrics=ToldMeter()),
         )
         runtime = PodRuntime(deps, config)
         yield World(cri, clock, deps, config, runtime, images, volumes, node, http, events, steps, files, resources)
