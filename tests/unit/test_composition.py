@@ -31,10 +31,6 @@ PASSED_ON: Final[Mapping[str, frozenset[str]]] = {
     "kubelet": frozenset(
         {
             "pykubelet.kubelet.actuate.assembly",
-            "pykubelet.kubelet.actuate.podruntime.manager",
-            "pykubelet.kubelet.actuate.podruntime.start",
-            "pykubelet.kubelet.compose.kubelet_api",
-            "pykubelet.kubelet.compose.local_api",
             "pykubelet.kubelet.compose.node_mode",
             "pykubelet.kubelet.control.workers.manager",
             "pykubelet.kubelet.control.workers.steps",
@@ -220,34 +216,3 @@ def test_composition_has_no_import_cycle_even_for_types() -> None:
     graph = {module_of(path): imports(path) for path in COMPOSITION}
     graph = {name: used & graph.keys() - {name} for name, used in graph.items()}
     tuple(TopologicalSorter(graph).static_order())
-
-
-PASSES_ALL_ON: Final = frozenset(
-    {
-        ("pykubelet.kubelet.control.workers.manager", "PodWorker"),
-        ("pykubelet.kubelet.observe.probes.manager", "ProbeWorker"),
-        ("pykubelet.kubelet.report.nodeserver.manager", "InfoRoutes"),
-        ("pykubelet.kubelet.report.nodeserver.manager", "NodeRoutes"),
-        ("pykubelet.kubelet.report.nodeserver.manager", "PodRoutes"),
-        ("pykubelet.kubelet.report.server.local", "AgentRoutes"),
-        ("pykubelet.kubelet.report.server.local", "KubeRoutes"),
-    }
-)
-"""Components of the kubelet that pass all their dependencies on, with the class that gets them.
-
-Workers and routes of one server have the dependencies of their manager. Must only become fewer.
-"""
-
-
-def test_no_component_passes_all_its_dependencies_on() -> None:
-    passing = {
-        (module_of(path), ast.unparse(call.func))
-        for path in sorted(SOURCE.glob("pykubelet/kubelet/**/*.py"))
-        if path not in COMPOSITION
-        for call in ast.walk(tree_of(path))
-        if isinstance(call, ast.Call)
-        and isinstance(call.func, ast.Name)
-        and call.func.id[0].isupper()
-        and any(ast.unparse(argument) in ("deps", "self._deps") for argument in call.args)
-    }
-    assert passing == PASSES_ALL_ON
