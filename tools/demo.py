@@ -22,7 +22,7 @@ from rich.text import Text
 from pykubelet.base.errors import PykubeletError
 from pykubelet.cli.columns import age
 from pykubelet.cli.local_api import LocalApi
-from pykubelet.cli.podview import pod_row
+from pykubelet.cli.pod_row import pod_row
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.agent import AgentProcess

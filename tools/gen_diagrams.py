@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from pykubelet.criserver.container.decide import LIFE_CYCLE as CONTAINER
-from pykubelet.criserver.sandbox.decide import LIFE_CYCLE as SANDBOX
-from pykubelet.kubelet.control.workers.decide import TRANSITIONS as WORKER
+from pykubelet.criserver.container.plan.lifecycle import LIFE_CYCLE as CONTAINER
+from pykubelet.criserver.sandbox.plan.requests import LIFE_CYCLE as SANDBOX
+from pykubelet.kubelet.control.workers.plan.lifecycle import TRANSITIONS as WORKER
 
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "machines"
 
@@ -26,11 +26,14 @@ def page(title: str, source: str, transitions: Iterable[Transition]) -> str:
 
 def pages() -> dict[Path, str]:
     """Every page, by its path."""
-    sandbox, container = "src/pykubelet/criserver/sandbox/decide.py", "src/pykubelet/criserver/container/decide.py"
+    sandbox, container = (
+        "src/pykubelet/criserver/sandbox/plan/requests.py",
+        "src/pykubelet/criserver/container/plan/lifecycle.py",
+    )
     return {
         DOCS / "container.md": page("Container in the runtime server", container, CONTAINER.transitions),
         DOCS / "sandbox.md": page("Pod sandbox in the runtime server", sandbox, SANDBOX.transitions),
-        DOCS / "pod_worker.md": page("Pod worker", "src/pykubelet/kubelet/control/workers/decide.py", WORKER),
+        DOCS / "pod_worker.md": page("Pod worker", "src/pykubelet/kubelet/control/workers/plan/lifecycle.py", WORKER),
     }
 
 

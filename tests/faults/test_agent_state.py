@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs
+from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.agent import AgentProcess, container_status, wait_for

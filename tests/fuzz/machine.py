@@ -18,12 +18,12 @@ from pykubelet.base.errors import NotFound, Permanent, Transient
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.cni import Attached, AttachRequest
 from pykubelet.criserver.conmon import Conmon, Launch, Launched
-from pykubelet.criserver.container.interfaces import ImageFacts
+from pykubelet.criserver.container.container_interfaces import ImageFacts
 from pykubelet.criserver.netns import Kind, NamespaceSpec
 from pykubelet.criserver.oci import ExecResult, OciRuntime
 from pykubelet.criserver.oci.runtime import Features
 from pykubelet.criserver.spec import ImageDefaults
-from pykubelet.criserver.stats.interfaces import LayerUsage
+from pykubelet.criserver.stats.stats_interfaces import LayerUsage
 from pykubelet.criserver.types import ContainerID, ProcessRef, ProtectedIds, SandboxID, UserNamespace
 from pykubelet.linux.cgroups import CgroupStats
 from pykubelet.linux.procfs import Stat

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pykubelet.apiclient.certificates import CertificateStore
 from pykubelet.kubelet.actuate.podruntime.allocation_store import AllocationStore
 from pykubelet.kubelet.actuate.userns import UserNamespaces
-from pykubelet.kubelet.actuate.volumes.csi import layout
-from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs
+from pykubelet.kubelet.actuate.volumes.csi import csi_layout
+from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.desired.sources.backup import Backup
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models.codec import from_builtins
@@ -127,9 +127,9 @@ async def _certificate(home: Path, damage: Damage) -> None:
 
 async def _volume_record(home: Path, damage: Damage) -> None:
     damage(home / "vol_data.json")
-    assert layout._read(home) is None
-    layout._write(home, {"driverName": "d", "volumeHandle": "h"})
-    record = layout._read(home)
+    assert csi_layout._read(home) is None
+    csi_layout._write(home, {"driverName": "d", "volumeHandle": "h"})
+    record = csi_layout._read(home)
     assert record is not None and record.ref.handle == "h"
 
 

@@ -11,9 +11,9 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.base.text import encodable
 from pykubelet.base.units import KIB
 from pykubelet.criserver.images import limits, manifests
+from pykubelet.criserver.images.image_types import ImageConfig, ImageRecord
 from pykubelet.criserver.images.manifests import Platform
 from pykubelet.criserver.images.registry.auth import parse_challenges
-from pykubelet.criserver.images.types import ImageConfig, ImageRecord
 from pykubelet.criserver.server.images import image_of
 
 _WHAT = "image demo/app:1"

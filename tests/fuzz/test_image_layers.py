@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from pykubelet.base import proc
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import Bytes
-from pykubelet.criserver.images.types import Layer
+from pykubelet.criserver.images.image_types import Layer
 from pykubelet.criserver.storage import Layers
 from pykubelet.criserver.storage.layers import EMPTY
 from pykubelet.criserver.storage.remove import remove_tree

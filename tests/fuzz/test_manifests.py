@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.desired.manifest import Manifest, parse
-from pykubelet.kubelet.desired.manifest.types import MAX_PROBLEMS
+from pykubelet.kubelet.desired.manifest.manifest_types import MAX_PROBLEMS
 from pykubelet.kubelet.desired.sources.backup import Backup
-from pykubelet.kubelet.desired.sources.decide import assemble
 from pykubelet.kubelet.desired.sources.disk import read_changed
-from pykubelet.kubelet.desired.sources.http import HttpSource
-from pykubelet.kubelet.desired.sources.interfaces import Response
-from pykubelet.kubelet.desired.sources.types import HttpSourceConfig, SourceContent
+from pykubelet.kubelet.desired.sources.plan.effective_manifests import assemble
+from pykubelet.kubelet.desired.sources.source_interfaces import Response
+from pykubelet.kubelet.desired.sources.source_types import HttpSourceConfig, SourceContent
+from pykubelet.kubelet.desired.sources.url_source import HttpSource
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.models import codec
 from pykubelet.models.core_v1 import Pod

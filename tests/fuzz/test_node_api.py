@@ -15,15 +15,15 @@ from aiohttp.typedefs import Handler
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.kubelet.report.nodeserver import AuthConfig, NodeServer
-from pykubelet.kubelet.report.server.limits import SlotLimits
-from pykubelet.kubelet.report.server.slots import Slots
+from pykubelet.kubelet.serve.common.limits import SlotLimits
+from pykubelet.kubelet.serve.common.slots import Slots
+from pykubelet.kubelet.serve.kubelet_api import AuthConfig, NodeServer
 from pykubelet.models.authentication_v1 import UserInfo
 from pykubelet.testing.wait import until
-from tests.unit.kubelet.report.nodeserver.world import NodeWorld, Pki
 from tests.unit.kubelet.report.pods import pod
-from tests.unit.kubelet.report.server.records import raw
-from tests.unit.kubelet.report.server.world import open_files, running
+from tests.unit.kubelet.serve.common.records import raw
+from tests.unit.kubelet.serve.common.world import open_files, running
+from tests.unit.kubelet.serve.kubelet_api.world import NodeWorld, Pki
 
 _PROXY: Final = ("proxy",)
 _PODS: Final = ("pods", "proxy")

@@ -9,8 +9,8 @@ from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Transient
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.cri import CriClient
-from pykubelet.kubelet.actuate.images.decide_gc import DiskUse, GcPolicy
-from pykubelet.kubelet.actuate.images.gc import GcDeps, ImageGc
+from pykubelet.kubelet.actuate.images.image_gc import GcDeps, ImageGc
+from pykubelet.kubelet.actuate.images.plan.image_gc import DiskUse, GcPolicy
 from pykubelet.kubelet.report.events import EventLog
 from pykubelet.testing.agent import AgentProcess, container_status, waiting_reason
 from pykubelet.testing.ociimage import ImageSpec

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.kubelet.actuate.criconfig.types import DownwardContext
-from pykubelet.kubelet.actuate.types import VolumeError
+from pykubelet.kubelet.actuate.actuate_types import VolumeError
+from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext
 from pykubelet.kubelet.actuate.volumes import VolumeDeps, VolumeManager
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.linux import mounts

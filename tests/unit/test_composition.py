@@ -32,11 +32,11 @@ PASSED_ON: Final[Mapping[str, frozenset[str]]] = {
         {
             "pykubelet.kubelet.actuate.assembly",
             "pykubelet.kubelet.compose.node_mode",
-            "pykubelet.kubelet.control.workers.manager",
+            "pykubelet.kubelet.control.workers.pod_workers",
             "pykubelet.kubelet.control.workers.steps",
-            "pykubelet.kubelet.control.workers.worker",
-            "pykubelet.kubelet.observe.probes.manager",
-            "pykubelet.kubelet.report.server.local",
+            "pykubelet.kubelet.control.workers.pod_worker",
+            "pykubelet.kubelet.observe.probes.probe_manager",
+            "pykubelet.kubelet.serve.local_socket.local_server",
         }
     ),
 }

@@ -14,7 +14,7 @@ _ALLOWED = {
     "faults/test_streams_broken.py": "polls for closed descriptors up to a limit, and tells how many are open",
     "fuzz/criserver.py": "the time is simulated",
     "unit/criserver/storage/test_usage.py": "it is the work of the thread under test",
-    "unit/kubelet/observe/stats/test_volumes.py": "it is the work of the thread under test",
+    "unit/kubelet/observe/stats/test_volume_usage.py": "it is the work of the thread under test",
 }
 """File: why a sleep there is no wait for something that could be asked for."""
 

@@ -25,17 +25,21 @@ INJECTIONS: dict[str, str] = {
         "unit/criserver/sandbox/test_calls.py::test_address_whose_release_fails_does_not_delay_others"
     ),
     "server.connections": (
-        "unit/kubelet/report/server/test_listener.py::test_listener_goes_on_after_an_error_of_one_connection"
+        "unit/kubelet/serve/common/test_listener.py::test_listener_goes_on_after_an_error_of_one_connection"
     ),
-    "server.log-dirs": "unit/kubelet/report/server/test_dirwatch.py::test_error_of_the_watcher_does_not_end_it",
-    "gc.containers": "unit/kubelet/actuate/podruntime/test_gc.py::test_garbage_that_raises_does_not_keep_the_rest",
-    "gc.sandboxes": "unit/kubelet/actuate/podruntime/test_gc.py::test_garbage_that_raises_does_not_keep_the_rest",
-    "gc.logs": "unit/kubelet/actuate/podruntime/test_gc.py::test_logs_that_cannot_be_removed_do_not_keep_the_rest",
-    "gc.log-links": "unit/kubelet/actuate/podruntime/test_gc.py::test_logs_that_cannot_be_removed_do_not_keep_the_rest",
+    "server.log-dirs": "unit/kubelet/serve/common/test_dirwatch.py::test_error_of_the_watcher_does_not_end_it",
+    "gc.containers": "unit/kubelet/actuate/podruntime/test_garbage_collection.py"
+    "::test_garbage_that_raises_does_not_keep_the_rest",
+    "gc.sandboxes": "unit/kubelet/actuate/podruntime/test_garbage_collection.py"
+    "::test_garbage_that_raises_does_not_keep_the_rest",
+    "gc.logs": "unit/kubelet/actuate/podruntime/test_garbage_collection.py"
+    "::test_logs_that_cannot_be_removed_do_not_keep_the_rest",
+    "gc.log-links": "unit/kubelet/actuate/podruntime/test_garbage_collection.py"
+    "::test_logs_that_cannot_be_removed_do_not_keep_the_rest",
     "housekeeping.rounds": "unit/kubelet/control/test_sync.py::test_failing_pod_list_does_not_prevent_gc",
     "housekeeping.pods": "unit/kubelet/control/test_sync.py::test_failing_orphan_does_not_delay_others",
     "housekeeping.leftovers": "unit/kubelet/control/test_sync.py::test_failing_orphan_does_not_delay_others",
-    "usage.pods": "unit/kubelet/observe/stats/test_volumes.py::test_failing_walk_of_a_pod_does_not_affect_others",
+    "usage.pods": "unit/kubelet/observe/stats/test_volume_usage.py::test_failing_walk_of_a_pod_does_not_affect_others",
     "records.resources": "unit/kubelet/actuate/test_records.py"
     "::test_damaged_resource_record_keeps_no_other_from_being_read",
     "records.userns": "unit/kubelet/actuate/test_records.py"
@@ -71,8 +75,10 @@ INJECTIONS: dict[str, str] = {
     "tokens": "unit/kubelet/test_failing_items.py::test_token_that_raises_keeps_no_other_from_being_renewed",
     "watches": "unit/kubelet/test_failing_items.py::test_round_that_raises_is_followed_by_others",
     "workers.timers": "unit/kubelet/test_failing_items.py::test_timer_of_a_pod_that_raises_keeps_no_other_from_waking",
-    "log-rotation.pods": "unit/kubelet/actuate/logs/test_manager.py::test_unreadable_pod_directory_delays_no_other_log",
-    "log-rotation.logs": "unit/kubelet/actuate/logs/test_manager.py::test_log_that_cannot_be_rotated_delays_no_other",
+    "log-rotation.pods": "unit/kubelet/actuate/logs/test_log_rotation.py"
+    "::test_unreadable_pod_directory_delays_no_other_log",
+    "log-rotation.logs": "unit/kubelet/actuate/logs/test_log_rotation.py"
+    "::test_log_that_cannot_be_rotated_delays_no_other",
     "images.list": "unit/criserver/server/test_images.py::test_stored_image_that_cannot_be_shown_spoils_no_list",
     "images.blobs": "unit/criserver/images/test_damage.py::test_blob_that_cannot_be_removed_keeps_no_other_nor_a_pull",
     "images.partial-blobs": (
@@ -83,7 +89,7 @@ INJECTIONS: dict[str, str] = {
     "network.configuration": (
         "unit/criserver/cni/test_damage.py::test_configuration_is_looked_at_periodically_without_inotify"
     ),
-    "supervisor.server": "unit/criserver/supervisor/test_manager.py::test_start_that_raises_is_retried",
+    "supervisor.server": "unit/criserver/supervisor/test_supervisor.py::test_start_that_raises_is_retried",
     "store.owed": "unit/criserver/store/test_deferred.py::test_store_idle_after_disk_full_writes_deferred_changes",
 }
 """By the guard's name: the file, from ``tests/``, and the test in it, as pytest writes it."""

@@ -40,7 +40,7 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"pykubelet.cli.{_COMMANDS[cmd_name][0]}")
+        module = importlib.import_module(f"pykubelet.cli.commands.{_COMMANDS[cmd_name][0]}")
         command = getattr(module, "command", None)
         return command if isinstance(command, click.Command) else None
 

@@ -15,14 +15,14 @@ from pykubelet.base.clock import SystemClock
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.cni import Network
 from pykubelet.criserver.config import Settings
-from pykubelet.criserver.container import decide as container
+from pykubelet.criserver.container.plan import lifecycle as container
 from pykubelet.criserver.container.processes import end_commands
 from pykubelet.criserver.directories import entries, lock_directory, make_directory, make_traversable
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.netns import PinnedNamespaces
 from pykubelet.criserver.processes import reference
 from pykubelet.criserver.programs import new_marks, wait_for_former_programs
-from pykubelet.criserver.sandbox import decide as sandbox
+from pykubelet.criserver.sandbox.plan import requests as sandbox
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.server import CriServer, Groups
 from pykubelet.criserver.server.streaming import ContainerExecutor

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.report.streamproxy.backend import connected
+from pykubelet.kubelet.serve.streams.stream_backend import connected
 
 V4 = "v4.channel.k8s.io"
 _WHOLE: Seconds = 30.0

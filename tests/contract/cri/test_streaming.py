@@ -11,8 +11,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from pykubelet.kubelet.report.streamproxy import StreamProxy, StreamSet
-from pykubelet.kubelet.report.streamproxy.backend import connected
+from pykubelet.kubelet.serve.streams import StreamProxy, StreamSet
+from pykubelet.kubelet.serve.streams.stream_backend import connected
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import Script

@@ -12,13 +12,13 @@ from click.testing import CliRunner
 
 from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.cli.app import cli
-from pykubelet.cli.doctor import Verdict, machine_findings, program_findings
-from pykubelet.cli.get import _image_rows
+from pykubelet.cli.commands.doctor import Verdict, machine_findings, program_findings
+from pykubelet.cli.commands.get import _image_rows
+from pykubelet.cli.commands.logs import span_seconds
+from pykubelet.cli.commands.timeline import chart
 from pykubelet.cli.local_api import LocalApi
-from pykubelet.cli.logs import span_seconds
 from pykubelet.cli.lookup import find_container
 from pykubelet.cli.streams import readable
-from pykubelet.cli.timeline import chart
 from pykubelet.models.core_v1 import Container, Pod, PodSpec
 
 GOOD = """\
@@ -125,8 +125,8 @@ def test_timeline_chart_uses_one_scale() -> None:
 
 
 def test_doctor_reports_missing_programs_with_remedies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykubelet.cli.doctor._installed", lambda program: False)
-    monkeypatch.setattr("pykubelet.cli.doctor._CNI_DIRECTORIES", (Path("/nonexistent"),))
+    monkeypatch.setattr("pykubelet.cli.commands.doctor._installed", lambda program: False)
+    monkeypatch.setattr("pykubelet.cli.commands.doctor._CNI_DIRECTORIES", (Path("/nonexistent"),))
     findings = {finding.subject: finding for finding in program_findings()}
     assert findings["OCI runtime"].verdict is Verdict.FAILED
     assert findings["OCI runtime"].remedy == "apt-get install runc"

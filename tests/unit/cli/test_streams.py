@@ -14,8 +14,8 @@ from pykubelet.base.errors import Invalid, Permanent, PykubeletError, Transient
 from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink
 from pykubelet.base.upgrade import switching_response
 from pykubelet.cli.app import cli
+from pykubelet.cli.commands.port_forward import parse_ports
 from pykubelet.cli.forwarding import Forwarding, forward
-from pykubelet.cli.port_forward import parse_ports
 from pykubelet.cli.streams import Session, exit_status, run_session
 from pykubelet.testing.wait import until
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from pykubelet.cli import top
 from pykubelet.cli.app import cli
+from pykubelet.cli.commands import top
 
 MIB = 1 << 20
 

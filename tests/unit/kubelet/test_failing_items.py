@@ -13,38 +13,38 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiclient.certificates.manager import CertificateManager
+from pykubelet.apiclient.certificates.certificate_manager import CertificateManager
 from pykubelet.apiclient.reflector import Query, Reflector
 from pykubelet.base.guard import item_failures
 from pykubelet.base.units import Bytes
+from pykubelet.kubelet.actuate.cgroups.cgroup_manager import ResourceManager
+from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle
 from pykubelet.kubelet.actuate.cri.events import RuntimeEvents
-from pykubelet.kubelet.actuate.images.decide_gc import GcPolicy, ImageRecord
-from pykubelet.kubelet.actuate.images.gc import ImageGc
-from pykubelet.kubelet.actuate.resources.cgroup_names import NameStyle
-from pykubelet.kubelet.actuate.resources.manager import ResourceManager
-from pykubelet.kubelet.actuate.volumes.csi.manager import CsiVolumes
-from pykubelet.kubelet.actuate.volumes.csi.registry import DriverRegistry
-from pykubelet.kubelet.actuate.volumes.csi.types import CsiEvents
+from pykubelet.kubelet.actuate.images.image_gc import ImageGc
+from pykubelet.kubelet.actuate.images.plan.image_gc import GcPolicy, ImageRecord
+from pykubelet.kubelet.actuate.volumes.csi.csi_manager import CsiVolumes
+from pykubelet.kubelet.actuate.volumes.csi.csi_types import CsiEvents
+from pykubelet.kubelet.actuate.volumes.csi.driver_registry import DriverRegistry
 from pykubelet.kubelet.control.sync import SyncLoop
 from pykubelet.kubelet.control.sync.events import PeriodicRetry, PodsAffected
 from pykubelet.kubelet.control.workers.timers import WakeTimers
-from pykubelet.kubelet.desired.objects.apiserver import ApiObjects
+from pykubelet.kubelet.desired.objects.api_objects import ApiObjects
 from pykubelet.kubelet.desired.objects.pod_certificates import PodCertificates
 from pykubelet.kubelet.desired.objects.tokens import ServiceAccountTokens
-from pykubelet.kubelet.desired.pods.mirror import MirrorPods
-from pykubelet.kubelet.desired.sources.files import FileSource
-from pykubelet.kubelet.desired.sources.http import HttpSource
-from pykubelet.kubelet.desired.sources.types import FileSourceConfig
-from pykubelet.kubelet.observe.pleg.decide import Check
-from pykubelet.kubelet.observe.pleg.manager import Pleg
-from pykubelet.kubelet.observe.pressure import manager as pressure
-from pykubelet.kubelet.observe.pressure.manager import Pressure
-from pykubelet.kubelet.observe.runtimehealth.manager import RuntimeHealth
-from pykubelet.kubelet.report.events.sink import EventSink
+from pykubelet.kubelet.desired.pods.mirror_pods import MirrorPods
+from pykubelet.kubelet.desired.sources.file_source import FileSource
+from pykubelet.kubelet.desired.sources.source_types import FileSourceConfig
+from pykubelet.kubelet.desired.sources.url_source import HttpSource
+from pykubelet.kubelet.observe.eviction import eviction_manager as pressure
+from pykubelet.kubelet.observe.eviction.eviction_manager import Pressure
+from pykubelet.kubelet.observe.pleg.plan.diff import Check
+from pykubelet.kubelet.observe.pleg.pleg import Pleg
+from pykubelet.kubelet.observe.runtime_health import RuntimeHealth
+from pykubelet.kubelet.report.events.event_sink import EventSink
 from pykubelet.kubelet.report.node.csi_node import CsiNodeReporter
 from pykubelet.kubelet.report.node.lease import LeaseRenewer
-from pykubelet.kubelet.report.node.manager import NodeReporter
-from pykubelet.kubelet.report.status.patcher import StatusPatcher
+from pykubelet.kubelet.report.node.node_reporter import NodeReporter
+from pykubelet.kubelet.report.status.status_patcher import StatusPatcher
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.runtime import PodEventType, PodLifecycleEvent
 from pykubelet.kubelet.types.updates import PodOp, PodUpdate, Source
@@ -165,7 +165,7 @@ async def test_watch_of_manifests_that_raises_is_begun_again(tmp_path: Path, mon
         tried += 1
         raise ValueError("no error that anyone foresaw")
 
-    monkeypatch.setattr("pykubelet.kubelet.desired.sources.files.watch", fail)
+    monkeypatch.setattr("pykubelet.kubelet.desired.sources.file_source.watch", fail)
     source = FileSource(FileSourceConfig(tmp_path, "node"), lambda _: None, clock)
     async with running(source._follow()):
         await clock.advance(100)

@@ -60,14 +60,14 @@ def test_each_mutant_changes_what_the_function_does() -> None:
 
 
 def test_score_of_a_tested_module_counts_killed_mutants() -> None:
-    found = mutants.run(["kubelet/observe/pleg/decide.py"], most=6, seed=1, lanes=1)
+    found = mutants.run(["kubelet/observe/pleg/plan/diff.py"], most=6, seed=1, lanes=1)
     assert [each.broken for each in found] == [""]
     assert found[0].killed + len(found[0].survived) + found[0].equivalent == 6
     assert found[0].killed >= 4
 
 
 def test_every_module_of_the_list_exists_and_has_tests() -> None:
-    assert len(mutants.MODULES) == 30
+    assert len(mutants.MODULES) >= 30
     for module in mutants.MODULES:
         assert (mutants._PRODUCT / module).is_file(), module
         assert mutants.tests_of(module), module

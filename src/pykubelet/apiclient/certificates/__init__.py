@@ -2,14 +2,14 @@
 
 ``bootstrap`` gets the first client certificate and writes the kubeconfig; :class:`CertificateManager` renews one
 certificate, for the client or for the kubelet API server. Loaded only where certificates are requested, because
-cryptography costs memory. Start reading in ``manager.py``.
+cryptography costs memory. Start reading in ``certificate_manager.py``.
 """
 
 from pykubelet.apiclient.certificates.bootstrap import BootstrapConfig, bootstrap, needs_bootstrap
-from pykubelet.apiclient.certificates.manager import CertificateManager
+from pykubelet.apiclient.certificates.certificate_manager import CertificateManager
+from pykubelet.apiclient.certificates.certificate_types import CertificatePair, Template
 from pykubelet.apiclient.certificates.request import client_template, serving_template
 from pykubelet.apiclient.certificates.store import CertificateStore
-from pykubelet.apiclient.certificates.types import CertificatePair, Template
 
 __all__ = [
     "BootstrapConfig",

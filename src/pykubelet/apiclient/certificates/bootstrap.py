@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pykubelet.apiclient.certificates.decide import is_valid
-from pykubelet.apiclient.certificates.manager import CertificateManager
+from pykubelet.apiclient.certificates.certificate_manager import CertificateManager
+from pykubelet.apiclient.certificates.plan.renewal import is_valid
 from pykubelet.apiclient.certificates.request import client_template, validity_of
 from pykubelet.apiclient.certificates.store import CertificateStore
 from pykubelet.apiclient.client import ApiClient

@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from pykubelet.apiclient.certificates.types import Template, Validity
+from pykubelet.apiclient.certificates.certificate_types import Template, Validity
 from pykubelet.base.errors import Invalid
 
 CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"

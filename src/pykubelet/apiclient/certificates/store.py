@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from pykubelet.apiclient.certificates.certificate_types import CertificatePair, Validity
 from pykubelet.apiclient.certificates.request import belongs_together, check_key, new_key, validity_of
-from pykubelet.apiclient.certificates.types import CertificatePair, Validity
 from pykubelet.base.atomic import write_atomic
 from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.base.state_files import clear_path, read_state_file

@@ -5,7 +5,7 @@ address never leaks, whichever process dies in between. Called by ``sandbox``. I
 start reading at ``manager``, then the rules in ``decide``.
 """
 
-from pykubelet.criserver.cni.manager import Network, NetworkConfig
-from pykubelet.criserver.cni.types import Attached, AttachRequest, PortMap
+from pykubelet.criserver.cni.network_manager import Network, NetworkConfig
+from pykubelet.criserver.cni.network_types import Attached, AttachRequest, PortMap
 
 __all__ = ["AttachRequest", "Attached", "Network", "NetworkConfig", "PortMap"]

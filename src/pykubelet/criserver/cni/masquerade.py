@@ -13,7 +13,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.proc import ExitError, run
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.cni.types import Masquerade
+from pykubelet.criserver.cni.network_types import Masquerade
 
 _CALL: Seconds = 30.0
 _FRESH: Seconds = 300.0

@@ -9,8 +9,8 @@ from pathlib import Path
 from pykubelet.base.errors import Transient
 from pykubelet.base.proc import ExitError, ProgramTimeout, run
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.cni.decide import environment, failure, parse_reply
-from pykubelet.criserver.cni.types import AttachRequest, Json
+from pykubelet.criserver.cni.network_types import AttachRequest, Json
+from pykubelet.criserver.cni.plan.network_spec import environment, failure, parse_reply
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ Each CRI call has a module: ``create.py``, ``start.py``, ``stop.py``, ``remove.p
 ``log.py``; ``recover.py`` runs when the server starts, and ``of_sandbox.py`` when a pod is stopped or removed. They
 share ``table.py`` (the containers in memory) and ``records.py`` (every change, in the database first). Used by
 ``server`` for CRI calls about containers, and by ``sandbox``. Imports ``spec``, ``conmon``, ``oci``, ``store``,
-``events`` and ``types``; ``decide.py`` is pure. Start reading at ``create.py``; ``build.py`` connects the components.
+``events`` and ``types``; ``plan/`` is pure. Start reading at ``create.py``; ``build.py`` connects the components.
 """
 
 from pykubelet.criserver.container.build import ContainerComponents, ContainerDeps, build_containers
-from pykubelet.criserver.container.interfaces import Directories
-from pykubelet.criserver.container.state import Container
+from pykubelet.criserver.container.container_interfaces import Directories
+from pykubelet.criserver.container.container_state import Container
 
 __all__ = ["Container", "ContainerComponents", "ContainerDeps", "Directories", "build_containers"]

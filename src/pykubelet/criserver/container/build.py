@@ -6,9 +6,9 @@ from pykubelet.base.units import Seconds
 from pykubelet.criserver.container.apparmor import AppArmorProfiles
 from pykubelet.criserver.container.bundle import BundleMaker
 from pykubelet.criserver.container.cleanup import Cleanup
+from pykubelet.criserver.container.container_interfaces import Directories, Images, Sandboxes
 from pykubelet.criserver.container.create import ContainerCreator
 from pykubelet.criserver.container.exec import ContainerCommands
-from pykubelet.criserver.container.interfaces import Directories, Images, Sandboxes
 from pykubelet.criserver.container.log import LogReopener
 from pykubelet.criserver.container.of_sandbox import ContainersOfSandbox
 from pykubelet.criserver.container.prelaunch import Launcher

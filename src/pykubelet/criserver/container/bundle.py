@@ -12,12 +12,12 @@ from pykubelet.base.units import Seconds
 from pykubelet.criserver.container import prepare
 from pykubelet.criserver.container.accounts import find_user
 from pykubelet.criserver.container.apparmor import AppArmorProfiles
-from pykubelet.criserver.container.interfaces import Directories, ImageFacts, Images, Sandboxes
+from pykubelet.criserver.container.container_interfaces import Directories, ImageFacts, Images, Sandboxes
 from pykubelet.criserver.container.table import ContainerTable
 from pykubelet.criserver.spec import ContainerInput, Host, HostDevice, SandboxView, build_container
 from pykubelet.criserver.spec.apparmor import apparmor_profile
 from pykubelet.criserver.spec.seccomp import runtime_default
-from pykubelet.criserver.spec.types import Json
+from pykubelet.criserver.spec.spec_types import Json
 from pykubelet.criserver.types import ContainerID, ContainerRecord, ContainerUser, SandboxID, UserNamespace
 from pykubelet.pb import runtime_v1_pb2 as pb
 

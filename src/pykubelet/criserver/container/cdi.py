@@ -8,7 +8,7 @@ from pykubelet.base.documents import read_json, read_yaml
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.criserver.container.prepare import device_at
 from pykubelet.criserver.spec.cdi import DeviceNode, Edits, Found, apply_edits, edits_of, parse_file
-from pykubelet.criserver.spec.types import HostDevice, Json
+from pykubelet.criserver.spec.spec_types import HostDevice, Json
 
 _MAX = 4 << 20
 

@@ -11,9 +11,9 @@ from pykubelet.base import blocking
 from pykubelet.base.errors import PykubeletError, Transient
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.container import prepare
-from pykubelet.criserver.container.interfaces import Directories
+from pykubelet.criserver.container.container_interfaces import Directories
+from pykubelet.criserver.container.container_state import Container
 from pykubelet.criserver.container.processes import kill_group, monitors, noted_monitor
-from pykubelet.criserver.container.state import Container
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.processes import open_process
 from pykubelet.criserver.types import ContainerID, ProcessRef

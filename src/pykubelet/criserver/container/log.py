@@ -7,7 +7,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Transient
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.conmon import reopen_log
-from pykubelet.criserver.container.interfaces import Directories
+from pykubelet.criserver.container.container_interfaces import Directories
 from pykubelet.criserver.container.table import ContainerTable
 
 _REOPEN: Seconds = 5.0

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Coroutine
 
 from pykubelet.criserver.container.cleanup import Cleanup
+from pykubelet.criserver.container.container_state import Container
 from pykubelet.criserver.container.remove import ContainerRemover
-from pykubelet.criserver.container.state import Container
 from pykubelet.criserver.container.stop import ContainerStopper
 from pykubelet.criserver.container.table import ContainerTable
 from pykubelet.criserver.types import SandboxID

@@ -16,8 +16,8 @@ from pykubelet.base.shield import shielded
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.conmon import Conmon, Launch, Launched
 from pykubelet.criserver.container.cleanup import Cleanup
-from pykubelet.criserver.container.interfaces import Directories, Sandboxes
-from pykubelet.criserver.container.state import Container
+from pykubelet.criserver.container.container_interfaces import Directories, Sandboxes
+from pykubelet.criserver.container.container_state import Container
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.processes import is_alive, reference
 from pykubelet.criserver.scope import ServerScope

@@ -11,7 +11,7 @@ from pykubelet.base.atomic import write_atomic
 from pykubelet.base.errors import Invalid, NotFound, Permanent
 from pykubelet.base.safe_path import close_quietly, mkdir_in_root, open_in_root, proc_path
 from pykubelet.criserver.spec import HostDevice
-from pykubelet.criserver.spec.types import Json
+from pykubelet.criserver.spec.spec_types import Json
 from pykubelet.criserver.spec.userns import check_mount
 from pykubelet.criserver.storage.remove import remove_any
 from pykubelet.criserver.types import UserNamespace

@@ -1,7 +1,7 @@
 """The records of containers: the only way to change one is in the database first, then in memory."""
 
 from pykubelet.base.shield import shielded
-from pykubelet.criserver.container.state import Container
+from pykubelet.criserver.container.container_state import Container
 from pykubelet.criserver.container.table import ContainerTable
 from pykubelet.criserver.events import Event, EventKind
 from pykubelet.criserver.scope import ServerScope

@@ -1,10 +1,10 @@
 """RemoveContainer. All methods are idempotent."""
 
 from pykubelet.criserver.container.cleanup import Cleanup, image_mounts
-from pykubelet.criserver.container.interfaces import Images
+from pykubelet.criserver.container.container_interfaces import Images
+from pykubelet.criserver.container.container_state import Container
 from pykubelet.criserver.container.prelaunch import Launcher
 from pykubelet.criserver.container.records import ContainerRecords
-from pykubelet.criserver.container.state import Container
 from pykubelet.criserver.container.stop import ContainerStopper
 from pykubelet.criserver.container.table import ContainerTable
 from pykubelet.criserver.events import EventKind

@@ -5,11 +5,11 @@ import logging
 from pykubelet.base.errors import Permanent, PykubeletError
 from pykubelet.base.shield import shielded
 from pykubelet.criserver.container.cleanup import Cleanup
-from pykubelet.criserver.container.decide import START_FAILED
-from pykubelet.criserver.container.interfaces import Sandboxes
+from pykubelet.criserver.container.container_interfaces import Sandboxes
+from pykubelet.criserver.container.container_state import Container
+from pykubelet.criserver.container.plan.lifecycle import START_FAILED
 from pykubelet.criserver.container.prelaunch import Launcher
 from pykubelet.criserver.container.records import ContainerRecords
-from pykubelet.criserver.container.state import Container
 from pykubelet.criserver.container.table import ContainerTable
 from pykubelet.criserver.container.watch import ContainerWatcher
 from pykubelet.criserver.events import EventKind

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pykubelet.base.errors import NotFound, Permanent
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.container.cleanup import image_mounts
-from pykubelet.criserver.container.state import Container
+from pykubelet.criserver.container.container_state import Container
 from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord, SandboxID
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from pykubelet.base import blocking
 from pykubelet.base.errors import Permanent
 from pykubelet.criserver.container import prepare
-from pykubelet.criserver.container.interfaces import Directories
+from pykubelet.criserver.container.container_interfaces import Directories
 from pykubelet.criserver.container.prelaunch import Launcher
 from pykubelet.criserver.container.records import ContainerRecords
 from pykubelet.criserver.container.table import ContainerTable

@@ -6,10 +6,10 @@ from pykubelet.base import blocking
 from pykubelet.base.errors import PykubeletError
 from pykubelet.criserver.conmon import Exit, read_exit
 from pykubelet.criserver.container.cleanup import Cleanup
-from pykubelet.criserver.container.decide import UNKNOWN_EXIT, oom_killed, reason
-from pykubelet.criserver.container.interfaces import Directories, Sandboxes
+from pykubelet.criserver.container.container_interfaces import Directories, Sandboxes
+from pykubelet.criserver.container.container_state import Container
+from pykubelet.criserver.container.plan.lifecycle import UNKNOWN_EXIT, oom_killed, reason
 from pykubelet.criserver.container.records import ContainerRecords
-from pykubelet.criserver.container.state import Container
 from pykubelet.criserver.events import EventKind
 from pykubelet.criserver.machine import OomKills
 from pykubelet.criserver.processes import open_process

@@ -6,10 +6,8 @@ Called by the image service, and by ``container`` for the process configuration 
 """
 
 from pykubelet.criserver.images.content import ContentStore
-from pykubelet.criserver.images.index import ImageIndex
-from pykubelet.criserver.images.manager import ImageDeps, ImageManager, ImageSettings
-from pykubelet.criserver.images.manifests import Platform
-from pykubelet.criserver.images.types import (
+from pykubelet.criserver.images.image_manager import ImageDeps, ImageManager, ImageSettings
+from pykubelet.criserver.images.image_types import (
     AuthConfig,
     FsInfo,
     ImageConfig,
@@ -19,6 +17,8 @@ from pykubelet.criserver.images.types import (
     Phase,
     Progress,
 )
+from pykubelet.criserver.images.index import ImageIndex
+from pykubelet.criserver.images.manifests import Platform
 
 __all__ = [
     "AuthConfig",

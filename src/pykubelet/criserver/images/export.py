@@ -14,9 +14,9 @@ from pykubelet.base.units import MIB
 from pykubelet.criserver.images import limits, manifests
 from pykubelet.criserver.images.archive import NAME, REF_NAME
 from pykubelet.criserver.images.content import ContentStore
+from pykubelet.criserver.images.image_types import ImageRecord
 from pykubelet.criserver.images.manifests import Descriptor
 from pykubelet.criserver.images.reference import parse
-from pykubelet.criserver.images.types import ImageRecord
 from pykubelet.linux.errors import wrap
 
 _LAYOUT = b'{"imageLayoutVersion":"1.0.0"}'

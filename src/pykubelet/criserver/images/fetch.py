@@ -12,9 +12,9 @@ from pykubelet.base.tasks import wait_all
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.images import limits, manifests
 from pykubelet.criserver.images.content import ContentStore
-from pykubelet.criserver.images.interfaces import LayerStore, Repository
+from pykubelet.criserver.images.image_interfaces import LayerStore, Repository
+from pykubelet.criserver.images.image_types import ImageRecord, Layer, OnProgress, Phase, Progress, ignore_progress
 from pykubelet.criserver.images.manifests import Descriptor, Platform
-from pykubelet.criserver.images.types import ImageRecord, Layer, OnProgress, Phase, Progress, ignore_progress
 
 _PARALLEL = 3
 _MAX_NESTED = 3

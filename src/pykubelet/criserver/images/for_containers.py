@@ -4,9 +4,9 @@ import asyncio
 from pathlib import Path
 
 from pykubelet.base.errors import NotFound
-from pykubelet.criserver.container.interfaces import ImageFacts
-from pykubelet.criserver.images.manager import ImageManager
-from pykubelet.criserver.images.types import ImageRecord
+from pykubelet.criserver.container.container_interfaces import ImageFacts
+from pykubelet.criserver.images.image_manager import ImageManager
+from pykubelet.criserver.images.image_types import ImageRecord
 from pykubelet.criserver.spec import ImageDefaults
 from pykubelet.criserver.storage import Snapshots
 from pykubelet.criserver.types import ContainerID, UserNamespace

@@ -18,9 +18,9 @@ from pykubelet.base.errors import Invalid
 from pykubelet.base.safe_path import read_regular
 from pykubelet.base.units import MIB
 from pykubelet.criserver.directories import set_aside
+from pykubelet.criserver.images.image_types import ImageRecord
 from pykubelet.criserver.images.limits import check_config, check_names, with_newest_names
 from pykubelet.criserver.images.reference import is_digest
-from pykubelet.criserver.images.types import ImageRecord
 from pykubelet.linux.errors import wrap
 
 _log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from typing import Final
 from pykubelet.base.errors import Invalid
 from pykubelet.base.text import printable
 from pykubelet.base.units import KIB, MIB
-from pykubelet.criserver.images.types import ImageConfig
+from pykubelet.criserver.images.image_types import ImageConfig
 
 MAX_DOCUMENT: Final = 4 * MIB
 """Bytes of a manifest, an index or a configuration; registries accept no larger ones."""

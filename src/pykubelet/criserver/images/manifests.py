@@ -16,9 +16,9 @@ from msgspec import Struct, field
 from pykubelet.base.errors import Invalid, Unsupported
 from pykubelet.base.text import printable
 from pykubelet.base.units import GIB
+from pykubelet.criserver.images.image_types import ImageConfig, Layer
 from pykubelet.criserver.images.limits import MAX_LAYERS, MAX_MANIFESTS, check_config, check_parts
 from pykubelet.criserver.images.reference import is_digest
-from pykubelet.criserver.images.types import ImageConfig, Layer
 
 OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 OCI_INDEX = "application/vnd.oci.image.index.v1+json"

@@ -3,7 +3,7 @@
 Called by ``sandbox``. Imports ``base`` and ``linux``; start reading at ``manager``.
 """
 
-from pykubelet.criserver.netns.manager import PinnedNamespaces
-from pykubelet.criserver.netns.types import Kind, NamespaceSpec
+from pykubelet.criserver.netns.namespace_manager import PinnedNamespaces
+from pykubelet.criserver.netns.namespace_types import Kind, NamespaceSpec
 
 __all__ = ["Kind", "NamespaceSpec", "PinnedNamespaces"]

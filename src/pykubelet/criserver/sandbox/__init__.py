@@ -4,13 +4,13 @@ Each CRI call has a module: ``run.py``, ``stop.py``, ``remove.py``, ``update.py`
 starts. They share ``table.py`` (the sandboxes in memory), ``records.py`` (every change, in the database first) and
 ``layout.py`` (paths). Used by ``server`` for CRI calls about sandboxes, and by ``container`` through ``view.py``.
 Imports ``netns``, ``cni``, ``spec``, ``conmon``, ``oci``, ``store``, ``events`` and ``types``, and of ``container``
-only helpers; ``decide.py`` is pure. Start reading at ``run.py``; ``build.py`` connects the components.
+only helpers; ``plan/`` is pure. Start reading at ``run.py``; ``build.py`` connects the components.
 """
 
 from pykubelet.criserver.sandbox.build import SandboxComponents, SandboxDeps, build_sandboxes
 from pykubelet.criserver.sandbox.infra import Infra, InfraPrograms
 from pykubelet.criserver.sandbox.layout import SandboxLayout
-from pykubelet.criserver.sandbox.state import Sandbox
+from pykubelet.criserver.sandbox.sandbox_state import Sandbox
 from pykubelet.criserver.sandbox.table import SandboxTable
 from pykubelet.criserver.sandbox.view import SandboxViews
 

@@ -8,10 +8,10 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.base.guard import Guard
 from pykubelet.criserver.cni import AttachRequest
 from pykubelet.criserver.netns import Kind
-from pykubelet.criserver.sandbox.decide import attach_request, own_network
-from pykubelet.criserver.sandbox.interfaces import PodNetwork
 from pykubelet.criserver.sandbox.layout import SandboxLayout
-from pykubelet.criserver.sandbox.state import Sandbox
+from pykubelet.criserver.sandbox.plan.requests import attach_request, own_network
+from pykubelet.criserver.sandbox.sandbox_interfaces import PodNetwork
+from pykubelet.criserver.sandbox.sandbox_state import Sandbox
 from pykubelet.criserver.sandbox.table import SandboxTable
 from pykubelet.criserver.types import ProtectedIds, SandboxID, SandboxPhase
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.sandbox.attachments import Attachments
 from pykubelet.criserver.sandbox.infra import Infra
-from pykubelet.criserver.sandbox.interfaces import Containers, PodNetwork
 from pykubelet.criserver.sandbox.layout import SandboxLayout
 from pykubelet.criserver.sandbox.records import SandboxRecords
 from pykubelet.criserver.sandbox.recover import SandboxRecovery
 from pykubelet.criserver.sandbox.remove import SandboxRemover
 from pykubelet.criserver.sandbox.run import SandboxRunner
+from pykubelet.criserver.sandbox.sandbox_interfaces import Containers, PodNetwork
 from pykubelet.criserver.sandbox.stop import SandboxStopper
 from pykubelet.criserver.sandbox.table import SandboxTable
 from pykubelet.criserver.sandbox.update import SandboxUpdater

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.base.units import MIB, Bytes
-from pykubelet.criserver.sandbox.decide import namespace_options, resolv_conf
+from pykubelet.criserver.sandbox.plan.requests import namespace_options, resolv_conf
 from pykubelet.criserver.storage.remove import remove_any
 from pykubelet.criserver.types import IdMap
 from pykubelet.linux.mounts import tmpfs, unmount_all_under

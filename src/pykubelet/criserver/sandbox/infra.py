@@ -10,15 +10,15 @@ from pykubelet.base import blocking
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError
 from pykubelet.criserver.config.machine import cgroup_of
 from pykubelet.criserver.conmon import Launch
-from pykubelet.criserver.container.interfaces import ImageFacts
+from pykubelet.criserver.container.container_interfaces import ImageFacts
 from pykubelet.criserver.container.prepare import write_bundle
 from pykubelet.criserver.container.processes import kill_group, monitors, noted_monitor
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.processes import open_process, reference
-from pykubelet.criserver.sandbox.decide import namespace_options, needs_infra
-from pykubelet.criserver.sandbox.interfaces import PauseImages
 from pykubelet.criserver.sandbox.layout import SandboxLayout, owner_of
-from pykubelet.criserver.sandbox.state import Sandbox
+from pykubelet.criserver.sandbox.plan.requests import namespace_options, needs_infra
+from pykubelet.criserver.sandbox.sandbox_interfaces import PauseImages
+from pykubelet.criserver.sandbox.sandbox_state import Sandbox
 from pykubelet.criserver.spec import InfraProgram, build_infra, node_program
 from pykubelet.criserver.spec.userns import id_map
 from pykubelet.criserver.types import ContainerID, IdMap, ProcessRef, SandboxID, UserNamespace

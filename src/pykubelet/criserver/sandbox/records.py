@@ -2,7 +2,7 @@
 
 from pykubelet.base.shield import shielded
 from pykubelet.criserver.events import Event, EventKind
-from pykubelet.criserver.sandbox.state import Sandbox
+from pykubelet.criserver.sandbox.sandbox_state import Sandbox
 from pykubelet.criserver.sandbox.table import SandboxTable
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.store import Store

@@ -8,12 +8,12 @@ from pykubelet.criserver.directories import entries
 from pykubelet.criserver.processes import is_alive
 from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.sandbox.attachments import Attachments
-from pykubelet.criserver.sandbox.decide import adopted_phase
 from pykubelet.criserver.sandbox.files import SandboxFiles
 from pykubelet.criserver.sandbox.layout import SandboxLayout, owner_of
+from pykubelet.criserver.sandbox.plan.requests import adopted_phase
 from pykubelet.criserver.sandbox.records import SandboxRecords
 from pykubelet.criserver.sandbox.remove import SandboxRemover
-from pykubelet.criserver.sandbox.state import Sandbox
+from pykubelet.criserver.sandbox.sandbox_state import Sandbox
 from pykubelet.criserver.sandbox.table import SandboxTable
 from pykubelet.criserver.sandbox.watch import InfraWatcher
 from pykubelet.criserver.types import ProtectedIds, SandboxID, SandboxPhase, SandboxRecord

@@ -9,12 +9,12 @@ from pykubelet.base.shield import shielded
 from pykubelet.criserver.events import EventKind
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.sandbox.attachments import Attachments
-from pykubelet.criserver.sandbox.decide import id_for_retry, name_of, namespaces, needs_infra
 from pykubelet.criserver.sandbox.infra import Infra
 from pykubelet.criserver.sandbox.layout import SandboxLayout, owner_of
+from pykubelet.criserver.sandbox.plan.requests import id_for_retry, name_of, namespaces, needs_infra
 from pykubelet.criserver.sandbox.records import SandboxRecords
 from pykubelet.criserver.sandbox.remove import SandboxRemover
-from pykubelet.criserver.sandbox.state import Sandbox
+from pykubelet.criserver.sandbox.sandbox_state import Sandbox
 from pykubelet.criserver.sandbox.table import SandboxTable
 from pykubelet.criserver.sandbox.watch import InfraWatcher
 from pykubelet.criserver.types import ProcessRef, SandboxID, SandboxPhase, SandboxRecord, new_id, request_digest

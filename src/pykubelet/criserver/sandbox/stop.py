@@ -7,10 +7,10 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.criserver.events import EventKind
 from pykubelet.criserver.sandbox.attachments import Attachments
 from pykubelet.criserver.sandbox.infra import Infra
-from pykubelet.criserver.sandbox.interfaces import Containers
 from pykubelet.criserver.sandbox.layout import SandboxLayout, owner_of
 from pykubelet.criserver.sandbox.records import SandboxRecords
-from pykubelet.criserver.sandbox.state import Sandbox
+from pykubelet.criserver.sandbox.sandbox_interfaces import Containers
+from pykubelet.criserver.sandbox.sandbox_state import Sandbox
 from pykubelet.criserver.sandbox.table import SandboxTable
 from pykubelet.criserver.types import SandboxPhase
 

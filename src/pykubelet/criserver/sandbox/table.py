@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from pykubelet.base.errors import NotFound
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.sandbox.state import Sandbox
+from pykubelet.criserver.sandbox.sandbox_state import Sandbox
 from pykubelet.criserver.types import SandboxID, SandboxPhase, SandboxRecord
 
 

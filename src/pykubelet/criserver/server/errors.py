@@ -8,7 +8,7 @@ from grpc import StatusCode
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, PykubeletError, Transient, Unsupported
 from pykubelet.base.proc import ExitError, ProgramTimeout
 from pykubelet.base.units import KIB
-from pykubelet.criserver.images.types import Denied, Unauthenticated
+from pykubelet.criserver.images.image_types import Denied, Unauthenticated
 
 _log = logging.getLogger(__name__)
 _MOST_BYTES = 6 * KIB

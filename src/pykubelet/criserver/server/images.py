@@ -11,9 +11,9 @@ import msgspec
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.base.guard import Guard
 from pykubelet.base.units import KIB, MIB
-from pykubelet.criserver.images.types import AuthConfig, FsInfo, ImageRecord, RegistryUnavailable
+from pykubelet.criserver.images.image_types import AuthConfig, FsInfo, ImageRecord, RegistryUnavailable
 from pykubelet.criserver.server.calls import Calls, chunks
-from pykubelet.criserver.stats.interfaces import LayerUsage
+from pykubelet.criserver.stats.stats_interfaces import LayerUsage
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _MAX_UID = 2**63 - 1

@@ -9,7 +9,7 @@ from pykubelet.criserver.oci.command import Command
 from pykubelet.criserver.sandbox import SandboxComponents
 from pykubelet.criserver.server.calls import Calls
 from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer
-from pykubelet.criserver.streaming.types import Streams
+from pykubelet.criserver.streaming.streaming_types import Streams
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 

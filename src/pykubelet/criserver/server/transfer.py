@@ -9,7 +9,7 @@ from typing import IO, Protocol, TypeVar
 from pykubelet.base import blocking
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.images.types import AuthConfig, ImageRecord, OnProgress, Phase, Progress
+from pykubelet.criserver.images.image_types import AuthConfig, ImageRecord, OnProgress, Phase, Progress
 from pykubelet.criserver.server.calls import Calls
 from pykubelet.criserver.server.images import auth_of, image_of, name_unavailable_registries
 from pykubelet.pb import images_v1_pb2 as transfer

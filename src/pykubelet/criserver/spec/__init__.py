@@ -7,7 +7,7 @@ from pykubelet.criserver.spec.container import build_container
 from pykubelet.criserver.spec.exec import build_exec
 from pykubelet.criserver.spec.infra import InfraProgram, build_infra, node_program
 from pykubelet.criserver.spec.resources import build_resources
-from pykubelet.criserver.spec.types import (
+from pykubelet.criserver.spec.spec_types import (
     ContainerInput,
     Host,
     HostDevice,

@@ -6,7 +6,7 @@ As with other runtimes, a container whose request names no profile gets the defa
 from collections.abc import Iterable
 
 from pykubelet.base.errors import Invalid, Permanent
-from pykubelet.criserver.spec.types import Host
+from pykubelet.criserver.spec.spec_types import Host
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 DEFAULT_PROFILE = "pykubelet-default"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from pykubelet.base.errors import Invalid
-from pykubelet.criserver.spec.types import Json
+from pykubelet.criserver.spec.spec_types import Json
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 ALL = (

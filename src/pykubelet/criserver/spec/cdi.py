@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from msgspec import Struct, ValidationError, convert
 
 from pykubelet.base.errors import Invalid, NotFound
-from pykubelet.criserver.spec.types import HostDevice, Json
+from pykubelet.criserver.spec.spec_types import HostDevice, Json
 
 _HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
 

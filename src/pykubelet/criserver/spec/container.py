@@ -4,7 +4,7 @@ from pykubelet.criserver.spec.labels import selinux_labels
 from pykubelet.criserver.spec.mounts import build_mounts, rootfs_propagation
 from pykubelet.criserver.spec.process import build_process
 from pykubelet.criserver.spec.resources import build_resources, device_rules
-from pykubelet.criserver.spec.types import OCI_VERSION, ContainerInput, HostDevice, Json
+from pykubelet.criserver.spec.spec_types import OCI_VERSION, ContainerInput, HostDevice, Json
 from pykubelet.criserver.spec.userns import mappings
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from pykubelet.base.errors import Invalid
-from pykubelet.criserver.spec.types import Json
+from pykubelet.criserver.spec.spec_types import Json
 
 
 def build_exec(spec: Mapping[str, object], command: Sequence[str], *, terminal: bool = False) -> Json:

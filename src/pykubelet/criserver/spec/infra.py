@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pykubelet.criserver.spec.types import OCI_VERSION, Json
+from pykubelet.criserver.spec.spec_types import OCI_VERSION, Json
 from pykubelet.criserver.spec.userns import mappings
 from pykubelet.criserver.types import IdMap
 

@@ -3,7 +3,7 @@
 Without SELinux on the machine, the options of a pod have no effect, as with other runtimes.
 """
 
-from pykubelet.criserver.spec.types import Host
+from pykubelet.criserver.spec.spec_types import Host
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _TYPE, _FILES = "container_t", "container_file_t"

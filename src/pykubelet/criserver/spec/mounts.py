@@ -1,7 +1,7 @@
 """Builds the mounts of a container. Pure."""
 
 from pykubelet.base.errors import Invalid
-from pykubelet.criserver.spec.types import ContainerInput, Json
+from pykubelet.criserver.spec.spec_types import ContainerInput, Json
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _HARD = ["nosuid", "noexec", "nodev"]

@@ -1,6 +1,6 @@
 """Builds cgroup limits in OCI form. Pure."""
 
-from pykubelet.criserver.spec.types import Host, HostDevice, Json
+from pykubelet.criserver.spec.spec_types import Host, HostDevice, Json
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 

@@ -5,7 +5,7 @@ flags can be checked. It allows the same calls as other container runtimes do by
 """
 
 from pykubelet.criserver.spec.capabilities import capability_set
-from pykubelet.criserver.spec.types import ContainerInput, Json
+from pykubelet.criserver.spec.spec_types import ContainerInput, Json
 
 _EPERM, _ENOSYS = 1, 38
 _NAMESPACE_FLAGS = 0x7E020000

@@ -11,8 +11,8 @@ from pykubelet.base.units import Seconds
 from pykubelet.criserver.config.machine import kernel_cgroup
 from pykubelet.criserver.container import Container
 from pykubelet.criserver.sandbox import Sandbox
-from pykubelet.criserver.stats.decide import Sample, rate
-from pykubelet.criserver.stats.interfaces import Layers, LayerUsage
+from pykubelet.criserver.stats.plan.counters import Sample, rate
+from pykubelet.criserver.stats.stats_interfaces import Layers, LayerUsage
 from pykubelet.linux import procfs
 from pykubelet.linux.cgroups import CgroupDriver, CgroupStats
 from pykubelet.linux.namespaces import Namespace, call_in

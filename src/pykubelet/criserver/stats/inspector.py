@@ -5,9 +5,9 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.criserver.config.machine import kernel_cgroup
 from pykubelet.criserver.container import Container
-from pykubelet.criserver.stats.interfaces import Layers, LayerUsage
 from pykubelet.criserver.stats.metrics import ContainerFacts, Disk
 from pykubelet.criserver.stats.processes import measure
+from pykubelet.criserver.stats.stats_interfaces import Layers, LayerUsage
 from pykubelet.linux.cgroups import CgroupDriver, CgroupStats
 from pykubelet.linux.cgroups.counters import CgroupCounterReader
 from pykubelet.linux.fsusage import filesystem

@@ -7,7 +7,7 @@ from pathlib import Path
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.units import Bytes, Seconds
-from pykubelet.criserver.stats.interfaces import LayerUsage
+from pykubelet.criserver.stats.stats_interfaces import LayerUsage
 from pykubelet.criserver.storage import Snapshots
 from pykubelet.criserver.types import ContainerID
 

@@ -33,9 +33,9 @@ from pykubelet.base.safe_path import close_quietly, open_in_root, read_regular
 from pykubelet.base.shield import shielded
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.directories import make_directory, set_aside_obstacle
-from pykubelet.criserver.images.types import Layer
+from pykubelet.criserver.images.image_types import Layer
+from pykubelet.criserver.storage.layer_records import LayerMeta
 from pykubelet.criserver.storage.remove import remove_any, remove_tree
-from pykubelet.criserver.storage.types import LayerMeta
 from pykubelet.criserver.unpack.limits import Limits
 from pykubelet.linux.errors import wrap
 from pykubelet.linux.mounts import unmount, unmount_all_under

@@ -21,10 +21,10 @@ from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.base.safe_path import read_regular
 from pykubelet.base.units import MIB, Bytes
 from pykubelet.criserver.directories import set_aside_obstacle
-from pykubelet.criserver.images.types import ImageRecord
+from pykubelet.criserver.images.image_types import ImageRecord
+from pykubelet.criserver.storage.layer_records import LayerMeta, RootfsMeta
 from pykubelet.criserver.storage.layers import EMPTY, Layers
 from pykubelet.criserver.storage.remove import remove_any
-from pykubelet.criserver.storage.types import LayerMeta, RootfsMeta
 from pykubelet.criserver.storage.usage import UsageCounter
 from pykubelet.criserver.types import UserNamespace
 from pykubelet.linux.errors import wrap

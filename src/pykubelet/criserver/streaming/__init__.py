@@ -7,6 +7,6 @@ A CRI call registers a request here and gets a URL; the kubelet connects its cli
 """
 
 from pykubelet.criserver.streaming.server import StreamingServer
-from pykubelet.criserver.streaming.types import AttachTo, Execution, Forward
+from pykubelet.criserver.streaming.streaming_types import AttachTo, Execution, Forward
 
 __all__ = ["AttachTo", "Execution", "Forward", "StreamingServer"]

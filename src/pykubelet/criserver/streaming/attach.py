@@ -8,7 +8,7 @@ from typing import Final
 
 from pykubelet.base.safe_path import proc_path
 from pykubelet.criserver.conmon.files import resize
-from pykubelet.criserver.streaming.types import AttachTo, Channel, Client, EndOfInput, Size
+from pykubelet.criserver.streaming.streaming_types import AttachTo, Channel, Client, EndOfInput, Size
 
 _PACKET: Final = 32768 + 1
 _INPUT: Final = 8192

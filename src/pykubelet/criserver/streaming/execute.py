@@ -22,7 +22,7 @@ from pykubelet.criserver.oci.command import Command
 from pykubelet.criserver.oci.runtime import errors_in_log
 from pykubelet.criserver.streaming.detached import DetachedExecs
 from pykubelet.criserver.streaming.pipes import PipeReader, PipeWriter
-from pykubelet.criserver.streaming.types import (
+from pykubelet.criserver.streaming.streaming_types import (
     Channel,
     Client,
     EndOfInput,

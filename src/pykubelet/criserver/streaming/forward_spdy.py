@@ -11,7 +11,7 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.base.spdy import Bounds, Link, SpdyConnection, SpdyStream
 from pykubelet.criserver.streaming.forward import connect, relay
 from pykubelet.criserver.streaming.spdy_client import CREATION
-from pykubelet.criserver.streaming.types import Forward
+from pykubelet.criserver.streaming.streaming_types import Forward
 
 PROTOCOLS: Final = ("portforward.k8s.io",)
 MOST: Final = 256

@@ -11,7 +11,7 @@ from aiohttp import web
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import KIB, MIB
 from pykubelet.criserver.streaming.forward import connect, relay
-from pykubelet.criserver.streaming.types import Forward
+from pykubelet.criserver.streaming.streaming_types import Forward
 from pykubelet.criserver.streaming.websocket import Channels
 
 _MOST: Final = 64

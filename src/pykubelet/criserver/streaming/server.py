@@ -18,8 +18,8 @@ from pykubelet.criserver.streaming.attach import attach
 from pykubelet.criserver.streaming.detached import DetachedExecs
 from pykubelet.criserver.streaming.execute import execute
 from pykubelet.criserver.streaming.session_limits import SessionLimits, bounds, longest_message
+from pykubelet.criserver.streaming.streaming_types import AttachTo, Client, Execution, Executor, Forward, Target
 from pykubelet.criserver.streaming.tokens import Tokens
-from pykubelet.criserver.streaming.types import AttachTo, Client, Execution, Executor, Forward, Target
 from pykubelet.criserver.streaming.unauthenticated import UnauthenticatedConnections
 
 _log = logging.getLogger(__name__)

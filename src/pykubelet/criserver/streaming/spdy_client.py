@@ -12,7 +12,7 @@ from pykubelet.base.spdy import Bounds, SpdyConnection, SpdyStream, StreamLink
 from pykubelet.base.units import Seconds
 from pykubelet.base.upgrade import switching_response, taken_over
 from pykubelet.criserver.streaming.status import MAX_SIZE, parse_size, status, text
-from pykubelet.criserver.streaming.types import Channel, Client, EndOfInput, FromClient, Streams
+from pykubelet.criserver.streaming.streaming_types import Channel, Client, EndOfInput, FromClient, Streams
 
 V4: Final = "v4.channel.k8s.io"
 V3: Final = "v3.channel.k8s.io"

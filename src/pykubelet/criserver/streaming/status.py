@@ -4,7 +4,7 @@ import json
 from typing import Final
 
 from pykubelet.base.units import KIB
-from pykubelet.criserver.streaming.types import Size
+from pykubelet.criserver.streaming.streaming_types import Size
 
 MAX_SIZE: Final = 4 * KIB
 """Limit of a resize message in bytes."""

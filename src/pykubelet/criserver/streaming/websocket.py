@@ -15,7 +15,7 @@ from aiohttp import WSMsgType, web
 from pykubelet.base.hangup import hung_up, keep_alive, wait_until_stuck
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.streaming.status import parse_size, status, text
-from pykubelet.criserver.streaming.types import Channel, EndOfInput, FromClient, Size, Streams
+from pykubelet.criserver.streaming.streaming_types import Channel, EndOfInput, FromClient, Size, Streams
 
 V5: Final = "v5.channel.k8s.io"
 V4: Final = "v4.channel.k8s.io"

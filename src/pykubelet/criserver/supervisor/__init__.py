@@ -2,11 +2,11 @@
 
 The server is a daemon in its own session. It outlives the agent; the next agent finds it by the note in the server's
 run directory. Used by ``pykubelet run`` when no other runtime is configured. Imports ``config``, ``directories``,
-``processes`` and ``types`` of the server only. Start reading at ``manager.py``.
+``processes`` and ``types`` of the server only. Start reading at ``supervisor.py``.
 """
 
-from pykubelet.criserver.supervisor.manager import RuntimeSupervisor, SupervisorConfig
 from pykubelet.criserver.supervisor.note import note_of, read_note, write_note
-from pykubelet.criserver.supervisor.types import ServerNote
+from pykubelet.criserver.supervisor.supervisor import RuntimeSupervisor, SupervisorConfig
+from pykubelet.criserver.supervisor.supervisor_types import ServerNote
 
 __all__ = ["RuntimeSupervisor", "ServerNote", "SupervisorConfig", "note_of", "read_note", "write_note"]

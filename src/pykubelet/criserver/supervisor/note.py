@@ -10,7 +10,7 @@ from pykubelet.base.atomic import write_atomic
 from pykubelet.base.safe_path import read_regular
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.directories import set_aside_obstacle
-from pykubelet.criserver.supervisor.types import ServerNote
+from pykubelet.criserver.supervisor.supervisor_types import ServerNote
 from pykubelet.criserver.types import ProcessRef
 
 _FILE = "server.json"

@@ -5,7 +5,7 @@ attributes, the space of names in directories, and everything that overlayfs cop
 """
 
 from pykubelet.criserver.unpack.limits import BadLayer, Limits
-from pykubelet.criserver.unpack.sparse import Segments
+from pykubelet.criserver.unpack.plan.sparse import Segments
 
 BLOCK = 4096
 _OF_NAME = 16

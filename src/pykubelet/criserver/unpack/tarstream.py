@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from pykubelet.criserver.unpack.limits import BadLayer, Limits
-from pykubelet.criserver.unpack.sparse import Segment, Segments, checked, from_header, from_pax, from_text
+from pykubelet.criserver.unpack.plan.sparse import Segment, Segments, checked, from_header, from_pax, from_text
 from pykubelet.criserver.unpack.stream import ByteStream
 
 BLOCK = 512

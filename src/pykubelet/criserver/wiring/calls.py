@@ -16,7 +16,7 @@ from pykubelet.criserver.server.stats import StatsCalls
 from pykubelet.criserver.server.streaming import StreamingCalls
 from pykubelet.criserver.stats import StatsCollector
 from pykubelet.criserver.stats.inspector import Inspector
-from pykubelet.criserver.stats.interfaces import Layers
+from pykubelet.criserver.stats.stats_interfaces import Layers
 from pykubelet.criserver.streaming import StreamingServer
 from pykubelet.criserver.wiring.pods import Pods
 from pykubelet.linux import cgroups

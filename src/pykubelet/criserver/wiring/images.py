@@ -10,7 +10,7 @@ from pykubelet.criserver.config import RegistryHost, RegistryTable, Settings
 from pykubelet.criserver.directories import make_traversable
 from pykubelet.criserver.images import ContentStore, ImageDeps, ImageIndex, ImageManager, ImageSettings
 from pykubelet.criserver.images.for_containers import ContainerImages
-from pykubelet.criserver.images.interfaces import Registry
+from pykubelet.criserver.images.image_interfaces import Registry
 from pykubelet.criserver.images.manifests import Platform
 from pykubelet.criserver.images.registry import Host, RegistryClient, Tls
 from pykubelet.criserver.images.set_aside import Aside, find_asides

@@ -17,7 +17,7 @@ from pykubelet.criserver.sandbox import (
     SandboxViews,
     build_sandboxes,
 )
-from pykubelet.criserver.sandbox.interfaces import PodNetwork
+from pykubelet.criserver.sandbox.sandbox_interfaces import PodNetwork
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.store import Store
 

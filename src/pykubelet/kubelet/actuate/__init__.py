@@ -5,5 +5,5 @@ Contains ``podruntime`` (sandboxes and containers), ``criconfig`` (CRI messages,
 composes them; ``pod_resources.py`` prepares and releases cgroup, volumes and user namespace of a pod.
 
 May import ``kubelet/types``, ``kubelet/config``, ``linux``, ``pb``, ``models`` and ``base``, never another stage.
-Start reading in ``podruntime/manager.py``.
+Start reading in ``podruntime/pod_runtime.py``.
 """

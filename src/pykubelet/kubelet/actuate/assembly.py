@@ -8,20 +8,7 @@ from typing import TYPE_CHECKING
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Bytes, MilliCPU, Seconds
-from pykubelet.kubelet.actuate.cri import CriClient
-from pykubelet.kubelet.actuate.criconfig.interfaces import ConfigReader
-from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
-from pykubelet.kubelet.actuate.criconfig.types import SecurityConfig
-from pykubelet.kubelet.actuate.images import ImageConfig, ImageDeps, ImageManager
-from pykubelet.kubelet.actuate.images.decide_gc import GcPolicy
-from pykubelet.kubelet.actuate.images.gc import GcDeps, ImageGc, disk_use
-from pykubelet.kubelet.actuate.interfaces import ActuatorMetrics, ClusterInputs
-from pykubelet.kubelet.actuate.logs import LogRotation, RotationConfig
-from pykubelet.kubelet.actuate.node import NodeFacts, NodeOptions, read_machine, reservations
-from pykubelet.kubelet.actuate.pod_resources import PodResources, PodResourcesDeps
-from pykubelet.kubelet.actuate.podruntime import PodInputs, PodRuntime, PodRuntimeConfig, PodRuntimeDeps
-from pykubelet.kubelet.actuate.podruntime.interfaces import HttpGetter
-from pykubelet.kubelet.actuate.resources import (
+from pykubelet.kubelet.actuate.cgroups import (
     PolicyConfig,
     ResourceManager,
     ResourcesConfig,
@@ -29,14 +16,27 @@ from pykubelet.kubelet.actuate.resources import (
     node_policy,
     open_manager,
 )
-from pykubelet.kubelet.actuate.resources.cgroup_names import NameStyle
+from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle
+from pykubelet.kubelet.actuate.cluster_interfaces import ActuatorMetrics, ClusterInputs
+from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.kubelet.actuate.criconfig.config_interfaces import ConfigReader
+from pykubelet.kubelet.actuate.criconfig.config_types import SecurityConfig
+from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
+from pykubelet.kubelet.actuate.images import ImageConfig, ImageDeps, ImageManager
+from pykubelet.kubelet.actuate.images.image_gc import GcDeps, ImageGc, disk_use
+from pykubelet.kubelet.actuate.images.plan.image_gc import GcPolicy
+from pykubelet.kubelet.actuate.logs import LogRotation, RotationConfig
+from pykubelet.kubelet.actuate.node import NodeFacts, NodeOptions, read_machine, reservations
+from pykubelet.kubelet.actuate.pod_resources import PodResources, PodResourcesDeps
+from pykubelet.kubelet.actuate.podruntime import PodInputs, PodRuntime, PodRuntimeConfig, PodRuntimeDeps
+from pykubelet.kubelet.actuate.podruntime.podruntime_interfaces import HttpGetter
 from pykubelet.kubelet.actuate.userns import UserNamespaceConfig, UserNamespaces
 from pykubelet.kubelet.actuate.volumes import PodDirs, VolumeConfig, VolumeDeps, VolumeManager
 from pykubelet.kubelet.config import Settings
+from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.allocatable import Machine, node_allocatable, node_capacity, unreserved, written
 from pykubelet.kubelet.types.podresources import CPU, MEMORY
-from pykubelet.kubelet.types.telemetry import Telemetry
-from pykubelet.kubelet.types.work import WorkMeter
+from pykubelet.kubelet.types.work_meter import WorkMeter
 from pykubelet.linux import cgroups, system
 from pykubelet.models.quantity import to_value
 

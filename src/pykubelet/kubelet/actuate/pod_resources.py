@@ -10,20 +10,20 @@ from typing import Final
 from pykubelet.base import blocking
 from pykubelet.base.errors import PykubeletError, Transient
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.actuate.criconfig.types import DownwardContext
-from pykubelet.kubelet.actuate.interfaces import ClusterInputs
+from pykubelet.kubelet.actuate.actuate_types import VolumeError
+from pykubelet.kubelet.actuate.cgroups import ResourceManager
+from pykubelet.kubelet.actuate.cluster_interfaces import ClusterInputs
+from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext
 from pykubelet.kubelet.actuate.node import NodeFacts
 from pykubelet.kubelet.actuate.podruntime import PodRuntime
-from pykubelet.kubelet.actuate.resources import ResourceManager
-from pykubelet.kubelet.actuate.types import VolumeError
 from pykubelet.kubelet.actuate.userns import UserNamespaces
 from pykubelet.kubelet.actuate.volumes import VolumeContext, VolumeManager, only_shows_objects, referenced_objects
-from pykubelet.kubelet.actuate.volumes.interfaces import ConfigReader
+from pykubelet.kubelet.actuate.volumes.volume_interfaces import ConfigReader
+from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.outcome import Failure, Prepared, SyncAction
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus, RuntimePod
-from pykubelet.kubelet.types.telemetry import Telemetry
 from pykubelet.kubelet.types.timeline import Step
 from pykubelet.models.core_v1 import Pod
 

@@ -9,7 +9,7 @@ from pykubelet.kubelet.compose.clients import RuntimeClients
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.desired.objects import Objects
 from pykubelet.kubelet.report.metrics import KubeletMetrics
-from pykubelet.kubelet.types.telemetry import Telemetry
+from pykubelet.kubelet.telemetry import Telemetry
 
 if TYPE_CHECKING:
     from pykubelet.kubelet.compose.api_access import ApiAccess

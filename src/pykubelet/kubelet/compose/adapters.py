@@ -9,12 +9,12 @@ from pykubelet.base.http_get import HttpGet, HttpGetter, with_defaults
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cri import CriClient, CriTimeout
 from pykubelet.kubelet.actuate.cri.health import runtime_conditions
-from pykubelet.kubelet.actuate.images.gc import ImageGc
+from pykubelet.kubelet.actuate.images.image_gc import ImageGc
 from pykubelet.kubelet.actuate.node import NodeFacts
 from pykubelet.kubelet.actuate.podruntime import PodRuntime
 from pykubelet.kubelet.actuate.volumes import VolumeManager
 from pykubelet.kubelet.control.workers import PodWorkers
-from pykubelet.kubelet.control.workers.types import Phase, WorkerState
+from pykubelet.kubelet.control.workers.worker_types import Phase, WorkerState
 from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.observe.pleg import Pleg
 from pykubelet.kubelet.observe.probes import ExecResult
@@ -27,7 +27,7 @@ from pykubelet.kubelet.report.metrics import (
     WorkingPods,
     count_runtime,
 )
-from pykubelet.kubelet.report.server import PodsView
+from pykubelet.kubelet.serve.local_socket import PodsView
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.probes import ProbeType
 from pykubelet.kubelet.types.resize import Allocations, PendingResizes, ResizeState

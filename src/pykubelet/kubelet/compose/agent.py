@@ -10,10 +10,10 @@ from pykubelet.kubelet.compose.actuate import build_actuate
 from pykubelet.kubelet.compose.adapters import DesiredPods, NodeCounter
 from pykubelet.kubelet.compose.admission_node import AdmissionNode
 from pykubelet.kubelet.compose.clients import connect
+from pykubelet.kubelet.compose.compose_interfaces import ClusterDeps, NodeStatusDeps
 from pykubelet.kubelet.compose.control import LoopPartsDeps, build_loop, build_workers
 from pykubelet.kubelet.compose.desired import build_admission, build_manifests, build_sources, post_changed_objects
 from pykubelet.kubelet.compose.hung_calls import HungCalls
-from pykubelet.kubelet.compose.interfaces import ClusterDeps, NodeStatusDeps
 from pykubelet.kubelet.compose.local_api import LocalApiView
 from pykubelet.kubelet.compose.node_mode import join, open_access
 from pykubelet.kubelet.compose.observe import NodePressureDeps, Observers, build_observers, build_pressure, build_usage

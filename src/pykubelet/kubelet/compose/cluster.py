@@ -13,15 +13,15 @@ from pykubelet.base.callbacks import Callbacks
 from pykubelet.base.rate_limit import RateLimit
 from pykubelet.kubelet.actuate.node import NodeFacts
 from pykubelet.kubelet.compose.api_access import ApiAccess
-from pykubelet.kubelet.compose.interfaces import ClusterDeps
+from pykubelet.kubelet.compose.compose_interfaces import ClusterDeps
 from pykubelet.kubelet.compose.node_status import NodeStatusReader
 from pykubelet.kubelet.compose.recorders import Recorders
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.desired.objects.cluster import ClusterObjects
 from pykubelet.kubelet.desired.pods import PodManager, is_mirror_of
-from pykubelet.kubelet.desired.pods.mirror import MirrorDeps, MirrorPods
-from pykubelet.kubelet.desired.sources.apiserver import ApiServerSource
-from pykubelet.kubelet.report.events.sink import EventSink
+from pykubelet.kubelet.desired.pods.mirror_pods import MirrorDeps, MirrorPods
+from pykubelet.kubelet.desired.sources.api_source import ApiServerSource
+from pykubelet.kubelet.report.events.event_sink import EventSink
 from pykubelet.kubelet.report.node import (
     CsiNodeReporter,
     LeaseRenewer,
@@ -31,9 +31,9 @@ from pykubelet.kubelet.report.node import (
     check_labels,
     host_ips,
 )
-from pykubelet.kubelet.report.status import StatusChange
-from pykubelet.kubelet.report.status.patcher import PatcherDeps, StatusPatcher
+from pykubelet.kubelet.report.status.status_patcher import PatcherDeps, StatusPatcher
 from pykubelet.kubelet.types.ids import PodFullName, PodUID, ref_of
+from pykubelet.kubelet.types.status_changes import StatusChange
 from pykubelet.kubelet.types.updates import is_mirror, is_static
 from pykubelet.models.core_v1 import Node, Pod
 

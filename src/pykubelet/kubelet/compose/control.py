@@ -9,9 +9,9 @@ from pykubelet.kubelet.compose.recorders import Recorders
 from pykubelet.kubelet.control.sync import SyncLoop
 from pykubelet.kubelet.control.sync.events import EventQueue
 from pykubelet.kubelet.control.sync.housekeeping import Housekeeping
-from pykubelet.kubelet.control.sync.interfaces import LoopDeps
+from pykubelet.kubelet.control.sync.sync_interfaces import LoopDeps
 from pykubelet.kubelet.control.workers import PodWorkers
-from pykubelet.kubelet.control.workers.interfaces import WorkerDeps
+from pykubelet.kubelet.control.workers.worker_interfaces import WorkerDeps
 from pykubelet.kubelet.desired.admission import Admission
 from pykubelet.kubelet.desired.sources import PodMux
 from pykubelet.kubelet.report.status import StatusManager

@@ -10,14 +10,14 @@ from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.control.sync.events import EventQueue, PodsAffected
 from pykubelet.kubelet.control.workers import PodWorkers
 from pykubelet.kubelet.desired.admission import Admission, AdmissionDeps
-from pykubelet.kubelet.desired.manifest.types import ObjectKey
+from pykubelet.kubelet.desired.manifest.manifest_types import ObjectKey
 from pykubelet.kubelet.desired.objects import LocalObjects, Objects
 from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.desired.sources import ManifestStates, PodMux, Sources, sources_config
 from pykubelet.kubelet.report.metrics import KubeletMetrics
+from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.events import EventRecorder
 from pykubelet.kubelet.types.resize import PendingResizes
-from pykubelet.kubelet.types.telemetry import Telemetry
 from pykubelet.kubelet.types.updates import Source
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.config.server import server_enabled
 from pykubelet.kubelet.observe.stats import NodeUsage
 from pykubelet.kubelet.report.metrics import KubeletMetrics
-from pykubelet.kubelet.report.server import HealthCheck, PodsView, StreamOptions, Streams
+from pykubelet.kubelet.serve.local_socket import HealthCheck, PodsView, StreamOptions, Streams
+from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
-from pykubelet.kubelet.types.telemetry import Telemetry
 from pykubelet.models import codec
 from pykubelet.models.authentication_v1 import TokenReview
 from pykubelet.models.authorization_v1 import SubjectAccessReview
@@ -27,7 +27,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 if TYPE_CHECKING:
     from pykubelet.apiclient import ApiClient
     from pykubelet.kubelet.compose.api_access import ApiAccess
-    from pykubelet.kubelet.report.nodeserver import NodeServer, NodeServerConfig
+    from pykubelet.kubelet.serve.kubelet_api import NodeServer, NodeServerConfig
 
 _RUN_SECONDS: Final = 120.0
 
@@ -51,7 +51,7 @@ def build_kubelet_api(settings: Settings, deps: KubeletApiDeps) -> "NodeServer |
     if not server_enabled(settings):
         return None
     # Imported here, since most agents in standalone mode have no such server.
-    from pykubelet.kubelet.report.nodeserver import CertFiles, EffectiveConfig, NodeServer, NodeServerDeps
+    from pykubelet.kubelet.serve.kubelet_api import CertFiles, EffectiveConfig, NodeServer, NodeServerDeps
 
     config, access = settings.config, deps.access
     given = CertFiles(Path(config.tls_cert_file), Path(config.tls_private_key_file)) if config.tls_cert_file else None
@@ -152,7 +152,7 @@ def _bare_pod(uid: str, containers: Sequence[pb.Container]) -> Pod:
 
 
 def _server_config(settings: Settings) -> "NodeServerConfig":
-    from pykubelet.kubelet.report.nodeserver import AuthConfig, NodeServerConfig, TlsConfig
+    from pykubelet.kubelet.serve.kubelet_api import AuthConfig, NodeServerConfig, TlsConfig
 
     config, seconds = settings.config, settings.seconds
     authn, authz = config.authentication, config.authorization

@@ -10,7 +10,7 @@ from pykubelet.kubelet.actuate.node import NodeFacts
 from pykubelet.kubelet.compose.clients import RuntimeClients
 from pykubelet.kubelet.compose.desired import Manifests
 from pykubelet.kubelet.compose.recorders import Recorders
-from pykubelet.kubelet.report.server import (
+from pykubelet.kubelet.serve.local_socket import (
     ImageView,
     JournalView,
     ObjectView,
@@ -18,9 +18,9 @@ from pykubelet.kubelet.report.server import (
     StreamOptions,
     VersionView,
 )
-from pykubelet.kubelet.report.timeline import TimelineView
 from pykubelet.kubelet.types.events import Reason
 from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID
+from pykubelet.kubelet.types.timeline_views import TimelineView
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 

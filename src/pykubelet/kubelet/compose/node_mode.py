@@ -6,7 +6,7 @@ An agent in standalone mode needs neither the time nor the memory for them.
 from typing import TYPE_CHECKING
 
 from pykubelet.base.clock import Clock
-from pykubelet.kubelet.compose.interfaces import ClusterDeps
+from pykubelet.kubelet.compose.compose_interfaces import ClusterDeps
 from pykubelet.kubelet.compose.recorders import Recorders
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.control.sync.events import EventQueue

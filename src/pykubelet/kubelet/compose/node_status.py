@@ -10,7 +10,7 @@ from pykubelet.base import blocking
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.node import read_machine, reservations
-from pykubelet.kubelet.compose.interfaces import NodeStatusDeps
+from pykubelet.kubelet.compose.compose_interfaces import NodeStatusDeps
 from pykubelet.kubelet.config.server import server_enabled
 from pykubelet.kubelet.report.node import Image, NodeFacts, Pressure
 from pykubelet.kubelet.types.allocatable import PODS, node_allocatable, node_capacity, pod_limit, written

@@ -6,27 +6,27 @@ from dataclasses import dataclass
 from pykubelet.base.callbacks import Callbacks
 from pykubelet.base.clock import Clock
 from pykubelet.kubelet.actuate.assembly import Actuators
+from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle, qos_name, root_name, to_path
 from pykubelet.kubelet.actuate.cri.events import RuntimeEvents
-from pykubelet.kubelet.actuate.resources.cgroup_names import NameStyle, qos_name, root_name, to_path
 from pykubelet.kubelet.compose.adapters import DiskReclaimer, PlegMeter, ProbeExec, ProbeMeter, RuntimeStatusReader
 from pykubelet.kubelet.compose.clients import RuntimeClients
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.control.sync.events import EventQueue
 from pykubelet.kubelet.control.workers import PodWorkers
+from pykubelet.kubelet.observe.eviction import Pressure, PressureConfig, PressureDeps
+from pykubelet.kubelet.observe.eviction.plan.thresholds import thresholds
+from pykubelet.kubelet.observe.eviction.signal_observer import MachineObserver
 from pykubelet.kubelet.observe.pleg import Pleg, PlegDeps
-from pykubelet.kubelet.observe.pleg.interfaces import WatchEvents
-from pykubelet.kubelet.observe.pressure import Pressure, PressureConfig, PressureDeps
-from pykubelet.kubelet.observe.pressure.decide import thresholds
-from pykubelet.kubelet.observe.pressure.observer import MachineObserver
+from pykubelet.kubelet.observe.pleg.pleg_interfaces import WatchEvents
 from pykubelet.kubelet.observe.probes import ProbeDeps, ProbeHandlers, ProbeManager
-from pykubelet.kubelet.observe.runtimehealth import RuntimeHealth, RuntimeHealthDeps
+from pykubelet.kubelet.observe.runtime_health import RuntimeHealth, RuntimeHealthDeps
 from pykubelet.kubelet.observe.stats import NodeUsage, StatsConfig, StatsDeps
 from pykubelet.kubelet.report.metrics import KubeletMetrics
-from pykubelet.kubelet.report.server import PodsView
+from pykubelet.kubelet.serve.local_socket import PodsView
+from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.eviction import hard_thresholds
 from pykubelet.kubelet.types.qos import QosClass
 from pykubelet.kubelet.types.runtime_events import RuntimeEvent
-from pykubelet.kubelet.types.telemetry import Telemetry
 from pykubelet.linux import cgroups
 from pykubelet.models.core_v1 import Pod
 

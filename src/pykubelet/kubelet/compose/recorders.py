@@ -9,7 +9,7 @@ from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.report.events import EventLog
 from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.report.timeline import PodTimelines
-from pykubelet.kubelet.types.telemetry import Telemetry
+from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.linux import cgroups, system
 
 

@@ -6,8 +6,8 @@ from pykubelet.kubelet.actuate.assembly import Actuators
 from pykubelet.kubelet.compose.adapters import ResizeStates
 from pykubelet.kubelet.compose.recorders import Recorders
 from pykubelet.kubelet.desired.pods import PodManager
-from pykubelet.kubelet.report.server import PodsView
 from pykubelet.kubelet.report.status import StatusManager
+from pykubelet.kubelet.serve.local_socket import PodsView
 from pykubelet.kubelet.types.resize import PendingResizes
 
 

@@ -12,7 +12,7 @@ from pykubelet.kubelet.compose.recorders import Recorders
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.control.sync import SyncLoop
 from pykubelet.kubelet.observe.stats import NodeUsage
-from pykubelet.kubelet.report.server import (
+from pykubelet.kubelet.serve.local_socket import (
     HealthCheck,
     HealthConfig,
     HealthDeps,
@@ -25,7 +25,7 @@ from pykubelet.kubelet.report.server import (
 
 if TYPE_CHECKING:
     from pykubelet.kubelet.compose.api_access import ApiAccess
-    from pykubelet.kubelet.report.nodeserver import NodeServer
+    from pykubelet.kubelet.serve.kubelet_api import NodeServer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

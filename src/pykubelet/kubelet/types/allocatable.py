@@ -95,7 +95,7 @@ def _reserved(name: str, reservations: Reservations) -> int:
 
 
 def _threshold(name: str, capacity: Amount, reservations: Reservations) -> int:
-    """Return the hard eviction threshold of the resource in nano units; 0 if there is none.
+    """Return the hard eviction threshold of the resource in nano units; 0: it has no threshold.
 
     0 % and 100 % turn a threshold off. The Go kubelet keeps a percentage as a 32-bit float, and rounds the product
     with the capacity down: 10 % of 100 GiB is 160 bytes more than a tenth.

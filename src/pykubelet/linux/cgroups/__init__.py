@@ -4,6 +4,7 @@
 Paths are relative to the root of the hierarchy. Imports ``base`` and ``linux`` only; start reading at ``types``.
 """
 
+from pykubelet.linux.cgroups.cgroup_types import UNLIMITED, CgroupDriver, CgroupResources, CgroupStats
 from pykubelet.linux.cgroups.detect import (
     Layout,
     Mode,
@@ -15,7 +16,6 @@ from pykubelet.linux.cgroups.detect import (
 )
 from pykubelet.linux.cgroups.migration import MigrationWarmUp
 from pykubelet.linux.cgroups.systemd import expand as slice_path
-from pykubelet.linux.cgroups.types import UNLIMITED, CgroupDriver, CgroupResources, CgroupStats
 
 __all__ = [
     "UNLIMITED",

@@ -4,7 +4,7 @@ The linear mapping is that of KEP-2254, which the kubelet uses for the cgroups t
 runtimes convert for the containers.
 """
 
-from pykubelet.linux.cgroups.types import UNLIMITED
+from pykubelet.linux.cgroups.cgroup_types import UNLIMITED
 
 _MIN_SHARES, _MAX_SHARES = 2, 262_144
 _MAX_WEIGHT = 10_000

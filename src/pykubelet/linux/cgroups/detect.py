@@ -7,8 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from pykubelet.base.errors import Permanent
+from pykubelet.linux.cgroups.cgroup_types import CgroupDriver
 from pykubelet.linux.cgroups.systemd import CgroupSystemd
-from pykubelet.linux.cgroups.types import CgroupDriver
 from pykubelet.linux.cgroups.v1 import CgroupV1
 from pykubelet.linux.cgroups.v2 import CgroupV2
 from pykubelet.linux.mountinfo import Mount, mounts

@@ -11,7 +11,7 @@ from typing import Final
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound
 from pykubelet.linux.cgroups import convert
-from pykubelet.linux.cgroups.types import UNLIMITED, CgroupDriver, CgroupResources, CgroupStats
+from pykubelet.linux.cgroups.cgroup_types import UNLIMITED, CgroupDriver, CgroupResources, CgroupStats
 from pykubelet.linux.systemd import Property, Units
 
 SLICE: Final = ".slice"

@@ -8,8 +8,8 @@ from typing import Final
 from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.base.units import Bytes
 from pykubelet.linux.cgroups import convert
+from pykubelet.linux.cgroups.cgroup_types import UNLIMITED, CgroupResources, CgroupStats
 from pykubelet.linux.cgroups.files import CgroupFiles, below
-from pykubelet.linux.cgroups.types import UNLIMITED, CgroupResources, CgroupStats
 
 _log = logging.getLogger(__name__)
 

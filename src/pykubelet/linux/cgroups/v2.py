@@ -6,8 +6,8 @@ from pathlib import Path
 from pykubelet.base.errors import NotFound, PykubeletError, Transient
 from pykubelet.base.units import Bytes
 from pykubelet.linux.cgroups import convert
+from pykubelet.linux.cgroups.cgroup_types import CgroupResources, CgroupStats
 from pykubelet.linux.cgroups.files import CgroupFiles, below
-from pykubelet.linux.cgroups.types import CgroupResources, CgroupStats
 
 _log = logging.getLogger(__name__)
 

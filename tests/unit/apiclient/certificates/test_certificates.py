@@ -21,9 +21,9 @@ from pykubelet.apiclient.certificates import (
     needs_bootstrap,
     serving_template,
 )
-from pykubelet.apiclient.certificates.decide import is_valid, rotate_at
+from pykubelet.apiclient.certificates.certificate_types import Validity
+from pykubelet.apiclient.certificates.plan.renewal import is_valid, rotate_at
 from pykubelet.apiclient.certificates.request import new_key, signing_request, validity_of
-from pykubelet.apiclient.certificates.types import Validity
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Invalid, Permanent, Transient
 from pykubelet.testing.cluster_ca import ClusterAuthority

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from asyncinotify import Inotify
 
-from pykubelet.criserver.cni import manager
+from pykubelet.criserver.cni import network_manager
 from pykubelet.testing.wait import until
-from tests.unit.criserver.cni.test_manager import ID, REQUEST, Rig
+from tests.unit.criserver.cni.test_network_manager import ID, REQUEST, Rig
 
 
 def _fifo(path: Path) -> None:
@@ -90,8 +90,8 @@ async def test_configuration_is_looked_at_periodically_without_inotify(
             raise OSError(errno.EMFILE, "Too many open files")
         return Inotify()
 
-    monkeypatch.setattr(manager, "Inotify", refuse)
-    monkeypatch.setattr(manager, "_LOOK_EVERY", 0.05)
+    monkeypatch.setattr(network_manager, "Inotify", refuse)
+    monkeypatch.setattr(network_manager, "_LOOK_EVERY", 0.05)
     rig = Rig(tmp_path)
     following = asyncio.create_task(rig.network.run(), name="network")
     try:

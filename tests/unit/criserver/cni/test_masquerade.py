@@ -6,7 +6,7 @@ import pytest
 
 from pykubelet.base.errors import Transient
 from pykubelet.criserver.cni.masquerade import Firewall
-from pykubelet.criserver.cni.types import Masquerade
+from pykubelet.criserver.cni.network_types import Masquerade
 from pykubelet.testing.clock import VirtualClock
 
 SCRIPT = """#!/bin/sh

@@ -12,7 +12,7 @@ from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Permanent
 from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.container import Container, ContainerDeps, Directories, build_containers
-from pykubelet.criserver.container.interfaces import ImageFacts
+from pykubelet.criserver.container.container_interfaces import ImageFacts
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.oci import OciRuntime, RuntimeHandlers
 from pykubelet.criserver.scope import ServerScope

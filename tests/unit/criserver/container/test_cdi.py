@@ -9,7 +9,7 @@ import pytest
 from pykubelet.base.errors import NotFound
 from pykubelet.criserver.container.cdi import inject
 from pykubelet.criserver.spec import build_container
-from pykubelet.criserver.spec.types import Json
+from pykubelet.criserver.spec.spec_types import Json
 from tests.unit.criserver.spec.given import given
 
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import cast
 
 from pykubelet.criserver.container.cleanup import Cleanup
-from pykubelet.criserver.container.interfaces import Directories
-from pykubelet.criserver.container.state import Container
+from pykubelet.criserver.container.container_interfaces import Directories
+from pykubelet.criserver.container.container_state import Container
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.linux.cgroups import CgroupDriver
 from pykubelet.pb import runtime_v1_pb2 as pb

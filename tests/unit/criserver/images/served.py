@@ -10,7 +10,7 @@ from pykubelet.criserver.images import ImageManager
 from pykubelet.criserver.server import CriServer
 from pykubelet.criserver.server.images import ImageCalls
 from pykubelet.criserver.server.transfer import TransferCalls
-from pykubelet.criserver.stats.interfaces import LayerUsage
+from pykubelet.criserver.stats.stats_interfaces import LayerUsage
 from pykubelet.testing.wait import until
 
 

@@ -15,8 +15,8 @@ from pykubelet.criserver.images import (
     ImageSettings,
     Platform,
 )
-from pykubelet.criserver.images.interfaces import Registry, Repository
-from pykubelet.criserver.images.types import ImageRecord, OnProgress, ignore_progress
+from pykubelet.criserver.images.image_interfaces import Registry, Repository
+from pykubelet.criserver.images.image_types import ImageRecord, OnProgress, ignore_progress
 from pykubelet.criserver.storage import Layers, Snapshots
 from pykubelet.linux.system import architecture
 from pykubelet.testing.clock import VirtualClock

@@ -10,8 +10,8 @@ import pytest
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent
 from pykubelet.criserver.images import AuthConfig, ImageRecord
+from pykubelet.criserver.images.image_types import Denied, Unauthenticated
 from pykubelet.criserver.images.registry import Host, Tls
-from pykubelet.criserver.images.types import Denied, Unauthenticated
 from pykubelet.testing.certificates import Authority
 from pykubelet.testing.distribution import PASSWORD, PROGRAM, USER, DistributionRegistry, Options
 from pykubelet.testing.ociimage import ImageSpec, pack

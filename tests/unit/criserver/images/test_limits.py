@@ -8,9 +8,9 @@ import pytest
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import MIB
 from pykubelet.criserver.images import limits, manifests
+from pykubelet.criserver.images.image_types import ImageConfig, ImageRecord
 from pykubelet.criserver.images.index import ImageIndex
 from pykubelet.criserver.images.manifests import digest_of
-from pykubelet.criserver.images.types import ImageConfig, ImageRecord
 from tests.unit.criserver.images.fakeregistry import FakeRegistry
 from tests.unit.criserver.images.stores import open_stores
 from tests.unit.criserver.images.world import World

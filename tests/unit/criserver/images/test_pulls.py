@@ -8,9 +8,9 @@ import pytest
 
 from pykubelet.base.errors import Transient
 from pykubelet.base.units import Bytes
+from pykubelet.criserver.images.image_types import Phase, Progress, RegistryUnavailable
 from pykubelet.criserver.images.reference import parse
 from pykubelet.criserver.images.registry import Host
-from pykubelet.criserver.images.types import Phase, Progress, RegistryUnavailable
 from pykubelet.linux.mounts import mount, unmount
 from pykubelet.testing.wait import settle
 from tests.unit.criserver.images.fakeregistry import FakeRegistry, digest

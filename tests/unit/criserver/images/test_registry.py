@@ -13,9 +13,9 @@ from pykubelet.criserver.images import (
     Progress,
     manifests,
 )
+from pykubelet.criserver.images.image_types import RegistryUnavailable
 from pykubelet.criserver.images.registry import Host
 from pykubelet.criserver.images.registry.http import Request, _redirected, open_wire
-from pykubelet.criserver.images.types import RegistryUnavailable
 from tests.unit.base.http_server import http_server
 from tests.unit.criserver.images.fakeregistry import FakeRegistry, digest
 from tests.unit.criserver.images.world import DIFFS, LAYERS, World, check

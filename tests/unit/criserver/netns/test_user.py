@@ -8,7 +8,7 @@ import pytest
 
 from pykubelet.base.errors import Conflict, Invalid
 from pykubelet.criserver.container import prepare
-from pykubelet.criserver.images.types import ImageConfig, ImageRecord
+from pykubelet.criserver.images.image_types import ImageConfig, ImageRecord
 from pykubelet.criserver.netns import Kind, NamespaceSpec, PinnedNamespaces
 from pykubelet.criserver.storage import Layers, Snapshots
 from pykubelet.criserver.types import IdMap, SandboxID, UserNamespace

@@ -22,7 +22,7 @@ from pykubelet.criserver.sandbox import (
     SandboxViews,
     build_sandboxes,
 )
-from pykubelet.criserver.sandbox.interfaces import PauseImages
+from pykubelet.criserver.sandbox.sandbox_interfaces import PauseImages
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.store import Store
 from pykubelet.criserver.types import SandboxID

@@ -10,7 +10,7 @@ import pytest
 
 from pykubelet.base.errors import Permanent, PykubeletError, Transient
 from pykubelet.criserver.conmon import Conmon
-from pykubelet.criserver.container.interfaces import ImageFacts
+from pykubelet.criserver.container.container_interfaces import ImageFacts
 from pykubelet.criserver.machine import Machine, OomKills
 from pykubelet.criserver.netns import PinnedNamespaces
 from pykubelet.criserver.oci import OciRuntime, RuntimeHandlers

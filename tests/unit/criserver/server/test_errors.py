@@ -7,7 +7,7 @@ import pytest
 from grpc import StatusCode
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Transient
-from pykubelet.criserver.images.types import RegistryUnavailable, Unauthenticated
+from pykubelet.criserver.images.image_types import RegistryUnavailable, Unauthenticated
 from pykubelet.criserver.server.errors import bounded, status_of
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.pb import runtime_v1_pb2_grpc as pb_grpc

@@ -14,8 +14,8 @@ from grpc import StatusCode
 from pykubelet.base.units import MIB
 from pykubelet.criserver.config import RegistryHost, RegistryTable
 from pykubelet.criserver.images import ImageManager, limits, manifests
+from pykubelet.criserver.images.image_types import ImageConfig, ImageRecord
 from pykubelet.criserver.images.manifests import digest_of
-from pykubelet.criserver.images.types import ImageConfig, ImageRecord
 from pykubelet.criserver.server.images import fitted, image_of
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.pb import runtime_v1_pb2_grpc as pb_grpc

@@ -11,7 +11,7 @@ from pykubelet.criserver.container import ContainerComponents
 from pykubelet.criserver.sandbox import SandboxComponents
 from pykubelet.criserver.server.streaming import StreamingCalls
 from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer
-from pykubelet.criserver.streaming.types import Streams, Target
+from pykubelet.criserver.streaming.streaming_types import Streams, Target
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 

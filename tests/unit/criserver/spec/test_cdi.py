@@ -8,7 +8,7 @@ import pytest
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.criserver.spec import HostDevice, build_container
 from pykubelet.criserver.spec.cdi import Found, apply_edits, edits_of, parse_file
-from pykubelet.criserver.spec.types import Json
+from pykubelet.criserver.spec.spec_types import Json
 from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.unit.criserver.spec.given import given
 

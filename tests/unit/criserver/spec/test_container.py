@@ -17,7 +17,7 @@ from pykubelet.criserver.spec import (
 )
 from pykubelet.criserver.spec.mounts import build_mounts
 from pykubelet.criserver.spec.seccomp import profile
-from pykubelet.criserver.spec.types import Json
+from pykubelet.criserver.spec.spec_types import Json
 from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.unit.criserver.spec.given import HOST, NAMESPACES, given, in_node_network
 

@@ -14,7 +14,7 @@ import pytest
 
 from pykubelet.base.errors import Invalid, PykubeletError, Transient
 from pykubelet.base.units import Bytes
-from pykubelet.criserver.images.types import ImageConfig, ImageRecord, Layer
+from pykubelet.criserver.images.image_types import ImageConfig, ImageRecord, Layer
 from pykubelet.criserver.storage import Layers, Snapshots
 from pykubelet.criserver.storage.remove import remove_any, remove_tree
 from pykubelet.criserver.unpack.extract import _MAX_IMPLICIT_LENGTH

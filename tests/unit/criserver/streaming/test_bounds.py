@@ -22,7 +22,7 @@ from pykubelet.criserver.streaming import Execution, Forward, StreamingServer, f
 from pykubelet.criserver.streaming.forward_spdy import _Pair
 from pykubelet.criserver.streaming.session_limits import SessionLimits, bounds, longest_message
 from pykubelet.criserver.streaming.status import parse_size
-from pykubelet.criserver.streaming.types import Size
+from pykubelet.criserver.streaming.streaming_types import Size
 from pykubelet.testing.wait import until
 from tests.unit.criserver.streaming.rig import OUTPUT, TERMINAL, served
 

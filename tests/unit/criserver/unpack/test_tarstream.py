@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.unpack.limits import BadLayer, Limits
-from pykubelet.criserver.unpack.sparse import Segments, checked, from_header, from_pax, from_text
+from pykubelet.criserver.unpack.plan.sparse import Segments, checked, from_header, from_pax, from_text
 from pykubelet.criserver.unpack.stream import ByteStream, plain_chunks
 from pykubelet.criserver.unpack.tarstream import BLOCK, Entry, Kind, TarReader
 

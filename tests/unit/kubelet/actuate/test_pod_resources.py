@@ -58,8 +58,9 @@ class Rest:
 
 
 def _pod_resources(rest: Rest) -> PodResources:
-    names = ("resources", "volumes", "objects", "node", "events", "timeline", "users", "cluster")
-    deps = SimpleNamespace(**dict.fromkeys(names, rest), runtime=SimpleNamespace(allocations=rest))
+    names = ("resources", "volumes", "objects", "node", "users", "cluster")
+    telemetry = SimpleNamespace(clock=rest, events=rest, timeline=rest, metrics=rest)
+    deps = SimpleNamespace(**dict.fromkeys(names, rest), telemetry=telemetry, runtime=SimpleNamespace(allocations=rest))
     return PodResources(cast(PodResourcesDeps, deps))
 
 

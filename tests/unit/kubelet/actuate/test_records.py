@@ -8,8 +8,8 @@ import pytest
 from pykubelet.kubelet.actuate import records
 from pykubelet.kubelet.actuate.podruntime.allocation_store import AllocationStore
 from pykubelet.kubelet.actuate.userns import UserNamespaces
-from pykubelet.kubelet.actuate.userns.decide import UNIT, IdPool, to_file
-from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs
+from pykubelet.kubelet.actuate.userns.plan.id_ranges import UNIT, IdPool, to_file
+from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.types.ids import PodUID
 
 GOOD, BAD = PodUID("good"), PodUID("bad")

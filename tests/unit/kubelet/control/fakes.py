@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from pykubelet.base.clock import utc
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.journal import Journal
-from pykubelet.kubelet.control.workers.interfaces import WorkerDeps
+from pykubelet.kubelet.control.workers.worker_interfaces import WorkerDeps
+from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.outcome import Failure, Outcome, Prepared
 from pykubelet.kubelet.types.probes import ContainerProbes
 from pykubelet.kubelet.types.runtime import ContainerState, ContainerStatus, PodRuntimeStatus, RuntimeConditions
 from pykubelet.kubelet.types.status_input import StatusInput
-from pykubelet.kubelet.types.telemetry import Telemetry
 from pykubelet.kubelet.types.timeline import Step
 from pykubelet.kubelet.types.updates import ANNOTATION_SOURCE
 from pykubelet.models.core_v1 import Container, Pod, PodSpec, PodStatus

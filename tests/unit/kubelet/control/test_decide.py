@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pykubelet.kubelet.control.workers import decide
-from pykubelet.kubelet.control.workers.types import Phase, StepResult, WorkerState
+from pykubelet.kubelet.control.workers.plan import lifecycle
+from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.outcome import Failure, SyncAction
 from pykubelet.models.core_v1 import Pod, PodSpec
@@ -32,63 +32,63 @@ def state(phase: Phase = Phase.SYNC, **changes: object) -> WorkerState:
 
 def test_pod_passes_all_phases_from_sync_to_removed() -> None:
     s = state()
-    assert decide.next_phase(s) is Phase.SYNC
-    s = decide.stepped(s, Phase.SYNC, StepResult())
+    assert lifecycle.next_phase(s) is Phase.SYNC
+    s = lifecycle.stepped(s, Phase.SYNC, StepResult())
     assert s.phase is Phase.SYNC
-    s = decide.removed(s)
-    assert decide.next_phase(s) is Phase.TERMINATING
-    s = decide.stepped(s, Phase.TERMINATING, StepResult(finished=True))
-    assert decide.next_phase(s) is Phase.TERMINATED
-    s = decide.stepped(s, Phase.TERMINATED, StepResult(finished=True))
-    assert decide.next_phase(s) is Phase.REMOVED
-    s = decide.stepped(replace(s, done=False), Phase.REMOVED, StepResult(finished=True))
-    assert decide.is_gone(s)
+    s = lifecycle.removed(s)
+    assert lifecycle.next_phase(s) is Phase.TERMINATING
+    s = lifecycle.stepped(s, Phase.TERMINATING, StepResult(finished=True))
+    assert lifecycle.next_phase(s) is Phase.TERMINATED
+    s = lifecycle.stepped(s, Phase.TERMINATED, StepResult(finished=True))
+    assert lifecycle.next_phase(s) is Phase.REMOVED
+    s = lifecycle.stepped(replace(s, done=False), Phase.REMOVED, StepResult(finished=True))
+    assert lifecycle.is_gone(s)
 
 
 def test_ended_pod_stays_terminated_until_its_source_removes_it() -> None:
-    s = decide.stepped(state(), Phase.SYNC, StepResult(finished=True))
-    s = decide.stepped(s, Phase.TERMINATING, StepResult(finished=True))
-    s = decide.stepped(s, Phase.TERMINATED, StepResult(finished=True))
-    assert decide.next_phase(s) is None
-    assert decide.next_phase(decide.wanted(s, pod())) is None
-    assert decide.next_phase(decide.removed(s)) is Phase.REMOVED
+    s = lifecycle.stepped(state(), Phase.SYNC, StepResult(finished=True))
+    s = lifecycle.stepped(s, Phase.TERMINATING, StepResult(finished=True))
+    s = lifecycle.stepped(s, Phase.TERMINATED, StepResult(finished=True))
+    assert lifecycle.next_phase(s) is None
+    assert lifecycle.next_phase(lifecycle.wanted(s, pod())) is None
+    assert lifecycle.next_phase(lifecycle.removed(s)) is Phase.REMOVED
 
 
 @pytest.mark.parametrize("phase", [Phase.TERMINATING, Phase.TERMINATED, Phase.REMOVED])
 def test_pod_listed_again_while_stopping_is_restarted_afterwards(phase: Phase) -> None:
-    s = decide.wanted(state(phase, wanted=False), pod())
+    s = lifecycle.wanted(state(phase, wanted=False), pod())
     assert s.phase is phase
     assert s.restart is not None
-    assert decide.removed(s).restart is None
+    assert lifecycle.removed(s).restart is None
 
 
 @pytest.mark.parametrize(
     ("first", "second", "expected"), [(None, None, None), (None, 5, 5), (30, 5, 5), (5, 30, 5), (5, None, 5)]
 )
 def test_shortest_grace_period_wins(first: int | None, second: int | None, expected: int | None) -> None:
-    assert decide.removed(decide.removed(state(), first), second).grace_seconds == expected
+    assert lifecycle.removed(lifecycle.removed(state(), first), second).grace_seconds == expected
 
 
 def test_pod_marked_for_deletion_is_terminated_with_its_own_grace_period() -> None:
-    s = decide.wanted(state(), pod(deleted=True, grace=3))
+    s = lifecycle.wanted(state(), pod(deleted=True, grace=3))
     assert (s.phase, s.grace_seconds, s.wanted) == (Phase.TERMINATING, 3, True)
 
 
 def test_step_is_interrupted_by_termination_and_shorter_grace() -> None:
     running = state()
-    assert decide.interrupts(running, decide.removed(running))
-    assert not decide.interrupts(running, decide.wanted(running, pod()))
-    stopping = decide.removed(running, 30)
-    assert decide.interrupts(stopping, decide.removed(stopping, 5))
-    assert not decide.interrupts(stopping, decide.removed(stopping, 40))
+    assert lifecycle.interrupts(running, lifecycle.removed(running))
+    assert not lifecycle.interrupts(running, lifecycle.wanted(running, pod()))
+    stopping = lifecycle.removed(running, 30)
+    assert lifecycle.interrupts(stopping, lifecycle.removed(stopping, 5))
+    assert not lifecycle.interrupts(stopping, lifecycle.removed(stopping, 40))
     released = state(Phase.TERMINATED, wanted=False)
-    assert not decide.interrupts(released, decide.removed(released, 1))
+    assert not lifecycle.interrupts(released, lifecycle.removed(released, 1))
 
 
 def test_sync_that_ends_after_removal_does_not_undo_the_removal() -> None:
-    s = decide.stepped(decide.removed(state()), Phase.SYNC, StepResult())
+    s = lifecycle.stepped(lifecycle.removed(state()), Phase.SYNC, StepResult())
     assert s.phase is Phase.TERMINATING
-    s = decide.stepped(s, Phase.SYNC, StepResult(finished=True, terminal_reason="DeadlineExceeded"))
+    s = lifecycle.stepped(s, Phase.SYNC, StepResult(finished=True, terminal_reason="DeadlineExceeded"))
     assert (s.phase, s.terminal_reason) == (Phase.TERMINATING, "DeadlineExceeded")
 
 
@@ -111,31 +111,31 @@ def test_next_sync_time_depends_on_the_result(
 ) -> None:
     now = 1000.0
     result = StepResult(failures=failures, wake_at=None if wake_at is None else now + wake_at)
-    s = decide.stepped(state(), Phase.SYNC, result)
+    s = lifecycle.stepped(state(), Phase.SYNC, result)
     for jitter in (0.0, 0.999):
-        assert low <= decide.retry_at(s, result, now, jitter) - now <= high
+        assert low <= lifecycle.retry_at(s, result, now, jitter) - now <= high
 
 
 def test_failed_preparation_is_retried_with_growing_delay() -> None:
     s, delays = state(), []
     for _ in range(7):
         result = StepResult(failures=(UNPREPARED,))
-        s = decide.stepped(s, Phase.SYNC, result)
-        delays.append(decide.retry_at(s, result, 1000.0, 0.0) - 1000.0)
+        s = lifecycle.stepped(s, Phase.SYNC, result)
+        delays.append(lifecycle.retry_at(s, result, 1000.0, 0.0) - 1000.0)
     assert delays == [0.5, 1, 2, 4, 8, 10, 10]
     mixed = StepResult(failures=(UNPREPARED, HARD))
-    assert decide.retry_at(decide.stepped(state(), Phase.SYNC, mixed), mixed, 0.0, 0.0) == 10
+    assert lifecycle.retry_at(lifecycle.stepped(state(), Phase.SYNC, mixed), mixed, 0.0, 0.0) == 10
 
 
 def test_consecutive_errors_are_counted() -> None:
-    s = decide.stepped(state(), Phase.SYNC, StepResult(failures=(HARD,)))
-    s = decide.stepped(s, Phase.SYNC, StepResult(failures=(HARD,)))
+    s = lifecycle.stepped(state(), Phase.SYNC, StepResult(failures=(HARD,)))
+    s = lifecycle.stepped(s, Phase.SYNC, StepResult(failures=(HARD,)))
     assert (s.errors, s.failures) == (2, (HARD,))
-    s = decide.stepped(s, Phase.SYNC, StepResult(failures=(SOFT,)))
+    s = lifecycle.stepped(s, Phase.SYNC, StepResult(failures=(SOFT,)))
     assert (s.errors, s.failures) == (0, (SOFT,))
 
 
 def test_transition_table_has_no_way_back() -> None:
     order = list(Phase)
-    assert all(order.index(a) < order.index(b) for a, _, b in decide.TRANSITIONS)
-    assert {a for a, _, _ in decide.TRANSITIONS} | {b for _, _, b in decide.TRANSITIONS} == set(Phase)
+    assert all(order.index(a) < order.index(b) for a, _, b in lifecycle.TRANSITIONS)
+    assert {a for a, _, _ in lifecycle.TRANSITIONS} | {b for _, _, b in lifecycle.TRANSITIONS} == set(Phase)

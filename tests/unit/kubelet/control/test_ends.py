@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from pykubelet.base.errors import Permanent, Transient
-from pykubelet.kubelet.control.workers import decide
+from pykubelet.kubelet.control.workers.plan import lifecycle
 from pykubelet.kubelet.control.workers.steps import take
-from pykubelet.kubelet.control.workers.types import Phase, StepResult, WorkerState
+from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.outcome import Outcome
 from tests.unit.kubelet.control.fakes import Node, NoProbes, make_pod
@@ -21,38 +21,38 @@ REF = PodRef("default", "web", U1)
 
 def test_pod_admitted_after_a_refusal_is_restarted_without_it() -> None:
     stopping = state(Phase.TERMINATING, wanted=False)
-    refused = decide.refused(stopping, pod(), "OutOfcpu", "no room")
+    refused = lifecycle.refused(stopping, pod(), "OutOfcpu", "no room")
     assert refused.restart_refusal == ("OutOfcpu", "no room")
-    again = decide.wanted(refused, pod())
+    again = lifecycle.wanted(refused, pod())
     assert (again.restart, again.restart_refusal) == (pod(), None)
-    assert decide.is_active(again)
-    given_up = decide.removed(refused)
+    assert lifecycle.is_active(again)
+    given_up = lifecycle.removed(refused)
     assert (given_up.restart, given_up.restart_refusal) == (None, None)
 
 
 @pytest.mark.parametrize("phase", [Phase.TERMINATED, Phase.REMOVED])
 def test_pod_whose_containers_have_ended_cannot_be_failed(phase: Phase) -> None:
     ended = state(phase)
-    assert decide.failed(ended, "Evicted", "too late", 1) is ended
+    assert lifecycle.failed(ended, "Evicted", "too late", 1) is ended
 
 
 def test_first_reason_of_a_failed_pod_stays() -> None:
-    first = decide.failed(state(), "Evicted", "the node was low on memory")
-    second = decide.failed(first, "Preempting", "room was needed", 3)
+    first = lifecycle.failed(state(), "Evicted", "the node was low on memory")
+    second = lifecycle.failed(first, "Preempting", "room was needed", 3)
     assert (second.terminal_reason, second.terminal_message) == ("Evicted", "the node was low on memory")
     assert (second.phase, second.grace_seconds) == (Phase.TERMINATING, 3)
 
 
 def test_sync_that_ends_without_a_reason_keeps_the_previous_one() -> None:
     failed = state(terminal_reason="Evicted", terminal_message="low on memory")
-    after = decide.stepped(failed, Phase.SYNC, StepResult(finished=True))
+    after = lifecycle.stepped(failed, Phase.SYNC, StepResult(finished=True))
     assert (after.terminal_reason, after.terminal_message) == ("Evicted", "low on memory")
 
 
 def test_sync_that_ends_the_pod_leaves_no_failures() -> None:
-    broken = decide.stepped(state(), Phase.SYNC, StepResult(failures=(HARD,)))
+    broken = lifecycle.stepped(state(), Phase.SYNC, StepResult(failures=(HARD,)))
     assert (broken.failures, broken.errors) == ((HARD,), 1)
-    after = decide.stepped(broken, Phase.SYNC, StepResult(finished=True, failures=(HARD,)))
+    after = lifecycle.stepped(broken, Phase.SYNC, StepResult(finished=True, failures=(HARD,)))
     assert (after.phase, after.failures, after.errors) == (Phase.TERMINATING, (), 0)
 
 

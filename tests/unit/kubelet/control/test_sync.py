@@ -21,7 +21,7 @@ from pykubelet.kubelet.control.sync.events import (
     post_periodic_retries,
 )
 from pykubelet.kubelet.control.sync.housekeeping import Housekeeping, find_orphans
-from pykubelet.kubelet.control.sync.interfaces import LoopDeps
+from pykubelet.kubelet.control.sync.sync_interfaces import LoopDeps
 from pykubelet.kubelet.types.admission import ADMITTED, Verdict
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.probes import ProbeResult, ProbeType, ProbeUpdate

@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.kubelet.report.broadcast import Broadcast, Subscription
+from pykubelet.base.broadcast import Broadcast, Subscription
 
 
 async def test_values_come_in_order() -> None:

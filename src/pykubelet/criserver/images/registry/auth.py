@@ -11,8 +11,8 @@ from urllib.parse import urlencode, urlsplit
 
 from pykubelet.base import basic_auth
 from pykubelet.base.errors import Invalid, Permanent
+from pykubelet.criserver.images.image_types import AuthConfig
 from pykubelet.criserver.images.registry.config import Endpoint, Host, same_registry
-from pykubelet.criserver.images.types import AuthConfig
 
 _PARAMETER = re.compile(r'\s*([A-Za-z0-9_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))\s*(?:,|$)')
 _SCHEME = re.compile(r"\s*([A-Za-z0-9_-]+)(?=\s|,|$)(?!\s*=)\s*,?")

@@ -18,7 +18,8 @@ from pykubelet.base.image_reference import Reference
 from pykubelet.base.units import KIB, MIB, Seconds
 from pykubelet.criserver.images import limits, manifests
 from pykubelet.criserver.images.content import BadBlob
-from pykubelet.criserver.images.interfaces import BlobSink
+from pykubelet.criserver.images.image_interfaces import BlobSink
+from pykubelet.criserver.images.image_types import AuthConfig, RegistryUnavailable, Unauthenticated
 from pykubelet.criserver.images.manifests import Descriptor
 from pykubelet.criserver.images.reference import is_digest
 from pykubelet.criserver.images.registry.auth import Credentials, credentials_for, parse_challenges, token_request
@@ -32,7 +33,6 @@ from pykubelet.criserver.images.registry.http import (
     read_bounded,
     same_origin,
 )
-from pykubelet.criserver.images.types import AuthConfig, RegistryUnavailable, Unauthenticated
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse

@@ -12,8 +12,8 @@ from urllib.parse import urljoin, urlsplit
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError
 from pykubelet.base.units import Seconds
+from pykubelet.criserver.images.image_types import Denied, RegistryUnavailable, Unauthenticated
 from pykubelet.criserver.images.registry.config import Tls
-from pykubelet.criserver.images.types import Denied, RegistryUnavailable, Unauthenticated
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession

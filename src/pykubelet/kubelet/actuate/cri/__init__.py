@@ -1,6 +1,6 @@
 """CRI client: all calls of the agent to the container runtime, over one gRPC channel to its socket.
 
-Callers are podruntime, images, probes (exec), stats and PLEG, each through the protocols in its own `interfaces.py`.
+Callers are podruntime, images, probes (exec), stats and PLEG, each through the protocols in its own `*_interfaces.py`.
 One instance serves the whole agent; calls may run concurrently.
 
 May import ``pb``, ``kubelet/types`` and gRPC. Start reading in `client.py`; `caller.py` has deadlines and measurements,

@@ -4,13 +4,10 @@ Contains names, labels, environment, DNS, hosts files and security settings. The
 :func:`sandbox_config` and :func:`container_config`; the volume manager shares :mod:`.downward`.
 
 All modules are pure: no I/O, no time, no logging. May import ``models``, ``pb`` and ``kubelet/types``.
-Start reading in ``sandbox.py`` and ``container.py``; ``types.py`` has their inputs.
+Start reading in ``sandbox.py`` and ``container.py``; ``config_types.py`` has their inputs.
 """
 
-from pykubelet.kubelet.actuate.criconfig.container import container_config
-from pykubelet.kubelet.actuate.criconfig.env import container_environment
-from pykubelet.kubelet.actuate.criconfig.sandbox import sandbox_config
-from pykubelet.kubelet.actuate.criconfig.types import (
+from pykubelet.kubelet.actuate.criconfig.config_types import (
     ConfigError,
     ConfigReason,
     ContainerContext,
@@ -20,6 +17,9 @@ from pykubelet.kubelet.actuate.criconfig.types import (
     SandboxContext,
     SecurityConfig,
 )
+from pykubelet.kubelet.actuate.criconfig.container import container_config
+from pykubelet.kubelet.actuate.criconfig.env import container_environment
+from pykubelet.kubelet.actuate.criconfig.sandbox import sandbox_config
 
 __all__ = [
     "ConfigError",

@@ -1,14 +1,14 @@
 """Builds the CRI message that creates a container."""
 
 from pykubelet.base.expand import expand_all
+from pykubelet.kubelet.actuate.actuate_types import HostMount, Propagation
+from pykubelet.kubelet.actuate.criconfig.config_types import ContainerContext, UserNamespace, container_error
 from pykubelet.kubelet.actuate.criconfig.env import encode_value
 from pykubelet.kubelet.actuate.criconfig.labels import container_annotations, container_labels
 from pykubelet.kubelet.actuate.criconfig.names import container_log_path
 from pykubelet.kubelet.actuate.criconfig.resources import resources_message
 from pykubelet.kubelet.actuate.criconfig.security import container_security, id_mappings, verify_non_root
 from pykubelet.kubelet.actuate.criconfig.signals import stop_signal
-from pykubelet.kubelet.actuate.criconfig.types import ContainerContext, UserNamespace, container_error
-from pykubelet.kubelet.actuate.types import HostMount, Propagation
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.kubelet.types.runtime import ContainerKind
 from pykubelet.models.core_v1 import Pod

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from pykubelet.kubelet.actuate.criconfig.types import Resolver, describe
+from pykubelet.kubelet.actuate.criconfig.config_types import Resolver, describe
 from pykubelet.kubelet.types.events import Reason
 from pykubelet.models.core_v1 import Pod, PodDNSConfig
 

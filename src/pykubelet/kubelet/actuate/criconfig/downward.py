@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from pykubelet.base.errors import Invalid
-from pykubelet.kubelet.actuate.criconfig.types import DownwardContext, container_error
+from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext, container_error
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.models import quantity
 from pykubelet.models.core_v1 import ObjectFieldSelector, Pod, ResourceFieldSelector

@@ -11,9 +11,9 @@ from typing import TypeVar
 
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.base.expand import expand
+from pykubelet.kubelet.actuate.criconfig.config_types import EnvContext, EnvFile, container_error
 from pykubelet.kubelet.actuate.criconfig.downward import field_ref_value, resource_value
 from pykubelet.kubelet.actuate.criconfig.env_file import env_file_value
-from pykubelet.kubelet.actuate.criconfig.types import EnvContext, EnvFile, container_error
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.models.core_v1 import (
     ConfigMapKeySelector,

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from pykubelet.kubelet.actuate.actuate_types import HostMount
 from pykubelet.kubelet.actuate.criconfig.names import PodHostname
-from pykubelet.kubelet.actuate.types import HostMount
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.models.core_v1 import HostAlias, Pod
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pykubelet.kubelet.actuate.criconfig.types import ConfigError, ConfigReason
+from pykubelet.kubelet.actuate.criconfig.config_types import ConfigError, ConfigReason
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.models.core_v1 import Pod
 

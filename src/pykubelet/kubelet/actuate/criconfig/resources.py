@@ -1,6 +1,6 @@
 """Builds the CRI message of cgroup settings, for creation and for resize."""
 
-from pykubelet.kubelet.actuate.resources.linux_resources import LinuxResources
+from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import LinuxResources
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 

@@ -1,5 +1,6 @@
 """Builds the CRI message that creates a pod's sandbox."""
 
+from pykubelet.kubelet.actuate.criconfig.config_types import ConfigError, ConfigReason, SandboxContext, describe
 from pykubelet.kubelet.actuate.criconfig.dns import pod_dns
 from pykubelet.kubelet.actuate.criconfig.labels import sandbox_annotations, sandbox_labels
 from pykubelet.kubelet.actuate.criconfig.names import kernel_hostname, pod_hostname, pod_log_dir
@@ -7,7 +8,6 @@ from pykubelet.kubelet.actuate.criconfig.port_mappings import port_mappings
 from pykubelet.kubelet.actuate.criconfig.resources import resources_message
 from pykubelet.kubelet.actuate.criconfig.security import sandbox_security
 from pykubelet.kubelet.actuate.criconfig.sysctls import pod_sysctls
-from pykubelet.kubelet.actuate.criconfig.types import ConfigError, ConfigReason, SandboxContext, describe
 from pykubelet.kubelet.types.ids import ref_of
 from pykubelet.models.core_v1 import Pod
 from pykubelet.pb import runtime_v1_pb2 as pb

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from pykubelet.kubelet.actuate.criconfig.types import (
+from pykubelet.kubelet.actuate.actuate_types import ImageFacts
+from pykubelet.kubelet.actuate.criconfig.config_types import (
     ConfigError,
     ConfigReason,
     ContainerContext,
@@ -17,7 +18,6 @@ from pykubelet.kubelet.actuate.criconfig.types import (
     container_error,
     describe,
 )
-from pykubelet.kubelet.actuate.types import ImageFacts
 from pykubelet.kubelet.types.podspec import AnyContainer, each_container
 from pykubelet.models.core_v1 import (
     AppArmorProfile,

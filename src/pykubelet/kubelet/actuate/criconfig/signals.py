@@ -1,6 +1,6 @@
 """Stop signals: converts between names of the API (``SIGRTMIN+1``) and numbers of CRI (KEP-4960)."""
 
-from pykubelet.kubelet.actuate.criconfig.types import container_error
+from pykubelet.kubelet.actuate.criconfig.config_types import container_error
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.pb import runtime_v1_pb2 as pb
 

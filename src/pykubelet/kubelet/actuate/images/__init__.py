@@ -2,10 +2,10 @@
 
 The pod runtime requests a container's image before it creates the container; the volume manager requests the image of
 an image volume. May import ``actuate/cri``, ``criconfig/interfaces`` and ``kubelet/types``.
-Start reading in ``manager.py`` (pulls) and ``gc.py`` (garbage collection); ``decide*.py`` are pure.
+Start reading in ``image_manager.py`` (pulls) and ``image_gc.py`` (garbage collection); ``plan/`` is pure.
 """
 
-from pykubelet.kubelet.actuate.images.manager import ImageManager
-from pykubelet.kubelet.actuate.images.types import ImageConfig, ImageDeps
+from pykubelet.kubelet.actuate.images.image_manager import ImageManager
+from pykubelet.kubelet.actuate.images.image_types import ImageConfig, ImageDeps
 
 __all__ = ["ImageConfig", "ImageDeps", "ImageManager"]

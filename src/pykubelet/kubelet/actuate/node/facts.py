@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pykubelet.base.errors import NotFound
+from pykubelet.kubelet.actuate.cluster_interfaces import ClusterInputs
+from pykubelet.kubelet.actuate.criconfig.config_types import Resolver, SecurityConfig
 from pykubelet.kubelet.actuate.criconfig.dns import parse_resolv_conf
 from pykubelet.kubelet.actuate.criconfig.service_links import service_variables
 from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
-from pykubelet.kubelet.actuate.criconfig.types import Resolver, SecurityConfig
-from pykubelet.kubelet.actuate.interfaces import ClusterInputs
 from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models.core_v1 import Pod
 from pykubelet.models.scalars import Quantity

@@ -22,7 +22,7 @@ from pykubelet.base.errors import Transient
 from pykubelet.base.guard import Guard
 from pykubelet.base.state_files import clear_path, read_state_file
 from pykubelet.base.units import Bytes, MilliCPU
-from pykubelet.kubelet.actuate.podruntime.interfaces import PodFiles
+from pykubelet.kubelet.actuate.podruntime.podruntime_interfaces import PodFiles
 from pykubelet.kubelet.actuate.records import read_records
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.resize import (

@@ -1,11 +1,12 @@
 """User namespaces of pods with ``hostUsers: false`` (KEP-127): allocation of id ranges of the node.
 
 Every pod gets a range of its own, so that a process that escapes from a pod has no permissions in other pods and on the
-node. The pod runtime allocates it before a sandbox is created; it is released when no process of the pod is left.
-May import ``criconfig/types`` and ``kubelet/types``. Start reading in ``manager.py``; ``decide.py`` is pure.
+node. The pod runtime allocates it before a sandbox is created; it is released when no process of the pod is left. May
+import ``criconfig/types`` and ``kubelet/types``. Start reading in ``id_range_manager.py``; ``plan/id_ranges.py`` is
+pure.
 """
 
-from pykubelet.kubelet.actuate.userns.decide import IdPool
-from pykubelet.kubelet.actuate.userns.manager import UserNamespaceConfig, UserNamespaces
+from pykubelet.kubelet.actuate.userns.id_range_manager import UserNamespaceConfig, UserNamespaces
+from pykubelet.kubelet.actuate.userns.plan.id_ranges import IdPool
 
 __all__ = ["IdPool", "UserNamespaceConfig", "UserNamespaces"]

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Collection
 
 from pykubelet.base.errors import PykubeletError, Unsupported
-from pykubelet.kubelet.actuate.volumes import decide, decide_claims, decide_migration
-from pykubelet.kubelet.actuate.volumes.interfaces import ClaimReader
-from pykubelet.kubelet.actuate.volumes.source import CSI, NFS, Source
+from pykubelet.kubelet.actuate.volumes.plan import claims as claim_rules
+from pykubelet.kubelet.actuate.volumes.plan import csi_migration, pod_volumes
+from pykubelet.kubelet.actuate.volumes.volume_interfaces import ClaimReader
+from pykubelet.kubelet.actuate.volumes.volume_source import CSI, NFS, Source
 from pykubelet.models.core_v1 import Pod, Volume
 
 _ONLY_IF_USED = (CSI, NFS)
@@ -21,18 +22,18 @@ class SourceLookup:
 
     async def find(self, pod: Pod, known: Collection[str]) -> tuple[dict[str, Source], dict[str, str]]:
         """Return the sources of volumes not in ``known``, and the problems of those without a source, by name."""
-        used = decide_claims.used_volumes(pod)
+        used = claim_rules.used_volumes(pod)
         found: dict[str, Source] = {}
         claimed: list[Volume] = []
         problems: dict[str, str] = {}
         for volume in pod.spec.volumes:
             if volume.name in known:
                 continue
-            kind = decide.source_of(volume)
-            if decide_claims.claim_name(pod, volume):
+            kind = pod_volumes.source_of(volume)
+            if claim_rules.claim_name(pod, volume):
                 if volume.name in used:
                     claimed.append(volume)
-            elif kind in decide_migration.KINDS:
+            elif kind in csi_migration.KINDS:
                 if volume.name in used:
                     _add_migrated(pod, volume, found, problems)
             elif kind not in _ONLY_IF_USED or volume.name in used:
@@ -47,16 +48,16 @@ class SourceLookup:
 
     async def _look_up(self, pod: Pod, volume: Volume) -> Source | str:
         namespace = pod.metadata.namespace or "default"
-        name = decide_claims.claim_name(pod, volume)
+        name = claim_rules.claim_name(pod, volume)
         try:
             if self._claims is None:
                 raise Unsupported(
                     "a claim needs an API server, which this agent does not have; mount a hostPath or an emptyDir"
                 )
             claim = await self._claims.claim(namespace, name)
-            decide_claims.check_claim(pod, volume, claim)
+            claim_rules.check_claim(pod, volume, claim)
             pv = await self._claims.volume(claim.spec.volume_name)
-            return decide_claims.source_of_claim(pod, volume, claim, pv)
+            return claim_rules.source_of_claim(pod, volume, claim, pv)
         except PykubeletError as error:
             return f"error processing PVC {namespace}/{name}: {error}"
 
@@ -64,7 +65,7 @@ class SourceLookup:
 def _add_migrated(pod: Pod, volume: Volume, found: dict[str, Source], problems: dict[str, str]) -> None:
     """Add the source of a volume of a former in-tree plugin, translated for its CSI driver."""
     try:
-        pv = decide_migration.inline(volume, pod.metadata.namespace)
+        pv = csi_migration.inline(volume, pod.metadata.namespace)
     except PykubeletError as error:
         problems[volume.name] = f"failed to translate volume {volume.name} from in-tree to CSI: {error}"
     else:

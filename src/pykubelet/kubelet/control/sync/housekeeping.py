@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pykubelet.base.guard import Guard
-from pykubelet.kubelet.control.sync.interfaces import LoopDeps
+from pykubelet.kubelet.control.sync.sync_interfaces import LoopDeps
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.runtime import RuntimePod
 

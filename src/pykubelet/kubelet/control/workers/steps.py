@@ -8,9 +8,9 @@ from typing import assert_never
 
 from pykubelet.base.errors import PykubeletError, Transient
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.control.workers.deadline import deadline_of
-from pykubelet.kubelet.control.workers.interfaces import WorkerDeps
-from pykubelet.kubelet.control.workers.types import Phase, StepResult, WorkerState
+from pykubelet.kubelet.control.workers.plan.deadline import deadline_of
+from pykubelet.kubelet.control.workers.worker_interfaces import WorkerDeps
+from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState
 from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.kubelet.types.ids import ref_of
 from pykubelet.kubelet.types.outcome import Failure, Prepared, SyncAction

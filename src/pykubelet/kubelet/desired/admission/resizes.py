@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from pykubelet.base.event_times import EventTimes
-from pykubelet.kubelet.desired.admission.decide_resize import rank
-from pykubelet.kubelet.desired.admission.interfaces import Meter
+from pykubelet.kubelet.desired.admission.admission_interfaces import Meter
+from pykubelet.kubelet.desired.admission.plan.resize_order import rank
+from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.admission import Verdict
 from pykubelet.kubelet.types.events import NORMAL, WARNING, Reason
 from pykubelet.kubelet.types.ids import PodUID, ref_of
@@ -24,7 +25,6 @@ from pykubelet.kubelet.types.resize import (
     resize_summary,
     with_allocation,
 )
-from pykubelet.kubelet.types.telemetry import Telemetry
 from pykubelet.models.core_v1 import Pod
 
 _log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class Resizes:
         self._pending.drop(uid)
 
     def grant(self, trigger: Retry) -> list[Resized]:
-        """Allocate the resizes that fit now, in the order of :func:`decide_resize.rank`; return the changed pods."""
+        """Allocate the resizes that fit now, in the order of ``resize_order.rank``; return the changed pods."""
         changed = [self._try(uid, trigger) for uid in self._in_order()]
         return [resized for resized in changed if resized is not None]
 

@@ -7,8 +7,8 @@ from typing import Final, TypeVar, overload
 
 from msgspec.structs import replace
 
+from pykubelet.kubelet.desired.manifest.manifest_types import LocalObject
 from pykubelet.kubelet.desired.manifest.pod_resources import pod_level_defaults
-from pykubelet.kubelet.desired.manifest.types import LocalObject
 from pykubelet.models import core_v1 as core
 from pykubelet.models.meta_v1 import ObjectMeta
 

@@ -12,17 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from pykubelet.kubelet.desired.manifest.defaults import with_defaults
-from pykubelet.kubelet.desired.manifest.tree import (
-    Document,
-    ListNode,
-    MapNode,
-    Node,
-    ScalarNode,
-    is_null,
-    read_documents,
-    shown,
-)
-from pykubelet.kubelet.desired.manifest.types import (
+from pykubelet.kubelet.desired.manifest.manifest_types import (
     MAX_NODES,
     Finding,
     LocalObject,
@@ -33,6 +23,16 @@ from pykubelet.kubelet.desired.manifest.types import (
     Report,
     fault_message,
     key_of,
+)
+from pykubelet.kubelet.desired.manifest.tree import (
+    Document,
+    ListNode,
+    MapNode,
+    Node,
+    ScalarNode,
+    is_null,
+    read_documents,
+    shown,
 )
 from pykubelet.kubelet.desired.manifest.validate import validate
 from pykubelet.kubelet.desired.manifest.walk import TooLargeError, Walker

@@ -14,7 +14,7 @@ from typing import Final, NoReturn, TypeAlias
 
 import yaml
 
-from pykubelet.kubelet.desired.manifest.types import MAX_BYTES, MAX_DEPTH, MAX_NODES, Problem, Report
+from pykubelet.kubelet.desired.manifest.manifest_types import MAX_BYTES, MAX_DEPTH, MAX_NODES, Problem, Report
 
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _MERGE: Final = "<<"

@@ -17,9 +17,9 @@ import msgspec
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.text import encodable, printable
+from pykubelet.kubelet.desired.manifest.manifest_types import MAX_NODES, MAX_PROBLEMS, Finding
 from pykubelet.kubelet.desired.manifest.shape import Field, Kind, Shape, fields_of
 from pykubelet.kubelet.desired.manifest.tree import ListNode, MapNode, Node, ScalarNode, is_null, shown
-from pykubelet.kubelet.desired.manifest.types import MAX_NODES, MAX_PROBLEMS, Finding
 from pykubelet.models import quantity
 from pykubelet.models.core_v1 import Secret
 from pykubelet.models.scalars import KubeStruct, MicroTime

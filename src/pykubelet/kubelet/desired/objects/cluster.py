@@ -14,8 +14,8 @@ from pykubelet.apiclient.reflector import Key
 from pykubelet.apiclient.resources import RUNTIME_CLASSES, SERVICES
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, Transient
-from pykubelet.kubelet.desired.objects.apiserver import PATIENCE, ApiObjects
-from pykubelet.kubelet.desired.objects.interfaces import Changed, Objects
+from pykubelet.kubelet.desired.objects.api_objects import PATIENCE, ApiObjects
+from pykubelet.kubelet.desired.objects.object_interfaces import Changed, Objects
 from pykubelet.kubelet.desired.objects.pod_certificates import PodCertificates
 from pykubelet.kubelet.desired.objects.storage import StorageObjects
 from pykubelet.kubelet.desired.objects.tokens import ServiceAccountTokens

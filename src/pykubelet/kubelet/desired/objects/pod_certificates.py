@@ -20,7 +20,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Permanent, Transient
 from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.desired.objects.decide_trust import chain
+from pykubelet.kubelet.desired.objects.plan.trust_bundles import chain
 from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
 from pykubelet.models.certificates_v1beta1 import (
     PodCertificateRequest,

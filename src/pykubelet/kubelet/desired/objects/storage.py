@@ -21,7 +21,7 @@ from pykubelet.apiclient.resources import (
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.desired.objects.apiserver import PATIENCE
+from pykubelet.kubelet.desired.objects.api_objects import PATIENCE
 from pykubelet.kubelet.desired.objects.tokens import ServiceAccountTokens
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret

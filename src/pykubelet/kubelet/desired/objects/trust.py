@@ -9,7 +9,7 @@ from pykubelet.apiclient.resources import CLUSTER_TRUST_BUNDLES
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.desired.objects.decide_trust import anchors
+from pykubelet.kubelet.desired.objects.plan.trust_bundles import anchors
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.models.certificates_v1beta1 import ClusterTrustBundle
 from pykubelet.models.core_v1 import ClusterTrustBundleProjection, Pod

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.base.text import printable
-from pykubelet.kubelet.desired.manifest.check import read_manifest
+from pykubelet.kubelet.desired.manifest.manifest_types import fault_message
 from pykubelet.kubelet.desired.manifest.parse import parse
-from pykubelet.kubelet.desired.manifest.types import fault_message
+from pykubelet.kubelet.desired.manifest_file import read_manifest
 from pykubelet.kubelet.desired.sources.backup import Backup
-from pykubelet.kubelet.desired.sources.decide import accept, unreadable
-from pykubelet.kubelet.desired.sources.types import FileRecord
+from pykubelet.kubelet.desired.sources.plan.effective_manifests import accept, unreadable
+from pykubelet.kubelet.desired.sources.source_types import FileRecord
 
 
 def read_changed(

@@ -6,8 +6,8 @@ from urllib.parse import urljoin, urlsplit
 
 from pykubelet.base.errors import Transient
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.desired.manifest.types import MAX_BYTES
-from pykubelet.kubelet.desired.sources.interfaces import Response
+from pykubelet.kubelet.desired.manifest.manifest_types import MAX_BYTES
+from pykubelet.kubelet.desired.sources.source_interfaces import Response
 
 if TYPE_CHECKING:
     import aiohttp

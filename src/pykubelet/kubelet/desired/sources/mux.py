@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from pykubelet.base.clock import Clock
-from pykubelet.kubelet.desired.sources.decide import Merged, merge
-from pykubelet.kubelet.desired.sources.interfaces import PodSink
+from pykubelet.kubelet.desired.sources.plan.effective_manifests import Merged, merge
+from pykubelet.kubelet.desired.sources.source_interfaces import PodSink
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.models.core_v1 import Pod
 

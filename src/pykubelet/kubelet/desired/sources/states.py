@@ -4,8 +4,8 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from pykubelet.kubelet.desired.manifest.types import Problem
-from pykubelet.kubelet.desired.sources.types import ManifestState
+from pykubelet.kubelet.desired.manifest.manifest_types import Problem
+from pykubelet.kubelet.desired.sources.source_types import ManifestState
 from pykubelet.kubelet.types.events import WARNING, EventRecorder, Reason
 from pykubelet.kubelet.types.updates import Source
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from pykubelet.base.errors import Transient
-from pykubelet.kubelet.desired.sources.decide_pending import Change
 from pykubelet.kubelet.desired.sources.disk import is_manifest_name
+from pykubelet.kubelet.desired.sources.plan.pending_reads import Change
 
 Note = Callable[[str, Change], None]
 DATA_LINK: Final = "..data"

@@ -2,11 +2,11 @@
 
 It owns the last known list of the runtime's pods. `kubelet/compose` passes its events to the sync loop, which wakes the
 pods' workers. The workers read the state they act on from the runtime themselves, so an event is a hint: it may be
-duplicated but must not be late. Imports no other stage. Start reading in `manager.py`.
+duplicated but must not be late. Imports no other stage. Start reading in `pleg.py`.
 """
 
-from pykubelet.kubelet.observe.pleg.interfaces import NoMetrics, PlegDeps, PlegMetrics
-from pykubelet.kubelet.observe.pleg.manager import Pleg
-from pykubelet.kubelet.observe.pleg.types import PlegConfig
+from pykubelet.kubelet.observe.pleg.pleg import Pleg
+from pykubelet.kubelet.observe.pleg.pleg_interfaces import NoMetrics, PlegDeps, PlegMetrics
+from pykubelet.kubelet.observe.pleg.pleg_types import PlegConfig
 
 __all__ = ["NoMetrics", "Pleg", "PlegConfig", "PlegDeps", "PlegMetrics"]

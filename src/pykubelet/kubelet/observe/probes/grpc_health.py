@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pykubelet.base.http_get import is_ipv6
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.observe.probes.types import Observation, Verdict
+from pykubelet.kubelet.observe.probes.probe_types import Observation, Verdict
 
 if TYPE_CHECKING:
     from grpc.aio import AioRpcError

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.observe.stats import compute_cgroup as compute
+from pykubelet.kubelet.observe.stats.plan import cgroup_files
 from pykubelet.kubelet.types.usage import CgroupUsage, Processes
 from pykubelet.linux import procfs
 from pykubelet.linux.cgroups import Layout, Mode
@@ -60,11 +60,11 @@ class CgroupReader:
             path=path,
             at=at,
             created=created,
-            cpu=compute.cpu_v2(files) if v2 else compute.cpu_v1(files),
-            memory=compute.memory_v2(files) if v2 else compute.memory_v1(files),
-            threads=compute.number(files.get("pids.current", "")),
-            pressure=compute.pressure(files),
-            io=(compute.io_v2 if v2 else compute.io_v1)(files, self._device) if full else (),
+            cpu=cgroup_files.cpu_v2(files) if v2 else cgroup_files.cpu_v1(files),
+            memory=cgroup_files.memory_v2(files) if v2 else cgroup_files.memory_v1(files),
+            threads=cgroup_files.number(files.get("pids.current", "")),
+            pressure=cgroup_files.pressure(files),
+            io=(cgroup_files.io_v2 if v2 else cgroup_files.io_v1)(files, self._device) if full else (),
             processes=self._processes(directories, files) if full and path != "/" else None,
         )
 
@@ -72,10 +72,10 @@ class CgroupReader:
         """Read the CPU time alone, from one file."""
         if self._layout.mode is Mode.V2:
             files = {"cpu.stat": _text(self.directories(path)[""] / "cpu.stat")}
-            usage = compute.cpu_v2(files)
+            usage = cgroup_files.cpu_v2(files)
             return None if usage is None else usage.total_ns
         directory = self.directories(path).get("cpuacct")
-        return None if directory is None else compute.number(_text(directory / "cpuacct.usage"))
+        return None if directory is None else cgroup_files.number(_text(directory / "cpuacct.usage"))
 
     def directories(self, path: str) -> dict[str, Path]:
         """Return the cgroup's directory by controller; with cgroup v2 one directory, under an empty name."""
@@ -119,8 +119,8 @@ class CgroupReader:
         opened = [_open_files(pid) for pid in pids]
         return Processes(
             processes=len(pids),
-            threads=compute.number(files.get("pids.current", "")),
-            threads_max=compute.number(files.get("pids.max", "")),
+            threads=cgroup_files.number(files.get("pids.current", "")),
+            threads_max=cgroup_files.number(files.get("pids.max", "")),
             file_descriptors=sum(descriptors for descriptors, _ in opened),
             sockets=sum(sockets for _, sockets in opened),
             open_files_limit=_open_files_limit(pids[0]) if pids else None,
@@ -176,4 +176,4 @@ def _open_files(pid: int) -> tuple[int, int]:
 
 def _open_files_limit(pid: int) -> int | None:
     limit = procfs.limit(pid, "Max open files")
-    return None if limit is None else compute.number(limit)
+    return None if limit is None else cgroup_files.number(limit)

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.observe.stats import compute_cgroup, compute_node
 from pykubelet.kubelet.observe.stats.cgroup_reader import CgroupReader
-from pykubelet.kubelet.observe.stats.types import Daemon
+from pykubelet.kubelet.observe.stats.plan import cgroup_files, proc_files
+from pykubelet.kubelet.observe.stats.snapshot_types import Daemon
 from pykubelet.kubelet.types.usage import CgroupUsage, Machine, MemoryUsage
 from pykubelet.linux import procfs, system
 from pykubelet.linux.cgroups import Layout, Mode
@@ -43,23 +43,23 @@ class MachineReader:
             path="/",
             at=at,
             created=self._boot,
-            cpu=(root.cpu if root is not None else None) or compute_node.machine_cpu(procfs.machine("stat")),
-            memory=compute_node.machine_memory(procfs.machine("meminfo"), procfs.machine("vmstat")),
+            cpu=(root.cpu if root is not None else None) or proc_files.machine_cpu(procfs.machine("stat")),
+            memory=proc_files.machine_memory(procfs.machine("meminfo"), procfs.machine("vmstat")),
             threads=system.process_count(),
-            pressure=compute_cgroup.pressure(files),
+            pressure=cgroup_files.pressure(files),
             io=root.io if root is not None else (),
         )
 
     def network(self) -> tuple[tuple[NetDevice, ...], str]:
         """Read the machine's interfaces and the name of the default one."""
-        found = compute_node.interfaces(procfs.network_devices("self"))
-        return found, compute_node.default_interface(procfs.machine("self/net/route"), found)
+        found = proc_files.interfaces(procfs.network_devices("self"))
+        return found, proc_files.default_interface(procfs.machine("self/net/route"), found)
 
     def pod_network(self, pids: Iterable[int]) -> tuple[NetDevice, ...]:
         """Read the interfaces of the first of these processes that is not in the agent's network namespace."""
         for pid in pids:
             if procfs.namespace(pid, "net") not in (None, self._own_netns):
-                return compute_node.interfaces(procfs.network_devices(pid))
+                return proc_files.interfaces(procfs.network_devices(pid))
         return ()
 
     def daemons(self, at: Seconds) -> list[Daemon]:
@@ -73,7 +73,7 @@ class MachineReader:
     def describe(self) -> Machine:
         """Read the machine's identity and size."""
         memory = system.meminfo()
-        cores, sockets = compute_node.processors(procfs.machine("cpuinfo"))
+        cores, sockets = proc_files.processors(procfs.machine("cpuinfo"))
         return Machine(
             machine_id=system.machine_id(),
             system_uuid=system.system_uuid(),
@@ -98,14 +98,14 @@ class MachineReader:
 
     def _daemon(self, name: str, pid: int, at: Seconds) -> Daemon | None:
         controllers = ("",) if self._layout.mode is Mode.V2 else _CONTROLLERS
-        path = compute_node.own_cgroup(procfs.cgroups(pid) or (), controllers)
+        path = proc_files.own_cgroup(procfs.cgroups(pid) or (), controllers)
         stat = procfs.stat(pid)
         if stat is None:
             return None
         started = self._boot + stat.started / os.sysconf("SC_CLK_TCK")
         usage = self._cgroups.read(path, at, full=False) if path != "/" else None
         if usage is None or usage.cpu is None:
-            cpu, rss = compute_node.process_usage(stat, os.sysconf("SC_PAGE_SIZE"))
+            cpu, rss = proc_files.process_usage(stat, os.sysconf("SC_PAGE_SIZE"))
             memory = MemoryUsage(usage=rss, working_set=rss, rss=rss)
             usage = CgroupUsage(path=f"pid:{pid}", at=at, created=started, cpu=cpu, memory=memory)
         return Daemon(name, started, usage)

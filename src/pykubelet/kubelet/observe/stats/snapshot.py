@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.stats.cgroup_reader import CgroupReader
 from pykubelet.kubelet.observe.stats.machine_reader import MachineReader
-from pykubelet.kubelet.observe.stats.types import ContainerSnapshot, PodSnapshot, Snapshot
+from pykubelet.kubelet.observe.stats.snapshot_types import ContainerSnapshot, PodSnapshot, Snapshot
 from pykubelet.linux import system
 from pykubelet.models.core_v1 import Pod
 

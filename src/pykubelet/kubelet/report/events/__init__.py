@@ -1,10 +1,10 @@
 """Events: recorded by all stages, combined and counted, kept in memory and sent to the API server.
 
 Implements :class:`pykubelet.kubelet.types.events.EventRecorder`; read by the local API server. Start reading in
-``manager.py``.
+``event_log.py``.
 """
 
-from pykubelet.kubelet.report.events.manager import EventLog
-from pykubelet.kubelet.report.events.types import EventConfig
+from pykubelet.kubelet.report.events.event_log import EventLog
+from pykubelet.kubelet.report.events.event_types import EventConfig
 
 __all__ = ["EventConfig", "EventLog"]

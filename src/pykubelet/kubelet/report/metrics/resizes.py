@@ -3,8 +3,8 @@
 from typing import Final
 
 from pykubelet.base.errors import Invalid
-from pykubelet.kubelet.report.metrics.compute_resizes import requested_resizes
 from pykubelet.kubelet.report.metrics.instruments import Instruments
+from pykubelet.kubelet.report.metrics.plan.resize_counts import requested_resizes
 from pykubelet.models.core_v1 import Pod, PodCondition, PodStatus
 
 _PENDING: Final = "PodResizePending"

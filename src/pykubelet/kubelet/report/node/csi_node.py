@@ -11,7 +11,7 @@ from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.guard import Guard
-from pykubelet.kubelet.report.node.compute_csi_node import new_csi_node, node_patch, with_drivers
+from pykubelet.kubelet.report.node.plan.csi_objects import new_csi_node, node_patch, with_drivers
 from pykubelet.kubelet.types.storage import DriverNodeInfo
 from pykubelet.models.core_v1 import Node
 from pykubelet.models.storage_v1 import CSINode

@@ -3,7 +3,7 @@
 Implements :class:`pykubelet.kubelet.types.timeline.Timeline` for all stages; read by the local API server.
 """
 
-from pykubelet.kubelet.report.timeline.manager import PodTimelines
-from pykubelet.kubelet.report.timeline.types import StepView, TimelineView
+from pykubelet.kubelet.report.timeline.timeline_recorder import PodTimelines
+from pykubelet.kubelet.types.timeline_views import StepView, TimelineView
 
 __all__ = ["PodTimelines", "StepView", "TimelineView"]

@@ -1,7 +1,7 @@
 """Pods for these tests, written as manifests are."""
 
-from pykubelet.kubelet.actuate.criconfig.types import ContainerContext
-from pykubelet.kubelet.actuate.types import ImageFacts
+from pykubelet.kubelet.actuate.actuate_types import ImageFacts
+from pykubelet.kubelet.actuate.criconfig.config_types import ContainerContext
 from pykubelet.models import codec
 from pykubelet.models.core_v1 import Container, Pod
 

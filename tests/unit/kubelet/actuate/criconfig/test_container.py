@@ -3,17 +3,17 @@
 import pytest
 
 from pykubelet.base.units import Bytes
-from pykubelet.kubelet.actuate.criconfig.container import container_config, mount_message
-from pykubelet.kubelet.actuate.criconfig.labels import container_hash
-from pykubelet.kubelet.actuate.criconfig.types import (
+from pykubelet.kubelet.actuate.actuate_types import HostMount, ImageFacts, Propagation
+from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import LinuxResources
+from pykubelet.kubelet.actuate.criconfig.config_types import (
     ConfigError,
     ContainerContext,
     HostDevice,
     IdMapping,
     UserNamespace,
 )
-from pykubelet.kubelet.actuate.resources.linux_resources import LinuxResources
-from pykubelet.kubelet.actuate.types import HostMount, ImageFacts, Propagation
+from pykubelet.kubelet.actuate.criconfig.container import container_config, mount_message
+from pykubelet.kubelet.actuate.criconfig.labels import container_hash
 from pykubelet.kubelet.types.runtime import ContainerKind
 from pykubelet.models.core_v1 import EphemeralContainer
 from pykubelet.pb import runtime_v1_pb2 as pb

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.kubelet.actuate.criconfig import dns
-from pykubelet.kubelet.actuate.criconfig.types import Resolver
+from pykubelet.kubelet.actuate.criconfig.config_types import Resolver
 from tests.unit.kubelet.actuate.criconfig.build import Fields, make_pod
 
 NODE = Resolver(

@@ -3,7 +3,7 @@
 import pytest
 
 from pykubelet.kubelet.actuate.criconfig import downward
-from pykubelet.kubelet.actuate.criconfig.types import ConfigError, ConfigReason, DownwardContext
+from pykubelet.kubelet.actuate.criconfig.config_types import ConfigError, ConfigReason, DownwardContext
 from pykubelet.models.core_v1 import Container, ObjectFieldSelector, ResourceFieldSelector
 from tests.unit.kubelet.actuate.criconfig.build import Fields, make_container, make_pod
 

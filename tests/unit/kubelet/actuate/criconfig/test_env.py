@@ -3,14 +3,14 @@
 import pytest
 
 from pykubelet.base.errors import NotFound, Transient
-from pykubelet.kubelet.actuate.criconfig.env import container_environment, encode_value, env_files
-from pykubelet.kubelet.actuate.criconfig.types import (
+from pykubelet.kubelet.actuate.criconfig.config_types import (
     ConfigError,
     ConfigReason,
     DownwardContext,
     EnvContext,
     EnvFile,
 )
+from pykubelet.kubelet.actuate.criconfig.env import container_environment, encode_value, env_files
 from pykubelet.models.core_v1 import ConfigMap, Secret
 from tests.unit.kubelet.actuate.criconfig.build import Fields, make_container, make_pod
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from pykubelet.kubelet.actuate.actuate_types import HostMount
 from pykubelet.kubelet.actuate.criconfig import hosts
 from pykubelet.kubelet.actuate.criconfig.names import PodHostname
-from pykubelet.kubelet.actuate.types import HostMount
 from pykubelet.models.core_v1 import HostAlias
 from tests.unit.kubelet.actuate.criconfig.build import Fields, make_container, make_pod
 

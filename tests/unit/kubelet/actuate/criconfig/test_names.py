@@ -3,7 +3,7 @@
 import pytest
 
 from pykubelet.kubelet.actuate.criconfig import names
-from pykubelet.kubelet.actuate.criconfig.types import ConfigError
+from pykubelet.kubelet.actuate.criconfig.config_types import ConfigError
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from tests.unit.kubelet.actuate.criconfig.build import Fields, make_pod
 

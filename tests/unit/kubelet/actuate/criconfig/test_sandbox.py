@@ -3,9 +3,9 @@
 import pytest
 
 from pykubelet.base.units import Bytes
+from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import LinuxResources
+from pykubelet.kubelet.actuate.criconfig.config_types import ConfigError, ConfigReason, Resolver, SandboxContext
 from pykubelet.kubelet.actuate.criconfig.sandbox import sandbox_config
-from pykubelet.kubelet.actuate.criconfig.types import ConfigError, ConfigReason, Resolver, SandboxContext
-from pykubelet.kubelet.actuate.resources.linux_resources import LinuxResources
 from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.unit.kubelet.actuate.criconfig.build import make_pod
 

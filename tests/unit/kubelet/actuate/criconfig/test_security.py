@@ -2,20 +2,20 @@
 
 import pytest
 
-from pykubelet.kubelet.actuate.criconfig.security import (
-    container_security,
-    effective_security,
-    sandbox_security,
-    verify_non_root,
-)
-from pykubelet.kubelet.actuate.criconfig.types import (
+from pykubelet.kubelet.actuate.actuate_types import ImageFacts
+from pykubelet.kubelet.actuate.criconfig.config_types import (
     ConfigError,
     ContainerContext,
     IdMapping,
     SecurityConfig,
     UserNamespace,
 )
-from pykubelet.kubelet.actuate.types import ImageFacts
+from pykubelet.kubelet.actuate.criconfig.security import (
+    container_security,
+    effective_security,
+    sandbox_security,
+    verify_non_root,
+)
 from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.unit.kubelet.actuate.criconfig.build import Fields, make_container, make_context, make_pod
 

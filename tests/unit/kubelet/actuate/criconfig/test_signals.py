@@ -2,8 +2,8 @@
 
 import pytest
 
+from pykubelet.kubelet.actuate.criconfig.config_types import ConfigError
 from pykubelet.kubelet.actuate.criconfig.signals import signal_name, stop_signal
-from pykubelet.kubelet.actuate.criconfig.types import ConfigError
 from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.unit.kubelet.actuate.criconfig.build import make_container
 

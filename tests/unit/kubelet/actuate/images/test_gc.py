@@ -8,8 +8,8 @@ import pytest
 
 from pykubelet.base.errors import PykubeletError, Transient
 from pykubelet.base.units import Bytes
-from pykubelet.kubelet.actuate.images.decide_gc import DiskUse, GcPolicy
-from pykubelet.kubelet.actuate.images.gc import GC_SECONDS, GcDeps, ImageGc, disk_use
+from pykubelet.kubelet.actuate.images.image_gc import GC_SECONDS, GcDeps, ImageGc, disk_use
+from pykubelet.kubelet.actuate.images.plan.image_gc import DiskUse, GcPolicy
 from pykubelet.kubelet.types.ids import PodRef
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.clock import VirtualClock

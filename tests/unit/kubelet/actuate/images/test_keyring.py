@@ -6,7 +6,7 @@ import json
 import pytest
 
 from pykubelet.base.errors import Invalid
-from pykubelet.kubelet.actuate.images.keyring import Credentials, Keyring, keyring_of
+from pykubelet.kubelet.actuate.images.plan.keyring import Credentials, Keyring, keyring_of
 from pykubelet.models.core_v1 import Secret
 
 

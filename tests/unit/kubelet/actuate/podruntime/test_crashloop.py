@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.kubelet.actuate.criconfig.labels import container_hash
-from pykubelet.kubelet.actuate.podruntime.crashloop import CrashLoop, Wait, crash_streak
-from pykubelet.kubelet.actuate.podruntime.types import PodRuntimeConfig
+from pykubelet.kubelet.actuate.podruntime.plan.crashloop import CrashLoop, Wait, crash_streak
+from pykubelet.kubelet.actuate.podruntime.podruntime_types import PodRuntimeConfig
 from pykubelet.kubelet.types.runtime import ContainerStatus, PodRuntimeStatus
 from pykubelet.models.core_v1 import Container
 from tests.unit.kubelet.actuate.podruntime.build import DONE, EXITED, T0, UNKNOWN, at, pod_of, state_of

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Invalid
-from pykubelet.kubelet.actuate.criconfig.types import EnvFile
-from pykubelet.kubelet.actuate.podruntime.logfiles import LogFiles
-from pykubelet.kubelet.actuate.podruntime.podfiles import read_tail, write_hosts
-from pykubelet.kubelet.actuate.podruntime.types import PodRuntimeConfig
+from pykubelet.kubelet.actuate.criconfig.config_types import EnvFile
+from pykubelet.kubelet.actuate.podruntime.log_directories import LogFiles
+from pykubelet.kubelet.actuate.podruntime.podruntime_types import PodRuntimeConfig
+from pykubelet.kubelet.actuate.podruntime.start.pod_files import read_tail, write_hosts
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from tests.unit.kubelet.actuate.podruntime.build import pod_of
 from tests.unit.kubelet.actuate.podruntime.world import World

@@ -3,7 +3,7 @@
 import pytest
 from grpc import StatusCode
 
-from pykubelet.kubelet.actuate.podruntime.decide_precreate import precreatable_containers
+from pykubelet.kubelet.actuate.podruntime.plan.precreation import precreatable_containers
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.kubelet.types.runtime import ContainerState
 from pykubelet.models.core_v1 import Pod

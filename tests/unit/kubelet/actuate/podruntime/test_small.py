@@ -8,9 +8,9 @@ from grpc import StatusCode
 from pykubelet.base.errors import Conflict, Invalid, PykubeletError, Transient
 from pykubelet.kubelet.actuate.cri.errors import cri_error
 from pykubelet.kubelet.actuate.podruntime.concurrency import both, concurrently, within
-from pykubelet.kubelet.actuate.podruntime.hooks import HookError, HookTarget, http_request
 from pykubelet.kubelet.actuate.podruntime.runtime_errors import NameConflicts, error_message, is_name_conflict
-from pykubelet.kubelet.actuate.podruntime.start import go_duration
+from pykubelet.kubelet.actuate.podruntime.start.lifecycle_hooks import HookError, HookTarget, http_request
+from pykubelet.kubelet.actuate.podruntime.start.start_container import go_duration
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.models.core_v1 import ContainerPort, HTTPGetAction
 from pykubelet.testing.clock import VirtualClock

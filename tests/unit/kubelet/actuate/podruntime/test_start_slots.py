@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from pykubelet.kubelet.actuate.podruntime.start_slots import StartSlots
+from pykubelet.kubelet.actuate.podruntime.start.start_slots import StartSlots
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.fake_cri import Fault
 from tests.unit.kubelet.actuate.podruntime.build import pod_of

@@ -11,25 +11,31 @@ from typing import Any, TypeVar
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.http_get import HttpGet
 from pykubelet.base.units import GIB, Bytes
-from pykubelet.kubelet.actuate.cri import CriOptions
-from pykubelet.kubelet.actuate.cri.transport import Transport
-from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
-from pykubelet.kubelet.actuate.criconfig.types import EnvFile, HostDevice, Resolver, SecurityConfig, UserNamespace
-from pykubelet.kubelet.actuate.podruntime import PodInputs, PodRuntime, PodRuntimeConfig, PodRuntimeDeps
-from pykubelet.kubelet.actuate.resources.linux_resources import (
+from pykubelet.kubelet.actuate.actuate_types import HostMount, ImageFacts
+from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import (
     LinuxResources,
     NodePolicy,
     container_resources,
     pod_limits_wanted,
 )
-from pykubelet.kubelet.actuate.types import HostMount, ImageFacts
+from pykubelet.kubelet.actuate.cri import CriOptions
+from pykubelet.kubelet.actuate.cri.transport import Transport
+from pykubelet.kubelet.actuate.criconfig.config_types import (
+    EnvFile,
+    HostDevice,
+    Resolver,
+    SecurityConfig,
+    UserNamespace,
+)
+from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
+from pykubelet.kubelet.actuate.podruntime import PodInputs, PodRuntime, PodRuntimeConfig, PodRuntimeDeps
 from pykubelet.kubelet.actuate.volumes import PodDirs
+from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, ref_of
 from pykubelet.kubelet.types.outcome import Outcome
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.kubelet.types.probes import ContainerProbes
 from pykubelet.kubelet.types.runtime import ContainerKind, PodRuntimeStatus
-from pykubelet.kubelet.types.telemetry import Telemetry
 from pykubelet.kubelet.types.timeline import Step
 from pykubelet.linux.cgroups import CgroupResources
 from pykubelet.models.core_v1 import ConfigMap, Pod, Secret

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.base.errors import Invalid, Transient
-from pykubelet.kubelet.actuate.criconfig.types import IdMapping
+from pykubelet.kubelet.actuate.criconfig.config_types import IdMapping
 from pykubelet.kubelet.actuate.userns import IdPool, UserNamespaceConfig, UserNamespaces
-from pykubelet.kubelet.actuate.userns import manager as module
-from pykubelet.kubelet.actuate.userns.decide import UNIT, from_file, parse_getsubids, to_file
+from pykubelet.kubelet.actuate.userns import id_range_manager as module
+from pykubelet.kubelet.actuate.userns.plan.id_ranges import UNIT, from_file, parse_getsubids, to_file
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.base.errors import Invalid
-from pykubelet.kubelet.actuate.volumes import atomic_writer
-from pykubelet.kubelet.actuate.volumes.atomic_writer import write_payload
-from pykubelet.kubelet.actuate.volumes.payload import FileProjection
+from pykubelet.kubelet.actuate.volumes.kinds import atomic_writer
+from pykubelet.kubelet.actuate.volumes.kinds.atomic_writer import write_payload
+from pykubelet.kubelet.actuate.volumes.plan.payload import FileProjection
 from pykubelet.linux import removal
 
 P = ParamSpec("P")

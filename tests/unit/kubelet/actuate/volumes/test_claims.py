@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from pykubelet.base.errors import Invalid, NotFound, Unsupported
-from pykubelet.kubelet.actuate.criconfig.types import HostDevice
-from pykubelet.kubelet.actuate.types import VolumeError
-from pykubelet.kubelet.actuate.volumes import VolumeDeps, VolumeManager, nfs
-from pykubelet.kubelet.actuate.volumes.csi.decide import volume_of
-from pykubelet.kubelet.actuate.volumes.source import Source
+from pykubelet.kubelet.actuate.actuate_types import VolumeError
+from pykubelet.kubelet.actuate.criconfig.config_types import HostDevice
+from pykubelet.kubelet.actuate.volumes import VolumeDeps, VolumeManager
+from pykubelet.kubelet.actuate.volumes.csi.plan.csi_rules import volume_of
+from pykubelet.kubelet.actuate.volumes.kinds import nfs
 from pykubelet.kubelet.actuate.volumes.source_lookup import SourceLookup
+from pykubelet.kubelet.actuate.volumes.volume_source import Source
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import NFSVolumeSource, PersistentVolume, PersistentVolumeClaim, Pod, Volume
 from tests.unit.kubelet.actuate.volumes.build import UID, Images, Kit, make_pod, mounting, pod_with
@@ -214,7 +215,7 @@ async def test_mount_nfs_is_run(kit: Kit, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 async def test_devices_and_groups_of_containers(kit: Kit, claims: Claims, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykubelet.kubelet.actuate.volumes.local._check_device", lambda path: None)
+    monkeypatch.setattr("pykubelet.kubelet.actuate.volumes.kinds.local._check_device", lambda path: None)
     claims.specs["c"] = {"local": {"path": "/dev/sdx"}, "volumeMode": "Block"}
     claims.annotations["pv.beta.kubernetes.io/gid"] = "1234"
     volume: Fields = {"name": "data", "persistentVolumeClaim": {"claimName": "c", "readOnly": True}}

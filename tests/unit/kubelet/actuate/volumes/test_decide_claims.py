@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykubelet.base.errors import PykubeletError
-from pykubelet.kubelet.actuate.volumes import decide_claims
+from pykubelet.kubelet.actuate.volumes.plan import claims
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod, Volume
 
@@ -64,21 +64,21 @@ def test_claims_a_pod_may_use(source: Fields, found: PersistentVolumeClaim, comp
     made = pod(source)
     problem = ""
     try:
-        decide_claims.check_claim(made, made.spec.volumes[0], found)
+        claims.check_claim(made, made.spec.volumes[0], found)
     except PykubeletError as error:
         problem = str(error)
     assert complaint in problem and bool(problem) == bool(complaint)
 
 
 def test_the_claim_s_name() -> None:
-    assert decide_claims.claim_name(pod(CLAIM), pod(CLAIM).spec.volumes[0]) == "c"
-    assert decide_claims.claim_name(pod(EPHEMERAL), pod(EPHEMERAL).spec.volumes[0]) == "web-data"
-    assert decide_claims.claim_name(pod({}), Volume(name="data")) == ""
+    assert claims.claim_name(pod(CLAIM), pod(CLAIM).spec.volumes[0]) == "c"
+    assert claims.claim_name(pod(EPHEMERAL), pod(EPHEMERAL).spec.volumes[0]) == "web-data"
+    assert claims.claim_name(pod({}), Volume(name="data")) == ""
 
 
 def test_only_what_a_container_uses_counts() -> None:
     made = pod(CLAIM, {"name": "a", "volumeMounts": [{"name": "x"}]}, {"name": "b", "volumeDevices": [{"name": "y"}]})
-    assert decide_claims.used_volumes(made) == {"x", "y"}
+    assert claims.used_volumes(made) == {"x", "y"}
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_only_what_a_container_uses_counts() -> None:
 )
 def test_source_of_claim(spec: Fields, kind: str, block: bool) -> None:
     made = pod({"persistentVolumeClaim": {"claimName": "c", "readOnly": True}})
-    source = decide_claims.source_of_claim(made, made.spec.volumes[0], claim(), volume(**spec))
+    source = claims.source_of_claim(made, made.spec.volumes[0], claim(), volume(**spec))
     assert (source.kind, source.name, source.claim, source.block) == (kind, "pv1", "shop/c", block)
     assert source.read_only and source.pv is not None
     if kind in ("nfs", "host_path"):
@@ -122,10 +122,10 @@ def test_source_of_claim(spec: Fields, kind: str, block: bool) -> None:
 def test_unusable_volume_of_a_claim_raises(pv: PersistentVolume, container: Fields, complaint: str) -> None:
     made = pod(CLAIM, {"name": "a", **container})
     with pytest.raises(PykubeletError, match=complaint):
-        decide_claims.source_of_claim(made, made.spec.volumes[0], claim(), pv)
+        claims.source_of_claim(made, made.spec.volumes[0], claim(), pv)
 
 
 @pytest.mark.parametrize(("text", "group"), [("", None), ("0", None), ("x", None), ("-1", None), ("1234", 1234)])
 def test_supplemental_group_by_annotation(text: str, group: int | None) -> None:
     meta = {"name": "pv1", "annotations": {"pv.beta.kubernetes.io/gid": text} if text else {}}
-    assert decide_claims.supplemental_group(from_builtins({"metadata": meta}, PersistentVolume)) == group
+    assert claims.supplemental_group(from_builtins({"metadata": meta}, PersistentVolume)) == group

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Conflict, Invalid
-from pykubelet.kubelet.actuate.volumes import host_path
-from pykubelet.kubelet.actuate.volumes.host_path import check
+from pykubelet.kubelet.actuate.volumes.kinds import host_path
+from pykubelet.kubelet.actuate.volumes.kinds.host_path import check
 
 KINDS = {
     "Directory": (stat.S_IFDIR, "directory"),

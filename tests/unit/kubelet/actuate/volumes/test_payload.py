@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.base.errors import Invalid, NotFound
-from pykubelet.kubelet.actuate.criconfig.types import DownwardContext
-from pykubelet.kubelet.actuate.volumes.payload import (
+from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext
+from pykubelet.kubelet.actuate.volumes.plan.payload import (
     FileProjection,
     aggregate,
     clean_payload,

@@ -9,8 +9,8 @@ import pytest
 
 from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.actuate.volumes import VolumeContext
-from pykubelet.kubelet.actuate.volumes.projected import Projected
-from pykubelet.kubelet.actuate.volumes.types import Request
+from pykubelet.kubelet.actuate.volumes.kinds.projected import Projected
+from pykubelet.kubelet.actuate.volumes.volume_types import Request
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import ClusterTrustBundleProjection, Pod, ServiceAccountTokenProjection
 from tests.unit.kubelet.actuate.volumes.build import Objects
@@ -47,7 +47,7 @@ def files(*sources: Mapping[str, Any], **security: object) -> dict[str, tuple[by
         def note(_request: object, payload: Mapping[str, Any], _directory: object) -> None:
             written.update({path: (file.data, file.mode, file.uid) for path, file in payload.items()})
 
-        patch.setattr("pykubelet.kubelet.actuate.volumes.projected.content_work", note)
+        patch.setattr("pykubelet.kubelet.actuate.volumes.kinds.projected.content_work", note)
         Projected().prepare(request)
     return written
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace as replace_struct
 
 from pykubelet.base.units import Bytes, MilliCPU
-from pykubelet.kubelet.desired.admission.decide_resize import (
+from pykubelet.kubelet.desired.admission.plan.resize_order import (
     needs_during_resize,
     never_fits,
     rank,
@@ -18,8 +18,8 @@ from pykubelet.kubelet.types.resize import ResizeReason, Retry, allocation_of, s
 from pykubelet.kubelet.types.size import Size
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod, PodCondition, PodStatus
-from tests.unit.kubelet.desired.admission.test_decide import NODE, make_pod, static
-from tests.unit.kubelet.desired.admission.test_manager import AdmissionFakes
+from tests.unit.kubelet.desired.admission.test_admission_manager import AdmissionFakes
+from tests.unit.kubelet.desired.admission.test_rules import NODE, make_pod, static
 
 
 def wants(uid: str, cpu: str, generation: int = 1, *, priority: int = 0) -> Pod:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.kubelet.desired.manifest import check_file
-from pykubelet.kubelet.desired.manifest.types import MAX_BYTES
+from pykubelet.kubelet.desired.manifest.manifest_types import MAX_BYTES
+from pykubelet.kubelet.desired.manifest_file import check_file
 
 GOOD = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pykubelet.kubelet.desired.manifest import Manifest, adopt, parse
 from pykubelet.kubelet.desired.manifest.defaults import with_defaults
-from pykubelet.kubelet.desired.manifest.types import MAX_PROBLEMS
+from pykubelet.kubelet.desired.manifest.manifest_types import MAX_PROBLEMS
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.models import codec
 from pykubelet.models.core_v1 import Pod

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from pykubelet.kubelet.desired.manifest import Manifest, parse
-from pykubelet.kubelet.desired.manifest.types import MAX_PROBLEMS, ObjectKey
+from pykubelet.kubelet.desired.manifest.manifest_types import MAX_PROBLEMS, ObjectKey
 from pykubelet.models import core_v1 as core
 
 POD = """

@@ -2,8 +2,8 @@
 
 import pytest
 
+from pykubelet.kubelet.desired.manifest.manifest_types import MAX_BYTES, MAX_NODES, Problem, Report
 from pykubelet.kubelet.desired.manifest.tree import Document, ListNode, MapNode, Node, ScalarNode, read_documents
-from pykubelet.kubelet.desired.manifest.types import MAX_BYTES, MAX_NODES, Problem, Report
 
 
 def read(text: str | bytes) -> tuple[list[Document], list[Problem]]:

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from pykubelet.kubelet.desired.manifest.manifest_types import Finding, Report
 from pykubelet.kubelet.desired.manifest.tree import ScalarNode, read_documents
-from pykubelet.kubelet.desired.manifest.types import Finding, Report
 from pykubelet.kubelet.desired.manifest.walk import TooLargeError, Walker, plain_value
 from pykubelet.models import coordination_v1 as coordination
 from pykubelet.models import core_v1 as core

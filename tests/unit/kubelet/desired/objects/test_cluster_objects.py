@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.kubelet.desired.manifest import ObjectKey
-from pykubelet.kubelet.desired.objects import LocalObjects, apiserver
-from pykubelet.kubelet.desired.objects.apiserver import ApiObjects
+from pykubelet.kubelet.desired.objects import LocalObjects, api_objects
+from pykubelet.kubelet.desired.objects.api_objects import ApiObjects
 from pykubelet.kubelet.desired.objects.cluster import ClusterObjects
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.updates import ANNOTATION_SOURCE, Source
@@ -123,8 +123,8 @@ async def test_unused_config_map_is_kept_for_the_next_pod(rig: Rig) -> None:
 
 
 async def test_unused_config_map_is_released_after_a_while(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apiserver, "LINGER", 0.1)
-    monkeypatch.setattr(apiserver, "_MAX_LINGERING", 1)
+    monkeypatch.setattr(api_objects, "LINGER", 0.1)
+    monkeypatch.setattr(api_objects, "_MAX_LINGERING", 1)
     async with fake_api() as api:
         objects = ApiObjects(api.client, rig.local, api.clock)
         async with running(objects.run()):

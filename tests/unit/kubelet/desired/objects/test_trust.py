@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from pykubelet.base.errors import Invalid, NotFound, Transient
-from pykubelet.kubelet.desired.objects.decide_trust import anchors, selects
+from pykubelet.kubelet.desired.objects.plan.trust_bundles import anchors, selects
 from pykubelet.kubelet.desired.objects.trust import TrustBundles
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models.certificates_v1beta1 import ClusterTrustBundle

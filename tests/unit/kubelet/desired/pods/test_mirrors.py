@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from pykubelet.kubelet.desired.pods import PodManager, is_mirror_of
-from pykubelet.kubelet.desired.pods.decide import mirror_for, plan_mirrors
-from pykubelet.kubelet.desired.pods.mirror import MirrorDeps, MirrorPods
+from pykubelet.kubelet.desired.pods.mirror_pods import MirrorDeps, MirrorPods
+from pykubelet.kubelet.desired.pods.plan.mirror_changes import mirror_for, plan_mirrors
 from pykubelet.kubelet.types.ids import PodFullName, PodUID
 from pykubelet.models import core_v1 as core
 from pykubelet.models.codec import from_builtins

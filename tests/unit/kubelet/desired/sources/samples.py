@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from pykubelet.kubelet.desired.sources.types import ManifestState, SourceContent
+from pykubelet.kubelet.desired.sources.source_types import ManifestState, SourceContent
 from pykubelet.kubelet.types.ids import PodRef
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.models.core_v1 import ConfigMap, Secret

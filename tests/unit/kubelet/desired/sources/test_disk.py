@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Transient
-from pykubelet.kubelet.desired.manifest import read_manifest
+from pykubelet.kubelet.desired.manifest_file import read_manifest
 from pykubelet.kubelet.desired.sources import disk
 from pykubelet.kubelet.desired.sources.backup import Backup
-from pykubelet.kubelet.desired.sources.decide import assemble
 from pykubelet.kubelet.desired.sources.disk import is_manifest_name, read_changed
-from pykubelet.kubelet.desired.sources.types import FileRecord
+from pykubelet.kubelet.desired.sources.plan.effective_manifests import assemble
+from pykubelet.kubelet.desired.sources.source_types import FileRecord
 from pykubelet.kubelet.types.updates import Source
 from tests.unit.kubelet.desired.sources.samples import images, pod
 

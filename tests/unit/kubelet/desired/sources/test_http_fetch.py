@@ -8,9 +8,9 @@ import pytest
 from aiohttp import web
 
 from pykubelet.base.errors import Transient
-from pykubelet.kubelet.desired.manifest.types import MAX_BYTES
+from pykubelet.kubelet.desired.manifest.manifest_types import MAX_BYTES
 from pykubelet.kubelet.desired.sources.http_fetch import AiohttpFetch
-from pykubelet.kubelet.desired.sources.interfaces import Response
+from pykubelet.kubelet.desired.sources.source_interfaces import Response
 
 
 async def plain(request: web.Request) -> web.Response:

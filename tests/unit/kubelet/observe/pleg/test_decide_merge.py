@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from pykubelet.kubelet.observe.pleg.decide import after
+from pykubelet.kubelet.observe.pleg.plan.diff import after
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.runtime import ContainerState, RuntimePod
 from pykubelet.kubelet.types.runtime_events import RuntimeEvent, RuntimeEventKind

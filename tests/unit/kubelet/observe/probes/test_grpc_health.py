@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.kubelet.observe.probes.grpc_health import check, decode_status, encode_request
-from pykubelet.kubelet.observe.probes.types import Observation, Verdict
+from pykubelet.kubelet.observe.probes.probe_types import Observation, Verdict
 from tests.unit.base.http_server import answer, closed_port, http_server
 
 Context = grpc.aio.ServicerContext[bytes, bytes]

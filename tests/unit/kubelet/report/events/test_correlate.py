@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.kubelet.report.events.correlate import COMBINED_PREFIX, Correlator
-from pykubelet.kubelet.report.events.types import Correlated, EventConfig, Occurrence
+from pykubelet.kubelet.report.events.event_types import Correlated, EventConfig, Occurrence
+from pykubelet.kubelet.report.events.plan.correlate import COMBINED_PREFIX, Correlator
 from pykubelet.models.core_v1 import ObjectReference
 
 NO_LIMIT = EventConfig(burst=1_000_000)

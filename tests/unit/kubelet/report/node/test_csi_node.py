@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from pykubelet.kubelet.report.node import CsiNodeReporter
-from pykubelet.kubelet.report.node.compute_csi_node import NODE_IDS, new_csi_node, node_patch, with_drivers
+from pykubelet.kubelet.report.node.plan.csi_objects import NODE_IDS, new_csi_node, node_patch, with_drivers
 from pykubelet.kubelet.types.storage import DriverNodeInfo
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Node

@@ -20,7 +20,7 @@ from pykubelet.kubelet.report.node import (
     check_labels,
     host_ips,
 )
-from pykubelet.kubelet.report.node.compute_node import node_status
+from pykubelet.kubelet.report.node.plan.node_object import node_status
 from pykubelet.kubelet.types.ids import PodRef
 from pykubelet.models import core_v1 as core
 from pykubelet.models.codec import from_builtins

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pykubelet.kubelet.report.status.decide_delivery import HOLD_SECONDS, hold_seconds
+from pykubelet.kubelet.report.status.plan.delivery import HOLD_SECONDS, hold_seconds
 from pykubelet.models import core_v1 as core
 
 

@@ -14,8 +14,8 @@ from pykubelet.apiclient import ApiClient, ClusterConfig, PatchKind
 from pykubelet.apiclient.resources import Target
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.report.status import StatusManager
-from pykubelet.kubelet.report.status.decide_delivery import HOLD_SECONDS
-from pykubelet.kubelet.report.status.patcher import PatcherDeps, StatusPatcher
+from pykubelet.kubelet.report.status.plan.delivery import HOLD_SECONDS
+from pykubelet.kubelet.report.status.status_patcher import PatcherDeps, StatusPatcher
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.models import core_v1 as core
 from pykubelet.models.codec import from_builtins
@@ -24,7 +24,7 @@ from pykubelet.testing.clock import VirtualClock
 from tests.unit.kubelet.apitools import running
 from tests.unit.kubelet.report.pods import pod, with_meta
 from tests.unit.kubelet.report.status.test_decide_delivery import RUNNING, STARTING, UNREADY, WITH_SANDBOX
-from tests.unit.kubelet.report.status.test_manager import Node
+from tests.unit.kubelet.report.status.test_status_manager import Node
 
 T = TypeVar("T", bound=KubeStruct)
 POD = pod(static=False)

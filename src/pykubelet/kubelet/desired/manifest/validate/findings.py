@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 
-from pykubelet.kubelet.desired.manifest.types import Finding
+from pykubelet.kubelet.desired.manifest.manifest_types import Finding
 
 
 class Findings:

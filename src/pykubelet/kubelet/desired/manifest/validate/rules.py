@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from pykubelet.kubelet.desired.manifest.types import Finding, LocalObject
+from pykubelet.kubelet.desired.manifest.manifest_types import Finding, LocalObject
 from pykubelet.kubelet.desired.manifest.validate.findings import Findings
 from pykubelet.kubelet.desired.manifest.validate.objects import check_config_map, check_secret
 from pykubelet.kubelet.desired.manifest.validate.pod import check_pod

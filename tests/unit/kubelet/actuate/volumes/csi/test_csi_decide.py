@@ -5,8 +5,8 @@ from hashlib import sha256
 import pytest
 
 from pykubelet.base.errors import Invalid, Unsupported
-from pykubelet.kubelet.actuate.volumes.csi import decide
-from pykubelet.kubelet.actuate.volumes.csi.types import Capabilities, CsiVolume, VolumeRef
+from pykubelet.kubelet.actuate.volumes.csi.csi_types import Capabilities, CsiVolume, VolumeRef
+from pykubelet.kubelet.actuate.volumes.csi.plan import csi_rules
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import PersistentVolume, Pod
 from pykubelet.models.meta_v1 import ObjectMeta
@@ -43,7 +43,7 @@ def _driver(**spec: object) -> CSIDriver:
 
 
 def test_an_inline_volume_has_a_handle_of_its_own() -> None:
-    volume = decide.inline_volume(POD, POD.spec.volumes[0])
+    volume = csi_rules.inline_volume(POD, POD.spec.volumes[0])
     assert volume.ref.handle == f"csi-{sha256(b'u1data').hexdigest()}"
     assert volume.ephemeral and volume.read_only and volume.fs_type == "ext4" and volume.attributes == {"a": "b"}
     assert volume.publish_secret is not None and volume.publish_secret.namespace == "shop"
@@ -62,7 +62,7 @@ def test_a_persistent_volume() -> None:
         },
         PersistentVolume,
     )
-    volume = decide.persistent_volume(pv, read_only=True)
+    volume = csi_rules.persistent_volume(pv, read_only=True)
     assert volume == CsiVolume(
         ref=VolumeRef("d.example.com", "h"),
         name="pv1",
@@ -78,11 +78,11 @@ def test_a_persistent_volume() -> None:
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "-a", "a-", "a" * 64, "a b"])
 def test_invalid_driver_name_raises(name: str) -> None:
     with pytest.raises(Invalid, match="invalid CSI driver name"):
-        decide.driver_name(name)
+        csi_rules.driver_name(name)
 
 
 def test_attachment_name_is_that_of_the_go_kubelet() -> None:
-    assert decide.attachment_name(REF, "node-a") == f"csi-{sha256(b'vol-1d.example.comnode-a').hexdigest()}"
+    assert csi_rules.attachment_name(REF, "node-a") == f"csi-{sha256(b'vol-1d.example.comnode-a').hexdigest()}"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_attachment_name_is_that_of_the_go_kubelet() -> None:
     [(None, True), (_driver(), True), (_driver(attachRequired=True), True), (_driver(attachRequired=False), False)],
 )
 def test_needs_attach_by_csi_driver_object(driver: CSIDriver | None, expected: bool) -> None:
-    assert decide.needs_attach(driver) is expected
+    assert csi_rules.needs_attach(driver) is expected
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,9 @@ def test_lifecycle_modes(ephemeral: bool, driver: CSIDriver | None, complaint: s
     volume = CsiVolume(ref=REF, name="v", ephemeral=ephemeral)
     if complaint:
         with pytest.raises(Unsupported, match=complaint):
-            decide.check_lifecycle(volume, driver)
+            csi_rules.check_lifecycle(volume, driver)
     else:
-        decide.check_lifecycle(volume, driver)
+        csi_rules.check_lifecycle(volume, driver)
 
 
 @pytest.mark.parametrize(
@@ -134,12 +134,12 @@ def test_fs_group(
 ) -> None:
     volume = CsiVolume(ref=REF, name="v", fs_type=fs_type, access_modes=modes, read_only=read_only, ephemeral=ephemeral)
     driver = CSIDriver(metadata=ObjectMeta(name="d"), spec=CSIDriverSpec(fs_group_policy=policy)) if policy else None
-    assert decide.supports_fs_group(volume, driver) is expected
+    assert csi_rules.supports_fs_group(volume, driver) is expected
 
 
 def test_pod_info_and_tokens_are_among_the_attributes() -> None:
     volume = CsiVolume(ref=REF, name="v", ephemeral=True, attributes={"a": "b"})
-    attributes, secrets = decide.publish_context_of(volume, POD, _driver(podInfoOnMount=True), "{}")
+    attributes, secrets = csi_rules.publish_context_of(volume, POD, _driver(podInfoOnMount=True), "{}")
     assert attributes == {
         "a": "b",
         "csi.storage.k8s.io/pod.name": "web",
@@ -154,9 +154,9 @@ def test_pod_info_and_tokens_are_among_the_attributes() -> None:
 
 def test_tokens_are_in_secrets_if_the_driver_requires_it() -> None:
     volume = CsiVolume(ref=REF, name="v")
-    attributes, secrets = decide.publish_context_of(volume, POD, _driver(serviceAccountTokenInSecrets=True), "{}")
+    attributes, secrets = csi_rules.publish_context_of(volume, POD, _driver(serviceAccountTokenInSecrets=True), "{}")
     assert attributes == {} and secrets == {"csi.storage.k8s.io/serviceAccount.tokens": "{}"}
-    assert decide.publish_context_of(volume, POD, None, "")[0] == {}
+    assert csi_rules.publish_context_of(volume, POD, None, "")[0] == {}
 
 
 @pytest.mark.parametrize(
@@ -171,16 +171,16 @@ def test_tokens_are_in_secrets_if_the_driver_requires_it() -> None:
     ],
 )
 def test_access_modes(modes: tuple[str, ...], multi: bool, expected: str) -> None:
-    found = decide.access_mode(modes, Capabilities(single_node_multi_writer=multi))
+    found = csi_rules.access_mode(modes, Capabilities(single_node_multi_writer=multi))
     assert pb.VolumeCapability.AccessMode.Mode.Name(found) == expected
 
 
 def test_fs_group_is_passed_only_to_drivers_with_the_capability() -> None:
     volume = CsiVolume(ref=REF, name="v", fs_type="ext4", mount_options=("ro",))
-    found = decide.capability(volume, Capabilities(mount_group=True), 7)
+    found = csi_rules.capability(volume, Capabilities(mount_group=True), 7)
     assert found.mount.volume_mount_group == "7" and list(found.mount.mount_flags) == ["ro"]
-    assert decide.capability(volume, Capabilities(), 7).mount.volume_mount_group == ""
-    assert decide.capability(CsiVolume(ref=REF, name="v", block=True), Capabilities(), 7).HasField("block")
+    assert csi_rules.capability(volume, Capabilities(), 7).mount.volume_mount_group == ""
+    assert csi_rules.capability(CsiVolume(ref=REF, name="v", block=True), Capabilities(), 7).HasField("block")
 
 
 @pytest.mark.parametrize(
@@ -188,13 +188,13 @@ def test_fs_group_is_passed_only_to_drivers_with_the_capability() -> None:
 )
 def test_versions(versions: list[str], fine: bool) -> None:
     if fine:
-        decide.check_versions("d", versions)
+        csi_rules.check_versions("d", versions)
     else:
         with pytest.raises(Unsupported):
-            decide.check_versions("d", versions)
+            csi_rules.check_versions("d", versions)
 
 
 def test_secrets_are_text() -> None:
-    assert decide.secret_values({"a": b"b"}) == {"a": "b"}
+    assert csi_rules.secret_values({"a": b"b"}) == {"a": "b"}
     with pytest.raises(Invalid):
-        decide.secret_values({"a": b"\xff"})
+        csi_rules.secret_values({"a": b"\xff"})

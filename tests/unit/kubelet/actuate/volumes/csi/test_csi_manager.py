@@ -17,19 +17,12 @@ import pytest
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Conflict, NotFound, Transient, Unsupported
 from pykubelet.base.units import Bytes
-from pykubelet.kubelet.actuate.volumes.blocking import Blocking
-from pykubelet.kubelet.actuate.volumes.csi import (
-    CsiConfig,
-    CsiDeps,
-    CsiEvents,
-    CsiLayout,
-    CsiVolumes,
-    DriverRegistry,
-    decide,
-)
-from pykubelet.kubelet.actuate.volumes.csi.errors import CsiFailed, DriverMissing
-from pykubelet.kubelet.actuate.volumes.pod_dirs import PodDirs
-from pykubelet.kubelet.actuate.volumes.source import Source
+from pykubelet.kubelet.actuate.volumes.csi import CsiConfig, CsiDeps, CsiEvents, CsiLayout, CsiVolumes, DriverRegistry
+from pykubelet.kubelet.actuate.volumes.csi.csi_errors import CsiFailed, DriverMissing
+from pykubelet.kubelet.actuate.volumes.csi.plan import csi_rules
+from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
+from pykubelet.kubelet.actuate.volumes.volume_source import Source
+from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.storage import DriverNodeInfo, VolumeSizes
 from pykubelet.models.codec import from_builtins
@@ -158,7 +151,7 @@ class World:
 
     def staged_at(self) -> Path:
         assert VOLUME.pv is not None
-        return self.layout.stage(decide.persistent_volume(VOLUME.pv, read_only=False))
+        return self.layout.stage(csi_rules.persistent_volume(VOLUME.pv, read_only=False))
 
 
 def driver_object(**spec: object) -> CSIDriver:
@@ -303,7 +296,7 @@ async def test_what_is_published_is_in_use_though_the_driver_does_not_stage(root
 
 async def test_unused_staged_volume_is_unstaged_at_the_start(root: Path, driver: FakeDriver) -> None:
     assert VOLUME.pv is not None
-    World(root).layout.prepare_stage(decide.persistent_volume(VOLUME.pv, read_only=False))
+    World(root).layout.prepare_stage(csi_rules.persistent_volume(VOLUME.pv, read_only=False))
     async with ready(root, driver) as world:
         await until(lambda: driver.made("NodeUnstageVolume"))
         await until(lambda: not world.staged_at().parent.exists())

@@ -8,10 +8,10 @@ import pytest
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import Bytes
-from pykubelet.kubelet.actuate.volumes import decide_expansion
-from pykubelet.kubelet.actuate.volumes.csi.errors import CsiFailed
-from pykubelet.kubelet.actuate.volumes.expansion import VolumeExpansion
-from pykubelet.kubelet.actuate.volumes.source import Source
+from pykubelet.kubelet.actuate.volumes.csi.csi_errors import CsiFailed
+from pykubelet.kubelet.actuate.volumes.expand_volumes import VolumeExpansion
+from pykubelet.kubelet.actuate.volumes.plan import expansion as expansion_rules
+from pykubelet.kubelet.actuate.volumes.volume_source import Source
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod, Volume
@@ -44,12 +44,12 @@ def source(read_only: bool = False, claim: str = "shop/c") -> Source:
     ],
 )
 def test_expansion_is_wanted_by_claim_status(status: str, wanted: bool) -> None:
-    assert decide_expansion.is_wanted(claim(status)) is wanted
+    assert expansion_rules.is_wanted(claim(status)) is wanted
 
 
 def test_claim_already_in_progress_is_not_patched() -> None:
-    assert decide_expansion.begun(claim("NodeResizeInProgress")) is None
-    made = decide_expansion.begun(claim("NodeResizePending"))
+    assert expansion_rules.begun(claim("NodeResizeInProgress")) is None
+    made = expansion_rules.begun(claim("NodeResizePending"))
     assert made is not None and made["metadata"] == {"resourceVersion": "7"}
 
 

@@ -1,0 +1,202 @@
+"""``pykubelet image``: pull, list, inspect, remove, import and export images of a container runtime."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+import click
+
+from pykubelet.base.errors import Invalid, PykubeletError
+from pykubelet.base.units import MIB
+from pykubelet.cli.columns import Columns, size
+from pykubelet.cli.image_archive import archive_writer
+from pykubelet.cli.image_client import ImageClient, choose_endpoint
+from pykubelet.cli.image_progress import progress_output, short
+from pykubelet.cli.registry_auth import find_auth
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+_PIECE = 1 * MIB
+_COMPLETION_SECONDS = 1.0
+_FILE = click.Path(path_type=Path)
+
+
+def _complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of present images."""
+    parent = ctx.parent.params.get("endpoint") if ctx.parent else ""
+    try:
+        with ImageClient(choose_endpoint(str(parent or ""))) as client:
+            images = client.list(_COMPLETION_SECONDS)
+    except PykubeletError:
+        return []
+    names = [name for image in images for name in image.repo_tags]
+    full = (incomplete, f"docker.io/{incomplete}", f"docker.io/library/{incomplete}")
+    return sorted(name for name in names if name.startswith(full))
+
+
+@click.group(name="image")
+@click.option(
+    "--endpoint", default="", help="The runtime's socket (default: pykubelet's own server's, or the first known)."
+)
+@click.pass_context
+def command(ctx: click.Context, endpoint: str) -> None:
+    """Pull, list, inspect, remove, import and export images."""
+    ctx.obj = endpoint
+
+
+@command.command()
+@click.argument("reference")
+@click.option("--creds", default="", metavar="USER[:PASSWORD]", help="Credentials for the registry.")
+@click.option(
+    "--docker-config", type=_FILE, help="Docker configuration file with credentials (default: ~/.docker/config.json)."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print the image's id only.")
+@click.pass_obj
+def pull(endpoint: str, reference: str, creds: str, docker_config: Path | None, quiet: bool) -> None:
+    """Pull an image from its registry; on a terminal with a progress bar for each layer."""
+    auth = find_auth(reference, creds, docker_config)
+    with ImageClient(choose_endpoint(endpoint)) as client, progress_output(quiet=quiet) as update:
+        identity = client.pull(reference, auth, update)
+    click.echo(identity)
+
+
+@command.command(name="ls")
+@click.argument("reference", required=False, shell_complete=_complete)
+@click.option("-q", "--quiet", is_flag=True, help="Print ids only.")
+@click.option("--digests", is_flag=True, help="Show the digests of manifests.")
+@click.option("-o", "--output", type=click.Choice(["json"]), help="Output form.")
+@click.pass_obj
+def list_images(endpoint: str, reference: str | None, quiet: bool, digests: bool, output: str | None) -> None:
+    """List all images, or the one that REFERENCE names."""
+    with ImageClient(choose_endpoint(endpoint)) as client:
+        images = [client.status(reference).image] if reference else client.list()
+    images = sorted(images, key=lambda image: (not image.repo_tags, list(image.repo_tags), image.id))
+    if output:
+        click.echo(json.dumps([_document(image) for image in images], indent=2))
+    elif quiet:
+        for image in images:
+            click.echo(image.id)
+    else:
+        headings = ("IMAGE", "ID", "SIZE", "DIGEST") if digests else ("IMAGE", "ID", "SIZE")
+        rows = [row[: len(headings)] for image in images for row in _rows(image)]
+        click.echo(Columns(*headings).render(rows))
+
+
+@command.command()
+@click.argument("references", nargs=-1, required=True, metavar="REFERENCE…", shell_complete=_complete)
+@click.pass_obj
+def inspect(endpoint: str, references: Sequence[str]) -> None:
+    """Print details of images as JSON."""
+    with ImageClient(choose_endpoint(endpoint)) as client:
+        found = [client.status(reference, verbose=True) for reference in references]
+    documents = []
+    for reply in found:
+        info = {name: _parsed(text) for name, text in reply.info.items()}
+        documents.append({"status": _document(reply.image), **info})
+    click.echo(json.dumps(documents, indent=2))
+
+
+@command.command()
+@click.argument("references", nargs=-1, required=True, metavar="REFERENCE…", shell_complete=_complete)
+@click.pass_obj
+def rm(endpoint: str, references: Sequence[str]) -> None:
+    """Remove images with all of their names. Containers that use them keep running."""
+    failed = 0
+    with ImageClient(choose_endpoint(endpoint)) as client:
+        for reference in references:
+            try:
+                identity = client.status(reference).image.id
+                client.remove(reference)
+                click.echo(identity)
+            except PykubeletError as error:
+                click.echo(f"error: {error}", err=True)
+                failed = 1
+    sys.exit(failed)
+
+
+@command.command(name="import")
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("-t", "--tag", "tags", multiple=True, help="Name for the image, instead of its names in the archive.")
+@click.option("-q", "--quiet", is_flag=True, help="Print ids only.")
+@click.pass_obj
+def import_(endpoint: str, file: Path, tags: Sequence[str], quiet: bool) -> None:
+    """Import images from an OCI or docker archive, plain or compressed; FILE may be - for standard input."""
+    with ImageClient(choose_endpoint(endpoint)) as client, progress_output(quiet=quiet) as update:
+        images = client.import_archive(_pieces(file), tags, update)
+    for image in images:
+        click.echo(image.id if quiet else f"{', '.join(image.repo_tags) or '<none>'} {short(image.id)}")
+
+
+@command.command()
+@click.argument("references", nargs=-1, required=True, metavar="REFERENCE…", shell_complete=_complete)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, allow_dash=True),
+    default=Path("-"),
+    help="The archive file; - for standard output.",
+)
+@click.option(
+    "--compress",
+    type=click.Choice(["auto", "none", "gzip", "zstd"]),
+    default="auto",
+    help="auto: by the file's extension.",
+)
+@click.pass_obj
+def export(endpoint: str, references: Sequence[str], output: Path, compress: str) -> None:
+    """Export images into one archive, which pykubelet, docker, podman and ctr can load."""
+    if str(output) == "-" and sys.stdout.isatty():
+        raise Invalid("refusing to write an archive to a terminal; name a file with -o, or redirect the output")
+    with ImageClient(choose_endpoint(endpoint)) as client, archive_writer(output, compress) as write:
+        for piece in client.export_archive(references):
+            write(piece)
+
+
+def _pieces(file: Path) -> Iterator[bytes]:
+    if str(file) == "-":
+        yield from _read(sys.stdin.buffer)
+        return
+    try:
+        opened = file.open("rb")
+    except OSError as error:
+        raise Invalid(f"{file}: cannot be read: {error.strerror}") from error
+    with opened:
+        yield from _read(opened)
+
+
+def _read(file: IO[bytes]) -> Iterator[bytes]:
+    while piece := file.read(_PIECE):
+        yield piece
+
+
+def _rows(image: pb.Image) -> Iterator[tuple[str, str, str, str]]:
+    by_repository = {name.partition("@")[0]: name.partition("@")[2] for name in image.repo_digests}
+    names = [(name, by_repository.get(name.rpartition(":")[0], "")) for name in image.repo_tags]
+    for name, digest in names or [(f"{name}@<digest>", digest) for name, digest in by_repository.items()]:
+        yield name, short(image.id), size(image.size), digest or "<none>"
+    if not names and not by_repository:
+        yield "<none>", short(image.id), size(image.size), "<none>"
+
+
+def _document(image: pb.Image) -> dict[str, object]:
+    """Return an image with CRI's JSON names, as crictl prints it."""
+    document: dict[str, object] = {
+        "id": image.id,
+        "repoTags": list(image.repo_tags),
+        "repoDigests": list(image.repo_digests),
+        "size": image.size,
+        "pinned": image.pinned,
+    }
+    if image.HasField("uid"):
+        document["uid"] = image.uid.value
+    if image.username:
+        document["username"] = image.username
+    return document
+
+
+def _parsed(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

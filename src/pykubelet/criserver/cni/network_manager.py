@@ -1,0 +1,292 @@
+"""Attaches sandboxes to the pod network and detaches them."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+import msgspec
+from asyncinotify import Inotify, Mask
+
+from pykubelet.base import blocking
+from pykubelet.base.atomic import remove_temporary_files, write_atomic
+from pykubelet.base.clock import Clock, SystemClock
+from pykubelet.base.errors import Invalid, NotFound, Transient
+from pykubelet.base.guard import Guard
+from pykubelet.base.safe_path import read_regular
+from pykubelet.base.shield import shielded
+from pykubelet.base.units import MIB, Seconds
+from pykubelet.criserver.cni.masquerade import Firewall
+from pykubelet.criserver.cni.network_types import Attached, Attachment, AttachRequest, Json, NetworkList
+from pykubelet.criserver.cni.plan.network_spec import (
+    addresses,
+    busy_plugins,
+    candidates,
+    default_network,
+    parse_network,
+    plugin_input,
+    supports_check,
+)
+from pykubelet.criserver.cni.plugins import Plugins
+from pykubelet.criserver.directories import make_directory, set_aside_obstacle
+from pykubelet.criserver.types import SandboxID
+from pykubelet.linux.namespaces import is_namespace
+
+_log = logging.getLogger(__name__)
+_attachment = msgspec.json.Decoder(Attachment)
+_DEFAULT_FILE = "87-pykubelet.conflist"
+_CHANGES = Mask.CREATE | Mask.DELETE | Mask.CLOSE_WRITE | Mask.MOVED_FROM | Mask.MOVED_TO
+_LONGEST = 4 * MIB
+"""Size limit of a configuration file and of an attachment record, in bytes."""
+_LOOK_EVERY: Seconds = 10.0
+_LOST = Mask.DELETE_SELF | Mask.MOVE_SELF
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkConfig:
+    """Configuration of the pod network.
+
+    ``attachments`` must be on a disk. If ``default_bridge`` is empty, no default network is written.
+    """
+
+    conf_dir: Path
+    attachments: Path
+    default_bridge: str = ""
+    default_subnet: str = ""
+    ipam_dir: Path = Path("/var/lib/cni/networks")
+    netns_of: Callable[[SandboxID], Path] = Path
+    """Returns the path to which the network namespace of a sandbox is pinned."""
+    pod_addresses: bool = False
+    """Whether pods may choose their addresses, and so can take those of other pods."""
+    clock: Clock = SystemClock()
+
+
+class Network:
+    """The pod network of this node: the first valid configuration in the configuration directory."""
+
+    def __init__(self, config: NetworkConfig, plugins: Plugins) -> None:
+        self._config = config
+        self._plugins = plugins
+        self._firewall = Firewall(config.clock, plugins.marks)
+        self._current: NetworkList | None = None
+        self._why = "no network configuration was read yet"
+        self._detaching: WeakValueDictionary[SandboxID, asyncio.Lock] = WeakValueDictionary()
+
+    def problem(self) -> str:
+        """Why the pod network is not ready; empty if it is."""
+        return "" if self._current is not None else self._why
+
+    async def start(self) -> None:
+        """Read the configuration; write the default one if the directory has none."""
+        await blocking.call("network", self._prepare)
+        await self._reload()
+
+    async def run(self) -> None:
+        """Follow changes of the configuration directory for ever. If it is removed, it is created again, empty.
+
+        If it cannot be watched (root's inotify instances are shared with containers), it is read periodically.
+        """
+        guard = Guard("network.configuration", self._config.clock.monotonic, maximum=_LOOK_EVERY)
+        while True:
+            with guard.item("firewall"):
+                await self._ensure_firewall()
+            with guard.item("watch"):
+                await blocking.call("network", partial(self._config.conf_dir.mkdir, parents=True, exist_ok=True))
+                await self._follow()
+            if delay := guard.delay("watch"):
+                with guard.item("look"):
+                    await self._reload()
+                await self._config.clock.sleep(delay)
+
+    async def _ensure_firewall(self) -> None:
+        """Ensure that the masquerade rule exists, for pods of an earlier server and ahead of the first new pod."""
+        if self._current is not None and self._current.masquerade is not None:
+            try:
+                await self._firewall.ensure(self._current.masquerade)
+            except Transient as error:
+                _log.warning("firewall not ready for pods", extra={"error": str(error)})
+
+    async def _follow(self) -> None:
+        """Follow changes until the directory is removed. Raises Transient if it cannot be watched."""
+        try:
+            inotify = Inotify()
+        except OSError as error:
+            raise Transient(
+                f"no inotify: {error.strerror}; {self._config.conf_dir} is read every {_LOOK_EVERY:g} s "
+                "(is fs.inotify.max_user_instances too low?)"
+            ) from error
+        with inotify:
+            inotify.add_watch(self._config.conf_dir, _CHANGES | _LOST)
+            await self._reload()
+            async for event in inotify:
+                await self._reload()
+                if event.mask & _LOST:
+                    _log.warning(
+                        "network configuration directory removed", extra={"directory": str(self._config.conf_dir)}
+                    )
+                    return
+
+    def held(self) -> list[SandboxID]:
+        """The sandboxes that are, or may still be, attached to a network."""
+        names = self._config.attachments.glob("*.json") if self._config.attachments.is_dir() else ()
+        return [SandboxID(path.stem) for path in names if not path.name.startswith(".")]
+
+    async def attach(self, request: AttachRequest) -> Attached:
+        """Call ADD of each plugin. On failure the sandbox is detached; if that fails too, it remains in ``held``.
+
+        Raises Transient if there is no network yet or a plugin fails, Invalid if the pod requests an address and pods
+        may not do so.
+        """
+        if (request.ips or request.mac) and not self._config.pod_addresses:
+            raise Invalid(
+                f"pod {request.namespace}/{request.pod} asks for an address by its annotations, which this node does "
+                "not allow; remove them, or set pod_addresses of cni in the configuration of the runtime server"
+            )
+        network = self._current
+        if network is None:
+            raise Transient(f"the network is not ready: {self._why}")
+        await self._remember(Attachment(request, network))
+        try:
+            result = await self._add(network, request)
+        except BaseException:
+            with suppress(Transient, NotFound, Invalid):
+                await shielded(lambda: self.detach(request.sandbox))
+            raise
+        await self._remember(Attachment(request, network, result))
+        return Attached(addresses(result))
+
+    async def check(self, sandbox: SandboxID) -> None:
+        """Call CHECK of each plugin. Raises Transient, with the plugin's message, if the attachment has changed."""
+        attachment = await blocking.call(f"sandbox/{sandbox}", self._load, sandbox)
+        if attachment is None or not supports_check(attachment.network):
+            return
+        for plugin in busy_plugins(attachment.network, attachment.request):
+            document = plugin_input(attachment.network, plugin, attachment.request, attachment.result)
+            await self._plugins.call("CHECK", attachment.request, attachment.request.netns, document)
+
+    async def detach(self, sandbox: SandboxID, known: AttachRequest | None = None) -> None:
+        """Call DEL of each plugin, last first. Idempotent: no error if the sandbox is not attached.
+
+        If a plugin fails, the attachment is kept for a retry, and the error is raised. ``known`` is the request of a
+        sandbox that has an address; it replaces an attachment record that is lost or damaged.
+        """
+        # Retries of the server may coincide with a client's call, and some plugins fail if they run concurrently.
+        async with self._detaching.setdefault(sandbox, asyncio.Lock()):
+            await self._detach(sandbox, known)
+
+    async def _detach(self, sandbox: SandboxID, known: AttachRequest | None) -> None:
+        try:
+            attachment = await blocking.call(f"sandbox/{sandbox}", self._load, sandbox)
+        except Invalid as error:
+            _log.error(
+                "attachment record damaged: releasing the address without it",
+                extra={"sandbox": sandbox, "error": str(error)},
+            )
+            netns = str(self._config.netns_of(sandbox))
+            await self._release_unknown(known or AttachRequest(sandbox, netns, "", "", ""))
+        else:
+            if attachment is not None:
+                await self._delete(attachment, busy_plugins(attachment.network, attachment.request))
+            elif known is not None:
+                await self._release_unknown(known)
+        await blocking.call_to_end(f"sandbox/{sandbox}", self._forget, self._file(sandbox))
+
+    async def _delete(self, attachment: Attachment, plugins: Sequence[Json]) -> None:
+        request, network = attachment.request, attachment.network
+        # A file without its mount (after a reboot, for example) would make plugins fail.
+        netns = request.netns if await blocking.call(f"sandbox/{request.sandbox}", is_namespace, request.netns) else ""
+        for plugin in reversed(plugins):
+            document = plugin_input(network, plugin, request, attachment.result)
+            await self._plugins.call("DEL", request, netns, document)
+
+    async def _release_unknown(self, request: AttachRequest) -> None:
+        """Call DEL for all configured networks, since the network of the attachment is unknown.
+
+        Only a failure of the network in use counts. Raises Transient if there is no network or it fails; the address
+        stays reserved, and the caller retries.
+        """
+        networks, why = await blocking.call("network", self._read)
+        if not networks:
+            raise Transient(f"the address of sandbox {request.sandbox} cannot be released: {why}")
+        for network in networks[1:]:
+            with suppress(Transient, Invalid):
+                await self._delete(Attachment(request, network), network.plugins)
+        await self._delete(Attachment(request, networks[0]), networks[0].plugins)
+
+    async def _add(self, network: NetworkList, request: AttachRequest) -> Json:
+        result: Json | None = None
+        if network.masquerade is not None:
+            await self._firewall.ensure(network.masquerade)
+        for plugin in busy_plugins(network, request):
+            document = plugin_input(network, plugin, request, result)
+            result = await self._plugins.call("ADD", request, request.netns, document)
+        assert result is not None, "a network has at least one plugin"
+        return result
+
+    async def _remember(self, attachment: Attachment) -> None:
+        data = msgspec.json.encode(attachment)
+        sandbox = attachment.request.sandbox
+        await blocking.call_to_end(f"sandbox/{sandbox}", self._write, self._file(sandbox), data)
+
+    def _write(self, file: Path, data: bytes) -> None:
+        set_aside_obstacle(file)
+        write_atomic(file, data)
+
+    def _forget(self, file: Path) -> None:
+        set_aside_obstacle(file)
+        file.unlink(missing_ok=True)
+
+    def _load(self, sandbox: SandboxID) -> Attachment | None:
+        try:
+            return _attachment.decode(read_regular(self._file(sandbox), _LONGEST))
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise Invalid(f"{self._file(sandbox)} is damaged: {error}") from error
+
+    def _file(self, sandbox: SandboxID) -> Path:
+        return self._config.attachments / f"{sandbox}.json"
+
+    def _prepare(self) -> None:
+        config = self._config
+        make_directory(config.attachments)
+        remove_temporary_files(config.attachments)
+        config.conf_dir.mkdir(parents=True, exist_ok=True)
+        if config.default_bridge and not candidates(path.name for path in config.conf_dir.iterdir()):
+            limits = self._plugins.has("bandwidth")
+            document = default_network(
+                config.default_bridge, config.default_subnet, str(config.ipam_dir), limits=limits
+            )
+            write_atomic(config.conf_dir / _DEFAULT_FILE, json.dumps(document, indent=2).encode(), 0o644)
+            _log.info(
+                "no network configuration found: wrote the default one", extra={"directory": str(config.conf_dir)}
+            )
+
+    async def _reload(self) -> None:
+        networks, why = await blocking.call("network", self._read)
+        network = networks[0] if networks else None
+        if network != self._current or why != self._why:
+            if network is not None:
+                _log.info("pod network in use", extra={"network": network.name})
+            else:
+                _log.warning("pod network not ready", extra={"why": why})
+        self._current, self._why = network, why
+
+    def _read(self) -> tuple[list[NetworkList], str]:
+        """Read all valid configurations; without any, also the reason."""
+        directory, found, problems = self._config.conf_dir, [], []
+        try:
+            names = candidates(path.name for path in directory.iterdir())
+        except OSError as error:
+            return [], f"{directory}: {error.strerror}"
+        for name in names:
+            try:
+                found.append(parse_network(read_regular(directory / name, _LONGEST), str(directory / name)))
+            except (Invalid, OSError) as error:
+                problems.append(str(error))
+        return found, "" if found else "; ".join(problems) or f"no network configuration in {directory}"

@@ -1,0 +1,79 @@
+"""The interfaces that the image manager needs: layer store, retention of layers, and registries."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from pykubelet.base.image_reference import Reference
+from pykubelet.base.units import Bytes
+from pykubelet.criserver.images.image_types import AuthConfig, Layer
+from pykubelet.criserver.images.manifests import Descriptor
+
+
+class LayerStore(Protocol):
+    """The store of unpacked layers."""
+
+    async def ensure(self, stack: Sequence[Layer]) -> object:
+        """Unpack the topmost layer of the stack. Raises Invalid for a bad layer, Transient for other problems."""
+        ...
+
+    def pinned(self, chain_ids: Sequence[str]) -> AbstractAsyncContextManager[None]:
+        """Keep these layers from being removed while the context is open."""
+        ...
+
+    async def sync(self, chain_ids: Iterable[str]) -> None:
+        """Write these layers to the disk."""
+        ...
+
+    def used(self) -> tuple[Bytes, int]:
+        """The bytes and inodes of all layers."""
+        ...
+
+
+class Retainer(Protocol):
+    """The component that knows which layers the containers use."""
+
+    async def retain(self, chain_ids: Collection[str]) -> None:
+        """Keep these layers and those of containers; remove the others, now and whenever a container is removed."""
+        ...
+
+
+class Repository(Protocol):
+    """One repository of a registry, for the time of one pull."""
+
+    async def manifest(self, target: str) -> tuple[bytes, str]:
+        """Fetch a manifest or an index by tag or digest; returns it with its media type.
+
+        Raises NotFound, Invalid, Permanent or Transient.
+        """
+        ...
+
+    async def blob(self, blob: Descriptor, sink: "BlobSink", on_bytes: Callable[[int], None]) -> None:
+        """Download a blob into the sink, from its offset on, and commit it; ``on_bytes`` gets the size so far."""
+        ...
+
+
+class BlobSink(Protocol):
+    """The target of a blob download. Its methods block."""
+
+    offset: int
+
+    def restart(self) -> None:
+        """Drop the partial content and start from offset 0."""
+        ...
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Append data. Raises Invalid if the blob exceeds its size."""
+        ...
+
+    def commit(self) -> None:
+        """Check digest and size, and store the blob. Raises BadBlob, and drops the data, if it does not match."""
+        ...
+
+
+class Registry(Protocol):
+    """Access to registries."""
+
+    def open(self, reference: Reference, auth: AuthConfig | None) -> AbstractAsyncContextManager[Repository]:
+        """Open the repository of a reference."""
+        ...

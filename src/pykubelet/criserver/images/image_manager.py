@@ -1,0 +1,261 @@
+"""The image manager: pulls, imports, exports, lists and removes images."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import IO
+
+from msgspec import structs
+
+from pykubelet.base import blocking
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import Conflict, Invalid, NotFound
+from pykubelet.base.guard import Guard
+from pykubelet.base.shield import shielded
+from pykubelet.base.units import Bytes, Seconds
+from pykubelet.criserver.images.archive import Found, read_archive
+from pykubelet.criserver.images.content import ContentStore
+from pykubelet.criserver.images.export import Chosen, archive_pieces
+from pykubelet.criserver.images.fetch import Fetcher, Job
+from pykubelet.criserver.images.image_interfaces import LayerStore, Registry, Retainer
+from pykubelet.criserver.images.image_types import (
+    AuthConfig,
+    FsInfo,
+    ImageRecord,
+    OnProgress,
+    RegistryUnavailable,
+    ignore_progress,
+)
+from pykubelet.criserver.images.index import ImageIndex
+from pykubelet.criserver.images.manifests import Platform
+from pykubelet.criserver.images.reference import id_prefix, is_digest, parse
+from pykubelet.linux.errors import wrap
+
+_KEEP_PARTIAL: Seconds = 3600.0
+"""Time for which the blobs of an interrupted pull are kept for the next attempt."""
+_REMOVAL: Seconds = 30.0
+"""Deadline for the removal of one blob; pulls wait meanwhile."""
+_MOST_UNFINISHED = 256
+"""Number of interrupted pulls whose partial blobs are kept for another attempt; the oldest is dropped for one more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageSettings:
+    """The settings of the image manager."""
+
+    platform: Platform
+    mountpoint: str
+    """A directory of the file system with the blobs and layers."""
+    pinned: frozenset[str] = frozenset()
+    """References of images that the kubelet must not remove (the sandbox image)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageDeps:
+    """The dependencies of the image manager."""
+
+    content: ContentStore
+    index: ImageIndex
+    layers: LayerStore
+    retainer: Retainer
+    registry: Registry
+    clock: Clock
+    settings: ImageSettings
+
+
+class ImageManager:
+    """The images of this machine. Call ``recover`` once before all other methods."""
+
+    def __init__(self, deps: ImageDeps) -> None:
+        self._deps = deps
+        self._store = deps.content
+        self._index = deps.index
+        self._fetcher = Fetcher(deps.content, deps.layers, deps.settings.platform)
+        self._pinned = frozenset(str(parse(reference)) for reference in deps.settings.pinned)
+        self._removals = Guard("images.blobs", deps.clock.monotonic)
+        self._sweeps = Guard("images.partial-blobs", deps.clock.monotonic)
+        self._change = asyncio.Lock()
+        """Held while the index is changed, and while blobs are removed."""
+        self._working = 0
+        """Number of running pulls, imports and exports; no blob is removed meanwhile."""
+        self._unfinished: dict[str, tuple[Seconds, frozenset[str]]] = {}
+        """Interrupted pulls: the time of the interruption, and the blobs requested until then."""
+
+    async def recover(self) -> None:
+        """Remove images whose blobs are lost from the index, and blobs and layers that belong to no image."""
+        unknown: OSError | None = None
+        for image in self.list():
+            try:
+                lost = not all(self._store.has(digest) for digest in image.blobs)
+            except OSError as error:
+                unknown = error
+                continue
+            if lost:
+                await blocking.call_to_end("images", self._index.remove, image.id, deadline=None)
+        await self.collect()
+        if unknown is not None:
+            raise wrap(unknown, "cannot check whether all images are complete")
+
+    def list(self) -> list[ImageRecord]:
+        """List all images."""
+        return [self._shown(image) for image in self._index.images.values()]
+
+    def status(self, ref_or_id: str) -> ImageRecord | None:
+        """Find an image by reference, digest reference, id or unique prefix of an id; None if it is missing."""
+        found = self._find(ref_or_id)
+        return None if found is None else self._shown(found)
+
+    async def pull(
+        self, reference: str, auth: AuthConfig | None = None, on_progress: OnProgress = ignore_progress
+    ) -> ImageRecord:
+        """Pull an image and unpack it.
+
+        Raises Invalid if the reference, the image or a blob is bad; NotFound if the registry does not have the image;
+        Unauthenticated, Denied or Permanent if it refuses access; RegistryUnavailable if it cannot be reached (the data
+        downloaded so far is kept for an hour); Transient if the disk is full. A cancelled pull leaves nothing behind.
+        """
+        wanted = parse(reference)
+        name = str(wanted)
+        job = Job(name, on_progress, set())
+        async with self._work(), self._deps.registry.open(wanted, auth) as repository:
+            try:
+                record, top = await self._fetcher.pull(repository, wanted, job)
+            except RegistryUnavailable:
+                self._unfinished.pop(name, None)
+                while len(self._unfinished) >= _MOST_UNFINISHED:
+                    del self._unfinished[next(iter(self._unfinished))]
+                self._unfinished[name] = (self._deps.clock.now(), frozenset(job.blobs))
+                raise
+            except BaseException:
+                await shielded(lambda: self._fetcher.drop_partial(job.blobs))
+                raise
+            self._unfinished.pop(name, None)
+            tags = () if wanted.digest else (name,)
+            return await self._keep(structs.replace(record, tags=tags, digests=(wanted.with_digest(top),)))
+
+    async def remove(self, ref_or_id: str) -> None:
+        """Remove an image with all its references, as CRI's RemoveImage. Idempotent: no error if it is missing.
+
+        Layers that a container uses are kept until the container is removed.
+        """
+        async with self._change:
+            found = self._find(ref_or_id)
+            if found is None:
+                return
+            await blocking.call_to_end("images", self._index.remove, found.id, deadline=None)
+        await self.collect()
+
+    async def fs_info(self) -> FsInfo:
+        """The disk usage of blobs and layers."""
+        blob_bytes, blob_inodes = self._store.used()
+        layer_bytes, layer_inodes = self._deps.layers.used()
+        return FsInfo(self._deps.settings.mountpoint, Bytes(blob_bytes + layer_bytes), blob_inodes + layer_inodes)
+
+    async def import_archive(
+        self, file: IO[bytes], what: str, tags: Sequence[str] = (), on_progress: OnProgress = ignore_progress
+    ) -> tuple[ImageRecord, ...]:
+        """Import the images of an OCI or docker archive that are for this platform.
+
+        ``file`` may be a pipe, ``what`` names it in errors. With ``tags`` the archive must have one image, and these
+        become its names instead of those in the archive. Raises Invalid if there is no image or a bad one.
+        """
+        names = tuple(_tag(name) for name in tags)
+        async with self._work():
+            found = await blocking.call_stoppable(
+                f"import/{id(file)}",
+                lambda stop: read_archive(file, what, self._store, self._deps.settings.platform, stop),
+            )
+            if not found:
+                raise Invalid(f"{what} has no image for this platform")
+            if names and len({image.manifest.digest for image in found}) > 1:
+                known = ", ".join(tag for image in found for tag in image.tags) or "without names"
+                raise Invalid(f"{what} has {len(found)} images ({known}); they cannot all have the names given")
+            return tuple([await self._adopt(image, names, Job(what, on_progress, set())) for image in found])
+
+    async def _adopt(self, found: Found, names: Sequence[str], job: Job) -> ImageRecord:
+        record = await self._fetcher.adopt(found.manifest, job)
+        tags = tuple(names or found.tags)
+        repositories = {parse(tag).name for tag in tags} if found.genuine else ()
+        digests = tuple(f"{name}@{found.manifest.digest}" for name in sorted(repositories))
+        return await self._keep(structs.replace(record, tags=tags, digests=digests))
+
+    async def export_archive(self, refs_or_ids: Sequence[str]) -> AsyncGenerator[bytes, None]:
+        """Yield images as one archive. Raises NotFound before the first piece if one is not present."""
+        async with self._work():
+            chosen = [self._choose(ref_or_id) for ref_or_id in refs_or_ids]
+            pieces = archive_pieces(chosen, self._store)
+            while piece := await blocking.call_to_end(f"export/{id(pieces)}", next, pieces, b"", deadline=None):
+                yield piece
+
+    def _choose(self, ref_or_id: str) -> Chosen:
+        found = self._find(ref_or_id)
+        if found is None:
+            raise NotFound(f"image {ref_or_id} is not present")
+        try:
+            name = str(parse(ref_or_id))
+        except Invalid:
+            name = ""
+        return Chosen(found, (name,) if name in found.tags else found.tags)
+
+    async def collect(self) -> None:
+        """Remove blobs and layers that no image needs; during a pull this is postponed to its end."""
+        async with self._change:
+            if self._working:
+                return
+            images = self._index.images.values()
+            old = self._deps.clock.now() - _KEEP_PARTIAL
+            self._unfinished = {name: kept for name, kept in self._unfinished.items() if kept[0] > old}
+            wanted = {digest for image in images for digest in image.blobs}
+            wanted.update(digest for _, blobs in self._unfinished.values() for digest in blobs)
+            for digest in self._removals.due(sorted(self._store.digests() - wanted)):
+                with self._removals.item(digest):
+                    await blocking.call_to_end("images", self._store.remove, digest, deadline=_REMOVAL)
+            with self._sweeps.item("partial blobs"):
+                await blocking.call_to_end("images", self._store.sweep, old, deadline=_REMOVAL)
+            await self._deps.retainer.retain({chain for image in images for chain in image.layers})
+
+    @asynccontextmanager
+    async def _work(self) -> AsyncIterator[None]:
+        async with self._change:
+            self._working += 1
+        try:
+            yield
+        finally:
+            self._working -= 1
+            if not self._working:
+                await shielded(self.collect)
+
+    async def _keep(self, record: ImageRecord) -> ImageRecord:
+        async with self._change:
+            await blocking.call_to_end("images", self._index.put, record, deadline=None)
+        await self._deps.layers.sync(record.layers)
+        return self._shown(self._index.images[record.id])
+
+    def _shown(self, image: ImageRecord) -> ImageRecord:
+        return structs.replace(image, pinned=True) if self._pinned & {*image.tags, *image.digests} else image
+
+    def _find(self, ref_or_id: str) -> ImageRecord | None:
+        images = self._index.images
+        known = images.get(ref_or_id) if is_digest(ref_or_id) else images.get(f"sha256:{ref_or_id}")
+        if known is not None:
+            return known
+        try:
+            name = str(parse(ref_or_id))
+        except Invalid:
+            name = ""
+        for image in images.values():
+            if name and (name in image.tags or name in image.digests):
+                return image
+        prefix = id_prefix(ref_or_id)
+        matches = [image for key, image in images.items() if prefix and key.startswith(f"sha256:{prefix}")]
+        if len(matches) > 1:
+            raise Conflict(f"image id {ref_or_id!r} is the beginning of {len(matches)} ids; give more of it")
+        return matches[0] if matches else None
+
+
+def _tag(name: str) -> str:
+    reference = parse(name)
+    if reference.digest:
+        raise Invalid(f"{name!r} cannot be used as a name: a digest is computed from the content; give a tag")
+    return str(reference)

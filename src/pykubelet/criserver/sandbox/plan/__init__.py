@@ -1,0 +1,1 @@
+"""Interpretation of sandbox requests. Pure: no module here reads files, clocks or the network, or awaits."""

@@ -1,0 +1,32 @@
+"""Resources: the cgroups of pods, and the resource settings in CRI messages.
+
+Owns /kubepods in every cgroup hierarchy. Callers are the pod workers (cgroup of a pod), housekeeping (cgroups of
+orphans) and the pod runtime (CRI settings). May import ``linux`` and ``kubelet/types``. Start reading in
+``cgroup_manager.py``; ``plan/linux_resources.py`` (pure) converts requests and limits to kernel settings.
+"""
+
+from pykubelet.kubelet.actuate.cgroups.cgroup_manager import ResourceManager, node_policy, open_manager
+from pykubelet.kubelet.actuate.cgroups.cgroup_types import PolicyConfig, ResourcesConfig, RootLimits
+from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle
+from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import (
+    LinuxResources,
+    NodePolicy,
+    container_resources,
+    overhead_resources,
+    sandbox_resources,
+)
+
+__all__ = [
+    "LinuxResources",
+    "NameStyle",
+    "NodePolicy",
+    "PolicyConfig",
+    "ResourceManager",
+    "ResourcesConfig",
+    "RootLimits",
+    "container_resources",
+    "node_policy",
+    "open_manager",
+    "overhead_resources",
+    "sandbox_resources",
+]

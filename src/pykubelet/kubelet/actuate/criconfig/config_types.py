@@ -1,0 +1,177 @@
+"""Inputs of the builders of CRI messages, as frozen values, and their error.
+
+The pod runtime collects these facts, which needs I/O; the builders only compute.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pykubelet.base.errors import PykubeletError
+from pykubelet.kubelet.actuate.actuate_types import HostMount, ImageFacts
+from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import LinuxResources
+from pykubelet.kubelet.actuate.criconfig.config_interfaces import ConfigReader
+from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
+from pykubelet.models.core_v1 import Pod
+from pykubelet.models.scalars import Quantity
+
+
+class ConfigReason(StrEnum):
+    """Reasons of an invalid pod or container configuration; names as in the Go kubelet."""
+
+    CREATE_CONTAINER_CONFIG = "CreateContainerConfigError"
+    """Waiting reason of a container."""
+    CREATE_POD_SANDBOX = "CreatePodSandboxError"
+    SYSCTL_FORBIDDEN = "SysctlForbidden"
+    """Reason of a rejected pod."""
+
+
+class ConfigError(PykubeletError):
+    """The configuration of a pod or container is invalid or not possible; `message` is shown in its status.
+
+    It is retried, since a missing object or key may appear.
+    """
+
+    def __init__(self, reason: ConfigReason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+def container_error(message: str) -> ConfigError:
+    """Return the error for an invalid container configuration."""
+    return ConfigError(ConfigReason.CREATE_CONTAINER_CONFIG, message)
+
+
+def describe(pod: Pod) -> str:
+    """The pod in messages: ``NAME_NAMESPACE(UID)``, as in the Go kubelet."""
+    meta = pod.metadata
+    return f"{meta.name}_{meta.namespace}({meta.uid})"
+
+
+@dataclass(frozen=True, slots=True)
+class IdMapping:
+    """Mapping of an id range of a user namespace."""
+
+    host_id: int
+    container_id: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class UserNamespace:
+    """Id mappings of a pod with ``hostUsers: false``."""
+
+    uids: tuple[IdMapping, ...]
+    gids: tuple[IdMapping, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostDevice:
+    """Device of the host for a container; `permissions` consists of ``r``, ``w``, ``m``."""
+
+    host_path: str
+    container_path: str
+    permissions: str = "mrw"
+
+
+@dataclass(frozen=True, slots=True)
+class Resolver:
+    """DNS settings of the node: its parsed resolv.conf, and the cluster's DNS."""
+
+    nameservers: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    has_file: bool = True
+    """False: `resolvConf` is the empty string, so pods do not use the node's resolver."""
+    cluster_dns: tuple[str, ...] = ()
+    cluster_domain: str = ""
+    node_ips: tuple[str, ...] = ()
+    in_cluster: bool = True
+    """False: the node is standalone, so missing cluster DNS is not reported."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DownwardContext:
+    """Facts for the downward API beyond the pod object."""
+
+    node_name: str = ""
+    host_ips: tuple[str, ...] = ()
+    """Addresses of the node, primary first."""
+    pod_ips: tuple[str, ...] = ()
+    """Addresses of the sandbox from the runtime; may be empty on the host network."""
+    allocatable: Mapping[str, Quantity] = field(default_factory=dict)
+    """Allocatable resources of the node (``cpu``, ``memory``, ``ephemeral-storage``): limits where none are set."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnvFile:
+    """File with environment variables (KEP-3721): a volume, and a path below its root."""
+
+    volume: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvContext:
+    """Inputs of environment variables."""
+
+    downward: DownwardContext
+    objects: ConfigReader
+    services: Mapping[str, str] = field(default_factory=dict)
+    """Service variables; the container's own variables override them."""
+    files: Mapping[EnvFile, str] = field(default_factory=dict)
+    """Contents of the files that :func:`env.env_files` names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxContext:
+    """Inputs of a sandbox configuration besides the pod."""
+
+    log_root: str = "/var/log/pods"
+    cgroup_parent: str = ""
+    resolver: Resolver = field(default_factory=Resolver)
+    sysctls: SysctlAllowlist = field(default_factory=SysctlAllowlist.safe)
+    resources: LinuxResources | None = None
+    """Sum over the pod's containers."""
+    overhead: LinuxResources | None = None
+    user_namespace: UserNamespace | None = None
+    """Id mappings of the pod; None without a user namespace."""
+    extra_groups: tuple[int, ...] = ()
+    """Supplemental groups that PersistentVolumes of the pod require."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecurityConfig:
+    """Security settings of the node for containers."""
+
+    seccomp_default: bool = False
+    """Whether containers without a seccomp profile get RuntimeDefault instead of Unconfined."""
+    seccomp_root: str = "/var/lib/kubelet/seccomp"
+    """Directory of the `localhostProfile` files."""
+    masked_paths: tuple[str, ...] = ()
+    """Paths of this node to hide besides the usual ones (``…/cpuN/thermal_throttle``)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerContext:
+    """Inputs of a container configuration besides the pod's spec."""
+
+    image_ref: str
+    """The runtime's reference to the image, from ImageManager.ensure."""
+    image: ImageFacts
+    env: Mapping[str, str]
+    """From :func:`env.container_environment`; values may have surrogate escapes for bytes that are not UTF-8."""
+    restart_count: int = 0
+    mounts: tuple[HostMount, ...] = ()
+    devices: tuple[HostDevice, ...] = ()
+    cdi_devices: tuple[str, ...] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Annotations that device plugins request; the agent's own override them."""
+    resources: LinuxResources | None = None
+    """Limits, weights and OOM score."""
+    security: SecurityConfig = field(default_factory=SecurityConfig)
+    target_id: str = ""
+    """Id of the target container of an ephemeral container."""
+    user_namespace: UserNamespace | None = None
+    extra_groups: tuple[int, ...] = ()

@@ -1,0 +1,173 @@
+"""Image garbage collection: removes unused images every five minutes, and on request of eviction."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from pykubelet.base import blocking
+from pykubelet.base.clock import Clock
+from pykubelet.base.documents import read_json
+from pykubelet.base.errors import Conflict, Invalid, Transient
+from pykubelet.base.guard import Guard
+from pykubelet.base.units import Bytes, Seconds
+from pykubelet.kubelet.actuate.images.plan import image_gc
+from pykubelet.kubelet.actuate.images.plan.image_gc import DiskUse, GcPolicy, ImageRecord
+from pykubelet.kubelet.types.events import WARNING, EventRecorder, Reason
+from pykubelet.linux import fsusage
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+_log = logging.getLogger(__name__)
+
+GC_SECONDS = 300.0
+SPACE = "space"
+AGE = "age"
+
+
+class Images(Protocol):
+    """Calls of CRI's ImageService."""
+
+    async def list_images(self, filter: pb.ImageFilter | None = None) -> list[pb.Image]:
+        """List all images."""
+
+    async def remove_image(self, image: pb.ImageSpec) -> None:
+        """Remove an image; succeeds if it does not exist."""
+
+    async def image_fs_info(self) -> pb.ImageFsInfoResponse:
+        """File systems of images."""
+
+
+class Users(Protocol):
+    """Calls of CRI's RuntimeService, to find images in use."""
+
+    async def list_containers(self, filter: pb.ContainerFilter | None = None) -> list[pb.Container]:
+        """List all containers, also exited ones."""
+
+    async def status(self, *, verbose: bool = False) -> pb.StatusResponse:
+        """Status with the runtime's configuration, which has the sandbox image."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GcDeps:
+    """Dependencies of :class:`ImageGc`."""
+
+    images: Images
+    users: Users
+    events: EventRecorder
+    clock: Clock
+    removed: Callable[[str], None]
+    """Counts a removed image by its reason, ``space`` or ``age``."""
+    disk: Callable[[str], DiskUse]
+    """Use of the file system with that path; may block."""
+
+
+class ImageGc:
+    """Image garbage collector. A failure is reported by an event and retried in the next round."""
+
+    def __init__(self, deps: GcDeps, policy: GcPolicy) -> None:
+        self._deps = deps
+        self._policy = policy
+        self._records: dict[str, ImageRecord] = {}
+        self._started = deps.clock.monotonic()
+        self._round_lock = asyncio.Lock()
+        self._failures = 0
+        self._rounds = Guard("image-gc.rounds", deps.clock.monotonic)
+        self._images = Guard("image-gc.images", deps.clock.monotonic)
+
+    async def run(self) -> None:
+        """Collect until cancelled. The first round runs at once, so that the age of images is known from the start."""
+        while True:
+            with self._rounds.item("collect") as attempt:
+                await self.collect()
+            self._failures = self._failures + 1 if attempt.error is not None else 0
+            if self._failures > 1:  # the first time the runtime may just be starting
+                self._deps.events.event(None, WARNING, Reason.IMAGE_GC_FAILED, str(attempt.error))
+            await self._deps.clock.sleep(GC_SECONDS)
+
+    async def collect(self) -> Bytes:
+        """Run one round; return the bytes freed. Raises Transient if that was not enough."""
+        async with self._round_lock:
+            now = self._deps.clock.monotonic()
+            free = await self._update_records(now)
+            old = image_gc.too_old(free, self._policy, self._started, now)
+            freed = await self._remove(old, AGE)
+            if self._policy.high_threshold >= 100:
+                return freed
+            disk = await self._disk()
+            need = image_gc.bytes_to_free(disk, self._policy)
+            if need:
+                _log.info(
+                    "image file system above the high threshold", extra={"percent": disk.percent, "to_free": need}
+                )
+                left = [record for record in free if record not in old]
+                got = await self._remove(image_gc.for_space(left, need, self._policy, now), SPACE)
+                if got < need:
+                    message = image_gc.too_little_freed(disk, got)
+                    self._deps.events.event(None, WARNING, Reason.FREE_DISK_SPACE_FAILED, message)
+                    raise Transient(message)
+                freed = Bytes(freed + got)
+            return freed
+
+    async def remove_unused(self) -> Bytes:
+        """Remove all removable images, whatever their age (disk pressure); return the bytes freed."""
+        async with self._round_lock:
+            free = await self._update_records(self._deps.clock.monotonic())
+            return await self._remove(free, SPACE)
+
+    async def _update_records(self, now: Seconds) -> list[ImageRecord]:
+        """Update the records; return the images that may be removed, in order."""
+        listed = await self._deps.images.list_images()
+        used = await self._used(listed)
+        images = [ImageRecord(each.id, Bytes(each.size), each.pinned, now) for each in listed]
+        self._records = image_gc.seen(self._records, images, used, now)
+        return image_gc.removable(self._records, used)
+
+    async def _used(self, listed: Iterable[pb.Image]) -> set[str]:
+        """Ids of images in use. Containers refer to images by id, digest or tag."""
+        names = set()
+        for row in await self._deps.users.list_containers():
+            names |= {row.image_ref, row.image_id, row.image.image}
+        names.add(_sandbox_image(await self._deps.users.status(verbose=True)))
+        return {
+            image.id
+            for image in listed
+            if image.id in names or not names.isdisjoint((*image.repo_tags, *image.repo_digests))
+        }
+
+    async def _disk(self) -> DiskUse:
+        info = await self._deps.images.image_fs_info()
+        for filesystem in info.image_filesystems:
+            disk = await blocking.call("images", self._deps.disk, filesystem.fs_id.mountpoint)
+            if disk.capacity:
+                return disk
+        message = "invalid capacity 0 on image filesystem"
+        self._deps.events.event(None, WARNING, Reason.INVALID_DISK_CAPACITY, message)
+        raise Transient(message)
+
+    async def _remove(self, records: Iterable[ImageRecord], reason: str) -> Bytes:
+        freed = 0
+        for record in records:
+            with self._images.item(record.id), suppress(Conflict):  # a new container uses it
+                await self._deps.images.remove_image(pb.ImageSpec(image=record.id))
+                _log.info("image removed", extra={"image": record.id, "bytes": record.size, "reason": reason})
+                self._records.pop(record.id, None)
+                self._deps.removed(reason)
+                freed += record.size
+        return Bytes(freed)
+
+
+def disk_use(path: str) -> DiskUse:
+    """Capacity and available bytes of the file system of a path. Blocks."""
+    usage = fsusage.filesystem(path)
+    return DiskUse(usage.capacity, usage.available)
+
+
+def _sandbox_image(status: pb.StatusResponse) -> str:
+    """Image of sandboxes, which is in no container list; containerd before 2.0 does not pin it."""
+    try:
+        config = read_json(status.info.get("config", "{}"))
+    except Invalid:
+        return ""
+    return str(config.get("sandboxImage", "")) if isinstance(config, dict) else ""

@@ -1,0 +1,306 @@
+"""Image manager: pulls the images of containers and image volumes by their pull policy.
+
+Called by the pod runtime before a container is created, and by the volume manager for image volumes.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Hashable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Final
+
+from grpc import StatusCode
+
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Transient
+from pykubelet.base.image_reference import default_pull_policy, parse, with_default_tag
+from pykubelet.base.rate_limit import RateLimit
+from pykubelet.base.single_flight import SingleFlight
+from pykubelet.base.units import Bytes, Seconds
+from pykubelet.kubelet.actuate.actuate_types import ImageError, ImageFacts, ImageReason
+from pykubelet.kubelet.actuate.cri.errors import CriError
+from pykubelet.kubelet.actuate.images.image_types import ImageConfig, ImageDeps, Pulled, Wanted
+from pykubelet.kubelet.actuate.images.plan import pull_policy
+from pykubelet.kubelet.actuate.images.plan.keyring import Credentials, keyring_of
+from pykubelet.kubelet.types.events import NORMAL, WARNING, Reason
+from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
+from pykubelet.kubelet.types.podspec import AnyContainer
+from pykubelet.kubelet.types.runtime import ContainerKind
+from pykubelet.kubelet.types.timeline import Step
+from pykubelet.models.core_v1 import Pod, Secret
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+_log = logging.getLogger(__name__)
+
+_REMEMBERED_FACTS: Final = 256
+_RECENT_SECONDS: Final[Seconds] = 0.5
+_NO_SECRET: Final = "FailedToRetrieveImagePullSecret"
+
+
+class ImageManager:
+    """Pulls images by policy, with limits and back-off (`ImageConfig`). Any task of the loop may call it.
+
+    Concurrent pulls of one image with the policy IfNotPresent and the same credentials are one pull. Policy
+    Always pulls separately, since it has to ask the registry with the pod's own credentials.
+    """
+
+    def __init__(self, deps: ImageDeps, config: ImageConfig | None = None) -> None:
+        config = config or ImageConfig()
+        self._runtime = deps.runtime
+        self._secrets = deps.secrets
+        self._events = deps.events
+        self._timeline = deps.timeline
+        self._clock = deps.clock
+        self._pulled = deps.pulled
+        self._backoff = Backoff(config.initial_back_off, config.maximum_back_off)
+        self._last_error: dict[tuple[PodUID, str], str] = {}
+        self._bucket = RateLimit(config.registry_qps, config.registry_burst, deps.clock)
+        self._slots: AbstractAsyncContextManager[None] = (
+            asyncio.Semaphore(config.parallel) if config.parallel else nullcontext()
+        )
+        self._shared: SingleFlight[Hashable, Pulled] = SingleFlight()
+        self._facts: OrderedDict[str, ImageFacts] = OrderedDict()
+        self._recently_found: dict[str, tuple[ImageFacts, Seconds]] = {}
+        """Images that `present` has found, and until when the result is valid."""
+
+    async def ensure(self, pod: Pod, container: AnyContainer, kind: ContainerKind) -> str:
+        """Pull the container's image if its policy requires it; return the runtime's reference to it.
+
+        Raises `ImageError`; in back-off after a failed pull, a transient one with the time of the next try.
+        `kind` is not used; all per-container calls have it.
+        """
+        policy = container.image_pull_policy or default_pull_policy(container.image)
+        return await self._ensure(pod, Wanted(container.image, policy, container.name))
+
+    async def present(self, container: AnyContainer) -> str | None:
+        """Return what `ensure` would return without a pull; None if it would pull. Sends no events. Raises base errors.
+
+        An `ensure` right after it does not call the runtime again.
+        """
+        if (container.image_pull_policy or default_pull_policy(container.image)) == pull_policy.ALWAYS:
+            return None
+        name = with_default_tag(container.image)
+        image = await self._runtime.image_status(pb.ImageSpec(image=name))
+        if image is None:
+            return None
+        now, facts = self._clock.monotonic(), self._remember(image)
+        self._recently_found = {other: seen for other, seen in self._recently_found.items() if seen[1] > now}
+        self._recently_found[name] = (facts, now + _RECENT_SECONDS)
+        return facts.id
+
+    async def ensure_volume(self, pod: Pod, reference: str, policy: str) -> str:
+        """Like `ensure`, for the image of an image volume (KEP-4639); an empty policy means the default."""
+        return await self._ensure(pod, Wanted(reference, policy or default_pull_policy(reference)))
+
+    async def image_facts(self, ref: str) -> ImageFacts:
+        """Facts about an image; ``ref`` is what `ensure` returned. Raises NotFound or a `CriError`."""
+        facts = self._facts.get(ref)
+        if facts is None:
+            image = await self._runtime.image_status(pb.ImageSpec(image=ref))
+            if image is None:
+                raise NotFound(f"image {ref} is not on this machine")
+            facts = self._remember(image, ref)
+        return facts
+
+    def forget(self, uid: PodUID) -> None:
+        """Drop the pod's back-off: the pod was removed, or its pulls are to be retried at once."""
+        for key in [key for key in self._last_error if key[0] == uid]:
+            del self._last_error[key]
+            self._backoff.reset(key)
+
+    async def _ensure(self, pod: Pod, wanted: Wanted) -> str:
+        ref = ref_of(pod)
+        try:
+            image = with_default_tag(wanted.image)
+        except Invalid as error:
+            message = f'Failed to apply default image tag "{wanted.image}": {error}'
+            self._event(ref, wanted, WARNING, Reason.FAILED_TO_INSPECT_IMAGE, message)
+            raise ImageError(ImageReason.INVALID_IMAGE_NAME, message) from error
+        spec = pb.ImageSpec(image=image, annotations=dict(pod.metadata.annotations))
+        present = None if wanted.policy == pull_policy.ALWAYS else await self._inspect(ref, wanted, spec)
+        match pull_policy.step(wanted.policy, present is not None):
+            case pull_policy.Step.USE:
+                assert present is not None
+                self._event(ref, wanted, NORMAL, Reason.PULLED_IMAGE, pull_policy.present_message(wanted.image))
+                return present.id
+            case pull_policy.Step.REFUSE:
+                message = pull_policy.never_message(wanted.image)
+                self._event(ref, wanted, WARNING, Reason.ERR_IMAGE_NEVER_PULL, message)
+                raise ImageError(ImageReason.ERR_IMAGE_NEVER_PULL, message)
+            case pull_policy.Step.PULL:
+                return await self._pull(pod, wanted, spec)
+
+    async def _inspect(self, ref: PodRef, wanted: Wanted, spec: pb.ImageSpec) -> ImageFacts | None:
+        facts, until = self._recently_found.get(spec.image, (None, 0.0))
+        if facts is not None and self._clock.monotonic() < until:
+            return facts
+        try:
+            image = await self._runtime.image_status(spec)
+        except PykubeletError as error:
+            message = f'Failed to inspect image "{spec.image}": {_error_message(error)}'
+            self._event(ref, wanted, WARNING, Reason.FAILED_TO_INSPECT_IMAGE, message)
+            transient = isinstance(error, Transient)
+            raise ImageError(ImageReason.IMAGE_INSPECT_ERROR, message, transient=transient) from error
+        return None if image is None else self._remember(image)
+
+    async def _pull(self, pod: Pod, wanted: Wanted, spec: pb.ImageSpec) -> str:
+        """Try to pull once, unless the image is in back-off."""
+        ref = ref_of(pod)
+        key = (ref.uid, wanted.image)
+        self._check_back_off(ref, wanted)
+        self._event(ref, wanted, NORMAL, Reason.PULLING_IMAGE, f'Pulling image "{wanted.image}"')
+        begin = self._clock.monotonic()
+        self._timeline.begin(ref.uid, Step.PULL, wanted.container)
+        text = ""
+        try:
+            credentials = self._credentials(pod, spec.image)
+            pulled = await self._pull_shared(pod, wanted, spec, credentials)
+        except PykubeletError as error:
+            text = _error_message(error)
+            event = f'Failed to pull image "{wanted.image}": {text}'
+            self._event(ref, wanted, WARNING, Reason.FAILED_TO_PULL_IMAGE, event)
+            raise self._back_off(key, text) from error
+        finally:
+            self._timeline.end(ref.uid, Step.PULL, wanted.container, text)
+        total = self._clock.monotonic() - begin
+        self._backoff.reset(key)
+        self._last_error.pop(key, None)
+        message = pull_policy.pulled_message(wanted.image, pulled.took, total, pulled.size)
+        self._event(ref, wanted, NORMAL, Reason.PULLED_IMAGE, message)
+        return pulled.ref
+
+    def _check_back_off(self, ref: PodRef, wanted: Wanted) -> None:
+        key = (ref.uid, wanted.image)
+        remaining = self._backoff.remaining(key, self._clock.monotonic())
+        if remaining <= 0:
+            return
+        event = pull_policy.back_off_message(wanted.image, "")
+        self._event(ref, wanted, NORMAL, Reason.BACK_OFF_PULL_IMAGE, event)
+        raise ImageError(
+            ImageReason.IMAGE_PULL_BACK_OFF,
+            pull_policy.back_off_message(wanted.image, self._last_error.get(key, "")),
+            transient=True,
+            retry_at=self._clock.monotonic() + remaining,
+        )
+
+    def _back_off(self, key: tuple[PodUID, str], text: str) -> ImageError:
+        """Record a failed pull; return the error with the time of the next try."""
+        now = self._clock.monotonic()
+        self._backoff.gc(now)
+        for old in [old for old in self._last_error if not self._backoff.delay(old)]:
+            del self._last_error[old]
+        reason, message = pull_policy.pull_failure(key[1], text)
+        delay = self._backoff.next(key, now)
+        self._last_error[key] = f"{reason}: {message}"
+        return ImageError(reason, message, retry_at=now + delay)
+
+    async def _pull_shared(
+        self, pod: Pod, wanted: Wanted, spec: pb.ImageSpec, credentials: tuple[Credentials, ...]
+    ) -> Pulled:
+        if wanted.policy == pull_policy.ALWAYS:
+            return await self._pull_once(pod, spec, credentials)
+        key = (spec.image, credentials)
+        return await self._shared.run(key, lambda: self._pull_once(pod, spec, credentials))
+
+    async def _pull_once(self, pod: Pod, spec: pb.ImageSpec, credentials: tuple[Credentials, ...]) -> Pulled:
+        """Pull the image when the limits allow it, with each of the credentials until one works."""
+        async with self._slots:
+            await self._bucket.take()
+            begin = self._clock.monotonic()
+            sandbox = _sandbox_of(pod)
+            candidates: list[pb.AuthConfig | None] = [_auth(c) for c in credentials]
+            errors: list[PykubeletError] = []
+            for auth in candidates or [None]:
+                try:
+                    image_ref = await self._runtime.pull_image(spec, auth, sandbox)
+                except PykubeletError as error:
+                    errors.append(error)
+                else:
+                    size = await self._size(spec, image_ref)
+                    seconds = self._clock.monotonic() - begin
+                    self._pulled(seconds, size)
+                    return Pulled(image_ref, size, seconds)
+        if len(errors) == 1:
+            raise errors[0]
+        raise Transient("[" + ", ".join(dict.fromkeys(map(_error_message, errors))) + "]") from errors[-1]
+
+    async def _size(self, spec: pb.ImageSpec, image_ref: str) -> Bytes:
+        """Size of a pulled image for the event; zero if it cannot be read."""
+        try:
+            image = await self._runtime.image_status(spec)
+        except PykubeletError as error:
+            _log.debug("size of a pulled image not read", extra={"image": spec.image, "error": str(error)})
+            return Bytes(0)
+        return Bytes(0) if image is None else self._remember(image, image_ref).size
+
+    def _credentials(self, pod: Pod, image: str) -> tuple[Credentials, ...]:
+        """Candidates from the pod's pull secrets. Raises Invalid for a secret with invalid content."""
+        secrets, missing = self._pull_secrets(pod)
+        if missing:
+            names = ", ".join(missing)
+            message = (
+                f"Unable to retrieve some image pull secrets ({names}); attempting to pull the image may not succeed."
+            )
+            self._events.event(ref_of(pod), WARNING, _NO_SECRET, message)
+        return keyring_of(secrets).lookup(parse(image).name) if secrets else ()
+
+    def _pull_secrets(self, pod: Pod) -> tuple[list[Secret], list[str]]:
+        found: list[Secret] = []
+        missing: list[str] = []
+        for reference in pod.spec.image_pull_secrets:
+            if not reference.name:
+                continue
+            try:
+                found.append(self._secrets.get_secret(ref_of(pod).namespace, reference.name))
+            except PykubeletError as error:
+                missing.append(reference.name)
+                _log.info(
+                    "pull secret missing",
+                    extra={"pod": str(ref_of(pod)), "secret": reference.name, "error": str(error)},
+                )
+        return found, missing
+
+    def _remember(self, image: pb.Image, *names: str) -> ImageFacts:
+        """Cache the facts under the image's id, which is immutable, and the given references."""
+        facts = ImageFacts(
+            id=image.id,
+            uid=image.uid.value if image.HasField("uid") else None,
+            username=image.username,
+            size=Bytes(image.size),
+            repo_tags=tuple(image.repo_tags),
+            repo_digests=tuple(image.repo_digests),
+        )
+        for name in (image.id, *names):
+            self._facts[name] = facts
+            self._facts.move_to_end(name)
+        while len(self._facts) > _REMEMBERED_FACTS:
+            self._facts.popitem(last=False)
+        return facts
+
+    def _event(self, ref: PodRef, wanted: Wanted, event_type: str, reason: str, message: str) -> None:
+        self._events.event(ref, event_type, reason, message, container=wanted.container)
+
+
+def _error_message(error: PykubeletError) -> str:
+    """Error text for events; for an error of the runtime its own message.
+
+    Codes other than UNKNOWN, which runtimes use for nearly everything, are added as a prefix as in Go.
+    """
+    if not isinstance(error, CriError):
+        return str(error)
+    if error.code is StatusCode.UNKNOWN:
+        return error.details
+    code = error.code.name.title().replace("_", "")
+    return f"rpc error: code = {code} desc = {error.details}"
+
+
+def _sandbox_of(pod: Pod) -> pb.PodSandboxConfig:
+    """Sandbox configuration with the pod's identity, for runtimes that account pulls to pods or namespaces."""
+    ref = ref_of(pod)
+    metadata = pb.PodSandboxMetadata(name=ref.name, uid=ref.uid, namespace=ref.namespace)
+    return pb.PodSandboxConfig(metadata=metadata)
+
+
+def _auth(credentials: Credentials) -> pb.AuthConfig:
+    return pb.AuthConfig(username=credentials.username, password=credentials.password)

@@ -1,0 +1,69 @@
+"""Settings and values of the image manager."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.units import Bytes, Seconds
+from pykubelet.kubelet.actuate.images.image_interfaces import ImageService, Secrets
+from pykubelet.kubelet.types.events import EventRecorder
+from pykubelet.kubelet.types.timeline import Timeline
+
+DEFAULT_PARALLEL_PULLS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ImageConfig:
+    """Pull settings of KubeletConfiguration.
+
+    Unlike the Go kubelet, which pulls one image at a time, the default is five. With `serialize` it is one;
+    `max_parallel_pulls` None without `serialize` means no limit.
+    """
+
+    serialize: bool = False
+    max_parallel_pulls: int | None = DEFAULT_PARALLEL_PULLS
+    registry_qps: float = 5
+    """Pulls per second; 0: no limit."""
+    registry_burst: int = 10
+    initial_back_off: Seconds = 10
+    maximum_back_off: Seconds = 300
+
+    @property
+    def parallel(self) -> int | None:
+        """Maximum number of concurrent pulls; None: no limit."""
+        return 1 if self.serialize else self.max_parallel_pulls
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageDeps:
+    """Dependencies of the image manager."""
+
+    runtime: ImageService
+    secrets: Secrets
+    events: EventRecorder
+    timeline: Timeline
+    clock: Clock
+    pulled: Callable[[Seconds, Bytes], None] = lambda seconds, size: None
+    """Called after every pull with its duration, without waiting for a slot, and the image's size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Image that a pod needs."""
+
+    image: str
+    """Name of the image in the pod's spec."""
+    policy: str
+    """Always, IfNotPresent or Never."""
+    container: str = ""
+    """Name of the container, for events and the timeline; empty for an image volume."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """Result of a pull."""
+
+    ref: str
+    size: Bytes
+    took: Seconds

@@ -1,0 +1,4 @@
+"""Decisions about images: pull policy, credentials, names, and which images to remove.
+
+Pure: no module here reads files, clocks or the network, or awaits.
+"""

@@ -1,0 +1,1 @@
+"""Names and order of the files of one log. Pure: no module here reads files, clocks or the network, or awaits."""

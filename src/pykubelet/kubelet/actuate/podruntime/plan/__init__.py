@@ -1,0 +1,4 @@
+"""Decisions about a pod's containers: what to start, stop, restart, resize and remove.
+
+Pure: no module here reads files, clocks or the network, or awaits.
+"""

@@ -1,0 +1,93 @@
+"""CrashLoopBackOff: the delay before a container that keeps exiting is started again.
+
+The delay doubles with each start that follows an exit and is reset when a container has run long enough. After a
+restart of the agent it is computed from the attempts that the runtime still has, so a restart does not reset it. Pure:
+times are arguments, all from one monotonic clock.
+"""
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.actuate.criconfig.labels import container_hash
+from pykubelet.kubelet.actuate.podruntime.podruntime_types import PodRuntimeConfig
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.podspec import AnyContainer
+from pykubelet.kubelet.types.runtime import ContainerState, ContainerStatus, PodRuntimeStatus
+
+_LONGEST_STREAK = 32
+"""Number of exits after which the delay has reached any maximum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Back-off of a container that has to wait."""
+
+    delay: Seconds
+    """The full delay, for messages."""
+    until: Seconds
+    """Time when the delay ends."""
+
+
+class CrashLoop:
+    """Back-off of all containers, by pod, container name and hash of its spec: a changed spec starts without delay.
+
+    ``ended`` returns the exit time of an attempt, on the same clock as the times passed to the methods.
+    """
+
+    def __init__(
+        self,
+        config: PodRuntimeConfig,
+        ended: Callable[[ContainerStatus], Seconds] = operator.attrgetter("finished_at"),
+    ) -> None:
+        self._ended = ended
+        self._reset_after = config.crash_reset_after
+        self._backoff = Backoff(config.crash_initial, config.crash_maximum, reset_after=config.crash_reset_after)
+
+    def wait(self, status: PodRuntimeStatus, container: AnyContainer, now: Seconds) -> Wait | None:
+        """Return the remaining back-off before the container may start again; None: it may start now."""
+        exits = _exits(status, container.name)
+        if not exits:
+            return None
+        key, ended = self._key(status.uid, container), self._ended(exits[0])
+        if not self._backoff.delay(key) and exits[0].hash == container_hash(container):
+            # Replay the exits from before this agent's start; attempts with another spec do not count.
+            began = ended - max(0.0, exits[0].finished_at - exits[0].started_at)
+            for _ in range(min(crash_streak(exits, self._reset_after), _LONGEST_STREAK) - 1):
+                self._backoff.next(key, began)
+        if self._backoff.remaining(key, now, ended) <= 0:
+            return None
+        delay = self._backoff.delay(key)
+        return Wait(delay, ended + delay)
+
+    def starting(self, status: PodRuntimeStatus, container: AnyContainer, now: Seconds) -> None:
+        """Record that the container is about to be started: after an earlier exit, the next delay is longer."""
+        exits = _exits(status, container.name)
+        if exits:
+            self._backoff.next(self._key(status.uid, container), now, self._ended(exits[0]))
+
+    def collect(self, now: Seconds) -> None:
+        """Forget back-offs that would be reset anyway."""
+        self._backoff.gc(now)
+
+    @staticmethod
+    def _key(uid: PodUID, container: AnyContainer) -> tuple[str, str, str]:
+        return (uid, container.name, container_hash(container))
+
+
+def crash_streak(exits: Sequence[ContainerStatus], reset_after: Seconds) -> int:
+    """Count the exits, newest first, of the current crash series; the first exit of a series has no delay.
+
+    A series begins with the first exit, or with the exit after a run of more than ``reset_after`` seconds. Attempts
+    that the runtime has removed are assumed to have exited early.
+    """
+    for count, attempt in enumerate(exits, start=1):
+        if attempt.started_at and attempt.finished_at - attempt.started_at > reset_after:
+            return count
+    return max(len(exits), exits[0].restart_count + 1) if exits else 0
+
+
+def _exits(status: PodRuntimeStatus, name: str) -> list[ContainerStatus]:
+    return [c for c in status.containers if c.name == name and c.state is ContainerState.EXITED]

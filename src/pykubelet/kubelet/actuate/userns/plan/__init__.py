@@ -1,0 +1,1 @@
+"""Id ranges of user namespaces. Pure: no module here reads files, clocks or the network, or awaits."""

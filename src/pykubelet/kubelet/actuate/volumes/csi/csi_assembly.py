@@ -1,0 +1,62 @@
+"""Composes the CSI components; called by ``actuate/assembly.py`` when there is an API server."""
+
+from collections.abc import Coroutine
+from dataclasses import dataclass
+
+from pykubelet.base.clock import Clock
+from pykubelet.kubelet.actuate.volumes.csi.csi_layout import CsiLayout
+from pykubelet.kubelet.actuate.volumes.csi.csi_manager import CsiDeps, CsiVolumes
+from pykubelet.kubelet.actuate.volumes.csi.csi_types import CsiConfig, CsiEvents
+from pykubelet.kubelet.actuate.volumes.csi.driver_registry import DriverRegistry
+from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
+from pykubelet.kubelet.actuate.volumes.volume_interfaces import CsiObjects
+from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking
+from pykubelet.kubelet.types.work_meter import NoMeter, WorkMeter
+
+
+@dataclass(frozen=True, slots=True)
+class CsiParts:
+    """CSI components of the node: the driver registry and the volumes."""
+
+    drivers: DriverRegistry
+    volumes: CsiVolumes
+    events: CsiEvents
+
+    def parts(self) -> dict[str, Coroutine[None, None, None]]:
+        """Core tasks by name, for the agent to run."""
+        return {"csi-registry": self.drivers.run(), "csi-volumes": self.volumes.run()}
+
+
+@dataclass(frozen=True, slots=True)
+class CsiContext:
+    """Node-wide inputs of the CSI components."""
+
+    dirs: PodDirs
+    node: str
+    """Name of the node."""
+    clock: Clock
+    meter: WorkMeter = NoMeter()
+
+
+def build_csi(context: CsiContext, objects: CsiObjects, config: CsiConfig) -> CsiParts:
+    """Create the components; their tasks do not run yet."""
+    clock = context.clock
+    layout = CsiLayout(context.dirs)
+    events = CsiEvents()
+    drivers = DriverRegistry(layout.registry, clock, config.call_timeout, events=events)
+    blocking = Blocking(config.call_timeout)
+    volumes = CsiVolumes(
+        CsiDeps(
+            layout=layout,
+            drivers=drivers,
+            objects=objects,
+            blocking=blocking,
+            clock=clock,
+            node=context.node,
+            meter=context.meter,
+            in_use_changed=events.in_use_changed,
+        ),
+        config,
+    )
+    events.registered.subscribe(volumes.registered)
+    return CsiParts(drivers, volumes, events)

@@ -1,0 +1,386 @@
+"""Stages and publishes CSI volumes for pods, and unpublishes and unstages them, also those of an earlier agent.
+
+The volume manager calls it for the volumes of pods; `run` unstages volumes that no pod uses any more. A driver that
+hangs delays only the pods that use its volumes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import Conflict, PykubeletError, Transient, Unsupported
+from pykubelet.base.guard import Guard
+from pykubelet.base.units import Bytes, Seconds
+from pykubelet.kubelet.actuate.volumes.csi.csi_client import CsiClient, Use
+from pykubelet.kubelet.actuate.volumes.csi.csi_errors import CsiFailed, DriverMissing
+from pykubelet.kubelet.actuate.volumes.csi.csi_layout import CsiLayout
+from pykubelet.kubelet.actuate.volumes.csi.csi_locks import VolumeLocks
+from pykubelet.kubelet.actuate.volumes.csi.csi_types import CsiConfig, CsiVolume, Published, Staged, VolumeRef
+from pykubelet.kubelet.actuate.volumes.csi.driver_registry import DriverRegistry
+from pykubelet.kubelet.actuate.volumes.csi.plan import csi_rules
+from pykubelet.kubelet.actuate.volumes.mount.ownership import give_to_group
+from pykubelet.kubelet.actuate.volumes.volume_interfaces import CsiObjects
+from pykubelet.kubelet.actuate.volumes.volume_metrics import csi_plugin, storage_work
+from pykubelet.kubelet.actuate.volumes.volume_source import Source
+from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking
+from pykubelet.kubelet.types.ids import PodUID, ref_of
+from pykubelet.kubelet.types.storage import VolumeSizes
+from pykubelet.kubelet.types.work_meter import NoMeter, StoragePlugin, WorkMeter
+from pykubelet.models.core_v1 import Pod, SecretReference
+from pykubelet.models.storage_v1 import CSIDriver
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+_ONE_POD: Final = "ReadWriteOncePod"
+_RETRY: Final[Seconds] = 1.0
+_MAX_RETRY: Final[Seconds] = 122.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CsiDeps:
+    """Dependencies of :class:`CsiVolumes`."""
+
+    layout: CsiLayout
+    drivers: DriverRegistry
+    objects: CsiObjects
+    blocking: Blocking
+    clock: Clock
+    node: str
+    meter: WorkMeter = NoMeter()
+    in_use_changed: Callable[[], None] = lambda: None
+    """Called when :meth:`CsiVolumes.in_use` has changed."""
+
+
+@dataclass(slots=True)
+class _VolumeState:
+    """State of one volume of one pod in this process."""
+
+    volume: CsiVolume
+    attach: bool = False
+    republish: bool = False
+    context: dict[str, str] = field(default_factory=dict)
+    """Attachment metadata of the controller."""
+    published_at: Seconds | None = None
+    """Monotonic time of the last publication; None: not published by this process."""
+
+
+@dataclass(frozen=True, slots=True)
+class _SetUp:
+    """Inputs of setting up one volume."""
+
+    pod: Pod
+    volume: CsiVolume
+    driver: CSIDriver | None
+    client: CsiClient
+    context: dict[str, str] = field(default_factory=dict)
+    """Attachment metadata of the controller."""
+
+    @property
+    def uid(self) -> PodUID:
+        return ref_of(self.pod).uid
+
+    @property
+    def group(self) -> int | None:
+        security = self.pod.spec.security_context
+        return security.fs_group if security else None
+
+
+class CsiVolumes:
+    """CSI volumes of the node. Calls for one pod must not overlap; calls for different pods may."""
+
+    def __init__(self, deps: CsiDeps, config: CsiConfig | None = None) -> None:
+        self._deps = deps
+        self._config = config or CsiConfig()
+        self._states: dict[tuple[PodUID, str], _VolumeState] = {}
+        self._locks = VolumeLocks()
+        self._disk_refs: set[VolumeRef] | None = None
+        """Volumes staged or published on this node, by the records on disk; None: not read yet."""
+        self._waiting: dict[str, set[PodUID]] = {}
+        """Pods that wait for a driver, by its name."""
+        self._sweep = asyncio.Event()
+
+    # -- for the volume manager
+
+    def path(self, uid: PodUID, source: Source) -> Path:
+        """Path of a pod's volume: what its containers mount, or use as a device."""
+        return self._deps.layout.path(uid, source.name, block=source.block)
+
+    def is_due(self, pod: Pod, source: Source) -> bool:
+        """Whether a volume has to be published or republished."""
+        held = self._states.get((ref_of(pod).uid, source.name))
+        if held is None or held.published_at is None:
+            return True
+        age = self._deps.clock.monotonic() - held.published_at
+        return held.republish and age >= self._config.republish_every
+
+    async def set_up(self, pod: Pod, source: Source) -> None:
+        """Wait for attachment, stage and publish. Repeatable. Raises base errors with messages of the Go kubelet."""
+        uid = ref_of(pod).uid
+        volume = csi_rules.volume_of(pod, source)
+        self._check_single_pod(uid, volume)
+        try:
+            client = self._deps.drivers.client(volume.ref.driver)
+        except DriverMissing:
+            self._waiting.setdefault(volume.ref.driver, set()).add(uid)
+            raise
+        driver = await self._deps.objects.driver(volume.ref.driver)
+        csi_rules.check_lifecycle(volume, driver)
+        held = self._states.setdefault((uid, volume.name), _VolumeState(volume))
+        held.volume = volume
+        held.republish = driver is not None and bool(driver.spec.requires_republish)
+        again = held.published_at is not None
+        if not volume.ephemeral and not again:
+            held.attach = csi_rules.needs_attach(driver)
+            if held.attach and not self._config.wait_attach:
+                raise Unsupported(
+                    f"volumes of driver {volume.ref.driver} have to be attached, which this agent leaves to the "
+                    "controller: set enableControllerAttachDetach: true"
+                )
+            if held.attach:
+                self._deps.in_use_changed()
+                held.context = await self._attached(volume.ref)
+        setting = _SetUp(pod, volume, driver, client, held.context)
+        if volume.ephemeral:
+            await self._publish(setting, "", again=again)
+        else:
+            async with self._locks.hold(volume.ref):
+                await self._publish(setting, await self._stage(setting, again=again), again=again)
+        held.published_at = self._deps.clock.monotonic()
+
+    def has_volumes(self, uid: PodUID) -> bool:
+        """Whether setting up a volume of the pod has begun, even if nothing is on the disk yet."""
+        return any(owner == uid for owner, _ in self._states) or any(uid in uids for uids in self._waiting.values())
+
+    async def tear_down(self, uid: PodUID) -> None:
+        """Unpublish all volumes of a pod, and unstage those that no other pod uses. Repeatable.
+
+        Works from the disk, so it also tears down pods of an earlier agent. Raises Transient with what remains.
+        """
+        found = await self._block(f"pod/{uid}/csi", lambda: self._deps.layout.published(uid))
+        held = [
+            each.volume.ref for (owner, _), each in self._states.items() if owner == uid and not each.volume.ephemeral
+        ]
+        if not found and not held:
+            self._forget(uid)
+            return
+        problems = [text for each in found if (text := await self._unpublish(each)) is not None]
+        if problems:
+            raise Transient("; ".join(problems))
+        self._forget(uid)
+        refs = {each.record.ref for each in found if not each.record.ephemeral} | set(held)
+        problems = [text for text in [await self._release(ref) for ref in sorted(refs)] if text is not None]
+        if problems:
+            # The pod can be removed: unused volumes are unstaged as soon as the driver responds.
+            _log.warning("volumes not unstaged: retrying", extra={"uid": uid, "error": "; ".join(problems)})
+            self._sweep.set()
+        self._deps.in_use_changed()
+
+    async def sizes(self, pod: Pod, source: Source) -> VolumeSizes | None:
+        """Capacity and usage of a volume; None if the driver does not report them. Raises base errors."""
+        ref = csi_rules.volume_of(pod, source).ref
+        path = self.path(ref_of(pod).uid, source)
+        return await self._deps.drivers.client(ref.driver).sizes(ref, str(path))
+
+    async def expand(self, pod: Pod, source: Source, size: Bytes) -> None:
+        """Have the driver expand a volume of a pod to ``size`` bytes. Raises base errors."""
+        volume = csi_rules.volume_of(pod, source)
+        client = self._deps.drivers.client(volume.ref.driver)
+        if not (await client.capabilities()).expand:
+            raise Unsupported(f"NodeExpand is not supported by the CSI driver {volume.ref.driver}")
+        secrets = await self._secret(volume.expand_secret)
+        paths = str(self.path(ref_of(pod).uid, source)), str(self._deps.layout.stage(volume))
+        async with self._locks.hold(volume.ref):
+            await client.expand(volume, paths, size, secrets)
+
+    def is_infeasible(self, error: PykubeletError) -> bool:
+        """Whether retrying an expansion is useless."""
+        return isinstance(error, CsiFailed) and error.is_infeasible
+
+    def in_use(self) -> tuple[str, ...]:
+        """Names, as in the node's status, of volumes that must not be detached from the node (`volumesInUse`)."""
+        held = {each.volume.ref: each.attach for each in self._states.values()}
+        names = {ref.unique_name for ref, attach in held.items() if attach}
+        return tuple(sorted(names | {ref.unique_name for ref in self._on_disk() - held.keys()}))
+
+    def _on_disk(self) -> set[VolumeRef]:
+        """Volumes on disk, read at the first use: volumes of an earlier agent are in use from the first report on."""
+        if self._disk_refs is None:
+            layout = self._deps.layout
+            try:
+                self._disk_refs = {each.ref for each in layout.staged()} | layout.used()
+            except OSError as error:
+                _log.error("volumes of an earlier agent not read: retrying", extra={"error": str(error)})
+                return set()
+        return self._disk_refs
+
+    # -- core tasks
+
+    def registered(self, driver: str) -> None:
+        """Sync the pods that wait for a driver that has registered, and unstage its unused volumes."""
+        self._sweep.set()
+        if uids := self._waiting.pop(driver, None):
+            self._deps.objects.touch(frozenset(uids))
+
+    async def run(self) -> None:
+        """Unstage volumes that no pod uses, at the start and when some remain; runs until cancelled."""
+        backoff, guard = Backoff(_RETRY, _MAX_RETRY), Guard("csi.sweep", self._deps.clock.monotonic)
+        self._sweep.set()
+        while True:
+            await self._sweep.wait()
+            self._sweep.clear()
+            left = ""
+            with guard.item("staged volumes") as attempt:
+                left = await self._sweep_once()
+            left = left or str(attempt.error or "")
+            if not left:
+                backoff.reset("")
+                continue
+            _log.warning("unused volumes not unstaged: retrying", extra={"error": left})
+            try:
+                async with asyncio.timeout(backoff.next("", self._deps.clock.monotonic())):
+                    await self._sweep.wait()
+            except TimeoutError:
+                self._sweep.set()
+
+    async def _sweep_once(self) -> str:
+        """Unstage volumes that no pod uses, by the records on disk; return the problems as text."""
+        layout = self._deps.layout
+        await self._block("csi", layout.prepare)
+        staged = {each.ref for each in await self._block("csi", layout.staged)}
+        used = await self._block("csi", layout.used)
+        problems = [text for ref in sorted(staged - used) if (text := await self._release(ref)) is not None]
+        return "; ".join(problems)
+
+    # -- set up
+
+    def _check_single_pod(self, uid: PodUID, volume: CsiVolume) -> None:
+        """Raise Conflict if another pod uses a volume with the access mode ReadWriteOncePod (KEP-2485)."""
+        if _ONE_POD in volume.access_modes and any(
+            owner != uid and held.volume.ref == volume.ref for (owner, _), held in self._states.items()
+        ):
+            raise Conflict(f"volume uses the {_ONE_POD} access mode and is already in use by another pod")
+
+    async def _attached(self, ref: VolumeRef) -> dict[str, str]:
+        attachment = csi_rules.attachment_name(ref, self._deps.node)
+        with self._measured(ref, "verify_controller_attached_volume"):
+            await self._deps.objects.wait_attached(ref.unique_name, attachment)
+        return dict(await self._deps.objects.attachment_metadata(attachment))
+
+    async def _stage(self, setting: _SetUp, *, again: bool) -> str:
+        """Stage the volume; return its staging path, empty if the driver does not stage."""
+        volume, client = setting.volume, setting.client
+        if not (await client.capabilities()).stage:
+            return ""
+        if again:
+            return str(self._deps.layout.stage(volume))
+        secrets = await self._secret(volume.stage_secret)
+        path = await self._block(str(volume.ref), lambda: self._deps.layout.prepare_stage(volume))
+        self._on_disk().add(volume.ref)
+        use = Use(
+            group=setting.group,
+            publish_context=setting.context,
+            attributes=dict(volume.attributes),
+            secrets=secrets,
+        )
+        try:
+            await client.stage(volume, str(path), use)
+        except CsiFailed as error:
+            if error.is_final:
+                self._sweep.set()
+            raise
+        return str(path)
+
+    async def _publish(self, setting: _SetUp, staged: str, *, again: bool) -> None:
+        volume, driver, layout = setting.volume, setting.driver, self._deps.layout
+        secrets = await self._secret(volume.publish_secret)
+        requests = driver.spec.token_requests if driver is not None else ()
+        tokens = await self._deps.objects.driver_tokens(setting.pod, requests) if requests else ""
+        attributes, more = csi_rules.publish_context_of(volume, setting.pod, driver, tokens)
+        use = Use(group=setting.group, publish_context=setting.context, attributes=attributes, secrets=secrets | more)
+        attachment = csi_rules.attachment_name(volume.ref, self._deps.node)
+        target = await self._block(
+            str(volume.ref), lambda: layout.prepare_publish(setting.uid, volume, self._deps.node, attachment)
+        )
+        await setting.client.publish(volume, staged, str(target), use)
+        if not again:
+            await self._give_to_group(setting, target)
+
+    async def _give_to_group(self, setting: _SetUp, target: Path) -> None:
+        group, volume = setting.group, setting.volume
+        if group is None or (await setting.client.capabilities()).mount_group:
+            return
+        if not csi_rules.supports_fs_group(volume, setting.driver):
+            return
+        security = setting.pod.spec.security_context
+        policy = security.fs_group_change_policy if security else ""
+        await self._block(str(volume.ref), lambda: give_to_group(target, group, policy))
+
+    async def _secret(self, reference: SecretReference | None) -> dict[str, str]:
+        if reference is None or not reference.name:
+            return {}
+        secret = await self._deps.objects.secret(reference.namespace, reference.name)
+        return csi_rules.secret_values(secret.data)
+
+    # -- tear down
+
+    async def _unpublish(self, published: Published) -> str | None:
+        """Unpublish a volume; return the problem, if any."""
+        ref, layout = published.record.ref, self._deps.layout
+        try:
+            operation = "unmap_volume" if published.block else "volume_unmount"
+            async with self._locks.hold(ref):
+                with self._measured(ref, operation):
+                    await self._deps.drivers.client(ref.driver).unpublish(ref, published.target)
+                await self._block(str(ref), lambda: layout.forget_published(published))
+        except PykubeletError as error:
+            if isinstance(error, DriverMissing):
+                self._waiting.setdefault(ref.driver, set()).add(published.uid)
+            return f'UnmountVolume.TearDown failed for volume "{published.record.spec_name}" ({ref}): {error}'
+        return None
+
+    async def _release(self, ref: VolumeRef) -> str | None:
+        """Unstage a volume unless a pod uses it; return the problem, if any."""
+        try:
+            async with self._locks.hold(ref):
+                if self._wanted(ref) or ref in await self._block(str(ref), self._deps.layout.used):
+                    return None
+                for staged in await self._block(str(ref), self._deps.layout.staged):
+                    if staged.ref == ref:
+                        await self._unstage(staged)
+        except PykubeletError as error:
+            return f"UnmountDevice failed for volume {ref}: {error}"
+        self._on_disk().discard(ref)
+        self._deps.in_use_changed()
+        return None
+
+    async def _unstage(self, staged: Staged) -> None:
+        with self._measured(staged.ref, "unmap_device" if staged.block_name else "unmount_device"):
+            client = self._deps.drivers.client(staged.ref.driver)
+            if (await client.capabilities()).stage:
+                await client.unstage(staged.ref, staged.path)
+        await self._block(str(staged.ref), lambda: self._deps.layout.forget_staged(staged))
+
+    def _measured(self, ref: VolumeRef, operation: str) -> AbstractContextManager[None]:
+        return storage_work(self._deps.meter, self._deps.clock, StoragePlugin(csi_plugin(ref.driver)), operation)
+
+    def _wanted(self, ref: VolumeRef) -> bool:
+        return any(held.volume.ref == ref for held in self._states.values())
+
+    def _forget(self, uid: PodUID) -> None:
+        for key in [key for key in self._states if key[0] == uid]:
+            del self._states[key]
+        for uids in self._waiting.values():
+            uids.discard(uid)
+
+    async def _block(self, key: str, job: Callable[[], _T]) -> _T:
+        try:
+            return await self._deps.blocking.run(key if key.startswith("pod/") else f"volume/{key}", job)
+        except OSError as error:
+            raise Transient(str(error)) from error

@@ -1,0 +1,1 @@
+"""Rules for CSI calls. Pure: no module here reads files, clocks or the network, or awaits."""

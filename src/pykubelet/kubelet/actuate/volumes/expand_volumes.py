@@ -1,0 +1,90 @@
+"""Volume expansion on the node (KEP-1790): has CSI drivers expand volumes whose claim has been expanded.
+
+Claims are read when a volume is set up, and then in a sync of the pod at most once a minute: nodes have no permission
+to watch claims.
+"""
+
+import logging
+from typing import Final, Protocol
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import PykubeletError
+from pykubelet.base.units import Bytes, Seconds
+from pykubelet.kubelet.actuate.volumes.plan import expansion as expansion_rules
+from pykubelet.kubelet.actuate.volumes.volume_interfaces import ClaimReader
+from pykubelet.kubelet.actuate.volumes.volume_metrics import Measure
+from pykubelet.kubelet.actuate.volumes.volume_source import CSI, Source
+from pykubelet.kubelet.types.events import NORMAL, WARNING, EventRecorder, Reason
+from pykubelet.kubelet.types.ids import PodUID, ref_of
+from pykubelet.models.core_v1 import PersistentVolumeClaim, Pod
+from pykubelet.models.quantity import to_value
+from pykubelet.models.scalars import time_from_unix
+
+_log = logging.getLogger(__name__)
+_EVERY: Final[Seconds] = 60.0
+_UNMEASURED: Final = Measure()
+
+
+class Expander(Protocol):
+    """Has a CSI driver expand a volume (`CsiVolumes`)."""
+
+    async def expand(self, pod: Pod, source: Source, size: Bytes) -> None:
+        """Expand a volume of a pod to ``size`` bytes. Raises base errors."""
+
+    def is_infeasible(self, error: PykubeletError) -> bool:
+        """Whether a retry is useless."""
+
+
+class VolumeExpansion:
+    """Expands the volumes of all pods."""
+
+    def __init__(
+        self, claims: ClaimReader, csi: Expander, events: EventRecorder, clock: Clock, measure: Measure = _UNMEASURED
+    ) -> None:
+        self._claims = claims
+        self._csi = csi
+        self._events = events
+        self._clock = clock
+        self._measure = measure
+        self._checked: dict[PodUID, dict[str, Seconds]] = {}
+
+    def forget(self, uid: PodUID) -> None:
+        """Forget a pod that was removed. Repeatable."""
+        self._checked.pop(uid, None)
+
+    async def expand_if_due(self, pod: Pod, name: str, source: Source) -> None:
+        """Expand a volume if its claim requires it. Failures are reported by events and in the claim's status."""
+        if source.kind != CSI or not source.claim or source.read_only:
+            return
+        now = self._clock.monotonic()
+        checked = self._checked.setdefault(ref_of(pod).uid, {})
+        if now - checked.get(name, -_EVERY) < _EVERY:
+            return
+        checked[name] = now
+        try:
+            claim = await self._claims.claim(*source.claim.split("/"))
+            if expansion_rules.is_wanted(claim):
+                await self._expand(pod, source, claim)
+        except PykubeletError as error:
+            told = {"pod": str(ref_of(pod)), "claim": source.claim, "error": str(error)}
+            _log.warning("volume not expanded: retrying", extra=told)
+
+    async def _expand(self, pod: Pod, source: Source, claim: PersistentVolumeClaim) -> None:
+        pv = await self._claims.volume(source.name)
+        size = pv.spec.capacity[expansion_rules.STORAGE]
+        patch = expansion_rules.begun(claim)
+        if patch is not None:
+            claim = await self._claims.patch_claim(claim, patch)
+        try:
+            with self._measure.resizing(source):
+                await self._csi.expand(pod, source, Bytes(to_value(size)))
+        except PykubeletError as error:
+            infeasible = self._csi.is_infeasible(error)
+            now = time_from_unix(self._clock.now()).strftime("%Y-%m-%dT%H:%M:%SZ")
+            text = f'MountVolume.NodeExpandVolume failed for volume "{source.name}" : {error}'
+            self._events.event(ref_of(pod), WARNING, Reason.VOLUME_RESIZE_FAILED, text)
+            await self._claims.patch_claim(claim, expansion_rules.failed(claim, str(error), now, infeasible=infeasible))
+            return
+        await self._claims.patch_claim(claim, expansion_rules.done(claim, size))
+        text = f'MountVolume.NodeExpandVolume succeeded for volume "{source.name}"'
+        self._events.event(ref_of(pod), NORMAL, Reason.FILE_SYSTEM_RESIZE_SUCCESS, text)

@@ -1,0 +1,24 @@
+"""configMap: the keys of a ConfigMap as files, on disk."""
+
+from pykubelet.kubelet.actuate.volumes.kinds.file_volumes import (
+    CONTENT_ATTRIBUTES,
+    content_work,
+    on_disk,
+    read_config_map,
+)
+from pykubelet.kubelet.actuate.volumes.volume_types import Request, Work
+
+
+class ConfigMapVolume:
+    """Plugin for configMap volumes; the files are updated with the ConfigMap."""
+
+    name = "kubernetes.io/configmap"
+    attributes = CONTENT_ATTRIBUTES
+
+    def prepare(self, request: Request) -> Work:
+        source = request.volume.config_map
+        assert source is not None
+        payload = read_config_map(
+            request, source.name, source.items, source.default_mode, optional=bool(source.optional)
+        )
+        return content_work(request, payload, on_disk)

@@ -1,0 +1,78 @@
+"""Common part of configMap, secret, downwardAPI and projected volumes: volumes whose files the agent writes.
+
+The contents are computed on the event loop from objects in memory; writing them is the blocking part
+(`kinds/atomic_writer.py`).
+"""
+
+from collections.abc import Callable
+
+from pykubelet.base.errors import NotFound
+from pykubelet.base.safe_path import close_quietly, mkdir_in_root
+from pykubelet.kubelet.actuate.volumes.kinds import directories
+from pykubelet.kubelet.actuate.volumes.kinds.atomic_writer import write_payload
+from pykubelet.kubelet.actuate.volumes.kinds.empty_dir import make_in_memory
+from pykubelet.kubelet.actuate.volumes.plan import pod_volumes
+from pykubelet.kubelet.actuate.volumes.plan.payload import (
+    FileProjection,
+    Payload,
+    clean_payload,
+    config_map_payload,
+    digest,
+    secret_payload,
+)
+from pykubelet.kubelet.actuate.volumes.volume_types import Attributes, Request, Work
+from pykubelet.models.core_v1 import ConfigMap, KeyToPath, Secret
+
+CONTENT_ATTRIBUTES = Attributes(read_only=True)
+_MOUNT_POINT_MODE = 0o755
+
+
+def on_disk(request: Request) -> None:
+    """Create the directory of a volume that holds no secrets (configMap)."""
+    directories.make_on_disk(request.path, request.fs_group)
+
+
+def in_memory(request: Request) -> None:
+    """Create the directory of a volume that holds secrets, or facts that are stale after a reboot."""
+    make_in_memory(request)
+
+
+def content_work(request: Request, payload: Payload, make_directory: Callable[[Request], None]) -> Work:
+    """Return the work for a volume with these files. Raises Invalid for invalid paths."""
+    files = clean_payload(payload)
+
+    def run() -> None:
+        make_directory(request)
+        for relative in pod_volumes.nested_mount_points(request.pod, request.volume.name):
+            close_quietly(mkdir_in_root(request.path, relative, _MOUNT_POINT_MODE))
+        write_payload(request.path, files, now=request.now, fs_group=request.fs_group)
+
+    return Work(run, digest(files, request.fs_group))
+
+
+def read_config_map(
+    request: Request, name: str, items: tuple[KeyToPath, ...], default_mode: int | None, *, optional: bool
+) -> dict[str, FileProjection]:
+    """Files of a ConfigMap in the pod's namespace; none if it is missing and optional. Raises NotFound."""
+    namespace = request.pod.metadata.namespace or "default"
+    try:
+        config_map = request.context.config.get_config_map(namespace, name)
+    except NotFound:
+        if not optional:
+            raise
+        config_map = ConfigMap()
+    return config_map_payload(config_map, items, default_mode, optional=optional)
+
+
+def read_secret(
+    request: Request, name: str, items: tuple[KeyToPath, ...], default_mode: int | None, *, optional: bool
+) -> dict[str, FileProjection]:
+    """Files of a Secret in the pod's namespace; none if it is missing and optional. Raises NotFound."""
+    namespace = request.pod.metadata.namespace or "default"
+    try:
+        secret = request.context.config.get_secret(namespace, name)
+    except NotFound:
+        if not optional:
+            raise
+        secret = Secret()
+    return secret_payload(secret, items, default_mode, optional=optional)

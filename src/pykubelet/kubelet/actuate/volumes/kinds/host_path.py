@@ -1,0 +1,91 @@
+"""hostPath: a file or directory of the node itself.
+
+The path is checked, or created, once before the first container starts. Its file system may not respond (NFS), so it
+is never accessed on the event loop. Nothing of it is removed with the pod.
+"""
+
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from pykubelet.base.errors import Conflict, Invalid
+from pykubelet.kubelet.actuate.volumes.volume_types import Attributes, Request, Work
+
+_DIRECTORY_MODE: Final = 0o755
+_FILE_MODE: Final = 0o644
+
+_Test = Callable[[int], bool]
+_TESTS: Final[dict[str, tuple[_Test, str]]] = {
+    "Directory": (stat.S_ISDIR, "directory"),
+    "File": (stat.S_ISREG, "file"),
+    "Socket": (stat.S_ISSOCK, "socket file"),
+    "CharDevice": (stat.S_ISCHR, "character device"),
+    "BlockDevice": (stat.S_ISBLK, "block device"),
+}
+_CREATE: Final = "OrCreate"
+
+
+class HostPath:
+    """Plugin for hostPath volumes. Without a type nothing is checked; the runtime creates a missing directory."""
+
+    name = "kubernetes.io/host-path"
+    attributes = Attributes(selinux_relabel=False)
+
+    def prepare(self, request: Request) -> Work:
+        source = request.volume.host_path
+        assert source is not None
+        path, kind = source.path, source.type
+        if ".." in path.split("/"):
+            raise Invalid(f"invalid HostPath `{path}`: must not contain '..'")
+        if not path:
+            raise Invalid("invalid HostPath ``: must not be empty")
+        return Work(lambda: check(path, kind) if kind else None, once=True)
+
+
+def check(path: str, kind: str) -> None:
+    """Check that the path is of the type ``kind``, and create it for the OrCreate types. Blocks.
+
+    Raises Conflict with the message of the Go kubelet, or OSError.
+    """
+    basic = kind.removesuffix(_CREATE)
+    if basic not in _TESTS or (basic != kind and basic not in ("Directory", "File")):
+        raise Invalid(f"{kind} is an invalid volume type")
+    mode = _mode_of(path)
+    if mode is None and basic != kind:
+        if basic == "Directory":
+            _make_directory(Path(path))
+        else:
+            _make_file(path)
+        mode = _mode_of(path)
+    test, noun = _TESTS[basic]
+    if mode is None or not test(mode):
+        raise Conflict(f"hostPath type check failed: {path} is not a {noun}")
+
+
+def _mode_of(path: str) -> int | None:
+    try:
+        return Path(path).stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _make_directory(path: Path) -> None:
+    """Create the directory and its missing parents with the same mode, whatever the umask."""
+    if not path.parent.exists():
+        _make_directory(path.parent)
+    with suppress(FileExistsError):
+        path.mkdir()
+        path.chmod(_DIRECTORY_MODE)
+
+
+def _make_file(path: str) -> None:
+    """Create an empty file; its directory has to exist."""
+    with suppress(FileExistsError):
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE_MODE)
+        try:
+            os.fchmod(fd, _FILE_MODE)
+        finally:
+            os.close(fd)

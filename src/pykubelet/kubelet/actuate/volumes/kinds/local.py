@@ -1,0 +1,62 @@
+"""local: a directory or device of this node behind a PersistentVolume; bind-mounted in the pod's directory.
+
+The directory has to exist; nothing of it is removed with the pod. With `volumeMode: Block` containers get the device
+itself, else its file system, which `mount/local_devices.py` has mounted.
+"""
+
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from pykubelet.base.errors import Conflict, Invalid, Transient
+from pykubelet.kubelet.actuate.volumes.mount.ownership import give_to_group
+from pykubelet.kubelet.actuate.volumes.volume_types import Attributes, Request, Work
+from pykubelet.linux import mounts
+from pykubelet.linux.mountinfo import is_mount_point
+
+_DIRECTORY_MODE: Final = 0o750
+
+
+class LocalVolume:
+    """Plugin for local volumes."""
+
+    name = "kubernetes.io/local-volume"
+    attributes = Attributes()
+
+    def prepare(self, request: Request) -> Work:
+        source = request.source
+        assert source is not None and source.pv is not None and source.pv.spec.local is not None
+        path = source.pv.spec.local.path
+        if not path.startswith("/"):
+            raise Invalid(f"PersistentVolume {source.name}: spec.local.path {path!r} is not absolute")
+        if ".." in path.split("/"):
+            raise Invalid(f"invalid path: {path}: must not contain '..'")
+        if source.block:
+            return Work(lambda: _check_device(path), once=True)
+        security = request.pod.spec.security_context
+        policy = security.fs_group_change_policy if security else ""
+        return Work(lambda: _show(request, path, policy, read_only=source.read_only))
+
+
+def _check_device(path: str) -> None:
+    if not stat.S_ISBLK(Path(path).stat().st_mode):
+        raise Conflict(f"{path} is not a block device")
+
+
+def _show(request: Request, link: str, policy: str, *, read_only: bool) -> None:
+    # The path itself may be a link of the administrator; below it no link is followed.
+    path = os.path.realpath(link, strict=True)
+    mode = Path(path).stat().st_mode
+    if stat.S_ISBLK(mode) and request.device is not None:
+        path = str(request.device)
+        if not is_mount_point(path):
+            raise Transient(f"device {link} is not mounted at {path} (yet)")
+    elif not stat.S_ISDIR(mode):
+        raise Conflict(f"{path}: only directory and block device are supported")
+    if is_mount_point(request.path):
+        return
+    request.path.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+    if request.fs_group is not None and not read_only:
+        give_to_group(path, request.fs_group, policy)
+    mounts.bind(path, str(request.path), read_only=read_only)

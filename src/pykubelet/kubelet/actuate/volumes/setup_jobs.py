@@ -1,0 +1,65 @@
+"""Jobs that set up volumes in a thread of their pod, and the messages for those that fail."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from pykubelet.base.errors import PykubeletError
+from pykubelet.kubelet.actuate.volumes.volume_source import Source
+from pykubelet.kubelet.actuate.volumes.volume_types import Ready, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Volume to set up, and its path."""
+
+    path: Path
+    work: Work
+
+
+def is_unchanged(ready: Ready | None, job: Job) -> bool:
+    """Whether a volume is as this process set it up and has the right content; ``ready`` None is not checked."""
+    return ready is None or (ready.content == job.work.content and ready == _observe(job))
+
+
+def set_up_all(
+    jobs: Mapping[str, Job], measured: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext()
+) -> tuple[dict[str, Ready | None], dict[str, str]]:
+    """Set up volumes one after the other; return those set up, and the problems, by name. Blocks."""
+    done: dict[str, Ready | None] = {}
+    problems: dict[str, str] = {}
+    for name, job in jobs.items():
+        try:
+            with measured(name):
+                job.work.run()
+        except (PykubeletError, OSError) as error:
+            problems[name] = str(error)
+            continue
+        done[name] = None if job.work.once else _observe(job)
+    return done, problems
+
+
+def not_set_up(source: Source | None, text: str) -> str:
+    """Message for a volume that was not set up; without a source the pod's directory was not created."""
+    if source is None:
+        return f"error making pod data directories: {text}"
+    claim = f" (of claim {source.claim})" if source.claim else ""
+    return f'MountVolume.SetUp failed for volume "{source.name}"{claim} : {text}'
+
+
+def not_processed(problems: Mapping[str, str]) -> str:
+    """Message of the Go kubelet for volumes whose source could not be looked up."""
+    names = " ".join(problems)
+    return (
+        f"Unable to attach or mount volumes: unmounted volumes=[{names}], unattached volumes=[], "
+        f"failed to process volumes=[{names}]: {'; '.join(problems.values())}"
+    )
+
+
+def _observe(job: Job) -> Ready | None:
+    try:
+        info = job.path.lstat()
+    except OSError:
+        return None
+    return Ready(info.st_dev, info.st_ino, job.work.content)

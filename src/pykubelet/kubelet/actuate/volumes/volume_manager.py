@@ -1,0 +1,386 @@
+"""Volume manager: sets up the volumes of pods, keeps their files up to date, and tears them down.
+
+The pod worker calls `mount` in each sync before it touches containers, and `unmount` when the last container has
+exited; the pod runtime calls `container_mounts` when it creates a container.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.errors import PykubeletError, Unsupported
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.actuate.actuate_types import HostMount, VolumeError
+from pykubelet.kubelet.actuate.criconfig.config_types import EnvFile, HostDevice
+from pykubelet.kubelet.actuate.volumes.container_devices import devices_of, groups_of
+from pykubelet.kubelet.actuate.volumes.container_mounts import MountedVolume, Place, PlannedMount, plan
+from pykubelet.kubelet.actuate.volumes.env_files import read_env_file
+from pykubelet.kubelet.actuate.volumes.expand_volumes import VolumeExpansion
+from pykubelet.kubelet.actuate.volumes.kinds.config_map import ConfigMapVolume
+from pykubelet.kubelet.actuate.volumes.kinds.downward_api import DownwardApi
+from pykubelet.kubelet.actuate.volumes.kinds.empty_dir import EmptyDir
+from pykubelet.kubelet.actuate.volumes.kinds.host_path import HostPath
+from pykubelet.kubelet.actuate.volumes.kinds.image import ImageVolume
+from pykubelet.kubelet.actuate.volumes.kinds.local import LocalVolume
+from pykubelet.kubelet.actuate.volumes.kinds.projected import Projected
+from pykubelet.kubelet.actuate.volumes.kinds.secret import SecretVolume
+from pykubelet.kubelet.actuate.volumes.mount import teardown
+from pykubelet.kubelet.actuate.volumes.mount.format_device import Formatter
+from pykubelet.kubelet.actuate.volumes.mount.local_devices import LocalDevices, mounted_at
+from pykubelet.kubelet.actuate.volumes.mount.remote_volumes import KINDS, RemoteVolumes
+from pykubelet.kubelet.actuate.volumes.mount.subpath import bind_all
+from pykubelet.kubelet.actuate.volumes.plan import pod_volumes
+from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
+from pykubelet.kubelet.actuate.volumes.setup_jobs import Job, is_unchanged, not_processed, not_set_up, set_up_all
+from pykubelet.kubelet.actuate.volumes.source_lookup import SourceLookup
+from pykubelet.kubelet.actuate.volumes.volume_metrics import Measure
+from pykubelet.kubelet.actuate.volumes.volume_source import LOCAL, Source
+from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking
+from pykubelet.kubelet.actuate.volumes.volume_types import (
+    Attributes,
+    Plugin,
+    Ready,
+    Request,
+    VolumeConfig,
+    VolumeContext,
+    VolumeDeps,
+)
+from pykubelet.kubelet.types.events import WARNING, Reason
+from pykubelet.kubelet.types.ids import PodUID, ref_of
+from pykubelet.kubelet.types.podspec import AnyContainer
+from pykubelet.kubelet.types.storage import VolumeSizes
+from pykubelet.models.core_v1 import Pod
+
+_log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+_FIRST_DELAY: Final[Seconds] = 0.5
+_MAX_DELAY: Final[Seconds] = 122.0
+_SOON: Final[Seconds] = 4.0
+
+
+_PLUGINS: Final[Mapping[str, Plugin]] = {
+    pod_volumes.EMPTY_DIR: EmptyDir(),
+    "host_path": HostPath(),
+    "config_map": ConfigMapVolume(),
+    "secret": SecretVolume(),
+    "downward_api": DownwardApi(),
+    "projected": Projected(),
+    "image": ImageVolume(),
+    LOCAL: LocalVolume(),
+}
+
+
+@dataclass(slots=True)
+class _PodState:
+    """Volumes that this process has set up for one pod."""
+
+    since: Seconds
+    """Monotonic time of the first request."""
+    prepared: bool = False
+    """Whether the pod's directories were created."""
+    sources: dict[str, Source] = field(default_factory=dict)
+    """Sources by volume name, as far as they could be looked up."""
+    ready: dict[str, Ready | None] = field(default_factory=dict)
+    """Volumes that are set up, by name; None for a volume that is not checked again."""
+
+
+class VolumeManager:
+    """Volume manager of the node. Calls for one pod must not overlap; its worker makes them one after the other.
+
+    State in memory can be lost: after a restart `mount` checks what is set up, and `unmount` works from the disk and
+    the mount table.
+    """
+
+    def __init__(self, dirs: PodDirs, deps: VolumeDeps, config: VolumeConfig | None = None) -> None:
+        config = config or VolumeConfig()
+        self._dirs = dirs
+        self._deps = deps
+        self._blocking = Blocking(config.deadline)
+        self._source_lookup = SourceLookup(deps.claims)
+        self._measure = Measure(deps.meter, deps.clock, {kind: each.name for kind, each in _PLUGINS.items()})
+        self._remote = RemoteVolumes(dirs, self._blocking, config.deadline, deps.csi, self._measure)
+        self._devices = LocalDevices(dirs, self._blocking, Formatter(config.deadline))
+        self._expansion: VolumeExpansion | None = None
+        if deps.claims is not None and deps.csi is not None:
+            self._expansion = VolumeExpansion(deps.claims, deps.csi, deps.events, deps.clock, self._measure)
+        self._states: dict[PodUID, _PodState] = {}
+        self._teardown_backoff = Backoff(_FIRST_DELAY, _MAX_DELAY)
+        """Back-off of pods whose volumes a driver does not release."""
+
+    async def mount(self, pod: Pod, context: VolumeContext) -> None:
+        """Set up the pod's directories and volumes, and update files whose source has changed.
+
+        Repeatable; takes well under a millisecond when there is nothing to do. Raises VolumeError with the volumes that
+        could not be set up. A volume that cannot be refreshed (its ConfigMap was deleted, for example) keeps its
+        content; that is reported by an event, as in the Go kubelet.
+        """
+        state = self._states.setdefault(ref_of(pod).uid, _PodState(self._deps.clock.monotonic()))
+        there = set(state.ready)
+        # The source of a claim that is not set up yet is looked up again: it may have changed.
+        known = [name for name, source in state.sources.items() if name in state.ready or not source.claim]
+        found, unknown = await self._source_lookup.find(pod, known)
+        state.sources |= found
+        jobs: dict[str, Job] = {}
+        remote: dict[str, Source] = {}
+        problems: dict[str, str] = {}
+        for name, source in state.sources.items():
+            if name in unknown:
+                continue
+            if source.kind in KINDS:
+                if name not in state.ready or self._remote.is_due(pod, source):
+                    remote[name] = source
+                continue
+            try:
+                job = self._prepare(pod, source, context)
+                if name not in state.ready:
+                    await self._devices.set_up(source)
+            except (PykubeletError, OSError) as error:
+                problems[name] = str(error)
+                continue
+            if name not in state.ready or not is_unchanged(state.ready[name], job):
+                jobs[name] = job
+        if jobs or not state.prepared:
+            problems |= await self._run(pod, state, jobs)
+        if remote and state.prepared:
+            failed = await self._remote.set_up(pod, remote)
+            state.ready |= dict.fromkeys(remote.keys() - failed.keys())
+            problems |= failed
+        self._measure.mounted([state.sources[name] for name in state.ready.keys() - there], state.since)
+        if self._expansion is not None:
+            for name in [name for name in state.sources if name in state.ready]:
+                await self._expansion.expand_if_due(pod, name, state.sources[name])
+        self._report(pod, state, problems, unknown)
+
+    async def container_mounts(
+        self, pod: Pod, container: AnyContainer, env: Mapping[str, str]
+    ) -> tuple[HostMount, ...]:
+        """Return the mounts of a container, in the order of its spec; `env` is its environment, for `subPathExpr`.
+
+        subPaths are opened safely and bind-mounted where no pod can reach them; image volumes are pulled. Raises
+        VolumeError with the messages of the Go kubelet, or `ImageError`.
+        """
+        planned = [self._plan(pod, container, i, env) for i in range(len(container.volume_mounts))]
+        found = [await self._pulled(pod, p) for p in planned]
+        if any(p.sub_path for p in planned):
+            await self._bind(pod, container, planned)
+        return tuple(found)
+
+    def container_devices(self, pod: Pod, container: AnyContainer) -> tuple[HostDevice, ...]:
+        """Host devices for the container's `volumeDevices`. Raises VolumeError for a volume that is not set up."""
+        uid = ref_of(pod).uid
+        return devices_of(container, lambda name: self._ready_source(uid, name), lambda each: self._path(uid, each))
+
+    def extra_groups(self, pod: Pod) -> tuple[int, ...]:
+        """Supplemental groups that PersistentVolumes of the pod require by annotation."""
+        state = self._states.get(ref_of(pod).uid)
+        return groups_of(state.sources.values()) if state is not None else ()
+
+    async def read_files(self, pod: Pod, files: Iterable[EnvFile]) -> dict[EnvFile, str]:
+        """Read files in the pod's volumes, for `fileKeyRef`; files that cannot be read are left out.
+
+        Only regular files of up to 64 KiB inside the volume are read. Raises VolumeError if a file system does not
+        respond.
+        """
+        wanted = [(file, root) for file in files if (root := self._root_of(pod, file.volume))]
+        if not wanted:
+            return {}
+        texts = await self._block(ref_of(pod).uid, lambda: [(f, read_env_file(root, f.path)) for f, root in wanted])
+        return {file: text for file, text in texts if text is not None}
+
+    async def sizes(self, pod: Pod) -> dict[str, VolumeSizes]:
+        """Capacity and usage of the pod's PersistentVolumes, CSI and NFS volumes, by name, as far as available."""
+        state = self._states.get(ref_of(pod).uid)
+        if state is None:
+            return {}
+        found: dict[str, VolumeSizes] = {}
+        for name, source in list(state.sources.items()):
+            if name not in state.ready or (source.kind not in KINDS and not source.claim) or source.block:
+                continue
+            try:
+                sizes = await self._remote.sizes(pod, source, self._path(ref_of(pod).uid, source))
+            except PykubeletError as error:
+                told = {"pod": str(ref_of(pod)), "volume": name, "error": str(error)}
+                _log.info("volume stats unavailable", extra=told)
+                continue
+            if sizes is not None:
+                found[name] = replace(sizes, claim=source.claim)
+        return found
+
+    async def unmount(self, uid: PodUID) -> None:
+        """Tear down all volumes of a pod whose containers have exited, also of a pod of an earlier agent.
+
+        Termination logs are kept until `remove`. Repeatable; raises VolumeError with the volumes that remain.
+        """
+        state = self._states.pop(uid, None)
+        await self._tear_down_remote(uid)
+        own = [state.sources[name] for name in state.ready] if state is not None else []
+        with self._measure.unmounting([source for source in own if source.kind not in KINDS]):
+            await self._block(uid, lambda: teardown.remove_volumes(self._dirs, uid))
+        await self._release_devices()
+
+    async def remove(self, uid: PodUID) -> None:
+        """Remove the pod's directory with everything in it. Repeatable; raises VolumeError."""
+        self._states.pop(uid, None)
+        await self._tear_down_remote(uid)
+        await self._block(uid, lambda: teardown.remove_pod(self._dirs, uid))
+        await self._release_devices()
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        """Number of desired and of mounted volumes by plugin; state names as in the Go kubelet's metrics."""
+        found: Counter[tuple[str, str]] = Counter()
+        for state in self._states.values():
+            for name, source in state.sources.items():
+                plugin = self._measure.plugin(source) or "N/A"
+                found[plugin, "desired_state_of_world"] += 1
+                found[plugin, "actual_state_of_world"] += name in state.ready
+        return {key: number for key, number in found.items() if number}
+
+    def pods_on_disk(self) -> set[PodUID]:
+        """List the pods that have a directory; the caller passes orphans to `remove`. Blocks; raises OSError."""
+        return self._dirs.uids()
+
+    async def _tear_down_remote(self, uid: PodUID) -> None:
+        """Tear down CSI and NFS volumes of a pod, before other volumes are unmounted. Raises VolumeError."""
+        if self._expansion is not None:
+            self._expansion.forget(uid)
+        if not self._remote.has_any(uid):
+            return
+        await self._block(uid, lambda: teardown.unmount_sub_paths(self._dirs, uid))
+        try:
+            await self._remote.tear_down(uid)
+        except PykubeletError as error:
+            delay = self._teardown_backoff.next(uid, self._deps.clock.monotonic())
+            # The first failures are reported by events and retried soon; later the delay grows.
+            later = delay if delay > _SOON else None
+            raise VolumeError("", f"volumes of pod {uid}: {error}", later) from error
+        self._teardown_backoff.reset(uid)
+
+    async def _release_devices(self) -> None:
+        sources = (source for state in self._states.values() for source in state.sources.values())
+        wanted = frozenset(source.name for source in sources if source.kind == LOCAL)
+        try:
+            await self._devices.release(wanted)
+        except (PykubeletError, OSError) as error:
+            _log.warning("devices of local volumes not unmounted: retrying later", extra={"error": str(error)})
+
+    def _prepare(self, pod: Pod, source: Source, context: VolumeContext) -> Job:
+        plugin = _PLUGINS.get(source.kind)
+        if plugin is None:
+            raise Unsupported(pod_volumes.unsupported(source.kind))
+        path = self._path(ref_of(pod).uid, source)
+        request = Request(
+            pod=pod,
+            volume=source.volume,
+            path=path,
+            context=context,
+            tokens=self._deps.tokens,
+            now=self._deps.clock.now(),
+            source=source,
+            device=mounted_at(self._dirs.root, source.name) if source.kind == LOCAL else None,
+        )
+        return Job(path, plugin.prepare(request))
+
+    def _path(self, uid: PodUID, source: Source) -> Path:
+        if source.kind in KINDS:
+            return self._remote.path(uid, source)
+        if source.volume.host_path is not None:
+            return Path(source.volume.host_path.path)
+        if source.block and source.pv is not None and source.pv.spec.local is not None:
+            return Path(source.pv.spec.local.path)
+        return self._dirs.volume(uid, _PLUGINS[source.kind].name, source.name)
+
+    async def _run(self, pod: Pod, state: _PodState, jobs: Mapping[str, Job]) -> dict[str, str]:
+        """Run the jobs in a thread; return the problems by volume."""
+        ref = ref_of(pod)
+
+        def set_up_volumes() -> tuple[dict[str, Ready | None], dict[str, str]]:
+            self._dirs.prepare(ref.uid)
+            return set_up_all(jobs, lambda name: self._measure.mounting(state.sources[name]))
+
+        try:
+            done, problems = await self._blocking.run(_owner(ref.uid), set_up_volumes)
+        except (PykubeletError, OSError) as error:
+            names = list(jobs) or [""]
+            _log.warning("volumes not set up", extra={"pod": str(ref), "error": str(error)})
+            return dict.fromkeys(names, str(error))
+        state.prepared = True
+        state.ready |= done
+        return problems
+
+    def _report(self, pod: Pod, state: _PodState, problems: Mapping[str, str], unknown: Mapping[str, str]) -> None:
+        """Raise VolumeError or send events: ``problems`` by volume with a known source, ``unknown`` for the others."""
+        messages = {name: not_set_up(state.sources.get(name), text) for name, text in problems.items()}
+        for name in [name for name in messages if name in state.ready]:
+            self._deps.events.event(ref_of(pod), WARNING, Reason.FAILED_MOUNT, messages.pop(name))
+        if unknown:
+            messages[next(iter(unknown))] = not_processed(unknown)
+        if messages:
+            raise VolumeError(next(iter(messages)), "; ".join(messages.values()))
+
+    def _plan(self, pod: Pod, container: AnyContainer, index: int, env: Mapping[str, str]) -> PlannedMount:
+        mount = container.volume_mounts[index]
+        place = Place(ref_of(pod).uid, container.name, index)
+        source = self._ready_source(place.uid, mount.name)
+        if source is None:
+            raise VolumeError(
+                mount.name, f'cannot find volume "{mount.name}" to mount into container "{container.name}"'
+            )
+        image = source.volume.image
+        path = "" if image else str(self._path(place.uid, source))
+        mounted = MountedVolume(path, self._attributes(source), image)
+        try:
+            rro = self._deps.recursive_read_only(pod)
+            return plan(self._dirs, place, mount, mounted, env=env, rro=rro)
+        except PykubeletError as error:
+            raise VolumeError(mount.name, str(error)) from error
+
+    async def _pulled(self, pod: Pod, planned: PlannedMount) -> HostMount:
+        if planned.image is None:
+            return planned.mount
+        reference = planned.image.reference
+        image = await self._deps.images.ensure_volume(pod, reference, planned.image.pull_policy)
+        return replace(planned.mount, host_path="", image=image, user_specified_image=reference)
+
+    async def _bind(self, pod: Pod, container: AnyContainer, planned: Iterable[PlannedMount]) -> None:
+        todo = [(p.mount.name, p.sub_path) for p in planned if p.sub_path]
+        problem = await self._block(ref_of(pod).uid, lambda: bind_all(todo))
+        if problem is None:
+            return
+        name, text = problem
+        # The details are only logged, not shown in the pod: they could reveal files of the host.
+        _log.error(
+            "subPath not prepared",
+            extra={"pod": str(ref_of(pod)), "container": container.name, "volume": name, "error": text},
+        )
+        message = f'failed to prepare subPath for volumeMount "{name}" of container "{container.name}"'
+        raise VolumeError(name, message)
+
+    def _root_of(self, pod: Pod, name: str) -> Path | None:
+        """Root directory of a volume that is set up; None for image volumes."""
+        uid = ref_of(pod).uid
+        source = self._ready_source(uid, name)
+        return self._path(uid, source) if source is not None and source.volume.image is None else None
+
+    def _ready_source(self, uid: PodUID, name: str) -> Source | None:
+        """Source of the volume if it is set up."""
+        state = self._states.get(uid)
+        return state.sources.get(name) if state is not None and name in state.ready else None
+
+    def _attributes(self, source: Source) -> Attributes:
+        attributes = _PLUGINS[source.kind].attributes if source.kind in _PLUGINS else Attributes()
+        return replace(attributes, read_only=True) if source.read_only else attributes
+
+    async def _block(self, uid: PodUID, job: Callable[[], _T]) -> _T:
+        try:
+            return await self._blocking.run(_owner(uid), job)
+        except (PykubeletError, OSError) as error:
+            raise VolumeError("", f"volumes of pod {uid}: {error}") from error
+
+
+def _owner(uid: PodUID) -> str:
+    return f"pod/{uid}/volumes"

@@ -1,0 +1,121 @@
+"""Values of the volume manager."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext
+from pykubelet.kubelet.actuate.volumes.volume_interfaces import (
+    ClaimReader,
+    ConfigReader,
+    RecursiveReadOnly,
+    TokenSource,
+    VolumeImages,
+)
+from pykubelet.kubelet.actuate.volumes.volume_source import Source
+from pykubelet.kubelet.types.events import EventRecorder
+from pykubelet.kubelet.types.work_meter import NoMeter, WorkMeter
+from pykubelet.models.core_v1 import Pod, Volume
+
+if TYPE_CHECKING:
+    from pykubelet.kubelet.actuate.volumes.csi import CsiVolumes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeContext:
+    """Inputs for the contents of a pod's volumes."""
+
+    config: ConfigReader
+    downward: DownwardContext = field(default_factory=DownwardContext)
+    """Facts beyond the pod object; the memory in its `allocatable` also limits volumes in memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeDeps:
+    """Dependencies of the volume manager."""
+
+    clock: Clock
+    events: EventRecorder
+    images: VolumeImages
+    tokens: TokenSource | None = None
+    """None without an API server, which issues the tokens."""
+    recursive_read_only: RecursiveReadOnly = lambda pod: False
+    claims: ClaimReader | None = None
+    """None without an API server, which has the claims."""
+    csi: "CsiVolumes | None" = None
+    """None without an API server."""
+    meter: WorkMeter = NoMeter()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeConfig:
+    """Limits of the volume manager."""
+
+    deadline: Seconds = 123.0
+    """Seconds that setting up or tearing down one pod's volumes may block (2 m 3 s, as in the Go kubelet)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """Mount attributes of a kind of volume."""
+
+    read_only: bool = False
+    selinux_relabel: bool = True
+    """Whether the runtime may relabel the content, since it belongs to the pod alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Request to set up a volume of a pod."""
+
+    pod: Pod
+    volume: Volume
+    path: Path
+    """Directory of the volume's content."""
+    context: VolumeContext
+    tokens: TokenSource | None
+    now: Seconds
+    source: Source | None = None
+    """Claim and PersistentVolume, if there are any."""
+    device: Path | None = None
+    """Mount point of the file system if the local volume is a device."""
+
+    @property
+    def fs_group(self) -> int | None:
+        security = self.pod.spec.security_context
+        return security.fs_group if security else None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The blocking part of setting up a volume."""
+
+    run: Callable[[], None]
+    """Sets up the volume. Blocks; repeatable. Raises base errors and OSError."""
+    content: bytes = b""
+    """Digest of the files that the agent writes; empty if the agent writes none."""
+    once: bool = False
+    """Not to be repeated nor checked once it was done (a check of a host path may hang)."""
+
+
+class Plugin(Protocol):
+    """Plugin for one kind of volume."""
+
+    name: str
+    """Plugin name as in the Go kubelet, `kubernetes.io/empty-dir`; directories are named after it."""
+    attributes: Attributes
+
+    def prepare(self, request: Request) -> Work:
+        """Collect the inputs without blocking. Raises base errors with the messages of the Go kubelet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Volume that this process has set up: identity of its directory, and digest of its files."""
+
+    device: int
+    inode: int
+    content: bytes

@@ -1,0 +1,151 @@
+"""The sync loop: one queue with one reader that never waits for a pod.
+
+Every event arrives as a value in the queue; the loop records the desired pods and wakes the workers concerned. It
+never awaits a runtime call, so a stuck pod cannot delay it.
+"""
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from pykubelet.base.guard import Guard
+from pykubelet.kubelet.control.sync.events import EventQueue, LoopEvent, PeriodicRetry, PodsAffected, RuntimeRecovered
+from pykubelet.kubelet.control.sync.sync_interfaces import LoopDeps
+from pykubelet.kubelet.types.admission import PREEMPTION_MESSAGE
+from pykubelet.kubelet.types.events import Reason
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.probes import ProbeUpdate
+from pykubelet.kubelet.types.resize import Retry
+from pykubelet.kubelet.types.runtime import PodEventType, PodLifecycleEvent
+from pykubelet.kubelet.types.updates import PodOp, PodUpdate, is_mirror
+from pykubelet.models.core_v1 import Pod
+
+
+class SyncLoop:
+    """The reader of the queue, through which every stage posts its events."""
+
+    def __init__(self, deps: LoopDeps, queue: EventQueue) -> None:
+        self._deps = deps
+        self._events = Guard("sync-loop.events", deps.clock.monotonic)
+        self._pods = Guard("sync-loop.pods", deps.clock.monotonic)
+        self._failed: dict[PodUID, tuple[PodUpdate, Pod]] = {}
+        """The last update of each pod whose handling failed; retried unless a newer one arrives."""
+        self._queue = queue
+        self.last_active = deps.clock.monotonic()
+        """Monotonic time at which the loop last finished an event or found the queue empty."""
+
+    def is_stuck(self, limit_seconds: float) -> bool:
+        """Whether events have waited for longer than the limit without one being handled."""
+        return not self._queue.empty() and self._deps.clock.monotonic() - self.last_active > limit_seconds
+
+    def fault(self, limit_seconds: float) -> str | None:
+        """Return why the loop is not healthy, or None; the limit is that of :meth:`is_stuck`."""
+        return "the sync loop is not handling events" if self.is_stuck(limit_seconds) else None
+
+    async def run(self) -> None:
+        """Handle events until cancelled."""
+        while True:
+            if self._queue.empty():
+                self.last_active = self._deps.clock.monotonic()
+            event = await self._queue.get()
+            with self._events.item(type(event).__name__):
+                self.handle(event)
+            self.last_active = self._deps.clock.monotonic()
+
+    def handle(self, event: LoopEvent) -> None:
+        """Act on one event: record the desired pods, wake the workers concerned."""
+        match event:
+            case PodUpdate():
+                self._apply(event)
+            case PodLifecycleEvent(type=PodEventType.CONTAINER_REMOVED):
+                pass  # Only the agent removes containers, so the pod's worker knows already.
+            case PodLifecycleEvent(uid=uid) | ProbeUpdate(uid=uid):
+                self._deps.workers.poke(uid)
+            case PodsAffected(uids=uids):
+                self._poke(uids)
+            case RuntimeRecovered():
+                self._deps.workers.poke_all()
+            case PeriodicRetry():
+                self._retry()
+                self._grant(Retry.PERIODIC)
+            case _:
+                assert_never(event)
+
+    def _poke(self, uids: Iterable[PodUID]) -> None:
+        for uid in uids:
+            self._deps.workers.poke(uid)
+
+    def _apply(self, update: PodUpdate) -> None:
+        if update.op is PodOp.ADD:
+            for pod in self._deps.admission.in_order(update.pods):
+                self._handle_pod(update, pod)
+            self._grant(Retry.PODS_ADDED)
+            return
+        for pod in update.pods:
+            self._handle_pod(update, pod)
+        if update.op is PodOp.REMOVE:
+            self._reconsider()
+        self._grant(Retry.PODS_REMOVED if update.op is PodOp.REMOVE else Retry.POD_UPDATED)
+
+    def _handle_pod(self, update: PodUpdate, pod: Pod) -> None:
+        """Handle an update of one pod; an update that raises is retried with the next `PeriodicRetry`."""
+        uid = PodUID(pod.metadata.uid)
+        self._failed.pop(uid, None)
+        with self._pods.item(uid) as attempt:
+            self._update(update.op, pod)
+        if attempt.error is not None:
+            self._failed[uid] = update, pod
+
+    def _retry(self) -> None:
+        for update, pod in list(self._failed.values()):
+            if self._pods.is_due(pod.metadata.uid):
+                self._handle_pod(update, pod)
+
+    def _update(self, op: PodOp, pod: Pod) -> None:
+        uid = PodUID(pod.metadata.uid)
+        match op:
+            case PodOp.ADD:
+                self._add(pod)
+            case PodOp.UPDATE | PodOp.DELETE:
+                self._deps.pods.set(pod)
+                if not is_mirror(pod):
+                    self._deps.workers.update(self._deps.admission.updated(pod))
+            case PodOp.REMOVE:
+                self._deps.admission.forget(uid)
+                self._deps.pods.remove(uid)
+                self._deps.workers.remove(uid)
+            case PodOp.RECONCILE:
+                self._deps.pods.set(pod)
+            case _:
+                assert_never(op)
+
+    def _reconsider(self) -> None:
+        """Restart rejected pods that fit on the node now that another pod has been removed."""
+        for pod in self._deps.admission.reconsider():
+            self._deps.workers.remove(PodUID(pod.metadata.uid))
+            self._deps.workers.update(pod)
+
+    def _grant(self, trigger: Retry) -> None:
+        """Allocate deferred resizes that fit on the node now; cheap if no resize is pending."""
+        for resized in self._deps.admission.grant(trigger):
+            self._preempt(resized.preempts)
+            self._deps.workers.update(resized.pod)
+
+    def _preempt(self, victims: Iterable[PodUID]) -> None:
+        for victim in victims:
+            self._deps.workers.fail(victim, Reason.PREEMPT_CONTAINER, PREEMPTION_MESSAGE)
+
+    def _add(self, pod: Pod) -> None:
+        """Admit a pod that is new to the node and start its worker, or reject it."""
+        deps = self._deps
+        if is_mirror(pod):
+            deps.pods.set(pod)
+            return
+        deps.timeline.pod_seen(pod)
+        deps.pods.set(pod)
+        verdict = deps.admission.admit(pod)
+        if not verdict.admitted:
+            deps.workers.reject(pod, verdict.reason, verdict.message)
+            return
+        deps.pods.admitted(pod)
+        self._preempt(verdict.preempts)
+        deps.workers.update(deps.admission.updated(pod))

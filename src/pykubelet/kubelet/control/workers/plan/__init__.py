@@ -1,0 +1,4 @@
+"""Decisions of a pod worker: its life cycle, and the deadline of its pod.
+
+Pure: no module here reads files, clocks or the network, or awaits.
+"""

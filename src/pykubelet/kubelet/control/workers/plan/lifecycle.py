@@ -1,0 +1,149 @@
+"""The pod worker's state machine: pure functions from a worker's state and an event to its next state.
+
+The state diagram in docs/machines/pod_worker.md is generated from ``TRANSITIONS``.
+"""
+
+from dataclasses import replace
+
+from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState
+from pykubelet.kubelet.types.outcome import SyncAction
+from pykubelet.kubelet.types.podspec import grace_period
+from pykubelet.models.core_v1 import Pod
+
+TRANSITIONS: tuple[tuple[Phase, str, Phase], ...] = (
+    (Phase.SYNC, "the pod has ended, or must end", Phase.TERMINATING),
+    (Phase.SYNC, "removed from its source, or marked for deletion", Phase.TERMINATING),
+    (Phase.TERMINATING, "no container runs", Phase.TERMINATED),
+    (Phase.TERMINATED, "volumes and cgroups are released and no source lists it", Phase.REMOVED),
+)
+
+ERROR_RETRY_SECONDS = 10.0
+TRANSIENT_RETRY_SECONDS = 1.0
+PREPARE_RETRY_SECONDS = 0.5
+RESYNC_SECONDS = 60.0
+JITTER = 0.5
+
+
+def wanted(state: WorkerState, pod: Pod) -> WorkerState:
+    """Handle an update of a pod that a source lists.
+
+    A pod that is being stopped never returns to SYNC; if its source lists it again, it is restarted afterwards.
+    """
+    if pod.metadata.deletion_timestamp is not None:
+        return _terminate(replace(state, pod=pod), grace_period(pod))
+    if not state.wanted:
+        return replace(state, restart=pod, restart_refusal=None)
+    return replace(state, pod=pod)
+
+
+def refused(state: WorkerState, pod: Pod, reason: str, message: str) -> WorkerState:
+    """Handle the rejection of a pod that its source lists again while it is being stopped."""
+    return state if state.wanted else replace(state, restart=pod, restart_refusal=(reason, message))
+
+
+def failed(state: WorkerState, reason: str, message: str, grace_seconds: int | None = None) -> WorkerState:
+    """Fail the pod for a reason of the node (preemption, eviction); a terminal reason that it has already stays."""
+    if state.phase not in (Phase.SYNC, Phase.TERMINATING):
+        return state
+    if not state.terminal_reason:
+        state = replace(state, terminal_reason=reason, terminal_message=message)
+    return _terminate(state, grace_seconds)
+
+
+def is_active(state: WorkerState) -> bool:
+    """Whether admission counts the pod's requests: it is listed, was admitted, and is not ending for good."""
+    if state.restart is not None:
+        return state.restart_refusal is None
+    alive = state.phase in (Phase.SYNC, Phase.TERMINATING) and not state.terminal_reason
+    return state.wanted and not state.rejected and alive
+
+
+def removed(state: WorkerState, grace_seconds: int | None = None) -> WorkerState:
+    """Handle that no source lists the pod any more."""
+    return _terminate(replace(state, wanted=False, restart=None, restart_refusal=None), grace_seconds)
+
+
+def _terminate(state: WorkerState, grace_seconds: int | None) -> WorkerState:
+    grace = _shorter(state.grace_seconds, grace_seconds)
+    phase = Phase.TERMINATING if state.phase is Phase.SYNC else state.phase
+    return replace(state, phase=phase, grace_seconds=grace)
+
+
+def _shorter(a: int | None, b: int | None) -> int | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return min(a, b)
+
+
+def interrupts(before: WorkerState, after: WorkerState) -> bool:
+    """Whether the running step, begun in state ``before``, must be cancelled because of ``after``.
+
+    True when the pod must be terminated instead of synced, and when a termination got a shorter grace period.
+    """
+    if before.phase is Phase.SYNC:
+        return after.phase is not Phase.SYNC
+    return before.phase is Phase.TERMINATING and before.grace_seconds != after.grace_seconds
+
+
+def next_phase(state: WorkerState) -> Phase | None:
+    """Return the phase whose step is to be taken now; None: wait for an event."""
+    if not state.done:
+        return state.phase
+    if state.phase is Phase.TERMINATED and not state.wanted:
+        return Phase.REMOVED
+    return None
+
+
+def stepped(state: WorkerState, phase: Phase, result: StepResult) -> WorkerState:
+    """Return the state after the step of ``phase`` returned ``result``; ``state`` is the current one, which may have
+    changed since the step began."""
+    hard = [f for f in result.failures if not f.transient]
+    state = replace(state, failures=result.failures, errors=state.errors + 1 if hard else 0)
+    if not result.finished:
+        return state
+    match phase:
+        case Phase.SYNC:
+            reason = result.terminal_reason or state.terminal_reason
+            message = result.terminal_message or state.terminal_message
+            after = replace(state, terminal_reason=reason, terminal_message=message, failures=(), errors=0)
+            return replace(after, phase=Phase.TERMINATING) if state.phase is Phase.SYNC else after
+        case Phase.TERMINATING:
+            return replace(state, phase=Phase.TERMINATED)
+        case Phase.TERMINATED:
+            return replace(state, done=True)
+        case Phase.REMOVED:
+            return replace(state, phase=Phase.REMOVED, done=True)
+
+
+def is_gone(state: WorkerState) -> bool:
+    """Whether the pod is removed and its worker can be forgotten."""
+    return state.phase is Phase.REMOVED and state.done
+
+
+def _error_delay(state: WorkerState, result: StepResult) -> float:
+    if any(f.action is not SyncAction.PREPARE for f in result.failures):
+        return ERROR_RETRY_SECONDS
+    doublings = min(state.errors - 1, 10)
+    return min(PREPARE_RETRY_SECONDS * 2.0**doublings, ERROR_RETRY_SECONDS)
+
+
+def retry_at(state: WorkerState, result: StepResult, now: float, jitter: float) -> float:
+    """Return the monotonic time of the next periodic sync of the pod.
+
+    ``jitter`` is a random number in [0, 1). Known times (the end of a back-off) are kept exactly; errors are retried
+    after 10 s, transient failures after 1 s, and a healthy pod is synced once a minute. The last three are extended by
+    up to half, so that pods are not synced at the same time (upstream: ``pod_workers.go``). Volumes and cgroups that
+    cannot be prepared are retried after 0.5 s, 1 s, 2 s …: the API server may learn of a node's new pod later than the
+    node does, and refuse its tokens and Secrets until then (upstream: the volume manager's back-off).
+    """
+    base = RESYNC_SECONDS
+    if result.failures:
+        base = _error_delay(state, result) if state.errors else TRANSIENT_RETRY_SECONDS
+    elif not result.finished and state.phase is not Phase.SYNC:
+        base = TRANSIENT_RETRY_SECONDS
+    at = now + base * (1 + JITTER * jitter)
+    if result.wake_at is None:
+        return at
+    if result.failures and state.errors == 0:
+        return max(result.wake_at, now)
+    return max(min(at, result.wake_at), now)

@@ -1,0 +1,93 @@
+"""The task of one pod: takes the step that the state machine names, then waits for an event or a known time."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+from pykubelet.kubelet.control.workers import steps
+from pykubelet.kubelet.control.workers.plan import lifecycle
+from pykubelet.kubelet.control.workers.worker_interfaces import WorkerDeps
+from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState
+from pykubelet.kubelet.types.timeline import Step
+
+_log = logging.getLogger(__name__)
+
+
+class PodWorker:
+    """One pod's worker. Events arrive by :meth:`change` and :meth:`poke`; both return at once.
+
+    The mailbox is the state itself: however many updates arrive during a step, the next step sees the last one.
+    """
+
+    def __init__(self, state: WorkerState, deps: WorkerDeps, set_timer: Callable[[float], None]) -> None:
+        self.state = state
+        self._deps = deps
+        self._clock = deps.telemetry.clock
+        self._set_timer = set_timer
+        self._changed = asyncio.Event()
+        self._step: tuple[WorkerState, asyncio.Timeout] | None = None
+        self._interrupted = False
+        self._created_at = deps.telemetry.clock.monotonic()
+        self._steps_taken = 0
+
+    def change(self, state: WorkerState) -> None:
+        """Replace the worker's state; a running step that the new state makes obsolete is cancelled."""
+        self.state = state
+        if self._step and not self._interrupted and lifecycle.interrupts(self._step[0], state):
+            self._interrupted = True
+            self._step[1].reschedule(asyncio.get_running_loop().time())
+        self._changed.set()
+
+    def poke(self) -> None:
+        """Wake the worker: something may have changed in the runtime."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Take steps until the pod is removed."""
+        self._deps.telemetry.timeline.end(self.state.ref.uid, Step.QUEUED)
+        self._deps.telemetry.metrics.worker_started(self._clock.monotonic() - self._created_at)
+        while not lifecycle.is_gone(self.state):
+            self._changed.clear()
+            phase = lifecycle.next_phase(self.state)
+            if phase is None:
+                await self._changed.wait()
+                continue
+            self.state = replace(self.state, phase=phase, done=False)
+            result = await self._take(phase)
+            if result is None:
+                continue
+            self.state = lifecycle.stepped(self.state, phase, result)
+            self._record_step(phase, result)
+            if result.again or result.finished or self.state.phase is not phase:
+                continue
+            self._set_timer(lifecycle.retry_at(self.state, result, self._clock.monotonic(), random.random()))
+            await self._changed.wait()
+
+    def _record_step(self, phase: Phase, result: StepResult) -> None:
+        """Add the step's result to the journal, which the local API shows."""
+        if result == StepResult():
+            return
+        failures = "; ".join(f"{f.action} {f.target}: {f.reason}: {f.message}" for f in result.failures)
+        fields = {"again": result.again, "finished": result.finished, "next": self.state.phase, "failures": failures}
+        set_fields = {name: value for name, value in fields.items() if value}
+        self._deps.journal.add(self.state.ref.uid, self._clock.now(), f"step {phase} taken", **set_fields)
+
+    async def _take(self, phase: Phase) -> StepResult | None:
+        """Take a step and return its result; None: it was cancelled because the worker's state changed."""
+        begun = self._clock.monotonic()
+        try:
+            async with asyncio.timeout(None) as limit:
+                self._step, self._interrupted = (self.state, limit), False
+                return await steps.take(phase, self.state, self._deps)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            _log.debug("pod worker: step cancelled: the pod changed", extra={"pod": self.state.ref, "phase": phase})
+            return None
+        finally:
+            self._step = None
+            operation = "terminate" if phase is not Phase.SYNC else "sync" if self._steps_taken else "create"
+            self._steps_taken += 1
+            self._deps.telemetry.metrics.worker_duration(operation, self._clock.monotonic() - begun)

@@ -1,0 +1,160 @@
+"""The set of pod workers: starts one per pod, starts static pods of one name in order, drops finished workers."""
+
+import asyncio
+import logging
+from collections import defaultdict, deque
+from collections.abc import Iterable
+
+from pykubelet.base.supervise import RestartPolicy, supervise
+from pykubelet.kubelet.control.workers.plan import lifecycle
+from pykubelet.kubelet.control.workers.pod_worker import PodWorker
+from pykubelet.kubelet.control.workers.timers import WakeTimers
+from pykubelet.kubelet.control.workers.worker_interfaces import WorkerDeps
+from pykubelet.kubelet.control.workers.worker_types import Phase, WorkerState
+from pykubelet.kubelet.types.ids import PodFullName, PodRef, PodUID, ref_of
+from pykubelet.kubelet.types.timeline import Step
+from pykubelet.kubelet.types.updates import is_static
+from pykubelet.models.core_v1 import Pod
+
+_log = logging.getLogger(__name__)
+_RESTART = RestartPolicy(initial=1.0, maximum=10.0)
+
+
+class PodWorkers:
+    """The workers of all pods on the node.
+
+    Called by the sync loop only, from the event loop's thread. An unexpected exception in a worker is logged and the
+    worker restarted by :func:`supervise`; other pods are not affected.
+    """
+
+    def __init__(self, deps: WorkerDeps) -> None:
+        self._deps = deps
+        self._workers: dict[PodUID, PodWorker] = {}
+        self._waiting: dict[PodFullName, deque[PodUID]] = defaultdict(deque)
+        self._active: dict[PodFullName, PodUID] = {}
+        self._timers = WakeTimers(deps.telemetry.clock, self.poke)
+        self._group: asyncio.TaskGroup | None = None
+        self._unstarted: list[PodWorker] = []
+
+    async def run(self) -> None:
+        """Run the workers until cancelled; cancelling leaves every container running."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            group.create_task(self._timers.run(), name="pod-timers")
+            for worker in self._unstarted:
+                self._spawn(worker)
+            self._unstarted.clear()
+
+    def update(self, pod: Pod) -> None:
+        """Run a new pod, or apply a new version of one."""
+        uid = PodUID(pod.metadata.uid)
+        worker = self._workers.get(uid)
+        if worker is None:
+            # A pod marked for deletion while the agent did not run is only stopped.
+            self._add(lifecycle.wanted(WorkerState(ref_of(pod), pod), pod))
+        else:
+            worker.change(lifecycle.wanted(worker.state, pod))
+
+    def reject(self, pod: Pod, reason: str, message: str) -> None:
+        """Fail a pod that was not admitted; it is never started.
+
+        It has a worker like every other pod, which removes what an earlier run of the agent may have left of it.
+        """
+        uid = PodUID(pod.metadata.uid)
+        worker = self._workers.get(uid)
+        if worker is not None:
+            worker.change(lifecycle.refused(worker.state, pod, reason, message))
+            return
+        self._deps.status.reject(pod, reason, message)
+        self._add(WorkerState(ref_of(pod), pod, phase=Phase.TERMINATING, rejected=True, terminal_reason=reason))
+
+    def fail(self, uid: PodUID, reason: str, message: str, grace_seconds: int | None = None) -> None:
+        """Stop a pod for a reason of the node (preemption, eviction); it fails with this reason."""
+        if worker := self._workers.get(uid):
+            worker.change(lifecycle.failed(worker.state, reason, message, grace_seconds))
+
+    def remove(self, uid: PodUID, grace_seconds: int | None = None) -> None:
+        """Terminate and remove a pod that its source no longer lists."""
+        if worker := self._workers.get(uid):
+            worker.change(lifecycle.removed(worker.state, grace_seconds))
+            self._start_next(worker.state.ref.full_name)
+
+    def adopt_orphan(self, ref: PodRef) -> None:
+        """Terminate and remove a pod that the runtime has and no source lists."""
+        if ref.uid not in self._workers:
+            _log.info("pod worker: removing an orphaned pod of the runtime", extra={"pod": ref})
+            self._deps.telemetry.metrics.pod_orphaned()
+            self._add(WorkerState(ref, None, phase=Phase.TERMINATING, wanted=False))
+
+    def poke(self, uid: PodUID) -> None:
+        """Wake the pod's worker: its containers may have changed."""
+        if worker := self._workers.get(uid):
+            worker.poke()
+
+    def poke_all(self) -> None:
+        """Wake every worker, whatever its back-off: the runtime responds again."""
+        for worker in self._workers.values():
+            worker.poke()
+
+    def known(self) -> Iterable[PodUID]:
+        """Return the pods that have a worker, whatever their phase; none of them is an orphan."""
+        return self._workers.keys()
+
+    def states(self) -> Iterable[WorkerState]:
+        """Return the current state of every worker."""
+        return (w.state for w in self._workers.values())
+
+    def ended(self, uid: PodUID) -> bool:
+        """Whether no container of the pod runs any more."""
+        worker = self._workers.get(uid)
+        return worker is None or worker.state.phase in (Phase.TERMINATED, Phase.REMOVED)
+
+    def active(self) -> Iterable[Pod]:
+        """Return the pods whose requests admission counts."""
+        states = [worker.state for worker in self._workers.values() if lifecycle.is_active(worker.state)]
+        return [pod for state in states if (pod := state.restart or state.pod) is not None]
+
+    def _add(self, state: WorkerState) -> None:
+        uid = state.ref.uid
+        worker = PodWorker(state, self._deps, lambda at: self._timers.set(uid, at))
+        self._workers[uid] = worker
+        self._deps.telemetry.timeline.begin(uid, Step.QUEUED)
+        self._waiting[state.ref.full_name].append(uid)
+        self._start_next(state.ref.full_name)
+
+    def _start_next(self, name: PodFullName) -> None:
+        """Start the next pod of that name, unless a static pod of the same name still exists.
+
+        Only static pods can follow each other under one name with different uids; they run one after the other, so
+        that an edited manifest first stops the old pod. A pod removed before it started is skipped.
+        """
+        queue = self._waiting[name]
+        while queue and name not in self._active:
+            worker = self._workers[queue.popleft()]
+            if worker.state.pod is None or is_static(worker.state.pod):
+                self._active[name] = worker.state.ref.uid
+            self._spawn(worker)
+        if not queue:
+            self._waiting.pop(name, None)
+
+    def _spawn(self, worker: PodWorker) -> None:
+        if self._group is None:
+            self._unstarted.append(worker)
+            return
+        ref = worker.state.ref
+        self._group.create_task(self._run_worker(worker), name=f"pod-worker {ref} {ref.uid}")
+
+    async def _run_worker(self, worker: PodWorker) -> None:
+        ref = worker.state.ref
+        await supervise(f"pod worker {ref}", worker.run, clock=self._deps.telemetry.clock, policy=_RESTART)
+        self._timers.cancel(ref.uid)
+        del self._workers[ref.uid]
+        if self._active.get(ref.full_name) == ref.uid:
+            del self._active[ref.full_name]
+        again, refusal = worker.state.restart, worker.state.restart_refusal
+        if again is not None and refusal is not None:
+            self.reject(again, *refusal)
+        elif again is not None:
+            self._deps.telemetry.metrics.pod_restarted(static=is_static(again))
+            self.update(again)
+        self._start_next(ref.full_name)

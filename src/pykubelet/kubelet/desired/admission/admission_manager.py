@@ -1,0 +1,192 @@
+"""`Admission`: applies the rules to each new pod, records the verdicts, and reports rejected pods."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from pykubelet.base.errors import Invalid
+from pykubelet.kubelet.desired.admission.admission_interfaces import Meter
+from pykubelet.kubelet.desired.admission.admission_types import Needs, NodeFacts
+from pykubelet.kubelet.desired.admission.plan.fit import needs_of
+from pykubelet.kubelet.desired.admission.plan.resize_order import needs_during_resize, never_fits, swap_prevents_resize
+from pykubelet.kubelet.desired.admission.plan.rules import decide, is_for_shortage
+from pykubelet.kubelet.desired.admission.resizes import Resized, ResizeDeps, Resizes
+from pykubelet.kubelet.telemetry import Telemetry
+from pykubelet.kubelet.types.admission import ADMITTED, PREEMPTION_MESSAGE, Verdict
+from pykubelet.kubelet.types.events import WARNING, Reason
+from pykubelet.kubelet.types.ids import PodUID, ref_of
+from pykubelet.kubelet.types.resize import Allocations, PendingResizes, Retry, with_allocation
+from pykubelet.kubelet.types.updates import is_mirror, is_static
+from pykubelet.models.core_v1 import Pod
+
+_log = logging.getLogger(__name__)
+
+_TERMINAL = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionDeps:
+    """Dependencies of `Admission`."""
+
+    node: Callable[[], NodeFacts]
+    sysctl_refusal: Callable[[Pod], str | None]
+    active: Callable[[], Iterable[Pod]]
+    """Returns the pods whose requests count: listed by a source, admitted, and not ended."""
+    allocations: Allocations
+    pending: PendingResizes
+    """The resizes that wait; shared with the status."""
+    telemetry: Telemetry[Meter]
+    swapping: Callable[[Pod], frozenset[str]] = lambda pod: frozenset()
+    """Returns the names of the pod's containers that may swap."""
+
+
+class Admission:
+    """The admission of pods. Called by the sync loop only, from one thread; never waits.
+
+    A pod that an earlier run of the agent admitted is admitted again, even if the node has changed, since it may be
+    running. It is recognized by its directory on disk; a rejected pod has none.
+    """
+
+    def __init__(self, deps: AdmissionDeps) -> None:
+        self._deps = deps
+        self._before: frozenset[PodUID] = frozenset()
+        self._verdicts: dict[PodUID, Verdict] = {}
+        self._needs: dict[PodUID, Needs] = {}
+        self._waiting: dict[PodUID, Pod] = {}
+        self._resizes = Resizes(
+            ResizeDeps(
+                allocations=deps.allocations,
+                judge=self._judge_resize,
+                infeasible=self._infeasible,
+                allocated=self._forget_needs,
+                pending=deps.pending,
+                telemetry=deps.telemetry,
+            )
+        )
+
+    def admitted_before(self, uids: Iterable[PodUID]) -> None:
+        """Set the pods that an earlier run of the agent admitted; called before the first pod arrives."""
+        self._before = frozenset(uids)
+
+    def in_order(self, pods: Iterable[Pod]) -> list[Pod]:
+        """Sort pods of one update in the order of admission: those admitted before, then the oldest."""
+        return sorted(pods, key=lambda pod: (PodUID(pod.metadata.uid) not in self._before, _created(pod)))
+
+    def admit(self, pod: Pod) -> Verdict:
+        """Decide whether the pod may run with its allocated resources. The same pod gets the same verdict again."""
+        uid = ref_of(pod).uid
+        known = self._verdicts.get(uid)
+        if known is None:
+            allocated = self.allocated(pod)
+            known = self._verdicts[uid] = self._judge(allocated)
+            self._report(pod, known)
+            if known.admitted:
+                self._deps.allocations.set(allocated)
+            elif is_static(pod) and is_for_shortage(known):
+                self._waiting[uid] = pod
+        return known
+
+    def allocated(self, pod: Pod) -> Pod:
+        """Return the pod with its allocated resources instead of those of its spec."""
+        return with_allocation(pod, self._deps.allocations.get(ref_of(pod).uid))
+
+    def updated(self, pod: Pod) -> Pod:
+        """Return a new or changed admitted pod with its allocated resources; `grant` handles a requested resize."""
+        uid = ref_of(pod).uid
+        verdict = self._verdicts.get(uid)
+        if verdict is not None and not verdict.admitted:
+            return pod
+        try:
+            allocated = self.allocated(pod)
+        except Invalid as error:
+            _log.warning("admission: pod has invalid resources", extra={"pod": str(ref_of(pod)), "error": str(error)})
+            return pod
+        if allocated is pod or _is_ending(pod):
+            self._resizes.drop(uid)
+        else:
+            self._resizes.request(pod)
+        return allocated
+
+    def grant(self, trigger: Retry = Retry.PERIODIC) -> list[Resized]:
+        """Allocate requested resizes that fit; return the pods that this changes."""
+        return self._resizes.grant(trigger) if self._resizes.waiting else []
+
+    def reconsider(self) -> Iterator[Pod]:
+        """Yield static pods that were rejected for insufficient resources and fit now that a pod has been removed.
+
+        No controller re-creates static pods, as happens with other pods. Each is admitted before the next is decided.
+        """
+        for uid, pod in tuple(self._waiting.items()):
+            verdict = self._judge(pod)
+            if verdict.admitted and not verdict.preempts:
+                del self._waiting[uid]
+                self._verdicts[uid] = verdict
+                self._deps.allocations.set(pod)
+                _log.info("admission: rejected pod admitted", extra={"pod": str(ref_of(pod))})
+                yield pod
+
+    def forget(self, uid: PodUID) -> None:
+        """Forget a pod that its source no longer lists; if it is listed again, it is decided again."""
+        self._verdicts.pop(uid, None)
+        self._needs.pop(uid, None)
+        self._waiting.pop(uid, None)
+        self._resizes.drop(uid)
+        self._before -= {uid}
+
+    def _judge(self, pod: Pod) -> Verdict:
+        if is_mirror(pod) or ref_of(pod).uid in self._before or _is_ending(pod):
+            return ADMITTED
+        return self._judge_resize(pod)
+
+    def _judge_resize(self, pod: Pod) -> Verdict:
+        """Decide whether the pod fits with the resources of its spec, regardless of its allocation."""
+        uid = ref_of(pod).uid
+        try:
+            wanted = needs_of(pod)
+            others = [self._needs_of(other) for other in self._deps.active() if other.metadata.uid != uid]
+        except Invalid as error:
+            return Verdict("UnexpectedAdmissionError", str(error))
+        return decide(pod, wanted, others, self._deps.node(), self._deps.sysctl_refusal(pod))
+
+    def _infeasible(self, pod: Pod) -> str:
+        allocated = self.allocated(pod)
+        swapping = self._deps.swapping(pod) | self._deps.swapping(allocated)
+        return swap_prevents_resize(pod, allocated, swapping) or never_fits(needs_of(pod), self._deps.node())
+
+    def _needs_of(self, pod: Pod) -> Needs:
+        uid = ref_of(pod).uid
+        if self._deps.allocations.progress(uid) is not None:
+            self._forget_needs(uid)
+            return needs_during_resize(self.allocated(pod), self._deps.allocations.applied(uid))
+        needs = self._needs.get(uid)
+        if needs is None:
+            needs = self._needs[uid] = needs_of(self.allocated(pod))
+        return needs
+
+    def _forget_needs(self, uid: PodUID) -> None:
+        self._needs.pop(uid, None)
+
+    def _report(self, pod: Pod, verdict: Verdict) -> None:
+        ref = ref_of(pod)
+        if not verdict.admitted:
+            _log.info(
+                "admission: pod rejected",
+                extra={"pod": str(ref), "reason": verdict.reason, "message_": verdict.message},
+            )
+            self._deps.telemetry.events.event(ref, WARNING, verdict.reason, verdict.message)
+            self._deps.telemetry.metrics.admission_rejected(verdict.reason)
+        if verdict.preempts:
+            gone = {ref_of(other).uid: ref_of(other) for other in self._deps.active()}
+            for uid in verdict.preempts:
+                self._deps.telemetry.events.event(gone[uid], WARNING, Reason.PREEMPT_CONTAINER, PREEMPTION_MESSAGE)
+                self._deps.telemetry.metrics.preempted("")
+
+
+def _is_ending(pod: Pod) -> bool:
+    """Whether the pod's worker would only stop it, so that its needs do not matter."""
+    return pod.metadata.deletion_timestamp is not None or pod.status.phase in _TERMINAL
+
+
+def _created(pod: Pod) -> float:
+    created = pod.metadata.creation_timestamp
+    return created.timestamp() if created is not None else 0.0

@@ -1,0 +1,106 @@
+"""Whether a pod fits on the node with the others: counts, resources, ports (pure), computed as by the scheduler."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pykubelet.kubelet.desired.admission.admission_types import HostPort, Needs, NodeFacts
+from pykubelet.kubelet.types.ids import ref_of
+from pykubelet.kubelet.types.podresources import CPU, MEMORY, pod_requests
+from pykubelet.kubelet.types.podspec import is_sidecar
+from pykubelet.kubelet.types.qos import is_critical, pod_qos
+from pykubelet.models.core_v1 import Pod
+
+PODS = "pods"
+STORAGE = "ephemeral-storage"
+_EVERYWHERE = ("", "0.0.0.0")
+_NATIVE = "kubernetes.io/"
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """A resource of which too little is free; CPU in milli-CPU, others in their units."""
+
+    name: str
+    requested: int
+    used: int
+    capacity: int
+
+    @property
+    def reason(self) -> str:
+        return f"OutOf{self.name}"
+
+    @property
+    def missing(self) -> int:
+        """The amount to be freed before the pod fits."""
+        return self.requested - (self.capacity - self.used)
+
+    def __str__(self) -> str:
+        return (
+            f"Node didn't have enough resource: {self.name}, requested: {self.requested}, "
+            f"used: {self.used}, capacity: {self.capacity}"
+        )
+
+
+def needs_of(pod: Pod) -> Needs:
+    """Return the pod's needs. Raises Invalid for a malformed quantity."""
+    return Needs(
+        uid=ref_of(pod).uid,
+        requests=pod_requests(pod),
+        ports=tuple(_host_ports(pod)),
+        qos=pod_qos(pod),
+        critical=is_critical(pod),
+        priority=pod.spec.priority,
+    )
+
+
+def shortages(wanted: Needs, others: Sequence[Needs], node: NodeFacts) -> tuple[Shortage, ...]:
+    """Return the resources of which the node has too little: pods, CPU, memory, then the others.
+
+    Extended resources that the node does not have are ignored: they may belong to the cluster.
+    """
+    found = []
+    if len(others) + 1 > node.max_pods:
+        found.append(Shortage(PODS, 1, len(others), node.max_pods))
+    names = (CPU, MEMORY, STORAGE, *sorted(set(wanted.requests.by_name) - {CPU, MEMORY, STORAGE}))
+    for name in names:
+        if is_extended(name) and name not in node.allocatable:
+            continue
+        requested = amount_of(wanted, name)
+        if requested <= 0:
+            continue
+        used = sum(amount_of(other, name) for other in others)
+        capacity = node.allocatable.cpu if name == CPU else node.allocatable.amount(name).value
+        if requested > capacity - used:
+            found.append(Shortage(name, requested, used, capacity))
+    return tuple(found)
+
+
+def amount_of(needs: Needs, name: str) -> int:
+    """Return a pod's request in the unit of `Shortage`; 1 for the resource ``pods``."""
+    if name == PODS:
+        return 1
+    return needs.requests.cpu if name == CPU else needs.requests.amount(name).value
+
+
+def ports_taken(wanted: Needs, others: Iterable[Needs]) -> bool:
+    """Whether another pod uses one of the pod's host ports."""
+    return any(_conflict(mine, theirs) for other in others for theirs in other.ports for mine in wanted.ports)
+
+
+def is_extended(name: str) -> bool:
+    """Whether a resource belongs to a device plugin or a cluster, such as ``example.com/gpu``."""
+    return "/" in name and _NATIVE not in name and not name.startswith("requests.")
+
+
+def _host_ports(pod: Pod) -> Iterable[HostPort]:
+    sidecars = (c for c in pod.spec.init_containers if is_sidecar(c))
+    for container in (*pod.spec.containers, *sidecars):
+        for port in container.ports:
+            if port.host_port:
+                yield HostPort(port.host_ip, port.protocol or "TCP", port.host_port)
+
+
+def _conflict(a: HostPort, b: HostPort) -> bool:
+    if (a.port, a.protocol) != (b.port, b.protocol):
+        return False
+    return a.ip == b.ip or a.ip in _EVERYWHERE or b.ip in _EVERYWHERE

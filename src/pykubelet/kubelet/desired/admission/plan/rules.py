@@ -1,0 +1,120 @@
+"""The rules of admission in the order of the Go kubelet (pure): the first that fails gives reason and message.
+
+Pressure; sysctls; operating system; groups policy; resources, affinity, name, ports and taints; AppArmor. A critical
+pod for which resources are insufficient preempts other pods, if possible.
+"""
+
+from collections.abc import Sequence
+
+from pykubelet.kubelet.desired.admission.admission_types import Needs, NodeFacts
+from pykubelet.kubelet.desired.admission.plan.fit import Shortage, ports_taken, shortages
+from pykubelet.kubelet.desired.admission.plan.node_match import matches_node, untolerated
+from pykubelet.kubelet.desired.admission.plan.preemption import victims
+from pykubelet.kubelet.types.admission import ADMITTED, Verdict
+from pykubelet.kubelet.types.events import Reason
+from pykubelet.kubelet.types.podspec import AnyContainer, each_container
+from pykubelet.kubelet.types.qos import QosClass
+from pykubelet.kubelet.types.updates import is_static
+from pykubelet.models.core_v1 import Pod, Taint
+
+OS = "linux"
+_OS_LABEL = "kubernetes.io/os"
+_APP_ARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
+_MEMORY_PRESSURE = "MemoryPressure"
+_MEMORY_TAINT = Taint(key="node.kubernetes.io/memory-pressure", effect="NoSchedule")
+_UNCONFINED = ("Unconfined", "unconfined")
+
+
+def decide(
+    pod: Pod, wanted: Needs, others: Sequence[Needs], node: NodeFacts, sysctl_refusal: str | None = None
+) -> Verdict:
+    """Decide whether the pod may run with the `others`. ``sysctl_refusal``: why its sysctls are forbidden, or None."""
+    if _is_kept_out_by_pressure(pod, wanted, node):
+        return Verdict(Reason.EVICTED, f"The node had condition: [{' '.join(node.conditions)}]. ")
+    if sysctl_refusal is not None:
+        return Verdict("SysctlForbidden", sysctl_refusal)
+    wrong = _system(pod, node)
+    if not wrong.admitted:
+        return wrong
+    short = shortages(wanted, others, node)
+    mismatch = _mismatch(pod, wanted, others, node)
+    verdict = ADMITTED
+    if mismatch.reason and (wanted.critical or not short):
+        verdict = mismatch
+    elif short:
+        verdict = _preempt(wanted, others, short)
+    return verdict if not verdict.admitted else _app_armor(pod, node, verdict)
+
+
+def _is_kept_out_by_pressure(pod: Pod, wanted: Needs, node: NodeFacts) -> bool:
+    """Whether node pressure keeps the pod out. A node under pressure admits only critical pods; under memory pressure
+    alone, also pods with requests or limits, and best-effort pods that tolerate the taint."""
+    if not node.conditions or wanted.critical:
+        return False
+    if node.conditions == (_MEMORY_PRESSURE,):
+        tolerated = untolerated(pod, (_MEMORY_TAINT,), _MEMORY_TAINT.effect) is None
+        return wanted.qos is QosClass.BEST_EFFORT and not tolerated
+    return True
+
+
+def is_for_shortage(verdict: Verdict) -> bool:
+    """Whether the pod could be admitted after other pods have ended."""
+    return verdict.reason.startswith("OutOf") or verdict.reason in ("UnexpectedAdmissionError", "NodePorts")
+
+
+def _system(pod: Pod, node: NodeFacts) -> Verdict:
+    """Check the rules that do not depend on other pods."""
+    if pod.metadata.labels.get(_OS_LABEL, OS) != OS:
+        return Verdict(
+            "PodOSSelectorNodeLabelDoesNotMatch",
+            "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label",
+        )
+    if pod.spec.os is not None and pod.spec.os.name != OS:
+        return Verdict("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+    context = pod.spec.security_context
+    if context is not None and context.supplemental_groups_policy == "Strict" and node.strict_groups is False:
+        message = "SupplementalGroupsPolicy=Strict is not supported in this node"
+        return Verdict("SupplementalGroupsPolicyNotSupported", message)
+    return ADMITTED
+
+
+def _mismatch(pod: Pod, wanted: Needs, others: Sequence[Needs], node: NodeFacts) -> Verdict:
+    if not matches_node(pod, node.name, node.labels):
+        return _predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+    if pod.spec.node_name not in ("", node.name):
+        return _predicate("NodeName", "node(s) didn't match the requested node name")
+    if ports_taken(wanted, others):
+        return _predicate("NodePorts", "node(s) didn't have free ports for the requested pod ports")
+    # Static pods belong to the node, so its taints do not concern them.
+    if not is_static(pod) and untolerated(pod, node.taints) is not None:
+        return _predicate("TaintToleration", "node(s) had taints that the pod didn't tolerate")
+    return ADMITTED
+
+
+def _predicate(name: str, text: str) -> Verdict:
+    return Verdict(name, f"Predicate {name} failed: {text}")
+
+
+def _preempt(wanted: Needs, others: Sequence[Needs], short: tuple[Shortage, ...]) -> Verdict:
+    if not wanted.critical:
+        return Verdict(short[0].reason, str(short[0]))
+    found = victims(wanted, others, short)
+    if isinstance(found, str):
+        message = f"Unexpected error while attempting to recover from admission failure: {found}"
+        return Verdict("UnexpectedAdmissionError", message)
+    return Verdict(preempts=tuple(each.uid for each in found))
+
+
+def _app_armor(pod: Pod, node: NodeFacts, verdict: Verdict) -> Verdict:
+    if node.app_armor or not any(_is_confined(pod, container) for _, container in each_container(pod)):
+        return verdict
+    return Verdict("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host")
+
+
+def _is_confined(pod: Pod, container: AnyContainer) -> bool:
+    """Whether the container has an AppArmor profile; its own field comes before the pod's and the annotation."""
+    own, shared = container.security_context, pod.spec.security_context
+    profile = (own.app_armor_profile if own else None) or (shared.app_armor_profile if shared else None)
+    if profile is not None:
+        return profile.type not in _UNCONFINED
+    return pod.metadata.annotations.get(_APP_ARMOR_ANNOTATION + container.name, _UNCONFINED[0]) not in _UNCONFINED

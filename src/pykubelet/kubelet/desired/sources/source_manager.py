@@ -1,0 +1,77 @@
+"""Builds the configured sources and passes on their content: objects first, then the pods that use them."""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from pykubelet.base.clock import Clock
+from pykubelet.kubelet.config import Settings
+from pykubelet.kubelet.desired.sources.file_source import FileSource
+from pykubelet.kubelet.desired.sources.http_fetch import AiohttpFetch
+from pykubelet.kubelet.desired.sources.mux import PodMux
+from pykubelet.kubelet.desired.sources.source_interfaces import Fetch, ObjectSink, ProblemSink
+from pykubelet.kubelet.desired.sources.source_types import FileSourceConfig, HttpSourceConfig, SourceContent
+from pykubelet.kubelet.desired.sources.url_source import HttpSource
+from pykubelet.kubelet.types.updates import Source
+
+
+@dataclass(frozen=True, slots=True)
+class SourcesConfig:
+    """The sources of manifests; None: not configured."""
+
+    files: FileSourceConfig | None = None
+    http: HttpSourceConfig | None = None
+
+    def names(self) -> frozenset[Source]:
+        """Return the configured sources, which a PodMux must hear before it is ready."""
+        given = ((Source.FILE, self.files), (Source.HTTP, self.http))
+        return frozenset(source for source, config in given if config is not None)
+
+
+class Sources:
+    """The sources of manifests. An unexpected exception in a source ends :meth:`run`."""
+
+    def __init__(
+        self, config: SourcesConfig, mux: PodMux, objects: ObjectSink, states: ProblemSink, clock: Clock
+    ) -> None:
+        self._config = config
+        self._mux = mux
+        self._objects = objects
+        self._states = states
+        self._clock = clock
+
+    async def run(self, fetch: Fetch | None = None) -> None:
+        """Run all sources until cancelled; returns at once if there are none. ``fetch`` is for tests."""
+        async with asyncio.TaskGroup() as group:
+            if self._config.files is not None:
+                files = FileSource(self._config.files, self.deliver, self._clock)
+                group.create_task(files.run(), name="source-file")
+            if self._config.http is not None:
+                http = HttpSource(self._config.http, self.deliver, self._clock, fetch or AiohttpFetch())
+                group.create_task(http.run(), name="source-http")
+
+    def deliver(self, content: SourceContent) -> None:
+        """Pass on the full content of a source."""
+        self._states.replace(content.source, content.states)
+        if content.read:
+            self._objects.replace(content.source, content.objects)
+            self._mux.set(content.source, content.pods)
+
+
+def sources_config(settings: Settings) -> SourcesConfig:
+    """Return the configured sources; copies of valid manifests are written below the root directory."""
+    config = settings.config
+    backup = settings.root_dir / "manifests"
+    files = http = None
+    if config.static_pod_path:
+        files = FileSourceConfig(
+            Path(config.static_pod_path),
+            settings.node_name,
+            settings.seconds(config.file_check_frequency),
+            backup / "file",
+        )
+    if config.static_pod_url:
+        headers = tuple((name, value) for name, values in config.static_pod_url_header.items() for value in values)
+        period = settings.seconds(config.http_check_frequency)
+        http = HttpSourceConfig(config.static_pod_url, settings.node_name, headers, period, backup=backup / "http")
+    return SourcesConfig(files, http)

@@ -1,0 +1,4 @@
+"""Decisions of eviction: thresholds, the order of pods, limits of local storage.
+
+Pure: no module here reads files, clocks or the network, or awaits.
+"""

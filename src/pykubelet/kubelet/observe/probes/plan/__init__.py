@@ -1,0 +1,4 @@
+"""Decisions of probes: when each begins, and the conclusion from its results.
+
+Pure: no module here reads files, clocks or the network, or awaits.
+"""

@@ -1,0 +1,85 @@
+"""`ProbeWorker`: runs one probe of one container periodically, and keeps its conclusion."""
+
+import asyncio
+from collections.abc import Callable
+
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.observe.probes.plan import probe_rules
+from pykubelet.kubelet.observe.probes.plan.probe_rules import ProbeState
+from pykubelet.kubelet.observe.probes.probe_interfaces import ProbeDeps
+from pykubelet.kubelet.observe.probes.probe_types import Observation, Target, Verdict
+from pykubelet.kubelet.types.events import WARNING, Reason
+from pykubelet.kubelet.types.probes import ProbeResult
+
+_METRIC_LABELS = {
+    Verdict.SUCCESS: "successful",
+    Verdict.WARNING: "successful",
+    Verdict.FAILURE: "failed",
+    Verdict.ERROR: "unknown",
+}
+
+
+class ProbeWorker:
+    """The worker of one probe. The manager owns its task, and may cancel and restart it at any time."""
+
+    def __init__(
+        self, target: Target, state: ProbeState, deps: ProbeDeps, concluded: Callable[["ProbeWorker"], None]
+    ) -> None:
+        self.target = target
+        """Replaced when the pod's address changes."""
+        self.state = state
+        self.task: asyncio.Task[None] | None = None
+        self.idle_since: Seconds | None = None
+        """Time since which it waits for the next probe; None: before the first one, or while one runs."""
+        self.first_delay: Seconds = 0.0
+        """Seconds that the next call of `run` waits before its first probe."""
+        self._deps = deps
+        self._timing = probe_rules.timing(target.probe)
+        self._concluded = concluded
+
+    async def run(self) -> None:
+        """Probe until the probe is finished, or until cancelled."""
+        clock = self._deps.clock
+        delay, self.first_delay = self.first_delay, 0.0
+        while not probe_rules.is_finished(self.state):
+            await clock.sleep(delay)
+            self.idle_since = None
+            began = clock.monotonic()
+            self._process(await self._deps.prober.probe(self.target), began)
+            self.idle_since = clock.monotonic()
+            delay = began + self._timing.period - self.idle_since
+
+    def _process(self, seen: Observation, began: Seconds) -> None:
+        self._report(seen, began)
+        if seen.verdict is Verdict.ERROR:
+            return
+        old, result = self.state, _result(seen.verdict)
+        self.state = probe_rules.observe(old, result, self._timing)
+        if probe_rules.is_reported(old, self.state):
+            self._concluded(self)
+
+    def _report(self, seen: Observation, began: Seconds) -> None:
+        target, name = self.target, self.target.container.name
+        took = self._deps.clock.monotonic() - began
+        self._deps.metrics.probe(target.ref, name, target.probe_type, _METRIC_LABELS[seen.verdict], took)
+        message = _event_message(target, seen)
+        if message:
+            reason = Reason.PROBE_WARNING if seen.verdict is Verdict.WARNING else Reason.UNHEALTHY
+            self._deps.events.event(target.ref, WARNING, reason, message, container=name)
+
+
+def _result(verdict: Verdict) -> ProbeResult:
+    return ProbeResult.FAILURE if verdict is Verdict.FAILURE else ProbeResult.SUCCESS
+
+
+def _event_message(target: Target, seen: Observation) -> str:
+    """Return the event's message, in the words of the Go kubelet; empty for a plain success."""
+    match seen.verdict:
+        case Verdict.SUCCESS:
+            return ""
+        case Verdict.WARNING:
+            return f"{target.probe_type} probe warning: {seen.message}"
+        case Verdict.FAILURE:
+            return f"{target.probe_type} probe failed: {seen.message}"
+        case Verdict.ERROR:
+            return f"{target.probe_type} probe errored and resulted in {seen.verdict} state: {seen.message}"

@@ -1,0 +1,70 @@
+"""Conversion of a snapshot to the rows of a scrape. Pure."""
+
+from collections.abc import Iterable
+
+from pykubelet.kubelet.observe.stats.snapshot_types import FsView, Layer, PodSnapshot, Snapshot, Storage
+from pykubelet.kubelet.types.ids import ref_of
+from pykubelet.kubelet.types.usage import Filesystem, Machine, Reading, Readings
+
+
+def readings(machine: Machine, seen: Snapshot, storage: Storage) -> Readings:
+    """Return a row for the machine, the QoS cgroups, each pod and each container."""
+    filesystems = {view.device: _whole(view) for view in (storage.root, storage.images, storage.containers) if view}
+    rows = [
+        Reading(
+            usage=seen.machine,
+            started=seen.machine.created,
+            network=seen.network,
+            filesystems=tuple(filesystems.values()),
+        ),
+        *(Reading(usage=group, started=group.created) for group in seen.groups),
+    ]
+    for pod in seen.pods:
+        rows += _pod(pod, storage)
+    return Readings(machine, tuple(rows))
+
+
+def _pod(pod: PodSnapshot, storage: Storage) -> Iterable[Reading]:
+    ref = ref_of(pod.pod)
+    if pod.usage is not None:
+        yield Reading(
+            usage=pod.usage, namespace=ref.namespace, pod=ref.name, started=pod.usage.created, network=pod.network
+        )
+    for container in pod.containers:
+        if container.usage is None:
+            continue
+        layer = storage.layers.get(container.id)
+        yield Reading(
+            usage=container.usage,
+            namespace=ref.namespace,
+            pod=ref.name,
+            container=container.name,
+            container_id=container.id,
+            image=container.image,
+            started=container.started,
+            filesystems=_layer(layer, storage.containers),
+        )
+
+
+def _whole(view: FsView) -> Filesystem:
+    return Filesystem(
+        device=view.device,
+        used=view.used,
+        capacity=view.capacity,
+        inodes=view.inodes,
+        inodes_free=view.inodes_free,
+    )
+
+
+def _layer(layer: Layer | None, view: FsView | None) -> tuple[Filesystem, ...]:
+    if layer is None or layer.used is None or view is None:
+        return ()
+    return (
+        Filesystem(
+            device=view.device,
+            used=layer.used,
+            capacity=view.capacity,
+            inodes=view.inodes,
+            inodes_free=view.inodes_free,
+        ),
+    )

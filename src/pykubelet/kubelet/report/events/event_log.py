@@ -1,0 +1,123 @@
+"""The event log: records, combines and keeps events about pods and the node."""
+
+import logging
+from collections.abc import Callable
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.units import Seconds
+from pykubelet.base.watch_table import WatchTable
+from pykubelet.kubelet.report.events.event_types import Correlated, EventConfig, Occurrence
+from pykubelet.kubelet.report.events.plan.correlate import Correlator
+from pykubelet.kubelet.types.events import WARNING
+from pykubelet.kubelet.types.ids import PodRef, PodUID
+from pykubelet.kubelet.types.podspec import find_container
+from pykubelet.kubelet.types.runtime import ContainerKind
+from pykubelet.models.core_v1 import Event, EventSource, ObjectReference, Pod
+from pykubelet.models.meta_v1 import ObjectMeta
+from pykubelet.models.scalars import time_from_unix
+
+_log = logging.getLogger(__name__)
+COMPONENT = "kubelet"
+_DEFAULT = EventConfig()
+_LISTS = {
+    ContainerKind.INIT: "initContainers",
+    ContainerKind.CONTAINER: "containers",
+    ContainerKind.EPHEMERAL: "ephemeralContainers",
+}
+
+FindPod = Callable[[PodUID], Pod | None]
+
+
+class EventLog:
+    """An EventRecorder that keeps the newest events in memory, logs them and makes them watchable.
+
+    ``find_pod`` returns the pod of a uid if it is known; it tells the kind of a container.
+    """
+
+    def __init__(self, clock: Clock, node_name: str, find_pod: FindPod, config: EventConfig = _DEFAULT) -> None:
+        self._clock = clock
+        self._node = node_name
+        self._find_pod = find_pod
+        self._config = config
+        self._correlator = Correlator(config)
+        self.table: WatchTable[Event] = WatchTable(int(clock.now() * 1000), config.capacity)
+        """The kept events, to be listed and watched; the most recently recorded one is last."""
+        self._told_at: dict[str, Seconds] = {}
+        """Monotonic time at which each event was last recorded."""
+
+    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
+        """Record an event of a pod, or with None of the node."""
+        now = self._clock.now()
+        involved = self._reference(pod, container)
+        correlated = self._correlator.correlate(Occurrence(involved, event_type, reason, message, now))
+        fields = {"pod": str(pod) if pod else "", "container": container, "reason": reason, "event": message}
+        if correlated.suppressed:
+            _log.debug("event suppressed", extra=fields)
+            return
+        level = logging.WARNING if event_type == WARNING else logging.INFO
+        _log.log(level, "event", extra=fields | {"count": correlated.count})
+        self._keep(correlated)
+
+    def list(self, namespace: str | None = None) -> tuple[Event, ...]:
+        """Return the kept events, the least recently recorded first; of one namespace if given."""
+        self.expire()
+        events = (change.value for change in self.table.changes())
+        return tuple(e for e in events if namespace in (None, e.metadata.namespace))
+
+    def expire(self) -> None:
+        """Forget events that were not repeated for the configured time."""
+        oldest = self._clock.monotonic() - self._config.keep_for
+        while (stalest := self.table.stalest()) is not None and self._told_at.get(stalest.key, oldest - 1) < oldest:
+            self._forget(stalest.key)
+
+    def _keep(self, correlated: Correlated) -> None:
+        self.expire()
+        namespace = correlated.occurrence.involved.namespace or "default"
+        key = f"{namespace}/{correlated.name}"
+        self.table.put(key, lambda version: self._object(correlated, namespace, version))
+        self._told_at[key] = self._clock.monotonic()
+        stalest = self.table.stalest()
+        if stalest is not None and len(self.table) > self._config.capacity:
+            self._forget(stalest.key)
+
+    def _forget(self, key: str) -> None:
+        self.table.forget(key)
+        self._told_at.pop(key, None)
+
+    def _object(self, correlated: Correlated, namespace: str, version: int) -> Event:
+        shown = correlated.occurrence
+        first, last = time_from_unix(correlated.first_at), time_from_unix(shown.at)
+        return Event(
+            api_version="v1",
+            kind="Event",
+            metadata=ObjectMeta(
+                name=correlated.name,
+                namespace=namespace,
+                uid=f"{namespace}/{correlated.name}",
+                creation_timestamp=first,
+                resource_version=str(version),
+            ),
+            involved_object=shown.involved,
+            type=shown.type,
+            reason=shown.reason,
+            message=shown.message,
+            count=correlated.count,
+            first_timestamp=first,
+            last_timestamp=last,
+            source=EventSource(component=COMPONENT, host=self._node),
+            reporting_component=COMPONENT,
+            reporting_instance=self._node,
+        )
+
+    def _reference(self, pod: PodRef | None, container: str) -> ObjectReference:
+        if pod is None:
+            return ObjectReference(kind="Node", name=self._node, uid=self._node)
+        path = f"spec.{self._list_of(pod, container)}{{{container}}}" if container else ""
+        return ObjectReference(
+            api_version="v1", kind="Pod", namespace=pod.namespace, name=pod.name, uid=pod.uid, field_path=path
+        )
+
+    def _list_of(self, ref: PodRef, container: str) -> str:
+        pod = self._find_pod(ref.uid)
+        found = find_container(pod, container) if pod is not None else None
+        return _LISTS[found[0] if found is not None else ContainerKind.CONTAINER]

@@ -1,0 +1,114 @@
+"""Sends events to the API server, in the background and with low priority.
+
+The event log has combined and counted them already. Repetitions during a request are sent as the event's newest state;
+while the API server is unavailable, events wait within the event log's own bounds. Events are sent with a small delay,
+by when the pod they are about has probably started: until then the machine and the API server have more urgent work.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec.structs import replace
+
+from pykubelet.apiclient import AlreadyExists, ApiClient
+from pykubelet.apiclient.resources import EVENTS
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import NotFound, PykubeletError, Transient
+from pykubelet.base.guard import Guard
+from pykubelet.base.rate_limit import RateLimit
+from pykubelet.base.watch_table import Change, WatchTable
+from pykubelet.models.codec import to_builtins
+from pykubelet.models.core_v1 import Event
+from pykubelet.models.meta_v1 import ObjectMeta
+
+_log = logging.getLogger(__name__)
+
+_FIRST_DELAY: Final = 0.5
+_MAX_DELAY: Final = 10.0
+_REMEMBERED: Final = 4096
+_LATER: Final = 0.5
+_FLUSH_SECONDS: Final = 1.0
+"""Time limit for pending events when the agent stops."""
+
+
+class EventSink:
+    """Sends the event log's events, and their repetitions, to the API server."""
+
+    def __init__(self, client: ApiClient, table: WatchTable[Event], limit: RateLimit, clock: Clock) -> None:
+        self._client = client
+        self._table = table
+        self._limit = limit
+        self._clock = clock
+        self._guard = Guard("events.delivery", clock.monotonic)
+        self._sent: OrderedDict[str, None] = OrderedDict()
+        """Keys of events that the API server has accepted."""
+
+    async def run(self) -> None:
+        """Send present and future events until cancelled."""
+        with self._table.subscribe() as changes:
+            waiting = deque(self._table.changes())
+            try:
+                while True:
+                    while waiting:
+                        with self._guard.item(waiting[0].key):
+                            if not waiting[0].deleted:
+                                await self._deliver(waiting[0])
+                        waiting.popleft()
+                    await changes.wait()
+                    await self._clock.sleep(_LATER)
+                    waiting.extend(changes.drain())
+            finally:
+                await self._flush((*waiting, *changes.drain()))
+
+    async def _flush(self, changes: Iterable[Change[Event]]) -> None:
+        with contextlib.suppress(TimeoutError, PykubeletError):
+            async with asyncio.timeout(_FLUSH_SECONDS):
+                for change in changes:
+                    if not change.deleted:
+                        await self._send(change)
+
+    async def _deliver(self, change: Change[Event]) -> None:
+        """Send one event; wait while the API server is unavailable, give up when it rejects the event."""
+        backoff = Backoff(_FIRST_DELAY, _MAX_DELAY, jitter=0.5)
+        while True:
+            await self._limit.take()
+            try:
+                await self._send(change)
+            except Transient as error:
+                delay = max(backoff.next("", self._clock.monotonic()), error.retry_after or 0.0)
+                _log.debug("event not delivered; retrying", extra={"event": change.key, "error": str(error)})
+                await self._clock.sleep(delay)
+                continue
+            except PykubeletError as error:
+                _log.warning("event rejected by the API server", extra={"event": change.key, "error": str(error)})
+            return
+
+    async def _send(self, change: Change[Event]) -> None:
+        event, key = change.value, change.key
+        namespace, name = event.metadata.namespace, event.metadata.name
+        if key in self._sent:
+            try:
+                await self._client.patch(EVENTS.at(namespace, name), _repetition(event))
+                return
+            except NotFound:
+                del self._sent[key]  # it has expired there
+        bare = replace(event, metadata=ObjectMeta(name=name, namespace=namespace))
+        try:
+            await self._client.create(EVENTS.all(namespace), bare)
+        except AlreadyExists:
+            await self._client.patch(EVENTS.at(namespace, name), _repetition(event))
+        self._sent[key] = None
+        if len(self._sent) > _REMEMBERED:
+            self._sent.popitem(last=False)
+
+
+def _repetition(event: Event) -> object:
+    """Return the fields that a repetition changes, as a patch."""
+    plain = to_builtins(event)
+    assert isinstance(plain, dict)
+    return {name: plain.get(name) for name in ("count", "lastTimestamp", "message")}

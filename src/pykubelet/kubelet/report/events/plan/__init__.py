@@ -1,0 +1,4 @@
+"""Decisions of the event log: which events are combined, counted or dropped.
+
+Pure: no module here reads files, clocks or the network, or awaits.
+"""

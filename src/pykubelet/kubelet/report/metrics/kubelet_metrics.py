@@ -1,0 +1,360 @@
+"""Metrics of the agent. Stages call :class:`KubeletMetrics` through callbacks that ``kubelet/compose`` passes."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+import prometheus_client
+from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from pykubelet import KUBERNETES_VERSION
+from pykubelet.base.clock import Clock
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.report.metrics.failures import FailuresCollector
+from pykubelet.kubelet.report.metrics.instruments import PLAIN_COUNTERS, Instruments, ProbeInstruments
+from pykubelet.kubelet.report.metrics.metric_types import (
+    CONTAINER_TYPES,
+    NodeCounts,
+    image_size_label,
+    newly_failed_to_start,
+    newly_started,
+    newly_terminated,
+    sandbox_newly_ready,
+)
+from pykubelet.kubelet.report.metrics.operations import OperationMetrics
+from pykubelet.kubelet.report.metrics.resizes import ResizeGauges
+from pykubelet.kubelet.report.metrics.startup import NodeStartup
+from pykubelet.kubelet.report.metrics.usage_texts import UsageTexts
+from pykubelet.kubelet.report.status.status_types import PENDING, RUNNING
+from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
+from pykubelet.kubelet.types.probes import ProbeType
+from pykubelet.kubelet.types.status_changes import StatusChange
+from pykubelet.kubelet.types.updates import is_static
+from pykubelet.models.core_v1 import Pod, PodStatus
+
+__all__ = ["KubeletMetrics", "ProbeSample"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeSample:
+    """The result of one run of a probe."""
+
+    pod: PodRef
+    container: str
+    type: ProbeType
+    result: str
+    """``successful``, ``failed`` or ``unknown``."""
+    seconds: Seconds
+
+
+class KubeletMetrics:
+    """All metrics, in registries of their own, besides those of `CountsCollector`."""
+
+    def __init__(
+        self,
+        node_name: str,
+        clock: Clock,
+        setup_seconds: Callable[[PodUID], Seconds] = lambda _: 0.0,
+        booted_at: Callable[[], Seconds] = lambda: 0.0,
+    ) -> None:
+        """Create the instruments.
+
+        ``setup_seconds`` returns the part of a pod's start spent on image pulls and init containers; ``booted_at``
+        returns the Unix time of the machine's boot, 0 if unknown.
+        """
+        # Upstream has no ``_created`` series. The library's switch is process-wide and untyped.
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+        self._clock = clock
+        self.registry = CollectorRegistry()
+        """The metrics of /metrics."""
+        self._probe_registry = CollectorRegistry()
+        self._own = Instruments(self.registry)
+        self._resizes = ResizeGauges(self._own)
+        self.operations = OperationMetrics(self._own)
+        """Recorder of operations, passed to the stages that perform them."""
+        self.startup = NodeStartup(self._own, clock, booted_at())
+        """Recorder of the node's start-up, passed to the node reporter."""
+        self._network_seen = False
+        self._probes = ProbeInstruments(self._probe_registry)
+        self._pending: dict[PodUID, Seconds] = {}
+        """When each pending pod was first seen, by uid."""
+        self._probe_labels: dict[PodUID, set[tuple[str, ...]]] = {}
+        self._setup_seconds = setup_seconds
+        self._own.node_name.labels(node_name).set(1)
+        major, minor = KUBERNETES_VERSION.removeprefix("v").split(".")[:2]
+        self._own.build_info.labels(KUBERNETES_VERSION, major, minor, "linux").set(1)
+        self.registry.register(FailuresCollector())
+        self.usage_texts = UsageTexts()
+        prometheus_client.ProcessCollector(registry=self.registry)
+        prometheus_client.PlatformCollector(registry=self.registry)
+
+    def render(self) -> bytes:
+        """Return the text of /metrics, of the type ``CONTENT_TYPE`` of ``base.exposition``."""
+        text = prometheus_client.generate_latest(self.registry)
+        for name in PLAIN_COUNTERS:
+            text = text.replace(f"# TYPE {name} gauge".encode(), f"# TYPE {name} counter".encode())
+        return text
+
+    def render_probes(self) -> bytes:
+        """Return the text of /metrics/probes."""
+        return prometheus_client.generate_latest(self._probe_registry)
+
+    # -- the runtime ---------------------------------------------------------------------------------------------------
+
+    def runtime_operation(self, operation: str, seconds: Seconds, failed: bool) -> None:
+        """Record a CRI call; fits ``CriOptions.observe``. A failed RunPodSandbox also counts as a pod start error."""
+        self._own.runtime_operations.labels(operation).inc()
+        self._own.runtime_duration.labels(operation).observe(seconds)
+        if failed:
+            self._own.runtime_errors.labels(operation).inc()
+            if operation == "run_podsandbox":
+                self._own.started_pods_errors.inc()
+
+    def csi_operation(self, driver: str, method: str, code: str, seconds: Seconds) -> None:
+        """Record a call to a CSI driver; ``code`` is the gRPC code's readable name (``DeadlineExceeded``)."""
+        self._own.csi_duration.labels(driver, method, code, "false").observe(seconds)
+
+    def image_pulled(self, seconds: Seconds, size_bytes: int) -> None:
+        """Record an image pull."""
+        self._own.image_pull_duration.labels(image_size_label(size_bytes)).observe(seconds)
+
+    def cgroup_version(self, version: int) -> None:
+        """Set the cgroup version of the host: 1 or 2."""
+        self._own.cgroup_version.set(version)
+
+    # -- pods and containers -------------------------------------------------------------------------------------------
+
+    def worker_duration(self, operation: str, seconds: Seconds) -> None:
+        """Record a pod worker's step; ``operation`` is create, update, sync or terminate."""
+        self._own.worker_duration.labels(operation).observe(seconds)
+
+    def worker_started(self, seconds: Seconds) -> None:
+        """Record the delay from seeing a pod to starting its worker."""
+        self._own.worker_start_duration.observe(seconds)
+
+    def pod_restarted(self, *, static: bool) -> None:
+        """Count a pod that was added again with the same uid while it was terminating."""
+        self._own.restarted_pods.labels("true" if static else "").inc()
+
+    def pod_orphaned(self) -> None:
+        """Count a pod found in the runtime that no source wants."""
+        self._own.orphaned_pods.inc()
+
+    def image_collected(self, reason: str) -> None:
+        """Count the removal of an unused image, for ``space`` or for its ``age``."""
+        self._own.images_collected.labels(reason).inc()
+
+    def evicted(self, signal: str) -> None:
+        """Count an eviction for node pressure or for exceeding local storage limits."""
+        self._own.evictions.labels(signal).inc()
+
+    def eviction_decided(self, signal: str, age: Seconds) -> None:
+        """Record the age of the measurements on which an eviction was decided."""
+        self._own.eviction_age.labels(signal).observe(age)
+
+    def orphans_swept(self, pods: int, failed: int) -> None:
+        """Record the cleanup of orphaned pod directories by housekeeping: how many, and how many failed."""
+        self._own.orphans_cleaned.set(pods)
+        self._own.orphans_left.set(failed)
+
+    def pod_changed(self, before: Pod, now: Pod) -> None:
+        """Count the resizes requested by a new version of a pod."""
+        self._resizes.spec_changed(before, now)
+
+    def resize_accepted(self, trigger: str) -> None:
+        """Count a deferred resize that was accepted; ``trigger`` is what made the node retry it."""
+        self._own.accepted_resizes.labels(trigger).inc()
+
+    def admission_rejected(self, reason: str) -> None:
+        """Count a pod rejected at admission."""
+        self._own.admission_rejections.labels(reason).inc()
+
+    def preempted(self, signal: str) -> None:
+        """Count a pod preempted for that resource."""
+        self._own.preemptions.labels(signal).inc()
+
+    def status_changed(self, change: StatusChange) -> None:
+        """Count starts and ends of pods and containers, and measure starts; a status manager subscriber.
+
+        Pods that a restarted agent finds running have no status before, so they do not count as started.
+        """
+        now = change.current
+        self._resizes.status_changed(change.previous, now)
+        if now is None:
+            self.forget_pod(change.uid)
+            return
+        for kind, exit_code, reason in newly_terminated(change.previous, now):
+            self._own.terminated_containers.labels(CONTAINER_TYPES[kind], str(exit_code), reason).inc()
+        if change.previous is not None:
+            self._count_starts(change.pod, change.previous, now)
+        if now.phase == PENDING:
+            self._pending.setdefault(change.uid, self._clock.monotonic())
+            return
+        seen = self._pending.pop(change.uid, None)
+        if seen is not None and now.phase == RUNNING:
+            self._own.pod_start_duration.observe(self._clock.monotonic() - seen)
+            self._measure_from_creation(change.pod)
+
+    def _measure_from_creation(self, pod: Pod) -> None:
+        """Record the start latency; not for static pods, whose creation time is when the manifest was read."""
+        created = pod.metadata.creation_timestamp
+        if created is not None and not is_static(pod):
+            total = self._clock.now() - created.timestamp()
+            self._own.pod_start_total_duration.observe(max(0.0, total))
+            alone = max(0.0, total - self._setup_seconds(ref_of(pod).uid))
+            self._own.pod_start_sli_duration.observe(alone)
+            if not pod.spec.host_network and not self._network_seen:
+                self._network_seen = True
+                self._own.first_network_start.set(alone)
+
+    # -- the API server ------------------------------------------------------------------------------------------------
+
+    def api_request(self, method: str, host: str, code: str, seconds: Seconds) -> None:
+        """Record a request to the API server; code ``<error>`` if unanswered. Fits ``ApiClient``'s ``observe``."""
+        self._own.rest_requests.labels(code, method, host).inc()
+        self._own.rest_duration.labels(method, host).observe(seconds)
+
+    def status_synced(self, seconds: Seconds) -> None:
+        """Record the delay from a status change until the API server has it."""
+        self._own.status_sync.observe(seconds)
+
+    def certificate_ttl(self, which: str, seconds: Callable[[], Seconds]) -> None:
+        """Export how long a certificate (``client`` or ``server``) is valid; infinite: no certificate."""
+        text = f"Seconds until the {which}'s certificate expires."
+        name = f"kubelet_certificate_manager_{which}_ttl_seconds"
+        Gauge(name, text, registry=self.registry).set_function(seconds)
+
+    # -- starts of pods ------------------------------------------------------------------------------------------------
+
+    def _count_starts(self, pod: Pod, before: PodStatus, now: PodStatus) -> None:
+        for kind in newly_started(before, now):
+            self._own.started_containers.labels(CONTAINER_TYPES[kind]).inc()
+        own_users = pod.spec.host_users is False
+        for kind, reason in newly_failed_to_start(before, now):
+            self._own.started_containers_errors.labels(CONTAINER_TYPES[kind], reason).inc()
+            if own_users:
+                self._own.started_user_namespaced_errors.inc()
+        if sandbox_newly_ready(before, now):
+            self._own.started_pods.inc()
+            if own_users:
+                self._own.started_user_namespaced.inc()
+            self._own.containers_per_pod.observe(len(pod.spec.containers))
+
+    # -- PLEG ----------------------------------------------------------------------------------------------------------
+
+    def pleg_relist(self, seconds: Seconds, since_last: Seconds | None) -> None:
+        """Record a relist; ``since_last`` is the time since the last one, None for the first."""
+        self._own.pleg_relist_duration.observe(seconds)
+        if since_last is not None:
+            self._own.pleg_relist_interval.observe(since_last)
+
+    def pleg_pod_read(self, seconds: Seconds) -> None:
+        """Record reading the state of one pod."""
+        self._own.pleg_pod_relist_duration.observe(seconds)
+
+    def event_stream_works(self) -> None:
+        """Count a new event stream on which the first event arrived."""
+        self._own.evented_connections.inc()
+
+    def event_received(self, age: Seconds) -> None:
+        """Record the delay from a runtime event until it was received."""
+        self._own.evented_latency.observe(max(0.0, age))
+
+    def event_stream_failed(self) -> None:
+        """Count an event stream of the runtime that broke or could not be opened."""
+        self._own.evented_errors.inc()
+
+    # -- probes --------------------------------------------------------------------------------------------------------
+
+    def probe(self, sample: ProbeSample) -> None:
+        """Record one run of a probe."""
+        ref, kind = sample.pod, str(sample.type)
+        labels = (kind, sample.result, sample.container, ref.name, ref.namespace, ref.uid)
+        self._probes.results.labels(*labels).inc()
+        if sample.result == "successful":
+            self._probes.duration.labels(kind, sample.container, ref.name, ref.namespace).observe(sample.seconds)
+        self._probe_labels.setdefault(ref.uid, set()).add(labels)
+
+    def forget_pod(self, uid: PodUID) -> None:
+        """Drop the series and state of a pod, so that they do not accumulate."""
+        self._pending.pop(uid, None)
+        for kind, result, container, name, namespace, _ in self._probe_labels.pop(uid, set()):
+            with suppress(KeyError):
+                self._probes.results.remove(kind, result, container, name, namespace, uid)
+            with suppress(KeyError):
+                self._probes.duration.remove(kind, container, name, namespace)
+
+    # -- HTTP ----------------------------------------------------------------------------------------------------------
+
+    def websocket_streamed(self, subresource: str) -> None:
+        """Count an exec, attach or port-forward over a WebSocket of the newest protocol."""
+        self._own.websocket_streams.labels(subresource).inc()
+
+    @contextmanager
+    def http_request(self, method: str, path: str, server_type: str, *, long_running: bool = False) -> Iterator[None]:
+        """Measure a request served within the block; ``path`` is the route's pattern, never the request's path."""
+        labels = (method, path, server_type, "true" if long_running else "false")
+        self._own.http_requests.labels(*labels).inc()
+        self._own.http_inflight.labels(*labels).inc()
+        begun = self._clock.monotonic()
+        try:
+            yield
+        finally:
+            self._own.http_inflight.labels(*labels).dec()
+            self._own.http_duration.labels(*labels).observe(self._clock.monotonic() - begun)
+
+    def http_connection_closed(self, server_type: str, reason: str) -> None:
+        """Count a connection that a server closed or rejected to keep its limits."""
+        self._own.http_connections_closed.labels(server_type, reason).inc()
+
+
+class CountsCollector(Collector):
+    """Reads the node's counts at each scrape. Built after the components that it counts."""
+
+    def __init__(self, counts: Callable[[], NodeCounts], registry: CollectorRegistry) -> None:
+        """Add the counts to the metrics of ``registry``."""
+        self._counts = counts
+        registry.register(self)
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        """Return nothing: registration must not trigger a scrape."""
+        return []
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        counts = self._counts()
+        for name, text, by_static in (
+            ("desired_pods", "Pods that the sources want.", counts.desired_pods),
+            ("active_pods", "Wanted pods that have not ended.", counts.active_pods),
+        ):
+            family = GaugeMetricFamily(f"kubelet_{name}", text, labels=("static",))
+            for static in (True, False):
+                family.add_metric(("true" if static else "",), by_static.get(static, 0))
+            yield family
+        working = GaugeMetricFamily(
+            "kubelet_working_pods", "Pods with a worker.", labels=("lifecycle", "config", "static")
+        )
+        for labels, number in counts.working_pods.items():
+            working.add_metric((labels.lifecycle, labels.config, labels.static), number)
+        yield working
+        for name, text, value in (
+            ("mirror_pods", "Mirror pods.", counts.mirror_pods),
+            ("managed_ephemeral_containers", "Ephemeral containers of desired pods.", counts.ephemeral_containers),
+        ):
+            yield GaugeMetricFamily(f"kubelet_{name}", text, value=value)
+        yield GaugeMetricFamily("kubelet_running_pods", "Pods with a running sandbox.", value=counts.running_pods)
+        containers = GaugeMetricFamily("kubelet_running_containers", "Containers.", labels=("container_state",))
+        for state, number in counts.running_containers.items():
+            containers.add_metric((state,), number)
+        yield containers
+        for name, text, label, by_state in (
+            ("volume_manager_total_volumes", "Volumes of pods, wanted or set up.", "plugin_name", counts.volumes),
+            ("plugin_manager_total_plugins", "Plugins, by socket path and state.", "socket_path", counts.plugins),
+        ):
+            family = GaugeMetricFamily(name, text, labels=(label, "state"))
+            for key, number in by_state.items():
+                family.add_metric(key, number)
+            yield family
+        text = "Unix time of the last complete list of the runtime's pods."
+        yield GaugeMetricFamily("kubelet_pleg_last_seen_seconds", text, value=counts.pleg_last_seen)

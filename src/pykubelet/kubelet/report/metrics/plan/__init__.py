@@ -1,0 +1,4 @@
+"""Series of the metrics endpoints, computed from readings.
+
+Pure: no module here reads files, clocks or the network, or awaits.
+"""

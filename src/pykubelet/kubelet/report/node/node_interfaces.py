@@ -1,0 +1,38 @@
+"""Interfaces that the node reporter needs from others."""
+
+from typing import Protocol
+
+from pykubelet.kubelet.report.node.node_types import NodeFacts
+
+
+class NodeFactsReader(Protocol):
+    """Reads the node's state; implemented in ``kubelet/compose/node_status.py``."""
+
+    async def read(self) -> NodeFacts:
+        """Read the node's facts. Problems of the machine do not raise: they become ``faults`` of the node."""
+
+    def architecture(self) -> str:
+        """Return the machine's architecture by its Kubernetes name (``amd64``)."""
+
+
+class Startup(Protocol):
+    """Measures the start-up of a new node (``report/metrics``). Only the first call of each method counts."""
+
+    def registering(self) -> None:
+        """Note that the node is about to be registered."""
+
+    def registered(self) -> None:
+        """Note that a new node was registered."""
+
+    def ready(self) -> None:
+        """Note that the API server has been told that the node is ready."""
+
+
+class NoStartup:
+    """A :class:`Startup` that measures nothing."""
+
+    def registering(self) -> None: ...
+
+    def registered(self) -> None: ...
+
+    def ready(self) -> None: ...

@@ -1,0 +1,202 @@
+"""Registers the node and reports its status.
+
+The status is recomputed every 10 s and whenever :meth:`NodeReporter.poke` is called. It is sent when it has changed,
+and every 5 minutes in any case. The heartbeat between two reports is the Lease (``lease.py``).
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from pykubelet.apiclient import AlreadyExists, ApiClient, PatchKind
+from pykubelet.apiclient.resources import NODES
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import NotFound
+from pykubelet.base.guard import Guard
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.report.node.node_interfaces import NodeFactsReader, NoStartup, Startup
+from pykubelet.kubelet.report.node.node_types import NodeConfig, NodeFacts
+from pykubelet.kubelet.report.node.plan.condition_events import (
+    REBOOTED,
+    SCHEDULABLE,
+    condition_events,
+    reboot_message,
+    status_message,
+)
+from pykubelet.kubelet.report.node.plan.node_object import (
+    conditions_overwritten,
+    is_changed,
+    is_newer,
+    new_node,
+    node_status,
+    reconcile_patch,
+    status_patch,
+    with_cloud_addresses,
+)
+from pykubelet.kubelet.types.events import NORMAL, WARNING, EventRecorder
+from pykubelet.models.core_v1 import Node, NodeStatus
+
+_log = logging.getLogger(__name__)
+
+_FIRST_DELAY: Final = 0.1
+_MAX_DELAY: Final = 7.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDeps:
+    """Everything that :class:`NodeReporter` acts through."""
+
+    client: ApiClient
+    facts: NodeFactsReader
+    events: EventRecorder
+    clock: Clock
+    startup: Startup = NoStartup()
+
+
+class NodeReporter:
+    """Owns the agent's part of the Node object."""
+
+    def __init__(self, deps: NodeDeps, config: NodeConfig) -> None:
+        self._deps = deps
+        self._config = config
+        self._node: Node | None = None
+        """The Node object as the API server last returned it."""
+        self._sent: NodeStatus | None = None
+        """The agent's part of the status as sent last; None: it has to be sent. The API server may drop unknown fields.
+        The agent's part of the status as sent last; None: it has to be sent. The API server may drop unknown fields."""
+        self._sent_at: Seconds = 0.0
+        self._guard = Guard("node.status", deps.clock.monotonic)
+        self._news = asyncio.Event()
+        self._conditions_reported: dict[str, str] = {}
+        """Conditions that events have been recorded for: type → status."""
+        self._cordoned = False
+        self._deletions = 0
+        """Number of times that the Node object was deleted. A response to a request sent before a deletion is
+        discarded."""
+        self.registered = asyncio.Event()
+        """Set once the node is known to be registered."""
+
+    @property
+    def node(self) -> Node | None:
+        """The Node object as last seen; None before it is registered."""
+        return self._node
+
+    def node_updated(self, node: Node) -> None:
+        """Take over the Node object from a watch event; report again if others have overwritten the status."""
+        other = self._node is None or node.metadata.uid != self._node.metadata.uid
+        self._node = node
+        self._report_cordon(node)
+        self.registered.set()
+        if other or (self._sent is not None and conditions_overwritten(self._sent, node.status)):
+            self._sent = None
+            self._news.set()
+
+    def node_deleted(self) -> None:
+        """Register again: the API server has no such node any more."""
+        self._node = self._sent = None
+        self._deletions += 1
+        self._news.set()
+
+    def poke(self) -> None:
+        """Recompute the status at once: something about the node has changed."""
+        self._news.set()
+
+    async def run(self) -> None:
+        """Register, then report until cancelled. Errors are logged and retried."""
+        backoff = Backoff(_FIRST_DELAY, _MAX_DELAY, jitter=0.2)
+        while True:
+            self._news.clear()
+            with self._guard.item(self._config.name) as attempt:
+                await self.report()
+            if attempt.error is not None:
+                await self._deps.clock.sleep(backoff.next("", self._deps.clock.monotonic()))
+                continue
+            backoff.reset("")
+            try:
+                async with asyncio.timeout(self._config.update_every):
+                    await self._news.wait()
+            except TimeoutError:
+                continue
+
+    async def report(self) -> None:
+        """Bring the Node object up to date if it has changed."""
+        facts = await self._deps.facts.read()
+        if self._node is None:
+            await self._register(facts)
+            return
+        now = self._deps.clock.monotonic()
+        facts = with_cloud_addresses(facts, self._node.status, self._config)
+        status = node_status(facts, self._sent or self._node.status, self._config, self._deps.clock.now())
+        if self._sent is None or now - self._sent_at >= self._config.report_every or is_changed(self._sent, status):
+            await self._send(self._node.status, status)
+
+    async def _send(self, there: NodeStatus, status: NodeStatus) -> None:
+        target, deletions, before = NODES.at("", self._config.name, "status"), self._deletions, self._node
+        try:
+            node = await self._deps.client.patch(target, status_patch(there, status), PatchKind.STRATEGIC)
+        except NotFound:
+            self._node = None
+            raise
+        if self._deletions == deletions:
+            self._store(node, status, before)
+
+    def _store(self, node: Node, status: NodeStatus, before: Node | None) -> None:
+        """Store the API server's response, unless a watch event has brought a newer object meanwhile."""
+        told = self._node
+        self._node = node
+        self._note_sent(status)
+        if told is not None and told is not before and is_newer(told, node):
+            self.node_updated(told)
+
+    def _note_sent(self, status: NodeStatus) -> None:
+        self._sent = status
+        self._sent_at = self._deps.clock.monotonic()
+        if any(condition.type == "Ready" and condition.status == "True" for condition in status.conditions):
+            self._deps.startup.ready()
+        for reason in condition_events(self._conditions_reported, status.conditions):
+            self._record_event(reason)
+        self._conditions_reported = {condition.type: condition.status for condition in status.conditions}
+
+    def _record_event(self, reason: str) -> None:
+        self._deps.events.event(None, NORMAL, reason, status_message(self._config.name, reason))
+
+    def _report_cordon(self, node: Node) -> None:
+        cordoned = bool(node.spec.unschedulable)
+        if cordoned != self._cordoned:
+            self._cordoned = cordoned
+            self._record_event(SCHEDULABLE[self._cordoned])
+
+    async def _register(self, facts: NodeFacts) -> None:
+        client, config, deletions = self._deps.client, self._config, self._deletions
+        architecture = self._deps.facts.architecture()
+        if config.register:
+            self._deps.startup.registering()
+            first = with_cloud_addresses(facts, NodeStatus(), config)
+            status = node_status(first, NodeStatus(), config, self._deps.clock.now())
+            try:
+                node = await client.create(NODES.all(), new_node(config, status, architecture))
+                _log.info("node registration: node created", extra={"node": config.name})
+                self.registered.set()
+                self._deps.startup.registered()
+                if self._deletions == deletions:
+                    self._store(node, status, None)
+                return
+            except AlreadyExists:
+                pass
+        node = await client.get(NODES.at("", config.name))
+        patch = reconcile_patch(node, config, architecture) if config.register else None
+        if patch is not None:
+            node = await client.patch(NODES.at("", config.name), patch, PatchKind.MERGE)
+        _log.info("node registration: node exists already", extra={"node": config.name, "changed": patch is not None})
+        if self._deletions != deletions:
+            return
+        self._node = node
+        self.registered.set()
+        self._report_cordon(node)
+        before, now = node.status.node_info, facts.info.boot_id
+        if before is not None and before.boot_id not in ("", now):
+            self._deps.events.event(None, WARNING, REBOOTED, reboot_message(config.name, now))
+        facts = with_cloud_addresses(facts, node.status, config)
+        await self._send(node.status, node_status(facts, node.status, config, self._deps.clock.now()))

@@ -1,0 +1,4 @@
+"""Decisions of the node reporter: the Node and CSINode objects, and events about conditions.
+
+Pure: no module here reads files, clocks or the network, or awaits.
+"""

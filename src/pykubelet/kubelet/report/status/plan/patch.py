@@ -1,0 +1,89 @@
+"""The patch that makes a pod's status in the API server equal to the agent's, without reading it first. Pure.
+
+A strategic merge patch of ``pods/status``: the agent's fields in full, empty ones as null, so that the result does not
+depend on the previous content. Conditions are merged by type, so conditions of others stay.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pykubelet.kubelet.report.status.plan.conditions import OWNED, Condition
+from pykubelet.models.codec import to_builtins
+from pykubelet.models.core_v1 import Pod, PodCondition, PodStatus
+
+_OURS: Final = (
+    "observedGeneration",
+    "phase",
+    "reason",
+    "message",
+    "hostIP",
+    "podIP",
+    "startTime",
+    "qosClass",
+    "initContainerStatuses",
+    "containerStatuses",
+    "ephemeralContainerStatuses",
+    "resources",
+    "allocatedResources",
+    "resize",
+)
+
+
+def status_patch(uid: str, pod: Pod, status: PodStatus) -> dict[str, object]:
+    """Return the patch for the pod of that uid (a static pod's mirror has its own); ``pod`` is the last seen object.
+
+    The uid is a precondition: a pod that has taken the name since then is not touched.
+    """
+    plain = to_builtins(status)
+    assert isinstance(plain, dict)
+    fields: dict[str, object] = {name: plain.get(name) for name in _OURS}
+    # Lists that are merged by key never lose elements by themselves. The directive that replaces a list does not help:
+    # the API server takes it for an element where there was no list.
+    fields["podIPs"] = _merged([each.ip for each in status.pod_ips], [each.ip for each in pod.status.pod_ips])
+    fields["hostIPs"] = _merged([each.ip for each in status.host_ips], [each.ip for each in pod.status.host_ips])
+    fields["conditions"] = [*_conditions(status), *_dropped(pod, status)]
+    return {"metadata": {"uid": uid}, "status": fields}
+
+
+def _merged(wanted: Sequence[str], existing: Sequence[str]) -> list[object]:
+    removed: list[object] = [{"$patch": "delete", "ip": ip} for ip in existing if ip not in wanted]
+    return [*({"ip": ip} for ip in wanted), *removed]
+
+
+def agent_part(status: PodStatus) -> PodStatus:
+    """Return the agent's part of a status, for comparisons: without conditions of others."""
+    return PodStatus(
+        phase=status.phase,
+        reason=status.reason,
+        message=status.message,
+        host_ip=status.host_ip,
+        pod_ip=status.pod_ip,
+        pod_ips=status.pod_ips,
+        start_time=status.start_time,
+        container_statuses=status.container_statuses,
+        init_container_statuses=status.init_container_statuses,
+        ephemeral_container_statuses=status.ephemeral_container_statuses,
+        conditions=tuple(sorted((c for c in status.conditions if _is_owned(c)), key=lambda c: c.type)),
+    )
+
+
+def _conditions(status: PodStatus) -> list[object]:
+    found: list[object] = []
+    for condition in status.conditions:
+        if _is_owned(condition):
+            plain = to_builtins(condition)
+            assert isinstance(plain, dict)
+            # A merged condition keeps fields that the patch does not mention.
+            found.append({"reason": None, "message": None, **plain})
+    return found
+
+
+def _dropped(pod: Pod, status: PodStatus) -> list[object]:
+    """Return the agent's conditions that were set and no longer hold."""
+    present = {condition.type for condition in status.conditions}
+    removed = [c.type for c in pod.status.conditions if c.type in OWNED and c.type not in present]
+    return [{"$patch": "delete", "type": name} for name in removed]
+
+
+def _is_owned(condition: PodCondition) -> bool:
+    return condition.type in OWNED or condition.type == Condition.DISRUPTION_TARGET

@@ -1,0 +1,126 @@
+"""Keeps the status of every pod in memory and notifies subscribers of changes."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from pykubelet.base.clock import Clock
+from pykubelet.kubelet.report.status.plan.invariants import final_status, forward_only
+from pykubelet.kubelet.report.status.plan.pod_status import compute_pod_status, disruption_target, rejected_status
+from pykubelet.kubelet.report.status.status_interfaces import NodeFacts
+from pykubelet.kubelet.report.status.status_types import StatusContext, StatusEntry
+from pykubelet.kubelet.types.ids import PodUID, ref_of
+from pykubelet.kubelet.types.outcome import SyncAction
+from pykubelet.kubelet.types.resize import NOT_RESIZING, ResizeState
+from pykubelet.kubelet.types.status_changes import StatusChange
+from pykubelet.kubelet.types.status_input import StatusInput
+from pykubelet.models.core_v1 import Pod, PodStatus
+from pykubelet.models.scalars import time_from_unix
+
+_log = logging.getLogger(__name__)
+_CONTAINER_ACTIONS = frozenset({SyncAction.START_CONTAINER, SyncAction.INIT_CONTAINER})
+
+Subscriber = Callable[[StatusChange], None]
+
+
+class StatusManager:
+    """The statuses by pod uid. Not thread-safe; subscribers are called during a change and must be quick."""
+
+    def __init__(
+        self, clock: Clock, node: NodeFacts, resizes: Callable[[PodUID], ResizeState] = lambda uid: NOT_RESIZING
+    ) -> None:
+        """Create an empty manager. ``resizes`` returns how far a pod's resize has progressed."""
+        self._clock = clock
+        self._node = node
+        self._resizes = resizes
+        self._entries: dict[PodUID, StatusEntry] = {}
+        self._subscribers: list[Subscriber] = []
+        self._version = 0
+
+    @property
+    def version(self) -> int:
+        """The version of the newest change."""
+        return self._version
+
+    def update(self, pod: Pod, source: StatusInput) -> PodStatus:
+        """Compute the pod's status from what its worker knows, keep it and return it."""
+        waiting = {f.target: f for f in source.failures if f.action in _CONTAINER_ACTIONS}
+        ctx = StatusContext(
+            now=self._clock.now(),
+            previous=self.get(ref_of(pod).uid),
+            probes=source.probes,
+            waiting=waiting,
+            host_ips=self._node.host_ips,
+            terminating=source.terminating,
+            terminal_reason=source.terminal_reason,
+            terminal_message=source.terminal_message,
+            disruption=disruption_target(source.terminal_reason, source.terminal_message),
+            runtime_name=self._node.runtime_name,
+            resize=self._resizes(ref_of(pod).uid),
+            recursive_read_only=self._node.recursive_read_only(pod.spec.runtime_class_name),
+        )
+        status = compute_pod_status(pod, source.runtime, ctx)
+        return self._keep(pod, status, terminating=source.terminating)
+
+    def set(self, pod: Pod, status: PodStatus) -> PodStatus:
+        """Keep a status, corrected so that it may follow on the one before; return the status that is kept."""
+        return self._keep(pod, status)
+
+    def reject(self, pod: Pod, reason: str, message: str) -> PodStatus:
+        """Set the status of a pod rejected at admission: Failed, with that reason."""
+        return self._keep(pod, rejected_status(pod, reason, message, self._clock.now()), finished=True)
+
+    def terminate(self, pod: Pod, status: PodStatus | None = None) -> PodStatus:
+        """Set the final status of a pod of which nothing runs any more; ``status`` defaults to the last one."""
+        if status is None:
+            known = self.get(ref_of(pod).uid)
+            status = known if known is not None else pod.status
+        return self._keep(pod, final_status(pod, status), finished=True)
+
+    def get(self, uid: PodUID) -> PodStatus | None:
+        """Return the status of a pod; None before its first and after it was removed."""
+        entry = self._entries.get(uid)
+        return entry.status if entry is not None else None
+
+    def entry(self, uid: PodUID) -> StatusEntry | None:
+        """Return everything that is kept of a pod."""
+        return self._entries.get(uid)
+
+    def snapshot(self) -> tuple[StatusEntry, ...]:
+        """Return the entries of all pods, in the order in which they were added."""
+        return tuple(self._entries.values())
+
+    def remove(self, uid: PodUID) -> None:
+        """Forget a pod. Idempotent."""
+        entry = self._entries.pop(uid, None)
+        if entry is not None:
+            self._version += 1
+            self._tell(StatusChange(entry.pod, entry.status, None, self._version))
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        """Call ``subscriber`` with every change from now on; return the function that unsubscribes."""
+        self._subscribers.append(subscriber)
+        return lambda: self._subscribers.remove(subscriber)
+
+    def _keep(self, pod: Pod, status: PodStatus, *, finished: bool = False, terminating: bool = False) -> PodStatus:
+        uid = ref_of(pod).uid
+        old = self._entries.get(uid)
+        status = forward_only(pod, old.status if old is not None else pod.status, status)
+        finished = finished or (old is not None and old.finished)
+        since = old.terminating_since if old is not None else None
+        if since is None and terminating:
+            since = time_from_unix(self._clock.now())
+        entry = StatusEntry(pod, status, self._version, finished, since)
+        if old is not None and old.pod is pod and replace(old, version=self._version) == entry:
+            return status
+        self._version += 1
+        self._entries[uid] = replace(entry, version=self._version)
+        if old is None or old.status.phase != status.phase:
+            fields = {"pod": str(ref_of(pod)), "uid": uid, "phase": status.phase, "reason": status.reason}
+            _log.info("pod phase changed", extra=fields | {"before": old.status.phase if old is not None else ""})
+        self._tell(StatusChange(pod, old.status if old is not None else None, status, self._version))
+        return status
+
+    def _tell(self, change: StatusChange) -> None:
+        for subscriber in tuple(self._subscribers):
+            subscriber(change)

@@ -1,0 +1,79 @@
+"""Inputs of a status computation, and what the status manager keeps of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec.structs import replace
+
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.types.ids import ContainerID
+from pykubelet.kubelet.types.outcome import Failure
+from pykubelet.kubelet.types.probes import ContainerProbes
+from pykubelet.kubelet.types.resize import NOT_RESIZING, ResizeState
+from pykubelet.models.core_v1 import Pod, PodCondition, PodStatus
+from pykubelet.models.scalars import Time
+
+PENDING: Final = "Pending"
+RUNNING: Final = "Running"
+SUCCEEDED: Final = "Succeeded"
+FAILED: Final = "Failed"
+TERMINAL: Final = frozenset({SUCCEEDED, FAILED})
+"""Terminal phases, which a pod never leaves."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusContext:
+    """What a status depends on besides the pod's spec and the runtime's view of it."""
+
+    now: Seconds
+    """Unix time; used for new conditions and for the pod's start time."""
+    previous: PodStatus | None = None
+    """The status reported last; None makes the one in the pod object the basis (empty for a static pod)."""
+    probes: Mapping[ContainerID, ContainerProbes] = field(default_factory=dict)
+    waiting: Mapping[str, Failure] = field(default_factory=dict)
+    """By container name: why the last attempt to start it failed."""
+    host_ips: tuple[str, ...] = ()
+    """The node's addresses, primary first, at most one per family."""
+    terminating: bool = False
+    """The pod is being stopped or has been: nothing is ready, nothing starts again."""
+    terminal_reason: str = ""
+    """Set when the agent itself ends the pod (``Evicted``, ``DeadlineExceeded``): the phase is Failed."""
+    terminal_message: str = ""
+    disruption: PodCondition | None = None
+    """The DisruptionTarget condition, if the agent ends the pod for the node's sake."""
+    runtime_name: str = "containerd"
+    """The runtime's name as it gives it, the scheme of container ids in the API."""
+    resize: ResizeState = NOT_RESIZING
+    recursive_read_only: bool = False
+    """Whether the pod's runtime handler can mount recursively read-only."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusEntry:
+    """What the status manager keeps of one pod."""
+
+    pod: Pod
+    """The pod object as its worker last had it; its own ``status`` is not kept up to date."""
+    status: PodStatus
+    version: int
+    """Grows with every change of any pod."""
+    finished: bool = False
+    """All its containers have been stopped for good."""
+    terminating_since: Time | None = None
+    """When the agent began to stop the pod."""
+
+    @property
+    def merged(self) -> Pod:
+        """Return the pod object with this status.
+
+        The API server does not mark static pods as deleted, so one that is being stopped gets its deletion time here. A
+        pod that has ended is not shown as terminating, although its containers are still being removed.
+        """
+        meta = self.pod.metadata
+        deletion = meta.deletion_timestamp
+        if deletion is None and self.status.phase not in TERMINAL:
+            deletion = self.terminating_since
+        created = meta.creation_timestamp or self.status.start_time
+        meta = replace(meta, deletion_timestamp=deletion, creation_timestamp=created)
+        return Pod(api_version="v1", kind="Pod", metadata=meta, spec=self.pod.spec, status=self.status)

@@ -1,0 +1,191 @@
+"""Records begin and end of each step of a pod's start, for the last few starts of each pod."""
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
+from pykubelet.kubelet.types.timeline import Step
+from pykubelet.kubelet.types.timeline_views import Kind, StepView, TimelineView
+from pykubelet.models.core_v1 import Pod
+
+EARLIER_STARTS = 3
+MAX_PODS = 2048
+_OPENING = frozenset({Step.SEEN, Step.SANDBOX})
+"""Steps that begin a new start of a pod that was ready."""
+
+
+@dataclass(slots=True)
+class _Step:
+    begun: Seconds
+    ended: Seconds | None = None
+    error: str = ""
+
+
+@dataclass(slots=True)
+class _Run:
+    """One start of a pod. Times of steps are monotonic."""
+
+    kind: Kind
+    begun: Seconds
+    begun_at: Seconds
+    steps: dict[tuple[Step, str], _Step] = field(default_factory=dict)
+
+    @property
+    def ready(self) -> bool:
+        return (Step.READY, "") in self.steps
+
+
+@dataclass(slots=True)
+class _Pod:
+    name: str = ""
+    runs: deque[_Run] = field(default_factory=lambda: deque(maxlen=EARLIER_STARTS + 1))
+    restart: _Run | None = None
+    """The last restart of containers after the pod had been ready."""
+
+
+class PodTimelines:
+    """Implements :class:`pykubelet.kubelet.types.timeline.Timeline`. Bounded in pods and in starts per pod.
+
+    A start begins with the first step of a pod and is over when the pod is ready; a new one begins when a source
+    delivers the pod again or it gets a new sandbox. Restarts of single containers are kept apart, only the last one.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._pods: OrderedDict[PodUID, _Pod] = OrderedDict()
+
+    def pod_seen(self, pod: Pod) -> None:
+        """Record that a source has delivered the pod."""
+        ref = ref_of(pod)
+        self.end(ref.uid, Step.SEEN)
+        self.name(ref)
+
+    def name(self, ref: PodRef) -> None:
+        """Record the name that belongs to a uid."""
+        self._pod(ref.uid).name = str(ref)
+
+    def begin(self, uid: PodUID, step: Step, container: str = "") -> None:
+        """Begin a step now; beginning it again restarts it."""
+        now = self._clock.monotonic()
+        self._run_for(uid, step, container, now).steps[(step, container)] = _Step(now)
+
+    def end(self, uid: PodUID, step: Step, container: str = "", error: str = "") -> None:
+        """End a step now; without a begin it is a point in time. Ready counts once per start."""
+        now = self._clock.monotonic()
+        pod = self._pod(uid)
+        key = (step, container)
+        open_run = next((r for r in (pod.restart, self._last(pod)) if r and key in r.steps), None)
+        if open_run is not None and open_run.steps[key].ended is None:
+            open_run.steps[key].ended = now
+            open_run.steps[key].error = error
+            return
+        if step is Step.READY:
+            self._ready(pod, now)
+            return
+        self._run_for(uid, step, container, now).steps[key] = _Step(now, now, error)
+
+    def forget(self, uid: PodUID) -> None:
+        """Drop everything known of a pod."""
+        self._pods.pop(uid, None)
+
+    def view(self, uid: PodUID) -> TimelineView | None:
+        """Return the newest start of a pod with the earlier ones in it; None if nothing is recorded."""
+        pod = self._pods.get(uid)
+        if pod is None or not pod.runs:
+            return None
+        runs = [*pod.runs, *([pod.restart] if pod.restart else [])]
+        newest, *earlier = (self._view(uid, pod, run) for run in sorted(runs, key=lambda r: r.begun, reverse=True))
+        return TimelineView(
+            pod=newest.pod,
+            uid=newest.uid,
+            kind=newest.kind,
+            started_at=newest.started_at,
+            steps=newest.steps,
+            total_s=newest.total_s,
+            ready=newest.ready,
+            earlier=tuple(earlier),
+        )
+
+    def setup_seconds(self, uid: PodUID) -> Seconds:
+        """Return the part of the newest start spent on image pulls and init containers.
+
+        The start-up latency indicator leaves it out. Overlapping steps count once.
+        """
+        pod = self._pods.get(uid)
+        run = self._last(pod) if pod is not None else None
+        if run is None:
+            return 0.0
+        now = self._clock.monotonic()
+        spans = sorted(
+            (each.begun, now if each.ended is None else each.ended)
+            for (step, _), each in run.steps.items()
+            if step in (Step.PULL, Step.INIT)
+        )
+        total, done = 0.0, run.begun
+        for begun, ended in spans:
+            total += max(0.0, ended - max(begun, done))
+            done = max(done, ended)
+        return total
+
+    def _pod(self, uid: PodUID) -> _Pod:
+        pod = self._pods.get(uid)
+        if pod is None:
+            pod = self._pods[uid] = _Pod()
+            if len(self._pods) > MAX_PODS:
+                self._pods.popitem(last=False)
+        else:
+            self._pods.move_to_end(uid)
+        return pod
+
+    def _run_for(self, uid: PodUID, step: Step, container: str, now: Seconds) -> _Run:
+        """Return the start that a step beginning now belongs to."""
+        pod = self._pod(uid)
+        last = self._last(pod)
+        if last is None or (last.ready and step in _OPENING):
+            pod.runs.append(self._new_run("start", now))
+            pod.restart = None
+            return pod.runs[-1]
+        if not last.ready:
+            return last
+        known = pod.restart.steps.get((step, container)) if pod.restart else None
+        if pod.restart is None or pod.restart.ready or (known is not None and known.ended is not None):
+            pod.restart = self._new_run("restart", now)
+        return pod.restart
+
+    def _ready(self, pod: _Pod, now: Seconds) -> None:
+        for run in (self._last(pod), pod.restart):
+            if run is not None and not run.ready:
+                run.steps[(Step.READY, "")] = _Step(now, now)
+
+    def _new_run(self, kind: Kind, now: Seconds) -> _Run:
+        return _Run(kind, now, self._clock.now())
+
+    @staticmethod
+    def _last(pod: _Pod) -> _Run | None:
+        return pod.runs[-1] if pod.runs else None
+
+    def _view(self, uid: PodUID, pod: _Pod, run: _Run) -> TimelineView:
+        now = self._clock.monotonic()
+        steps = tuple(
+            StepView(
+                step=str(step),
+                container=container,
+                start_s=round(each.begun - run.begun, 6),
+                duration_s=round((now if each.ended is None else each.ended) - each.begun, 6),
+                error=each.error,
+                running=each.ended is None,
+            )
+            for (step, container), each in sorted(run.steps.items(), key=lambda item: item[1].begun)
+        )
+        end = run.steps[(Step.READY, "")].begun if run.ready else now
+        return TimelineView(
+            pod=pod.name,
+            uid=uid,
+            kind=run.kind,
+            started_at=run.begun_at,
+            steps=steps,
+            total_s=round(end - run.begun, 6),
+            ready=run.ready,
+        )

@@ -1,0 +1,4 @@
+"""Decisions about requests: spelling of the target, kind of the request, query parameters.
+
+Pure: no module here reads files, clocks or the network, or awaits.
+"""

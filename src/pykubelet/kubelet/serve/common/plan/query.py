@@ -1,0 +1,101 @@
+"""Parses query parameters of requests; names and rules are those of the Kubernetes API. Pure."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from pykubelet.base.errors import Invalid
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.serve.common.server_types import LogOptions, LogStreams, StreamOptions
+
+_TRUE: Final = frozenset({"", "1", "t", "T", "true", "True", "TRUE"})
+_FALSE: Final = frozenset({"0", "f", "F", "false", "False", "FALSE"})
+_MAX_SECONDS: Final = 10 * 365 * 86400
+_MAX_PORTS: Final = 64
+
+
+def log_options(query: Mapping[str, str], now: Seconds) -> LogOptions:
+    """Parse the options of a log request. Invalid names the parameter that is wrong."""
+    since_ns = _since(query, now)
+    streams = query.get("stream", LogStreams.ALL)
+    if streams not in tuple(LogStreams):
+        raise Invalid(f"stream: unknown stream {streams!r}; use one of {', '.join(LogStreams)}")
+    tail = integer(query, "tailLines")
+    limit = integer(query, "limitBytes", lowest=1)
+    if tail is not None and streams != LogStreams.ALL:
+        raise Invalid("tailLines: cannot be combined with stream: lines are counted over both streams")
+    return LogOptions(
+        container=query.get("container", ""),
+        follow=boolean(query, "follow"),
+        previous=boolean(query, "previous"),
+        timestamps=boolean(query, "timestamps"),
+        tail_lines=tail,
+        since_ns=since_ns,
+        limit_bytes=limit,
+        streams=LogStreams(streams),
+    )
+
+
+def stream_options(query: Mapping[str, str], command: Sequence[str], *, attach: bool) -> StreamOptions:
+    """Parse the options of an exec or attach request. Invalid names the parameter that is wrong."""
+    options = StreamOptions(
+        container=query.get("container", ""),
+        command=tuple(command),
+        stdin=boolean(query, "stdin"),
+        stdout=boolean(query, "stdout"),
+        stderr=boolean(query, "stderr"),
+        tty=boolean(query, "tty"),
+    )
+    if not attach and not options.command:
+        raise Invalid("command: missing; pass the command as one parameter for each word")
+    if not (options.stdin or options.stdout or options.stderr):
+        raise Invalid("at least one of stdin, stdout and stderr has to be true")
+    if options.tty and options.stderr:
+        raise Invalid("stderr: cannot be combined with tty: a terminal has no separate stderr; leave one out")
+    return options
+
+
+def forwarded_ports(values: Sequence[str]) -> tuple[int, ...]:
+    """Parse the ports of a port-forward over WebSocket (over SPDY there are none). Invalid: not port numbers."""
+    words = [word for value in values for word in value.split(",")]
+    if len(words) > _MAX_PORTS or not all(w.isascii() and w.isdecimal() and 0 < int(w[:6]) < 65536 for w in words):
+        raise Invalid(f"ports: {','.join(values)[:80]!r} are not port numbers")
+    return tuple(int(word) for word in words)
+
+
+def boolean(query: Mapping[str, str], name: str) -> bool:
+    """Parse a truth value; False if it is missing. Invalid: neither true nor false."""
+    value = query.get(name)
+    if value is None or value in _FALSE:
+        return False
+    if value in _TRUE:
+        return True
+    raise Invalid(f"{name}: {value!r} is neither true nor false")
+
+
+def integer(query: Mapping[str, str], name: str, lowest: int = 0) -> int | None:
+    """Parse a whole number; None if it is missing. Invalid: not a number, or less than ``lowest``."""
+    value = query.get(name)
+    if value is None:
+        return None
+    if not value.isascii() or not value.isdecimal() or len(value) > 18 or int(value) < lowest:
+        raise Invalid(f"{name}: {value!r} is not a whole number of at least {lowest}")
+    return int(value)
+
+
+def _since(query: Mapping[str, str], now: Seconds) -> int | None:
+    seconds = integer(query, "sinceSeconds", lowest=1)
+    moment = query.get("sinceTime")
+    if seconds is not None and moment is not None:
+        raise Invalid("sinceTime: cannot be combined with sinceSeconds; leave one out")
+    if seconds is not None:
+        return round((now - min(seconds, _MAX_SECONDS)) * 1e9)
+    if moment is None:
+        return None
+    try:
+        parsed = datetime.fromisoformat(moment)
+        if parsed.tzinfo is None:
+            raise ValueError("no time zone")
+        return round(parsed.timestamp() * 1e9)
+    except (ValueError, OverflowError) as error:
+        raise Invalid(f"sinceTime: {moment!r} is not a time such as 2026-01-31T12:00:00Z") from error

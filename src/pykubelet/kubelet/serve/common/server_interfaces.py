@@ -1,0 +1,137 @@
+"""Configurations of the local API and health servers, and the interfaces that they need from others."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.watch_table import WatchTable
+from pykubelet.kubelet.serve.common.limits import ConnectionLimits, SlotLimits
+from pykubelet.kubelet.serve.common.pods_view import PodsView
+from pykubelet.kubelet.serve.common.server_types import (
+    ImageView,
+    JournalView,
+    ObjectView,
+    ProblemView,
+    StreamOptions,
+    VersionView,
+)
+from pykubelet.kubelet.types.ids import ContainerID, PodUID
+from pykubelet.kubelet.types.stats import Summary
+from pykubelet.kubelet.types.timeline_views import TimelineView
+from pykubelet.models.core_v1 import Event
+
+HealthCheck = Callable[[], str | None]
+"""Returns the reason of a failure; None: healthy."""
+
+
+class Node(Protocol):
+    """State of other stages, for the agent's own paths (``/pykubelet/v1``)."""
+
+    async def images(self) -> Sequence[ImageView]:
+        """Return the images of the runtime. Transient: the runtime is not responding."""
+
+    def problems(self) -> Sequence[ProblemView]:
+        """Return present problems: unreadable manifests, pods that cannot start, an unavailable runtime."""
+
+    def journal(self, uid: PodUID) -> Sequence[JournalView]:
+        """Return the decisions about a pod, oldest first."""
+
+    def timeline(self, uid: PodUID) -> TimelineView | None:
+        """Return the pod's starts; None if none was recorded."""
+
+    def objects(self) -> Sequence[ObjectView]:
+        """Return the ConfigMaps and Secrets that manifests define."""
+
+    def version(self) -> VersionView:
+        """Return the versions of the agent and the runtime."""
+
+
+class EventTable(Protocol):
+    """The events about pods and the node (implemented in ``report/events``)."""
+
+    @property
+    def table(self) -> WatchTable[Event]:
+        """The events by ``NAMESPACE/NAME``."""
+
+    def expire(self) -> None:
+        """Remove the events that are too old to be shown."""
+
+
+class Streams(Protocol):
+    """The runtime's streaming server. All methods raise the errors of ``base.errors``."""
+
+    async def exec_url(self, container: ContainerID, options: StreamOptions) -> str:
+        """Return a one-time URL that runs the command when a client connects."""
+
+    async def attach_url(self, container: ContainerID, options: StreamOptions) -> str:
+        """Return a one-time URL that attaches to the container's first process."""
+
+    async def port_forward_url(self, uid: PodUID, ports: Sequence[int]) -> str:
+        """Return a one-time URL that forwards to ports of the pod. NotFound: the pod has no running sandbox.
+
+        ``ports`` is for clients whose protocol cannot name ports.
+        """
+
+
+class HttpMeter(Protocol):
+    """Measures HTTP requests (implemented in ``report/metrics``)."""
+
+    def http_request(
+        self, method: str, path: str, server_type: str, *, long_running: bool = False
+    ) -> AbstractContextManager[None]:
+        """Measure a request that is served within the block."""
+
+    def http_connection_closed(self, server_type: str, reason: str) -> None:
+        """Count a connection that a server closed or rejected to keep its limits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalDeps:
+    """Everything that the local API server acts through."""
+
+    pods: PodsView
+    events: EventTable
+    node: Node
+    streams: Streams
+    checks: Mapping[str, HealthCheck]
+    meter: HttpMeter
+    clock: Clock
+    usage: Callable[[], Awaitable[Summary]]
+    """Measures CPU and memory of the node and its pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalConfig:
+    """Where the local API server listens, where it reads logs, and its limits."""
+
+    socket: Path
+    """Path of the socket; its directory is created with mode 0700 if missing."""
+    pod_logs_dir: Path
+    connections: ConnectionLimits = ConnectionLimits(total=640, untrusted=64, untrusted_per_source=64)
+    slots: SlotLimits = SlotLimits(short=96, short_per_user=96, streams=448, streams_per_user=448)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthDeps:
+    """Everything that the health server acts through."""
+
+    checks: Mapping[str, HealthCheck]
+    render_metrics: Callable[[], bytes]
+    render_probe_metrics: Callable[[], bytes]
+    meter: HttpMeter
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
+class HealthConfig:
+    """Where the health server listens (``healthzBindAddress``, ``healthzPort``), and its limits."""
+
+    address: str = "127.0.0.1"
+    port: int = 10248
+    connections: ConnectionLimits = ConnectionLimits(
+        total=128, untrusted=64, untrusted_per_source=64, first_request=10.0
+    )
+    slots: SlotLimits = SlotLimits(short=32, short_per_user=32, streams=0, streams_per_user=0, deadline=10.0)

@@ -1,0 +1,117 @@
+"""Puts a server together: an application behind a listener, with limits, access check and orderly shutdown."""
+
+import logging
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, TypeAlias
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.typedefs import Handler, Middleware
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.units import KIB, Seconds
+from pykubelet.kubelet.serve.common.limits import ConnectionLimits, SlotLimits
+from pykubelet.kubelet.serve.common.listener import Listener, Tls
+from pykubelet.kubelet.serve.common.responses import RequestTracker, ResponseStyle
+from pykubelet.kubelet.serve.common.server_interfaces import HttpMeter
+from pykubelet.kubelet.serve.common.slots import Slots
+
+_MAX_BODY: Final = 64 * KIB
+_MAX_LINE: Final = 128 * KIB
+"""Maximum request line in bytes; an exec's command is part of it."""
+_MAX_FIELD: Final = 16 * KIB
+_MAX_HEADERS: Final = 64
+_IDLE: Final[Seconds] = 90.0
+_SHUTDOWN: Final[Seconds] = 0.1
+MarkTrusted: TypeAlias = Callable[[web.BaseRequest], None]
+"""Marks the connection of a request as trusted: its client has access to this server."""
+AccessCheck: TypeAlias = Callable[[MarkTrusted], Middleware]
+"""Builds the middleware that authenticates and authorizes requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """Configuration of one server."""
+
+    server_type: str
+    """Label value in the HTTP metrics."""
+    connections: ConnectionLimits
+    slots: SlotLimits
+    style: ResponseStyle = field(default_factory=ResponseStyle)
+    access_check: AccessCheck | None = None
+    """None: every client that can connect has access."""
+    tls: Tls | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """An application that is ready to serve."""
+
+    listener: Listener
+    handlers: web.Server
+
+    async def run(self, listening: socket.socket) -> None:
+        """Serve on a listening socket until cancelled."""
+        await self.listener.run(self.handlers, listening)
+
+
+@asynccontextmanager
+async def application(
+    config: ServerConfig, routes: Sequence[web.AbstractRouteDef], meter: HttpMeter, clock: Clock
+) -> AsyncIterator[Server]:
+    """Yield a server with these routes. At the end of the block active requests are cancelled."""
+    closed = partial(meter.http_connection_closed, config.server_type)
+    listener = Listener(config.connections, clock, config.tls, closed)
+    requests = RequestTracker(config.server_type, meter, config.style)
+    slots = Slots(config.slots, config.style.show)
+    tracking = _tracking(listener, trusted=config.access_check is None)
+    access_check = [config.access_check(listener.mark_trusted)] if config.access_check is not None else []
+    app = web.Application(
+        middlewares=(tracking, requests.middleware, *access_check, slots.middleware), client_max_size=_MAX_BODY
+    )
+    app.add_routes(routes)
+    # Handlers are cancelled when their client disconnects; otherwise watches of former clients would pile up.
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        logger=_server_logger(),
+        handler_cancellation=True,
+        shutdown_timeout=_SHUTDOWN,
+        keepalive_timeout=_IDLE,
+        max_line_size=_MAX_LINE,
+        max_field_size=_MAX_FIELD,
+        max_headers=_MAX_HEADERS,
+    )
+    await runner.setup()
+    try:
+        assert runner.server is not None, "a runner that is set up has one"
+        yield Server(listener, runner.server)
+    finally:
+        await requests.end()
+        await runner.cleanup()
+
+
+def _server_logger() -> logging.Logger:
+    """Return aiohttp's logger without errors that clients cause: any client could fill the log with bad requests."""
+    logger = logging.getLogger(f"{__name__}.aiohttp")
+    logger.addFilter(_is_defect)
+    return logger
+
+
+def _is_defect(record: logging.LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError | ConnectionError | ssl.SSLError)
+
+
+def _tracking(listener: Listener, *, trusted: bool) -> Middleware:
+    @web.middleware
+    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+        with listener.serving(request, trusted=trusted):
+            return await handler(request)
+
+    return middleware

@@ -1,0 +1,35 @@
+"""The kubelet API server on :10250: pods, logs, exec, usage and metrics over HTTPS, for authorized clients.
+
+The API server calls it for ``kubectl logs``, ``exec``, ``attach`` and ``port-forward``; metrics-server and Prometheus
+scrape it. The local API (``serve/local_socket``) is another server, for the machine's own administrator, and shares
+the HTTP code with this one.
+
+Start reading in ``kubelet_api_server.py`` (which routes are served), then ``access.py`` (authentication and
+authorization of every request).
+"""
+
+from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import (
+    AgentMetrics,
+    EffectiveConfig,
+    NodeRuntime,
+    NodeServerConfig,
+    NodeServerDeps,
+    ReviewApi,
+    StatsSource,
+)
+from pykubelet.kubelet.serve.kubelet_api.kubelet_api_server import NodeServer
+from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import AuthConfig, CertFiles, TlsConfig
+
+__all__ = [
+    "AgentMetrics",
+    "AuthConfig",
+    "CertFiles",
+    "EffectiveConfig",
+    "NodeRuntime",
+    "NodeServer",
+    "NodeServerConfig",
+    "NodeServerDeps",
+    "ReviewApi",
+    "StatsSource",
+    "TlsConfig",
+]

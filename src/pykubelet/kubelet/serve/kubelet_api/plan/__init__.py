@@ -1,0 +1,4 @@
+"""Decisions of the kubelet API server: request attributes, targets, log queries, TLS settings, status pages.
+
+Pure: no module here reads files, clocks or the network, or awaits.
+"""

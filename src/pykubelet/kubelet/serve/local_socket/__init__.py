@@ -1,0 +1,49 @@
+"""HTTP servers: the local API over a unix socket, /healthz and /metrics over TCP, and what all servers share.
+
+The servers read what the rest of this stage keeps (pods with their statuses, events, timelines) and log files; the CLI,
+kubectl and Prometheus are their clients. Start reading in ``kubelet/serve/common/serving.py``: it puts an application
+together from limits, access check, routes and request slots. ``kube_routes.py`` and ``agent_routes.py`` hold the local
+API's handlers.
+"""
+
+from pykubelet.kubelet.serve.common.health import HealthServer
+from pykubelet.kubelet.serve.common.pods_view import PodsView
+from pykubelet.kubelet.serve.common.server_interfaces import (
+    HealthCheck,
+    HealthConfig,
+    HealthDeps,
+    HttpMeter,
+    LocalConfig,
+    LocalDeps,
+    Node,
+    Streams,
+)
+from pykubelet.kubelet.serve.common.server_types import (
+    ImageView,
+    JournalView,
+    ObjectView,
+    ProblemView,
+    StreamOptions,
+    VersionView,
+)
+from pykubelet.kubelet.serve.local_socket.local_server import LocalServer
+
+__all__ = [
+    "HealthCheck",
+    "HealthConfig",
+    "HealthDeps",
+    "HealthServer",
+    "HttpMeter",
+    "ImageView",
+    "JournalView",
+    "LocalConfig",
+    "LocalDeps",
+    "LocalServer",
+    "Node",
+    "ObjectView",
+    "PodsView",
+    "ProblemView",
+    "StreamOptions",
+    "Streams",
+    "VersionView",
+]

@@ -1,0 +1,80 @@
+"""Routes of the local API below ``/pykubelet/v1``: data that the Kubernetes API has no objects for."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Final
+
+from aiohttp import web
+
+from pykubelet.base.errors import NotFound
+from pykubelet.base.state_files import damaged_files
+from pykubelet.kubelet.serve.common.responses import json_response
+from pykubelet.kubelet.serve.common.server_interfaces import LocalDeps
+from pykubelet.kubelet.types.ids import PodUID, ref_of
+
+_BASE: Final = "/pykubelet/v1"
+_NAMED: Final = "{namespace}/{name}"
+
+
+class AgentRoutes:
+    """Handlers of the agent's own paths."""
+
+    def __init__(self, deps: LocalDeps) -> None:
+        self._deps = deps
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        """Return the routes."""
+        return [
+            web.get(f"{_BASE}/timeline/{_NAMED}", self._timeline),
+            web.get(f"{_BASE}/journal/{_NAMED}", self._journal),
+            web.get(f"{_BASE}/problems", self._problems),
+            web.get(f"{_BASE}/images", self._images),
+            web.get(f"{_BASE}/objects", self._objects),
+            web.get(f"{_BASE}/usage", self._usage),
+            web.get(f"{_BASE}/version", self._version),
+            web.get(f"{_BASE}/healthz", self._healthz),
+            web.get(f"{_BASE}/damaged", self._damaged),
+        ]
+
+    async def _timeline(self, request: web.Request) -> web.Response:
+        view = self._deps.node.timeline(self._uid(request))
+        if view is None:
+            raise NotFound(f"no start recorded for pod {_name(request)} since the agent started")
+        return json_response(view)
+
+    async def _journal(self, request: web.Request) -> web.Response:
+        return json_response({"items": self._deps.node.journal(self._uid(request))})
+
+    async def _problems(self, _: web.Request) -> web.Response:
+        return json_response({"items": self._deps.node.problems()})
+
+    async def _images(self, _: web.Request) -> web.Response:
+        return json_response({"items": await self._deps.node.images()})
+
+    async def _objects(self, _: web.Request) -> web.Response:
+        return json_response({"items": self._deps.node.objects()})
+
+    async def _usage(self, _: web.Request) -> web.Response:
+        return json_response(await self._deps.usage())
+
+    async def _version(self, _: web.Request) -> web.Response:
+        return json_response(self._deps.node.version())
+
+    async def _damaged(self, _: web.Request) -> web.Response:
+        return json_response({"items": [asdict(each) for each in damaged_files()]})
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        faults = {name: check() for name, check in self._deps.checks.items()}
+        healthy = not any(faults.values())
+        checks = [{"name": name, "ok": fault is None, "message": fault or ""} for name, fault in faults.items()]
+        return json_response({"healthy": healthy, "checks": checks}, 200 if healthy else 503)
+
+    def _uid(self, request: web.Request) -> PodUID:
+        pod = self._deps.pods.find(request.match_info["namespace"], request.match_info["name"])
+        if pod is None:
+            raise NotFound(f"pod {_name(request)} not found")
+        return ref_of(pod).uid
+
+
+def _name(request: web.Request) -> str:
+    return f"{request.match_info['namespace']}/{request.match_info['name']}"

@@ -1,0 +1,46 @@
+"""The local API server: pods, events and logs over a unix socket, for kubectl and this project's CLI."""
+
+import asyncio
+import logging
+
+from pykubelet.kubelet.serve.common.server_interfaces import LocalConfig, LocalDeps
+from pykubelet.kubelet.serve.common.serving import ServerConfig, application
+from pykubelet.kubelet.serve.local_socket.agent_routes import AgentRoutes
+from pykubelet.kubelet.serve.local_socket.kube_routes import KubeRoutes
+from pykubelet.kubelet.serve.local_socket.unix_socket import listening
+from pykubelet.kubelet.serve.logs.directory_watch import DirWatcher
+
+_log = logging.getLogger(__name__)
+
+
+class LocalServer:
+    """The local API server; serves until cancelled.
+
+    Only the agent's user can open the socket, so there is no further authentication.
+    """
+
+    def __init__(self, config: LocalConfig, deps: LocalDeps) -> None:
+        self._config = config
+        self._deps = deps
+        self.serving = asyncio.Event()
+        """Set while requests are answered."""
+
+    async def run(self) -> None:
+        """Serve until cancelled. Conflict: another agent serves this socket."""
+        with listening(self._config.socket) as server:
+            async with asyncio.TaskGroup() as group:
+                watcher = DirWatcher(self._deps.clock)
+                watching = group.create_task(watcher.run(), name="log-dirs")
+                config = ServerConfig("local", self._config.connections, self._config.slots)
+                routes = [
+                    *KubeRoutes(self._config, self._deps, watcher).routes(),
+                    *AgentRoutes(self._deps).routes(),
+                ]
+                try:
+                    async with application(config, routes, self._deps.meter, self._deps.clock) as local:
+                        _log.info("local API serving", extra={"socket": str(self._config.socket)})
+                        self.serving.set()
+                        await local.run(server)
+                finally:
+                    self.serving.clear()
+                    watching.cancel()

@@ -1,0 +1,4 @@
+"""Decisions about logs: which file a request means, and what a client gets of its lines.
+
+Pure: no module here reads files, clocks or the network, or awaits.
+"""

@@ -1,0 +1,12 @@
+"""exec, attach and port-forward: joins a client's upgraded connection to the runtime's streaming server.
+
+All servers of the agent use it. Where client and runtime speak the same protocol, bytes are passed on unread. Where the
+client's protocol is too new for the runtime (``v5.channel.k8s.io``, SPDY in a WebSocket), it is translated to SPDY,
+which every runtime speaks. Start reading in ``stream_proxy.py``.
+"""
+
+from pykubelet.kubelet.serve.streams.stream_backend import check_upgrade
+from pykubelet.kubelet.serve.streams.stream_proxy import GetUrl, StreamProxy
+from pykubelet.kubelet.serve.streams.stream_types import StreamSet
+
+__all__ = ["GetUrl", "StreamProxy", "StreamSet", "check_upgrade"]

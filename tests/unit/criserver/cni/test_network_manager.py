@@ -1,0 +1,265 @@
+"""Attaching and detaching, with plugins that are scripts."""
+
+import asyncio
+import errno
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from pykubelet.base.errors import Invalid, Transient
+from pykubelet.criserver.cni import AttachRequest, Network, NetworkConfig, network_manager
+from pykubelet.criserver.cni.plugins import Plugins
+from pykubelet.criserver.types import SandboxID
+from pykubelet.testing.wait import until
+
+ID = SandboxID("s1")
+REQUEST = AttachRequest(ID, "/proc/self/ns/net", "default", "web", "u1")
+SCRIPT = """#!/bin/sh
+cat > {directory}/$CNI_COMMAND.{name}.json
+echo "$CNI_COMMAND {name} $CNI_NETNS" >> {directory}/calls
+if [ -e {directory}/fail-$CNI_COMMAND-{name} ]; then echo '{{"code": 11, "msg": "no addresses"}}'; exit 1; fi
+[ $CNI_COMMAND = ADD ] && echo '{{"cniVersion": "1.0.0", "ips": [{{"address": "10.9.0.{last}/24"}}]}}'
+exit 0
+"""
+
+
+class Rig:
+    """A network of two plugins."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        for last, name in enumerate(("first", "second"), 1):
+            path = directory / name
+            path.write_text(SCRIPT.format(directory=directory, name=name, last=last))
+            path.chmod(0o755)
+        (directory / "conf").mkdir()
+        self.network = Network(
+            NetworkConfig(directory / "conf", directory / "attachments"), Plugins((directory / "none", directory), 10.0)
+        )
+
+    def configure(self, *types: str) -> None:
+        plugins = [{"type": kind} for kind in types]
+        document = {"cniVersion": "1.0.0", "name": "net", "plugins": plugins}
+        (self.directory / "conf" / "10.conflist").write_text(json.dumps(document))
+
+    def calls(self) -> list[str]:
+        path = self.directory / "calls"
+        return [line.rsplit(" ", 1)[0] for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> Rig:
+    rig = Rig(tmp_path)
+    rig.configure("first", "second")
+    await rig.network.start()
+    return rig
+
+
+async def test_plugins_are_chained_and_undone_in_reverse(rig: Rig) -> None:
+    attached = await rig.network.attach(REQUEST)
+    assert attached.ips == ("10.9.0.2",)
+    assert rig.network.held() == [ID]
+    passed = json.loads((rig.directory / "ADD.second.json").read_text())
+    assert passed["prevResult"]["ips"] == [{"address": "10.9.0.1/24"}]
+    await rig.network.check(ID)
+    await rig.network.detach(ID)
+    await rig.network.detach(ID)
+    assert rig.calls() == ["ADD first", "ADD second", "CHECK first", "CHECK second", "DEL second", "DEL first"]
+    assert rig.network.held() == []
+
+
+@pytest.mark.parametrize("asked", [{"ips": ("10.9.0.7",)}, {"mac": "02:00:00:00:00:01"}])
+async def test_address_of_a_pods_choice_is_refused_unless_it_is_configured(rig: Rig, asked: dict[str, Any]) -> None:
+    """Else a pod takes the hardware address of another one, and gets what is sent to that."""
+    request = replace(REQUEST, **asked)
+    with pytest.raises(Invalid, match=r"pod default/web asks for an address .* pod_addresses"):
+        await rig.network.attach(request)
+    assert rig.calls() == [] and rig.network.held() == []
+    directory = rig.directory
+    config = NetworkConfig(directory / "conf", directory / "attachments", pod_addresses=True)
+    allowing = Network(config, Plugins((directory,), 10.0))
+    await allowing.start()
+    await allowing.attach(request)
+    await allowing.detach(ID)
+
+
+async def test_a_failed_add_is_taken_back(rig: Rig) -> None:
+    (rig.directory / "fail-ADD-second").touch()
+    with pytest.raises(Transient, match=r"second failed .ADD.: no addresses"):
+        await rig.network.attach(REQUEST)
+    assert rig.calls() == ["ADD first", "ADD second", "DEL second", "DEL first"]
+    assert rig.network.held() == []
+
+
+async def test_an_address_whose_release_failed_is_not_forgotten(rig: Rig) -> None:
+    await rig.network.attach(REQUEST)
+    (rig.directory / "fail-DEL-second").touch()
+    with pytest.raises(Transient, match="DEL"):
+        await rig.network.detach(ID)
+    assert rig.network.held() == [ID]
+    (rig.directory / "fail-DEL-second").unlink()
+    # Even if the network is no longer configured, and after a restart.
+    rig.configure("other")
+    again = Network(
+        NetworkConfig(rig.directory / "conf", rig.directory / "attachments"), Plugins((rig.directory,), 10.0)
+    )
+    await again.start()
+    await again.detach(ID)
+    assert again.held() == []
+
+
+def _damaged(rig: Rig, content: bytes) -> None:
+    (rig.directory / "attachments" / f"{ID}.json").write_bytes(content)
+
+
+@pytest.mark.parametrize("content", [b"", b'{"request": {"sandbox": "s1", "net', b"\xff" * 100, b"[]"])
+async def test_an_address_is_released_though_its_attachment_is_damaged(rig: Rig, content: bytes) -> None:
+    await rig.network.attach(REQUEST)
+    _damaged(rig, content)
+    (rig.directory / "conf" / "20.conf").write_text('{"cniVersion": "1.0.0", "name": "old", "type": "absent"}')
+    (rig.directory / "fail-DEL-first").touch()
+    again = Network(
+        NetworkConfig(
+            rig.directory / "conf", rig.directory / "attachments", netns_of=lambda _: Path("/proc/self/ns/net")
+        ),
+        Plugins((rig.directory,), 10.0),
+    )
+    await again.start()
+    with pytest.raises(Transient, match=r"first failed .DEL."):
+        await again.detach(ID)
+    assert again.held() == [ID]
+    (rig.directory / "fail-DEL-first").unlink()
+    await again.detach(ID)
+    assert again.held() == []
+    assert rig.calls()[2:] == ["DEL second", "DEL first"] * 2
+    assert (rig.directory / "calls").read_text().endswith("DEL first /proc/self/ns/net\n")
+    assert json.loads((rig.directory / "DEL.first.json").read_text())["name"] == "net"
+
+
+async def test_without_attachment_and_configuration_it_is_tried_again(rig: Rig) -> None:
+    await rig.network.attach(REQUEST)
+    _damaged(rig, b"")
+    (rig.directory / "conf" / "10.conflist").rename(rig.directory / "away")
+    with pytest.raises(Transient, match="address of sandbox s1 cannot be released: no network configuration"):
+        await rig.network.detach(ID)
+    assert rig.network.held() == [ID]
+    (rig.directory / "away").rename(rig.directory / "conf" / "10.conflist")
+    await rig.network.detach(ID)
+    assert rig.network.held() == []
+
+
+async def test_a_lost_attachment_is_made_up_for_when_there_is_an_address(rig: Rig) -> None:
+    await rig.network.attach(REQUEST)
+    (rig.directory / "attachments" / f"{ID}.json").unlink()
+    await rig.network.detach(ID)
+    assert rig.calls() == ["ADD first", "ADD second"]
+    await rig.network.detach(ID, REQUEST)
+    assert rig.calls()[2:] == ["DEL second", "DEL first"]
+
+
+async def test_without_a_configuration_there_is_no_network(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    await rig.network.start()
+    assert "no network configuration" in rig.network.problem()
+    with pytest.raises(Transient, match="not ready"):
+        await rig.network.attach(REQUEST)
+    assert rig.network.held() == []
+
+
+async def test_a_default_network_is_written_once(tmp_path: Path) -> None:
+    config = NetworkConfig(tmp_path / "conf", tmp_path / "attachments", "b0", "10.77.0.0/24")
+    network = Network(config, Plugins((tmp_path,), 1.0))
+    await network.start()
+    assert network.problem() == ""
+    (written,) = (tmp_path / "conf").iterdir()
+    assert json.loads(written.read_text())["plugins"][0]["bridge"] == "b0"
+
+
+async def test_a_plugin_that_is_missing_is_named(rig: Rig) -> None:
+    rig.configure("first", "absent")
+    await rig.network.start()
+    with pytest.raises(Exception, match="absent is in none of"):
+        await rig.network.attach(REQUEST)
+
+
+async def test_a_plugin_that_went_away_does_not_take_the_address_along(rig: Rig) -> None:
+    await rig.network.attach(REQUEST)
+    (rig.directory / "first").unlink()
+    with pytest.raises(Transient, match="first is in none of"):
+        await rig.network.detach(ID)
+    assert rig.network.held() == [ID]
+
+
+async def test_directory_that_is_removed_and_created_again_is_followed(rig: Rig) -> None:
+    following = asyncio.create_task(rig.network.run(), name="network")
+    try:
+        directory = rig.directory / "conf"
+        for _ in range(2):
+            (directory / "10.conflist").unlink(missing_ok=True)
+            directory.rmdir()
+            await until(lambda: "no network configuration" in rig.network.problem() and directory.is_dir())
+            rig.configure("first", "second")
+            await until(lambda: rig.network.problem() == "")
+    finally:
+        following.cancel()
+        with suppress(asyncio.CancelledError):
+            await following
+
+
+async def test_configuration_is_read_though_no_inotify_instance_is_left(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted() -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(network_manager, "Inotify", exhausted)
+    monkeypatch.setattr(network_manager, "_LOOK_EVERY", 0.05)
+    (rig.directory / "conf" / "10.conflist").unlink()
+    following = asyncio.create_task(rig.network.run(), name="network")
+    try:
+        await until(lambda: "no network configuration" in rig.network.problem())
+        rig.configure("first", "second")
+        await until(lambda: rig.network.problem() == "")
+    finally:
+        following.cancel()
+        with suppress(asyncio.CancelledError):
+            await following
+
+
+async def test_releases_of_one_sandbox_do_not_meet(rig: Rig) -> None:
+    await rig.network.attach(REQUEST)
+    await asyncio.gather(*(rig.network.detach(REQUEST.sandbox) for _ in range(3)))
+    assert [call.split()[0] for call in rig.calls()] == ["ADD", "ADD", "DEL", "DEL"]
+
+
+@pytest.mark.parametrize("works", [True, False])
+async def test_default_network_masquerades_its_pods(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, works: bool
+) -> None:
+    """From the server's start on; without the rule no pod is attached."""
+    for name, text in (
+        ("iptables", f'echo "$4" >> {tmp_path}/calls; {"" if works else "exit 3"}'),
+        ("bridge", f"cat > {tmp_path}/bridge.json; echo bridge >> {tmp_path}/calls; echo '{{}}'"),
+    ):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    config = NetworkConfig(tmp_path / "conf", tmp_path / "attachments", "b0", "10.77.0.0/24")
+    network = Network(config, Plugins((tmp_path,), 10.0))
+    await network.start()
+    follower = asyncio.create_task(network.run())
+    await until(lambda: (tmp_path / "calls").exists() and (works or "not ready for pods" in caplog.text))
+    if works:
+        await network.attach(REQUEST)
+        assert (tmp_path / "calls").read_text().split() == ["-C", "bridge"]
+        assert "ipMasq" not in (tmp_path / "bridge.json").read_text()
+    else:
+        with pytest.raises(Transient, match="cannot masquerade"):
+            await network.attach(REQUEST)
+    follower.cancel()
+    with suppress(asyncio.CancelledError):
+        await follower

@@ -1,0 +1,62 @@
+"""Remote volumes: NFS servers that are not responding."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import NotFound
+from pykubelet.kubelet.actuate.volumes.mount import remote_volumes
+from pykubelet.kubelet.actuate.volumes.mount.remote_volumes import RemoteVolumes
+from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
+from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.linux import mounts
+from pykubelet.linux.mountinfo import Mount, parse
+
+UID = PodUID("u-1")
+
+
+@pytest.fixture
+def volumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RemoteVolumes:
+    """Of a pod with one export mounted, as the kernel tells it."""
+    dirs = PodDirs.at(tmp_path)
+    target = dirs.volume(UID, "kubernetes.io/nfs", "v")
+    target.mkdir(parents=True)
+    table = parse(f"36 35 0:42 / {target} rw shared:1 - nfs4 files:/export rw\n")
+
+    def below(path: str) -> list[Mount]:
+        return [mount for mount in table if mount.path.startswith(path)]
+
+    monkeypatch.setattr(remote_volumes, "mounts_below", below)
+    return RemoteVolumes(dirs, Blocking(0.3), 1.0)
+
+
+async def test_nfs_mount_is_unmounted(volumes: RemoteVolumes, monkeypatch: pytest.MonkeyPatch) -> None:
+    unmounted: list[str] = []
+    monkeypatch.setattr(mounts, "unmount", unmounted.append)
+    assert volumes.has_any(UID) and not volumes.has_any(PodUID("u-2"))
+    await volumes.tear_down(UID)
+    assert [Path(path).name for path in unmounted] == ["v"]
+
+
+async def test_nfs_mount_of_dead_server_is_detached(volumes: RemoteVolumes, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = threading.Event()
+    detached: list[str] = []
+    monkeypatch.setattr(mounts, "unmount", lambda path: answer.wait(20))
+    monkeypatch.setattr(mounts, "detach", detached.append)
+    try:
+        await volumes.tear_down(UID)
+    finally:
+        answer.set()
+    assert [Path(path).name for path in detached] == ["v"]
+
+
+async def test_nfs_mount_unmounted_meanwhile_is_no_error(
+    volumes: RemoteVolumes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(path: str) -> None:
+        raise NotFound(path)
+
+    monkeypatch.setattr(mounts, "unmount", gone)
+    await volumes.tear_down(UID)

@@ -1,0 +1,231 @@
+"""Thresholds, conditions over time, who goes first, and limits of single pods."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.base.errors import Invalid
+from pykubelet.kubelet.observe.eviction.eviction_types import (
+    Amount,
+    Condition,
+    ContainerUse,
+    Observation,
+    PodUse,
+    PressureConfig,
+    Resource,
+    Signal,
+    Threshold,
+)
+from pykubelet.kubelet.observe.eviction.plan.local_limits import exceeded, has_limits
+from pykubelet.kubelet.observe.eviction.plan.ranking import message, ranked
+from pykubelet.kubelet.observe.eviction.plan.thresholds import (
+    PressureState,
+    conditions,
+    met,
+    next_state,
+    thresholds,
+)
+from pykubelet.kubelet.types.eviction import DEFAULT_HARD
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.models.codec import from_builtins
+from pykubelet.models.core_v1 import Pod
+
+MI = 1 << 20
+MEMORY = Threshold(Signal.MEMORY, Amount(100 * MI))
+SOFT = Threshold(Signal.MEMORY, Amount(200 * MI), grace=60)
+DISK = Threshold(Signal.NODEFS, Amount(share=0.1), reclaim=Amount(share=0.05))
+
+
+def memory(mi: int) -> dict[Signal, Observation]:
+    return {Signal.MEMORY: Observation(mi * MI, 1000 * MI)}
+
+
+def make_pod(uid: str, spec: Mapping[str, Any] | None = None, **resources: Mapping[str, str]) -> Pod:
+    container = {"name": "c", "image": "i", "resources": resources}
+    return from_builtins(
+        {"metadata": {"name": uid, "namespace": "d", "uid": uid}, "spec": {"containers": [container], **(spec or {})}},
+        Pod,
+    )
+
+
+def test_default_thresholds() -> None:
+    found = thresholds({}, {}, {}, {})
+    assert {t.signal for t in found} == set(DEFAULT_HARD)
+    assert all(t.hard for t in found)
+    assert MEMORY in found
+
+
+def test_given_ones_take_the_place_of_the_defaults() -> None:
+    found = thresholds(
+        {"memory.available": "1Gi"}, {"nodefs.available": "20%"}, {"nodefs.available": 90}, {"nodefs.available": "5%"}
+    )
+    assert found == (
+        Threshold(Signal.MEMORY, Amount(1 << 30)),
+        Threshold(Signal.NODEFS, Amount(share=0.2), 90, Amount(share=0.05)),
+    )
+
+
+@pytest.mark.parametrize("text", ["0%", "100%"])
+def test_a_signal_can_be_turned_off(text: str) -> None:
+    assert thresholds({"memory.available": text}, {}, {}, {}) == ()
+
+
+@pytest.mark.parametrize(
+    ("hard", "soft", "words"),
+    [
+        ({"cpu.available": "1"}, {}, "unknown eviction signal 'cpu.available'"),
+        ({"memory.available": "much"}, {}, "not a quantity"),
+        ({"memory.available": "-1"}, {}, "must not be negative"),
+        ({"memory.available": "x%"}, {}, "is not a percentage"),
+        ({"memory.available": "101%"}, {}, "from 0% to 100%"),
+        ({}, {"memory.available": "1Gi"}, "evictionSoftGracePeriod"),
+    ],
+)
+def test_invalid_thresholds_are_rejected(hard: Mapping[str, str], soft: Mapping[str, str], words: str) -> None:
+    with pytest.raises(Invalid, match=words):
+        thresholds(hard, soft, {}, {})
+
+
+@pytest.mark.parametrize(("available", "is_met"), [(99, True), (100, False), (101, False)])
+def test_met_below(available: int, is_met: bool) -> None:
+    assert bool(met([MEMORY], memory(available))) is is_met
+
+
+def test_a_share_is_of_the_capacity_and_the_reclaim_comes_on_top() -> None:
+    seen = {Signal.NODEFS: Observation(12, 100)}
+    assert met([DISK], seen) == ()
+    assert met([DISK], seen, with_reclaim=True) == (DISK,)
+    assert met([DISK], {}) == ()
+
+
+def test_soft_thresholds_wait_for_their_grace_period() -> None:
+    config = PressureConfig((SOFT,))
+    state = next_state(PressureState(), config, memory(150), 0)
+    assert state.met == ()
+    assert conditions(state, config, 0) == {Condition.MEMORY}
+    state = next_state(state, config, memory(150), 59)
+    assert state.met == ()
+    assert next_state(state, config, memory(150), 60).met == (SOFT,)
+    again = next_state(next_state(state, config, memory(300), 60), config, memory(150), 70)
+    assert again.met == ()
+
+
+def test_threshold_stays_met_until_the_minimum_reclaim() -> None:
+    config = PressureConfig((DISK,), transition=0)
+    state = next_state(PressureState(), config, {Signal.NODEFS: Observation(9, 100)}, 0)
+    state = next_state(state, config, {Signal.NODEFS: Observation(12, 100)}, 10)
+    assert state.met == (DISK,)
+    state = next_state(state, config, {Signal.NODEFS: Observation(15, 100)}, 20)
+    assert state.met == ()
+    assert next_state(state, config, {Signal.NODEFS: Observation(12, 100)}, 30).met == ()
+
+
+def test_conditions_stay_for_the_transition_period() -> None:
+    config = PressureConfig((MEMORY,), transition=300)
+    state = next_state(PressureState(), config, memory(50), 0)
+    state = next_state(state, config, memory(500), 10)
+    assert conditions(state, config, 299) == {Condition.MEMORY}
+    assert conditions(state, config, 300) == frozenset()
+
+
+def test_memory_is_the_most_urgent() -> None:
+    config = PressureConfig((DISK, MEMORY))
+    seen = memory(50) | {Signal.NODEFS: Observation(1, 100)}
+    assert next_state(PressureState(), config, seen, 0).met == (MEMORY, DISK)
+
+
+@given(st.lists(st.integers(0, 300), min_size=1, max_size=20))
+def test_a_hard_threshold_is_acted_upon_at_once_and_never_for_nothing(available: list[int]) -> None:
+    config, state = PressureConfig((MEMORY,)), PressureState()
+    for time, mi in enumerate(available):
+        state = next_state(state, config, memory(mi), float(time))
+        assert bool(state.met) is (mi < 100)
+
+
+def test_order_of_eviction() -> None:
+    pods = [
+        make_pod("modest", requests={"memory": "100Mi"}),
+        make_pod("greedy", requests={"memory": "10Mi"}),
+        make_pod("greedier", requests={"memory": "10Mi"}),
+        make_pod("important", {"priority": 10}, requests={"memory": "10Mi"}),
+        make_pod("unknown"),
+    ]
+    uses = {
+        PodUID("modest"): PodUse(memory=90 * MI),
+        PodUID("greedy"): PodUse(memory=20 * MI),
+        PodUID("greedier"): PodUse(memory=30 * MI),
+        PodUID("important"): PodUse(memory=500 * MI),
+    }
+    order = [pod.metadata.name for pod in ranked(pods, uses, Resource.MEMORY)]
+    assert order == ["unknown", "greedier", "greedy", "important", "modest"]
+
+
+@pytest.mark.parametrize(("resource", "first"), [(Resource.STORAGE, "a"), (Resource.INODES, "b"), (Resource.PIDS, "c")])
+def test_each_resource_has_its_measure(resource: Resource, first: str) -> None:
+    uses = {
+        PodUID("a"): PodUse(disk=9, inodes=1, processes=1),
+        PodUID("b"): PodUse(disk=1, inodes=9, processes=1),
+        PodUID("c"): PodUse(disk=1, inodes=1, processes=9),
+    }
+    assert ranked([make_pod(name) for name in "abc"], uses, resource)[0].metadata.name == first
+
+
+def test_condition_without_a_transition_period_lasts_one_check() -> None:
+    config = PressureConfig((MEMORY,), transition=0)
+    state = next_state(PressureState(), config, memory(50), 5)
+    assert conditions(state, config, 5) == {Condition.MEMORY}
+    assert conditions(next_state(state, config, memory(150), 6), config, 6) == frozenset()
+
+
+def test_the_message() -> None:
+    pod = make_pod("web", requests={"memory": "10Mi"})
+    use = PodUse(memory=30 * MI, containers={"c": ContainerUse(memory=30 * MI), "other": ContainerUse(memory=1)})
+    assert message(pod, use, MEMORY, Observation(50 * MI, 1000 * MI)) == (
+        "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. "
+        "Container c was using 30Mi, request is 10Mi, has larger consumption of memory. "
+    )
+    assert message(pod, None, MEMORY, None) == "The node was low on resource: memory. "
+    inodes = Threshold(Signal.NODEFS_INODES, Amount(share=0.05))
+    assert message(pod, PodUse(), inodes, Observation(10, 1000)) == (
+        "The node was low on resource: inodes. Threshold quantity: 50, available: 10. "
+    )
+
+
+EMPTY_DIR = {"volumes": [{"name": "v", "emptyDir": {"sizeLimit": "1Mi"}}, {"name": "w", "emptyDir": {}}]}
+LIMITED = make_pod("l", limits={"ephemeral-storage": "2Mi"})
+
+
+@pytest.mark.parametrize(
+    ("pod", "use", "text"),
+    [
+        (make_pod("p"), PodUse(disk=1 << 40), None),
+        (make_pod("p", EMPTY_DIR), PodUse(volumes={"v": MI, "w": 1 << 40}), None),
+        (
+            make_pod("p", EMPTY_DIR),
+            PodUse(volumes={"v": MI + 1}),
+            'Usage of EmptyDir volume "v" exceeds the limit "1Mi". ',
+        ),
+        (LIMITED, PodUse(disk=2 * MI), None),
+        (
+            LIMITED,
+            PodUse(disk=2 * MI + 1),
+            "Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. ",
+        ),
+        (
+            LIMITED,
+            PodUse(disk=MI, containers={"c": ContainerUse(disk=3 * MI)}),
+            'Container c exceeded its local ephemeral storage limit "2Mi". ',
+        ),
+        (LIMITED, PodUse(containers={"c": ContainerUse()}), None),
+    ],
+)
+def test_limits(pod: Pod, use: PodUse, text: str | None) -> None:
+    found = exceeded(pod, use)
+    assert (found.message if found else None) == text
+
+
+def test_which_pods_have_limits() -> None:
+    assert [has_limits(pod) for pod in (make_pod("p"), make_pod("p", EMPTY_DIR), LIMITED)] == [False, True, True]

@@ -1,0 +1,74 @@
+from pykubelet.kubelet.observe.stats.plan import proc_files
+from pykubelet.kubelet.types.usage import CpuUsage
+from pykubelet.linux.procparse import NetDevice, parse_cgroups, parse_net_dev, parse_stat
+
+NET_DEV = """Inter-|   Receive                                                |  Transmit
+ face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed
+    lo: 33 3 0 0 0 0 0 0 33 3 0 0 0 0 0 0
+  eth0:100 10 1 2 0 0 0 0 200 20 3 4 0 0 0 0
+vethab: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0
+  eth1: 5 1 0 0 0 0 0 0 6 1 0 0 0 0 0 0
+"""
+ROUTE = """Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
+eth1\t0001A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
+eth1\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0
+"""
+MEMINFO = """MemTotal:        1000 kB
+MemFree:          400 kB
+Cached:           300 kB
+Active(file):     100 kB
+Inactive(file):   150 kB
+AnonPages:        200 kB
+Mapped:            50 kB
+Slab:              20 kB
+SwapTotal:         64 kB
+SwapFree:          60 kB
+HugePages_Total:       0
+"""
+
+
+def test_the_machines_cpu_time_leaves_idle_and_waiting_out() -> None:
+    stat = "cpu  100 10 50 9999 777 1 2 3 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\nbtime 5\n"
+    assert proc_files.machine_cpu(stat) == CpuUsage(
+        total_ns=166 * 10_000_000, user_ns=110 * 10_000_000, system_ns=56 * 10_000_000
+    )
+    assert proc_files.machine_cpu("") is None
+
+
+def test_the_machines_memory() -> None:
+    found = proc_files.machine_memory(MEMINFO, "pgfault 70\npgmajfault 7\noom_kill 1\n")
+    kib = 1024
+    assert (found.usage, found.working_set, found.rss) == (600 * kib, 450 * kib, 200 * kib)
+    assert (found.limit, found.swap, found.swap_limit) == (1000 * kib, 4 * kib, 64 * kib)
+    assert (found.page_faults, found.major_page_faults, found.oom_kills) == (70, 7, 1)
+
+
+def test_interfaces_of_the_machine_itself() -> None:
+    found = proc_files.interfaces(parse_net_dev(NET_DEV.encode()))
+    assert found == (NetDevice("eth0", 100, 10, 1, 2, 200, 20, 3, 4), NetDevice("eth1", 5, 1, 0, 0, 6, 1, 0, 0))
+    assert proc_files.default_interface(ROUTE, found) == "eth1"
+    assert proc_files.default_interface("", found) == "eth0"
+    assert proc_files.default_interface("", found[1:]) == "eth1"
+    assert proc_files.default_interface("", ()) == ""
+
+
+def test_one_process_whatever_its_name() -> None:
+    fields = [b"0"] * 50
+    fields[11], fields[12], fields[21] = b"7", b"3", b"5"
+    stat = parse_stat(1, b"1 (odd ) \xff\nname) S " + b" ".join(fields[1:]))
+    assert stat is not None
+    found = proc_files.process_usage(stat, 4096)
+    assert found == (CpuUsage(total_ns=100_000_000, user_ns=70_000_000, system_ns=30_000_000), 5 * 4096)
+
+
+def test_cores_and_sockets() -> None:
+    text = "".join(f"processor\t: {n}\nphysical id\t: {n // 2}\ncore id\t\t: {n // 2 * 0}\n\n" for n in range(4))
+    assert proc_files.processors(text) == (2, 2)
+    assert proc_files.processors("processor : 0\nBogoMIPS : 1\n") == (0, 0)
+
+
+def test_the_cgroup_of_a_process() -> None:
+    hybrid = parse_cgroups(b"5:cpu,cpuacct:/a\n3:memory:/b\n0::/c\n")
+    assert proc_files.own_cgroup(hybrid, ("cpuacct", "memory")) == "/a"
+    assert proc_files.own_cgroup(hybrid, ("",)) == "/c"
+    assert proc_files.own_cgroup((), ("",)) == "/"

@@ -1,0 +1,95 @@
+"""Sending events to the API server."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+
+from pykubelet.apiclient.resources import EVENTS
+from pykubelet.base.rate_limit import RateLimit
+from pykubelet.kubelet.report.events import EventLog
+from pykubelet.kubelet.report.events.event_sink import EventSink
+from pykubelet.kubelet.types.ids import PodRef, PodUID
+from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.fake_api import Fault
+from pykubelet.testing.wait import settle, until
+from tests.unit.kubelet.apitools import Api, fake_api, running
+
+POD = PodRef("ns", "web", PodUID("1"))
+
+
+@dataclass
+class Rig:
+    api: Api
+    log: EventLog
+
+    def told(self) -> dict[str, int]:
+        return {each["reason"]: each["count"] for each in self.api.all("events")}
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    async with fake_api() as api:
+        log = EventLog(api.clock, "n", lambda uid: None)
+        log.event(None, "Normal", "Starting", "before the sink ran")
+        sink = EventSink(api.client, log.table, RateLimit(0, 1, api.clock), api.clock)
+        async with running(sink.run()):
+            yield Rig(api, log)
+
+
+async def test_events_are_created_and_repetitions_counted(rig: Rig) -> None:
+    rig.log.event(POD, "Normal", "Pulled", "m", container="c")
+    await until(lambda: rig.told() == {"Starting": 1, "Pulled": 1})
+    rig.log.event(POD, "Normal", "Pulled", "m", container="c")
+    await until(lambda: rig.told()["Pulled"] == 2)
+    (event,) = [each for each in rig.api.all("events") if each["reason"] == "Pulled"]
+    assert event["metadata"]["namespace"] == "ns" and event["involvedObject"]["fieldPath"] == "spec.containers{c}"
+    assert event["source"] == {"component": "kubelet", "host": "n"}
+
+
+async def test_event_expired_at_the_api_server_is_recreated(rig: Rig) -> None:
+    await until(lambda: rig.told() == {"Starting": 1})
+    (event,) = rig.api.all("events")
+    await rig.api.client.delete(EVENTS.at("default", event["metadata"]["name"]))
+    rig.log.event(None, "Normal", "Starting", "before the sink ran")
+    await until(lambda: rig.told() == {"Starting": 2})
+
+
+async def test_events_wait_while_the_api_server_is_unavailable(rig: Rig) -> None:
+    await until(lambda: rig.told() == {"Starting": 1})
+    await rig.api.fake.go_away()
+    for number in range(3):
+        rig.log.event(POD, "Normal", f"R{number}", "m")
+    rig.log.event(POD, "Normal", "R0", "m")
+    await settle()
+    await rig.api.fake.come_back()
+    await until(lambda: rig.told() == {"Starting": 1, "R0": 2, "R1": 1, "R2": 1})
+
+
+async def test_rejected_event_does_not_block_others(rig: Rig) -> None:
+    await until(lambda: rig.told() == {"Starting": 1})
+    rig.api.fake.faults = [Fault("POST", status=403)]
+    rig.log.event(POD, "Normal", "Refused", "m")
+    rig.log.event(POD, "Normal", "Good", "m")
+    await until(lambda: "Good" in rig.told())
+    assert "Refused" not in rig.told()
+
+
+async def test_pending_events_are_sent_when_the_agent_stops() -> None:
+    async with fake_api() as api:
+        clock = VirtualClock()
+        log = EventLog(api.clock, "n", lambda uid: None)
+        sink = EventSink(api.client, log.table, RateLimit(0, 1, clock), clock)
+        rig = Rig(api, log)
+        async with running(sink.run()):
+            await clock.settle()
+            log.event(POD, "Normal", "Pulled", "m")
+            log.event(POD, "Normal", "Created", "m")
+            await settle()
+            assert rig.told() == {}
+            await clock.advance(1)
+            await until(lambda: len(rig.told()) == 2)
+            log.event(POD, "Normal", "Started", "m")
+            await settle()
+            assert len(rig.told()) == 2
+        assert rig.told() == {"Pulled": 1, "Created": 1, "Started": 1}

@@ -1,0 +1,183 @@
+"""The status manager: keeping, notifying, forgetting."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pykubelet.kubelet.report.status import StatusManager
+from pykubelet.kubelet.types.ids import ContainerID, PodUID
+from pykubelet.kubelet.types.outcome import Failure, SyncAction
+from pykubelet.kubelet.types.probes import ContainerProbes, ProbeResult
+from pykubelet.kubelet.types.runtime import PodRuntimeStatus
+from pykubelet.kubelet.types.status_changes import StatusChange
+from pykubelet.kubelet.types.status_input import StatusInput
+from pykubelet.models import core_v1 as core
+from pykubelet.models.scalars import time_from_unix
+from pykubelet.testing.clock import VirtualClock
+from tests.unit.kubelet.report.pods import REF, attempt, container, exited, pod, runtime, with_meta
+
+PROBE = core.Probe(exec=core.ExecAction(command=("true",)))
+
+
+def known(
+    runtime: PodRuntimeStatus, probes: Mapping[ContainerID, ContainerProbes] | None = None, **more: Any
+) -> StatusInput:
+    """What a worker reports."""
+    return StatusInput(runtime, probes or {}, **more)
+
+
+class Node:
+    host_ips = ("192.0.2.1",)
+    runtime_name = "containerd"
+
+    def recursive_read_only(self, handler: str | None) -> bool:
+        return handler == "rro"
+
+
+def manager() -> tuple[StatusManager, list[StatusChange]]:
+    made = StatusManager(VirtualClock(), Node())
+    changes: list[StatusChange] = []
+    made.subscribe(changes.append)
+    return made, changes
+
+
+def test_update_computes_keeps_and_notifies() -> None:
+    statuses, changes = manager()
+    value = pod(container(readiness_probe=PROBE))
+    probes = {ContainerID("app-0"): ContainerProbes(readiness=ProbeResult.SUCCESS)}
+    got = statuses.update(value, known(runtime(attempt()), probes))
+    assert got == statuses.get(REF.uid)
+    assert (got.phase, got.container_statuses[0].ready, got.host_ip) == ("Running", True, "192.0.2.1")
+    assert [(c.previous, c.current, c.uid) for c in changes] == [(None, got, REF.uid)]
+    entry = statuses.entry(REF.uid)
+    assert entry is not None
+    assert (entry.merged.status, entry.merged.spec, entry.version) == (got, value.spec, changes[0].version)
+    assert entry.merged.metadata.creation_timestamp == got.start_time
+    assert entry.merged.metadata.deletion_timestamp is None
+
+
+def test_equal_status_is_no_change() -> None:
+    statuses, changes = manager()
+    value = pod()
+    first = statuses.update(value, known(runtime(attempt())))
+    assert statuses.update(value, known(runtime(attempt()))) == first
+    assert len(changes) == 1
+    statuses.update(with_meta(value, annotations={"a": "b"}), known(runtime(attempt())))
+    assert len(changes) == 2, "a new pod object is a change"
+    assert changes[1].version > changes[0].version
+
+
+def test_only_failures_of_containers_become_waiting_reasons() -> None:
+    statuses, _ = manager()
+    failures: tuple[Failure, ...] = (
+        Failure(SyncAction.CREATE_SANDBOX, "app", "CreatePodSandboxError", "no network"),
+        Failure(SyncAction.KILL_CONTAINER, "app", "KillContainerError", "no"),
+    )
+    got = statuses.update(pod(), known(runtime(), failures=failures))
+    assert got.container_statuses[0].state == core.ContainerState(
+        waiting=core.ContainerStateWaiting(reason="ContainerCreating")
+    )
+    failures += (Failure(SyncAction.START_CONTAINER, "app", "ErrImagePull", "404"),)
+    got = statuses.update(pod(), known(runtime(), failures=failures))
+    assert got.container_statuses[0].state == core.ContainerState(
+        waiting=core.ContainerStateWaiting(reason="ErrImagePull", message="404")
+    )
+
+
+def test_a_status_builds_on_the_one_before() -> None:
+    statuses, _ = manager()
+    statuses.update(pod(restart_policy="Never"), known(runtime(attempt(number=3))))
+    got = statuses.update(pod(restart_policy="Never"), known(runtime(sandboxes=[])))
+    last = got.container_statuses[0].last_state
+    assert last is not None and last.terminated is not None
+    assert (last.terminated.exit_code, got.container_statuses[0].restart_count) == (137, 4)
+
+
+def test_set_status_only_moves_forward() -> None:
+    statuses, changes = manager()
+    statuses.set(pod(), core.PodStatus(phase="Failed", reason="Evicted"))
+    got = statuses.set(pod(), core.PodStatus(phase="Running"))
+    assert (got.phase, got.reason) == ("Failed", "Evicted")
+    assert all(c.current is not None and c.current.phase == "Failed" for c in changes)
+
+
+def test_reject_sets_a_failed_status() -> None:
+    statuses, _ = manager()
+    assert statuses.reject(pod(), "OutOfpods", "full").phase == "Failed"
+    got = statuses.get(REF.uid)
+    assert got is not None and got.message == "Pod was rejected: full"
+
+
+def test_termination_completes_the_last_status() -> None:
+    statuses, changes = manager()
+    value = pod(static=False)
+    statuses.update(value, known(runtime(attempt())))
+    got = statuses.terminate(value)
+    state = got.container_statuses[0].state
+    assert state is not None and state.terminated is not None
+    assert (got.phase, state.terminated.exit_code) == ("Failed", 137)
+    entry = statuses.entry(REF.uid)
+    assert entry is not None and entry.finished
+    assert changes[-1].current == got
+    statuses.set(value, got)
+    entry = statuses.entry(REF.uid)
+    assert entry is not None and entry.finished, "what is finished stays so"
+
+
+def test_termination_with_a_given_status_and_of_an_unknown_pod() -> None:
+    statuses, _ = manager()
+    assert statuses.terminate(pod(static=False)).phase == "Failed"
+    statuses.remove(REF.uid)
+    assert statuses.terminate(pod(static=False), core.PodStatus(phase="Succeeded")).phase == "Succeeded"
+
+
+def test_removal_notifies_once_and_forgets_everything() -> None:
+    statuses, changes = manager()
+    statuses.update(pod(), known(runtime(exited(code=1))))
+    statuses.remove(REF.uid)
+    statuses.remove(REF.uid)
+    statuses.remove(PodUID("unknown"))
+    assert [c.current is None for c in changes] == [False, True]
+    assert changes[1].version == statuses.version > changes[0].version
+    assert (statuses.get(REF.uid), statuses.snapshot()) == (None, ())
+
+
+def test_unsubscribed_callback_gets_no_changes() -> None:
+    statuses, _ = manager()
+    seen: list[StatusChange] = []
+    end = statuses.subscribe(seen.append)
+    statuses.set(pod(), core.PodStatus(phase="Pending"))
+    end()
+    statuses.set(pod(), core.PodStatus(phase="Running"))
+    assert len(seen) == 1
+
+
+def test_the_snapshot_is_in_the_order_of_arrival() -> None:
+    statuses, _ = manager()
+    for name in "cab":
+        statuses.set(with_meta(pod(), uid=name, name=name), core.PodStatus(phase="Pending"))
+    statuses.set(with_meta(pod(), uid="c", name="c"), core.PodStatus(phase="Running"))
+    assert [e.pod.metadata.name for e in statuses.snapshot()] == ["c", "a", "b"]
+
+
+async def test_a_pod_that_is_being_stopped_is_shown_as_deleted() -> None:
+    clock = VirtualClock()
+    statuses = StatusManager(clock, Node())
+    value = pod()
+    statuses.update(value, known(runtime(attempt())))
+    await clock.advance(60)
+    begun = time_from_unix(clock.now())
+    statuses.update(value, known(runtime(attempt()), terminating=True))
+    await clock.advance(5)
+    statuses.update(value, known(runtime(exited()), terminating=True))
+    entry = statuses.entry(REF.uid)
+    assert entry is not None and entry.merged.metadata.deletion_timestamp == begun
+
+
+def test_a_pod_that_has_ended_is_not_shown_as_terminating() -> None:
+    statuses, _ = manager()
+    value = pod(restart_policy="Never")
+    statuses.update(value, known(runtime(exited())))
+    statuses.update(value, known(runtime(exited()), terminating=True))
+    entry = statuses.entry(REF.uid)
+    assert entry is not None
+    assert (entry.merged.status.phase, entry.merged.metadata.deletion_timestamp) == ("Succeeded", None)

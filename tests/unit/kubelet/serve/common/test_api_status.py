@@ -1,0 +1,32 @@
+"""Errors as Status objects."""
+
+import pytest
+
+from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, PykubeletError, Transient
+from pykubelet.kubelet.serve.common.api_status import error_status, failure
+from pykubelet.models.meta_v1 import StatusDetails
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "reason"),
+    [
+        (NotFound("m"), 404, "NotFound"),
+        (Invalid("m"), 400, "BadRequest"),
+        (Conflict("m"), 409, "Conflict"),
+        (Transient("m"), 503, "ServiceUnavailable"),
+        (Permanent("m"), 500, "InternalError"),
+    ],
+)
+def test_errors(error: PykubeletError, code: int, reason: str) -> None:
+    status = error_status(error)
+    assert (status.code, status.reason, status.message) == (code, reason, "m")
+    assert (status.api_version, status.kind, status.status, status.details) == ("v1", "Status", "Failure", None)
+
+
+def test_retry_after_becomes_a_status_detail() -> None:
+    assert error_status(Transient("m", retry_after=2.6)).details == StatusDetails(retry_after_seconds=3)
+    assert error_status(Transient("m", retry_after=0.1)).details == StatusDetails(retry_after_seconds=1)
+
+
+def test_unknown_code_has_no_reason() -> None:
+    assert failure(418, "teapot").reason == ""

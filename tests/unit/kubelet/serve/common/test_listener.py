@@ -1,0 +1,186 @@
+"""The listener's limits and errors, over plain TCP."""
+
+import asyncio
+import errno
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from pykubelet.base.clock import SystemClock
+from pykubelet.base.errors import Permanent
+from pykubelet.kubelet.serve.common.binding import bind
+from pykubelet.kubelet.serve.common.connections import CloseReason
+from pykubelet.kubelet.serve.common.limits import ConnectionLimits
+from pykubelet.kubelet.serve.common.listener import Listener
+from pykubelet.testing.wait import until
+
+
+@asynccontextmanager
+async def listening(
+    untrusted: int = 10, first_request: float = 10.0, closed: list[CloseReason] | None = None
+) -> AsyncIterator[tuple[Listener, int]]:
+    """Run a server that answers hello, for the block."""
+    limits = ConnectionLimits(untrusted * 2, untrusted, untrusted, first_request=first_request)
+    listener = Listener(limits, SystemClock(), None, (closed if closed is not None else []).append)
+
+    async def hello(request: web.BaseRequest) -> web.Response:
+        with listener.serving(request, trusted=True):
+            return web.Response(text="hello")
+
+    server = web.Server(hello)
+    with bind("127.0.0.1", 0, "a test", "set port") as bound:
+        task = asyncio.get_running_loop().create_task(listener.run(server, bound))
+        try:
+            yield listener, bound.getsockname()[1]
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+            await server.shutdown(0.1)
+
+
+@asynccontextmanager
+async def connected(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+
+
+async def answer(reader: asyncio.StreamReader) -> bytes:
+    """Read to the end; empty if the connection was reset."""
+    async with asyncio.timeout(5):
+        try:
+            return await reader.readuntil(b"hello")
+        except asyncio.IncompleteReadError as error:
+            return error.partial
+        except ConnectionError:
+            return b""
+
+
+async def test_a_request_is_answered() -> None:
+    async with listening() as (_, port), connected(port) as (reader, writer):
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await answer(reader)).startswith(b"HTTP/1.1 200")
+
+
+async def test_silent_connection_is_closed() -> None:
+    async with listening(first_request=0.05) as (listener, port), connected(port) as (reader, _):
+        assert await answer(reader) == b""
+        assert listener.connections == 0
+
+
+async def test_slow_first_request_is_closed() -> None:
+    async with listening(first_request=0.1) as (_, port), connected(port) as (reader, writer):
+        waiting = asyncio.get_running_loop().create_task(answer(reader))
+        for byte in b"GET / HTTP/1.1\r\nX-Slow: aaaaaaaaaaaaaaaaaaaaaaaaa":
+            writer.write(bytes([byte]))
+            await asyncio.wait([waiting], timeout=0.01)
+            if waiting.done():
+                break
+        assert await waiting == b""
+
+
+async def test_connection_after_its_first_request_stays_open() -> None:
+    async with listening(first_request=0.1) as (listener, port), connected(port) as (reader, writer):
+        for _ in range(2):
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert (await answer(reader)).startswith(b"HTTP/1.1 200")
+            await asyncio.wait([asyncio.get_running_loop().create_future()], timeout=0.15)
+        assert listener.connections == 1
+
+
+async def test_connection_beyond_the_limit_closes_the_oldest_silent_one() -> None:
+    closed: list[CloseReason] = []
+    async with listening(untrusted=2, closed=closed) as (listener, port), connected(port) as (oldest, _):
+        await until(lambda: listener.connections == 1)
+        async with connected(port), connected(port) as (reader, writer):
+            assert await answer(oldest) == b""
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert (await answer(reader)).startswith(b"HTTP/1.1 200")
+            assert (listener.connections, closed) == (2, [CloseReason.EVICTED])
+
+
+async def test_listener_forgets_connections_that_ended() -> None:
+    async with listening() as (listener, port):
+        for _ in range(3):
+            async with connected(port) as (reader, writer):
+                writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert (await answer(reader)).startswith(b"HTTP/1.1 200")
+            await until(lambda: listener.connections == 0)
+
+
+async def test_listener_goes_on_after_an_error_of_one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with listening() as (listener, port):
+        loop = asyncio.get_running_loop()
+        calls: list[str] = []
+
+        async def broken(*_: object, **__: object) -> None:
+            calls.append("connection")
+            raise ValueError("defect")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(loop, "connect_accepted_socket", broken)
+            async with connected(port) as (reader, _):
+                assert await answer(reader) == b""
+        assert (calls, listener.connections) == (["connection"], 0)
+        async with connected(port) as (reader, writer):
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert (await answer(reader)).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(("number", "pauses"), [(errno.ECONNABORTED, 0), (errno.EMFILE, 1), (errno.EBADMSG, 1)])
+async def test_listener_goes_on_after_an_error_of_accept(number: int, pauses: int) -> None:
+    clock = Pauses()
+    listener = Listener(ConnectionLimits(2, 2, 2), clock, None, lambda _: None)
+    loop = asyncio.get_running_loop()
+    accepted = loop.sock_accept
+    errors = [OSError(number, "fault")]
+
+    async def accept(sock: socket.socket) -> tuple[socket.socket, object]:
+        if errors:
+            raise errors.pop()
+        return await accepted(sock)
+
+    async def hello(_: web.BaseRequest) -> web.Response:
+        return web.Response(text="hello")
+
+    server = web.Server(hello)
+    with bind("127.0.0.1", 0, "a test", "set port") as listening, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "sock_accept", accept)
+        task = loop.create_task(listener.run(server, listening))
+        async with connected(listening.getsockname()[1]) as (reader, writer):
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert (await answer(reader)).startswith(b"HTTP/1.1 200")
+        task.cancel()
+        await asyncio.wait([task])
+        await server.shutdown(0.1)
+    assert clock.pauses == pauses
+
+
+class Pauses(SystemClock):
+    """A clock that does not wait."""
+
+    def __init__(self) -> None:
+        self.pauses = 0
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses += 1
+
+
+def test_unavailable_address_is_named_in_the_error() -> None:
+    with bind("127.0.0.1", 0, "a test", "set port") as taken, pytest.raises(Permanent, match=r"for a test .* set port"):
+        bind("127.0.0.1", taken.getsockname()[1], "a test", "set port")
+
+
+def test_wildcard_address_includes_ipv6() -> None:
+    with bind("0.0.0.0", 0, "a test", "set port") as taken:
+        port = taken.getsockname()[1]
+        families = [(socket.AF_INET, "127.0.0.1")]
+        families += [(socket.AF_INET6, "::1")] if socket.has_dualstack_ipv6() else []
+        for family, address in families:
+            with socket.socket(family) as client:
+                client.connect((address, port))

@@ -1,0 +1,186 @@
+"""A local API server on a socket in a temporary directory, with fakes for everything that it uses."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import aiohttp
+from msgspec.structs import replace
+
+from pykubelet.base.errors import Transient
+from pykubelet.kubelet.report.events import EventLog
+from pykubelet.kubelet.report.metrics import KubeletMetrics
+from pykubelet.kubelet.report.status import StatusManager
+from pykubelet.kubelet.report.timeline import PodTimelines
+from pykubelet.kubelet.serve.local_socket import (
+    ImageView,
+    JournalView,
+    LocalConfig,
+    LocalDeps,
+    LocalServer,
+    ObjectView,
+    PodsView,
+    ProblemView,
+    StreamOptions,
+    VersionView,
+)
+from pykubelet.kubelet.types.ids import ContainerID, PodUID
+from pykubelet.kubelet.types.stats import CpuStats, NodeStats, Summary
+from pykubelet.kubelet.types.timeline_views import TimelineView
+from pykubelet.models import core_v1 as core
+from pykubelet.models.core_v1 import Pod
+from pykubelet.models.scalars import time_from_unix
+from pykubelet.testing.clock import VirtualClock
+from tests.unit.kubelet.report.pods import NOW, pod
+from tests.unit.kubelet.report.status.test_status_manager import Node as NodeFacts
+from tests.unit.kubelet.serve.common.records import raw
+
+
+def running(value: Pod | None = None, *, restarts: int = 0, name: str = "app") -> core.PodStatus:
+    """The status of a pod whose container runs."""
+    status = core.ContainerStatus(
+        name=name,
+        ready=True,
+        restart_count=restarts,
+        container_id=f"containerd://{name}-{restarts}",
+        state=core.ContainerState(running=core.ContainerStateRunning()),
+    )
+    return core.PodStatus(phase="Running", container_statuses=(status,))
+
+
+def ended(code: int = 0, *, phase: str = "Running") -> core.PodStatus:
+    """The status of a pod whose container has ended."""
+    end = core.ContainerState(terminated=core.ContainerStateTerminated(exit_code=code))
+    status = replace(running().container_statuses[0], ready=False, state=end)
+    return core.PodStatus(phase=phase, container_statuses=(status,))
+
+
+class FakeNode:
+    """The state of other stages."""
+
+    def __init__(self, timelines: PodTimelines) -> None:
+        self.timelines = timelines
+        self.runtime_down = False
+
+    async def images(self) -> Sequence[ImageView]:
+        if self.runtime_down:
+            raise Transient("the runtime does not answer", retry_after=2)
+        return [ImageView(id="sha256:abc", repo_tags=("busybox:1",))]
+
+    def problems(self) -> Sequence[ProblemView]:
+        return [ProblemView(subject="web.yaml", reason="Invalid", message="spec: missing", since=5.0)]
+
+    def journal(self, uid: PodUID) -> Sequence[JournalView]:
+        return [JournalView(at=1.0, message="sync", fields={"uid": uid})]
+
+    def timeline(self, uid: PodUID) -> TimelineView | None:
+        return self.timelines.view(uid)
+
+    def objects(self) -> Sequence[ObjectView]:
+        return [ObjectView(kind="Secret", namespace="ns", name="s", keys=("password",))]
+
+    def version(self) -> VersionView:
+        return VersionView(agent="0.1.0", kubernetes="v1.36.0", runtime_name="containerd", runtime_version="1.6")
+
+
+@dataclass(slots=True)
+class FakeStreams:
+    """Returns URLs of a streaming server that the test runs."""
+
+    url: str = "http://127.0.0.1:1/none"
+    asked: list[tuple[str, str, StreamOptions]] = field(default_factory=list)
+    forwards: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
+
+    async def exec_url(self, container: ContainerID, options: StreamOptions) -> str:
+        self.asked.append(("exec", container, options))
+        return self.url
+
+    async def attach_url(self, container: ContainerID, options: StreamOptions) -> str:
+        self.asked.append(("attach", container, options))
+        return self.url
+
+    async def port_forward_url(self, uid: PodUID, ports: Sequence[int]) -> str:
+        self.forwards.append((uid, tuple(ports)))
+        return self.url
+
+
+class World:
+    """Everything behind the server."""
+
+    def __init__(self, base: Path) -> None:
+        self.clock = VirtualClock(NOW)
+        self.statuses = StatusManager(self.clock, NodeFacts())
+        self.pods = PodsView(self.statuses, lambda: (), self.clock)
+        self.events = EventLog(self.clock, "node-1", lambda uid: self.pods.get(uid))
+        self.timelines = PodTimelines(self.clock)
+        self.node = FakeNode(self.timelines)
+        self.streams = FakeStreams()
+        self.faults: dict[str, str | None] = {"ping": None, "pleg": None}
+        self.metrics = KubeletMetrics("node-1", self.clock)
+        self.config = LocalConfig(base / "run" / "a.sock", base / "pods")
+        self.logs = base / "pods" / "ns_web_uid-1" / "app"
+        self.logs.mkdir(parents=True)
+        checks = {name: partial(self.faults.get, name) for name in self.faults}
+        self.deps = LocalDeps(
+            pods=self.pods,
+            events=self.events,
+            node=self.node,
+            streams=self.streams,
+            checks=checks,
+            meter=self.metrics,
+            clock=self.clock,
+            usage=self._usage,
+        )
+
+    async def _usage(self) -> Summary:
+        cpu = CpuStats(time=time_from_unix(NOW), usage_nano_cores=250_000_000)
+        return Summary(node=NodeStats(node_name="node-1", cpu=cpu), pods=())
+
+    def log(self, *lines: str, attempt: int = 0) -> None:
+        """Append lines to a log file."""
+        with (self.logs / f"{attempt}.log").open("ab") as file:
+            for line in lines:
+                file.write(raw(line))
+
+    def set(self, status: core.PodStatus, value: Pod | None = None) -> None:
+        """Set the status of the pod."""
+        self.statuses.set(value if value is not None else pod(), status)
+
+
+def open_files() -> int:
+    """Return the number of open descriptors of this process."""
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+
+@dataclass(slots=True)
+class Served:
+    """A running server, and a client of it."""
+
+    world: World
+    client: aiohttp.ClientSession
+    stop: Callable[[], object]
+    """End the server; clients live on."""
+
+    def get(self, path: str) -> "aiohttp.client._RequestContextManager":
+        return self.client.get(f"http://localhost{path}")
+
+
+@asynccontextmanager
+async def serving(world: World) -> AsyncIterator[Served]:
+    """Run the server for the block."""
+    server = LocalServer(world.config, world.deps)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(server.run(), name="server")
+        waiting = group.create_task(server.serving.wait(), name="serving")
+        await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
+        try:
+            connector = aiohttp.UnixConnector(str(world.config.socket), limit=0)
+            async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(20)) as client:
+                yield Served(world, client, task.cancel)
+        finally:
+            task.cancel()
+            waiting.cancel()
