@@ -19,7 +19,7 @@ MINUTES ?= 10
 OWNED := sh tools/owned.sh
 SUITES = $(OWNED) $(BIN)/python -m tools.suites --runtime=$(RUNTIMES) --lanes=$(LANES)
 
-.PHONY: help setup packages test-packages run clean-run test check lint unit integration bench faults churn fuzz mutants gen lock wheel clean
+.PHONY: help setup packages test-packages run clean-run test check quick lint unit integration bench faults churn fuzz mutants gen lock wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | column -t -s "$$(printf '\t')"
@@ -51,6 +51,9 @@ test: setup test-packages ## everything: check, then the tests with a real runti
 
 check: setup ## lint, types, import rules, generated code, unit tests
 	$(SUITES) lint unit
+
+quick: $(STAMP) ## within a minute: lint and the unit tests of what has changed
+	@$(OWNED) $(BIN)/python -m tools.quick
 
 lint: $(STAMP)
 	$(OWNED) $(BIN)/ruff check .

@@ -1,0 +1,60 @@
+"""tools/quick.py: which tests concern a change."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tools import quick
+
+
+def test_closest_tests_come_first() -> None:
+    found = quick.tests_for(["src/pykubelet/base/backoff.py", "tests/unit/base/test_text.py"])
+    assert found[:2] == ["tests/unit/base/test_text.py", "tests/unit/base/test_backoff.py"]
+    assert len(found) == len(set(found))
+
+
+def test_tests_that_import_a_changed_module_are_among_them() -> None:
+    found = quick.tests_for(["src/pykubelet/kubelet/types/qos.py"])
+    assert "tests/unit/kubelet/types/test_qos.py" in found
+    assert any(not name.startswith("tests/unit/kubelet/types/") for name in found)
+
+
+def test_other_files_have_no_tests() -> None:
+    assert quick.tests_for(["tools/demo.py"]) == []
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with one commit in place of the project."""
+    for command in (["init", "-q", "-b", "main"], ["config", "user.name", "a"], ["config", "user.email", "a@b"]):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    (tmp_path / "a.py").write_text("A = 1\n")
+    subprocess.run(["git", "add", "a.py"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "commit", "-q", "-m", "a"], cwd=tmp_path, check=True)
+    monkeypatch.setattr(quick, "_ROOT", tmp_path)
+    return tmp_path
+
+
+def test_changed_and_new_files_are_found(project: Path) -> None:
+    (project / "a.py").write_text("A = 2\n")
+    (project / "new.py").write_text("")
+    (project / "notes.txt").write_text("")
+    assert quick.changed_files() == ["a.py", "new.py"]
+
+
+def test_branch_is_compared_with_its_branch_point(project: Path) -> None:
+    subprocess.run(["git", "switch", "-q", "-c", "topic"], cwd=project, check=True)
+    (project / "b.py").write_text("")
+    subprocess.run(["git", "add", "b.py"], cwd=project, check=True)
+    subprocess.run(["git", "commit", "-q", "-m", "b"], cwd=project, check=True)
+    assert quick.changed_files() == ["b.py"]
+
+
+def test_failing_lint_fails(project: Path) -> None:
+    (project / "a.py").write_text("import os\n")
+    done = CliRunner().invoke(quick.main, ["--seconds", "20"])
+    assert done.exit_code == 1
+    assert "FAILED" in done.output
+    assert "F401" in done.output
