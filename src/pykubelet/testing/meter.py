@@ -1,4 +1,4 @@
-"""A fake of ``types.work.WorkMeter`` that records its calls without their durations."""
+"""A fake of ``types.work_meter.WorkMeter`` that records its calls without their durations."""
 
 from dataclasses import dataclass, field
 

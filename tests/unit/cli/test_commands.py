@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from pykubelet.base.errors import Invalid, NotFound, Transient
+from pykubelet.cli import app, commands
 from pykubelet.cli.app import cli
 from pykubelet.cli.commands.doctor import Verdict, machine_findings, program_findings
 from pykubelet.cli.commands.get import _image_rows
@@ -34,21 +35,14 @@ def test_every_command_has_help() -> None:
     runner = CliRunner()
     listing = runner.invoke(cli, ["--help"])
     assert listing.exit_code == 0
-    for name in (
-        "run",
-        "get",
-        "describe",
-        "logs",
-        "exec",
-        "top",
-        "timeline",
-        "check",
-        "doctor",
-        "completion",
-        "version",
-    ):
+    for name in app._COMMANDS:
         assert f"  {name} " in listing.output
         assert runner.invoke(cli, [name, "--help"]).exit_code == 0
+
+
+def test_every_module_of_a_command_is_in_the_table() -> None:
+    modules = {path.stem for path in Path(commands.__file__).parent.glob("*.py")} - {"__init__"}
+    assert {module for module, _ in app._COMMANDS.values()} == modules
 
 
 def test_missing_agent_error_names_the_remedy(tmp_path: Path) -> None:

@@ -145,9 +145,9 @@ def _unknown(value: object, kind: Any, path: str) -> Iterator[str]:
 
 def _wrong(config: KubeletConfiguration) -> Iterator[str]:
     """Yield the violations of rules that types do not express."""
-    for name, field in _duration_fields():
+    for field, value in _durations(config):
         try:
-            seconds = parse_duration(getattr(config, name))
+            seconds = parse_duration(value)
         except Invalid as error:
             yield f"{field}: {error}"
             continue
@@ -158,6 +158,7 @@ def _wrong(config: KubeletConfiguration) -> Iterator[str]:
             yield f"{field}: must be a port number from 0 (off) to 65535"
     yield from _wrong_server(config)
     yield from _wrong_log_rotation(config)
+    yield from _wrong_crash_loop(config)
     yield from _wrong_image_gc(config)
     if config.cgroup_driver not in ("cgroupfs", "systemd"):
         yield f"cgroupDriver: {config.cgroup_driver!r} is not known; use cgroupfs or systemd"
@@ -182,15 +183,16 @@ def _wrong_server(config: KubeletConfiguration) -> Iterator[str]:
         yield "tlsPrivateKeyFile: must be set together with tlsCertFile"
     if config.authorization.mode not in ("AlwaysAllow", "Webhook"):
         yield f"authorization.mode: {config.authorization.mode!r} is not known; use Webhook or AlwaysAllow"
-    for field, value in (
-        ("authentication.webhook.cacheTTL", config.authentication.webhook.cache_ttl),
-        ("authorization.webhook.cacheAuthorizedTTL", config.authorization.webhook.cache_authorized_ttl),
-        ("authorization.webhook.cacheUnauthorizedTTL", config.authorization.webhook.cache_unauthorized_ttl),
-    ):
-        try:
-            parse_duration(value)
-        except Invalid as error:
-            yield f"{field}: {error}"
+
+
+def _wrong_crash_loop(config: KubeletConfiguration) -> Iterator[str]:
+    """KEP-4603: the longest back-off is 1 s to 300 s."""
+    try:
+        longest = parse_duration(config.crash_loop_back_off.max_container_restart_period)
+    except Invalid:
+        return  # reported with the other durations
+    if not 1 <= longest <= 300:
+        yield "crashLoopBackOff.maxContainerRestartPeriod: must be from 1s to 300s"
 
 
 def _wrong_image_gc(config: KubeletConfiguration) -> Iterator[str]:
@@ -219,8 +221,11 @@ def _wrong_log_rotation(config: KubeletConfiguration) -> Iterator[str]:
         yield "containerLogMonitorInterval: must be at least 3s"
 
 
-def _duration_fields() -> Iterator[tuple[str, str]]:
-    """Yield (attribute, field) of the durations: text fields whose default is a duration."""
-    for field in msgspec.structs.fields(KubeletConfiguration):
-        if isinstance(field.default, str) and field.default[:1].isdigit() and field.default[-1] in "smh":
-            yield field.name, field.encode_name
+def _durations(config: msgspec.Struct, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield (field, value) of the durations, also of nested objects: text fields whose default is a duration."""
+    for field in msgspec.structs.fields(type(config)):
+        value = getattr(config, field.name)
+        if isinstance(value, msgspec.Struct):
+            yield from _durations(value, f"{path}{field.encode_name}.")
+        elif isinstance(field.default, str) and field.default[:1].isdigit() and field.default[-1] in "smh":
+            yield f"{path}{field.encode_name}", value

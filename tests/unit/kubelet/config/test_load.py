@@ -56,6 +56,15 @@ def test_drop_ins_are_laid_over_the_file_in_the_order_of_their_names(tmp_path: P
         ("port: 10355\nreadOnlyPort: 10355\n", "readOnlyPort: must differ from port"),
         ("tlsCertFile: /a\n", "tlsPrivateKeyFile: must be set together with tlsCertFile"),
         ("authorization: {mode: RBAC}\n", "authorization.mode: 'RBAC' is not known"),
+        (
+            "crashLoopBackOff: {maxContainerRestartPeriod: soon}\n",
+            "crashLoopBackOff.maxContainerRestartPeriod: 'soon' is not a duration",
+        ),
+        (
+            "crashLoopBackOff: {maxContainerRestartPeriod: 301s}\n",
+            "crashLoopBackOff.maxContainerRestartPeriod: must be from 1s to 300s",
+        ),
+        ("authentication: {webhook: {cacheTTL: -1s}}\n", "authentication.webhook.cacheTTL: must not be negative"),
         ("authentication: {webhook: {cacheTTL: 2}}\n", "authentication.webhook.cacheTTL: expected `str`"),
         ("authentication: {webhook: {cacheTTL: soon}}\n", "authentication.webhook.cacheTTL: 'soon' is not a duration"),
         ("- a\n", "not YAML or JSON"),

@@ -8,7 +8,7 @@ _STATUS = {False: "success", True: "fail-unknown"}
 
 
 class OperationMetrics:
-    """Implements ``types.work.WorkMeter``. Called from any thread: the instruments lock themselves."""
+    """Implements ``types.work_meter.WorkMeter``. Called from any thread: the instruments lock themselves."""
 
     def __init__(self, instruments: Instruments) -> None:
         self._own = instruments

@@ -1,7 +1,7 @@
 """Delivers pod statuses to the API server: one request per pod at a time, always the newest status, until accepted.
 
 Statuses that people or controllers may wait for are sent at once; mere progress waits a moment for its outcome
-(:mod:`decide_delivery`). The patcher subscribes to the status manager. The API server's copy of a pod arrives through
+(``plan/delivery.py``). The patcher subscribes to the status manager. The API server's copy of a pod arrives through
 :meth:`StatusPatcher.seen`, which detects statuses overwritten by others, and deletions to complete.
 """
 
