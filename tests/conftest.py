@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from pykubelet.base.signals import ignore_here_only
+from pykubelet.base.inherited_signals import ignore_here_only
 from pykubelet.testing.agent import AgentProcess
 from pykubelet.testing.isolation import Isolation, claim
 from pykubelet.testing.leakcheck import Kind, Scope, snapshot

@@ -10,10 +10,10 @@ import click
 
 from pykubelet.base import grpc_core
 from pykubelet.base.errors import Invalid, PykubeletError
+from pykubelet.base.inherited_signals import ignore_here_only
 from pykubelet.base.log import setup
 from pykubelet.base.loop import run_daemon
 from pykubelet.base.shutdown import Shutdown
-from pykubelet.base.signals import ignore_here_only
 from pykubelet.criserver.config import Settings, load_settings
 
 _FILE = click.Path(path_type=Path, resolve_path=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from pykubelet.base.lifecycle import Life
+from pykubelet.base.transition_table import Life
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.container.in_progress import InProgress
 from pykubelet.criserver.container.plan.lifecycle import LIFE_CYCLE

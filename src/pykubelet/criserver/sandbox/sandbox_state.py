@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from pykubelet.base.lifecycle import Life
+from pykubelet.base.transition_table import Life
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.sandbox.plan.requests import LIFE_CYCLE
 from pykubelet.criserver.types import SandboxID, SandboxPhase, SandboxRecord

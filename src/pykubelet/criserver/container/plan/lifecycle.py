@@ -6,7 +6,7 @@ from enum import Enum, auto
 from msgspec.structs import replace
 
 from pykubelet.base.errors import Conflict
-from pykubelet.base.lifecycle import LifeCycle
+from pykubelet.base.transition_table import LifeCycle
 from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord, ProcessRef
 
 LIFE_CYCLE = LifeCycle(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from pykubelet.base.errors import Conflict, Invalid
-from pykubelet.base.lifecycle import LifeCycle
+from pykubelet.base.transition_table import LifeCycle
 from pykubelet.criserver.cni.network_types import AttachRequest, PortMap
 from pykubelet.criserver.netns.namespace_types import Kind, NamespaceSpec
 from pykubelet.criserver.spec.userns import id_map

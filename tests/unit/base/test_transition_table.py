@@ -5,7 +5,7 @@ from enum import StrEnum
 import pytest
 
 from pykubelet.base.errors import Permanent
-from pykubelet.base.lifecycle import Life, LifeCycle
+from pykubelet.base.transition_table import Life, LifeCycle
 
 
 class Phase(StrEnum):
