@@ -2,7 +2,7 @@
 
 The codec is pure; a connection runs over any link that carries bytes, a socket or a WebSocket. Its peers (Go's
 moby/spdystream) have no flow control: they neither send WINDOW_UPDATE nor obey it. So the only backpressure is that of
-the link. The package imports ``base`` only; start reading at ``connection``.
+the link. The package imports ``base`` only; start reading at ``connection.py``.
 """
 
 from pykubelet.base.spdy.codec import Decoder, Encoder, Limits, ProtocolError

@@ -2,7 +2,7 @@
 
 An attachment is recorded on disk before the first plugin runs and removed after the last successful DEL, so that an
 address never leaks, whichever process dies in between. Called by ``sandbox``. Imports ``base`` and ``linux``;
-start reading at ``manager``, then the rules in ``decide``.
+start reading at ``network_manager.py``, then the rules in ``plan``.
 """
 
 from pykubelet.criserver.cni.network_manager import Network, NetworkConfig

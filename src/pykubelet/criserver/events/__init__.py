@@ -1,4 +1,7 @@
-"""Container events for subscribers (CRI ``GetContainerEvents``). Imports nothing else of the server."""
+"""Container events for subscribers (CRI ``GetContainerEvents``).
+
+Imports nothing else of the server; start reading at ``hub.py``.
+"""
 
 from pykubelet.criserver.events.hub import Event, EventHub, EventKind
 

@@ -1,9 +1,9 @@
 """The streaming server for exec, attach and port-forward: HTTP on loopback, with URLs that work once, for a minute.
 
 A CRI call registers a request here and gets a URL; the kubelet connects its client to that URL. The package imports
-``base``, ``linux``, and the conmon and oci packages of the runtime server. Start reading at ``server``; then
-``execute``, ``attach`` and ``forward``, and the protocols ``spdy_client``, ``forward_spdy``, ``websocket`` and
-``forward_websocket``.
+``base``, ``linux``, and the conmon and oci packages of the runtime server. Start reading at ``server.py``; then
+``execute.py``, ``attach.py`` and ``forward.py``, and the protocols ``spdy_client.py``, ``forward_spdy.py``,
+``websocket.py`` and ``forward_websocket.py``.
 """
 
 from pykubelet.criserver.streaming.server import StreamingServer

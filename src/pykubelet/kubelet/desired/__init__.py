@@ -1,4 +1,5 @@
 """Stage 1, desired: the sources of pods, admission, the desired pods, and the objects that they refer to.
 
-Imports ``kubelet/types``, ``apiclient``, ``models`` and ``base``, and no other stage. Start reading in ``sources``.
+Imports ``kubelet/types``, ``apiclient``, ``models`` and ``base``, and no other stage. Start reading
+in ``sources/mux.py``.
 """

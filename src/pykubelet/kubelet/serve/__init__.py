@@ -3,5 +3,5 @@
 ``local_socket/`` serves kubectl and this project's CLI on this machine, ``kubelet_api/`` is the HTTPS server on :10250
 for the API server and monitoring, ``streams/`` joins exec, attach and port-forward to the runtime, ``logs/`` reads
 container logs, and ``common/`` is what the servers share. Imports no other stage: ``kubelet/compose`` passes in
-what the handlers read and do.
+what the handlers read and do. Start reading in ``common/serving.py``.
 """

@@ -1,7 +1,8 @@
 """Control groups, versions 1 and 2, behind one interface. Used by the resource manager, stats, the runtime and doctor.
 
 `open_driver()` returns the `CgroupDriver` of this machine, `open_systemd_driver()` one whose cgroups systemd creates.
-Paths are relative to the root of the hierarchy. Imports ``base`` and ``linux`` only; start reading at ``types``.
+Paths are relative to the root of the hierarchy. Imports ``base`` and ``linux`` only; start reading at
+``cgroup_types.py``.
 """
 
 from pykubelet.linux.cgroups.cgroup_types import UNLIMITED, CgroupDriver, CgroupResources, CgroupStats

@@ -9,6 +9,8 @@
         assert cri.calls("StopContainer") == ["ns/pod/app"]
 
 `serve` puts the same runtime behind a real gRPC server on a unix socket.
+
+Start reading in ``core.py``.
 """
 
 from pykubelet.testing.fake_cri.core import FakeCri, FakeCriOptions

@@ -2,7 +2,7 @@
 
 Used by ``images.manager`` during a pull. Responses of registries are not trusted: credentials go to the one host that
 they are for, documents are bounded, and blobs are checked against digest and size while they are received. Imports
-``base`` and the pure modules of ``images``; start reading at ``client``.
+``base`` and the pure modules of ``images``; start reading at ``client.py``.
 """
 
 from pykubelet.criserver.images.registry.client import RegistryClient

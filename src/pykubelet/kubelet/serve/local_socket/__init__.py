@@ -1,9 +1,8 @@
 """HTTP servers: the local API over a unix socket, /healthz and /metrics over TCP, and what all servers share.
 
 The servers read what the rest of this stage keeps (pods with their statuses, events, timelines) and log files; the CLI,
-kubectl and Prometheus are their clients. Start reading in ``kubelet/serve/common/serving.py``: it puts an application
-together from limits, access check, routes and request slots. ``kube_routes.py`` and ``agent_routes.py`` hold the local
-API's handlers.
+kubectl and Prometheus are their clients. Start reading in ``local_server.py``; ``kube_routes.py`` and
+``agent_routes.py`` hold the handlers, and ``kubelet/serve/common/serving.py`` puts limits, access check, routes and request slots together.
 """
 
 from pykubelet.kubelet.serve.common.health import HealthServer

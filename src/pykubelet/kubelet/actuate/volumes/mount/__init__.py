@@ -1,4 +1,4 @@
 """Mounting and unmounting of volumes: devices, sub-paths, remote volumes, ownership, teardown.
 
-All functions block and run in the threads of the volume manager. Start reading in ``mount/teardown.py``.
+All functions block and run in the threads of the volume manager. Start reading in ``teardown.py``.
 """
