@@ -1,4 +1,4 @@
-"""Every package says what it contains, and where to start reading."""
+"""Every package says what it contains and where to start reading."""
 
 import ast
 import re
@@ -26,9 +26,12 @@ def start(text: str) -> str | None:
 
 
 def test_start_of_reading_is_found() -> None:
-    assert start("Some values. Imports nothing; start\nreading at ``a/b.py``, then ``c.py``.") == "a/b.py"
+    assert (
+        start("Some values. Imports nothing; start\nreading at ``base/units.py``, then ``clock.py``.")
+        == "base/units.py"
+    )
     assert start("Start reading at ``Runner.run`` in ``run.py``.") == "run.py"
-    assert start("The rules are in ``rules.py``. Start reading at ``manager``.") is None
+    assert start("The rules are in ``errors.py``. Start reading at ``manager``.") is None
 
 
 @pytest.mark.parametrize("package", _PACKAGES)

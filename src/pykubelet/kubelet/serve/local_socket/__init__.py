@@ -2,7 +2,8 @@
 
 The servers read what the rest of this stage keeps (pods with their statuses, events, timelines) and log files; the CLI,
 kubectl and Prometheus are their clients. Start reading in ``local_server.py``; ``kube_routes.py`` and
-``agent_routes.py`` hold the handlers, and ``kubelet/serve/common/serving.py`` puts limits, access check, routes and request slots together.
+``agent_routes.py`` hold the handlers, and ``kubelet/serve/common/serving.py`` puts limits, access check, routes and
+request slots together.
 """
 
 from pykubelet.kubelet.serve.common.health import HealthServer
