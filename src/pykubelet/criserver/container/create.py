@@ -83,11 +83,14 @@ class ContainerCreator:
                 await self._remover.discard(holder)
 
     async def _undo(self, container: Container, drafted: ContainerRecord) -> None:
+        """Remove a container whose creation failed, unless another call has started it meanwhile."""
         try:
-            if container.record.phase is not ContainerPhase.REMOVING:
-                # Partially created: no client sees it, and the next server removes it.
-                await self._records.note(container, drafted)
-            await self._remover.purge(container)
+            async with container.lock:
+                if container.record.phase in (ContainerPhase.MAKING, ContainerPhase.CREATED):
+                    # Partially created: no client sees it, and the next server removes it.
+                    await self._records.note(container, drafted)
+                if container.unfinished:
+                    await self._remover.purge(container)
         except (PykubeletError, OSError) as error:
             # Retried by the next creation of this name, by the removal of the sandbox, and by the next server.
             extra = {"container": container.id, "error": str(error)}

@@ -22,7 +22,8 @@ class ContainerRecords:
         await self._store.add_container(record)
 
     async def put(self, container: Container, record: ContainerRecord) -> None:
-        """Replace the record. Transient: the disk is full; nothing was changed."""
+        """Replace the record. Nothing was changed after Transient: the disk is full; Permanent: an impossible phase."""
+        container.check(record)
 
         async def work() -> None:
             await self._store.put_container(record)
@@ -31,7 +32,11 @@ class ContainerRecords:
         await shielded(work)
 
     async def note(self, container: Container, record: ContainerRecord) -> None:
-        """Replace the record; deferred if the disk is full, since the next server sees the change on the machine."""
+        """Replace the record; deferred if the disk is full, since the next server sees the change on the machine.
+
+        Permanent: the phase is impossible; nothing was changed.
+        """
+        container.check(record)
 
         async def work() -> None:
             await self._store.note_container(record)

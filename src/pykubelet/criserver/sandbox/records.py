@@ -22,7 +22,8 @@ class SandboxRecords:
         await self._store.add_sandbox(sandbox.record)
 
     async def put(self, sandbox: Sandbox, record: SandboxRecord) -> None:
-        """Replace the record. Transient: the disk is full; nothing was changed."""
+        """Replace the record. Nothing was changed after Transient: the disk is full; Permanent: an impossible phase."""
+        sandbox.check(record)
 
         async def work() -> None:
             await self._store.put_sandbox(record)
@@ -31,7 +32,11 @@ class SandboxRecords:
         await shielded(work)
 
     async def note(self, sandbox: Sandbox, record: SandboxRecord) -> None:
-        """Replace the record; deferred if the disk is full, since the next server sees the change on the machine."""
+        """Replace the record; deferred if the disk is full, since the next server sees the change on the machine.
+
+        Permanent: the phase is impossible; nothing was changed.
+        """
+        sandbox.check(record)
 
         async def work() -> None:
             await self._store.note_sandbox(record)

@@ -63,6 +63,9 @@ class SandboxRemover:
         """
 
         async def work() -> None:
+            if sandbox.ready:
+                # The call that created it was cancelled at its end: no client may use what a failure below leaves.
+                await self._records.note(sandbox, sandbox.moved(SandboxPhase.REMOVING))
             await self._containers.remove_all(sandbox.id)
             held = False
             try:

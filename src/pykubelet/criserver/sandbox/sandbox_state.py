@@ -34,12 +34,17 @@ class Sandbox:
 
     @record.setter
     def record(self, record: SandboxRecord) -> None:
-        """Permanent, with its history: the record is in a phase that cannot follow the present one."""
+        """Permanent, as of ``check``."""
         if record.phase is not self._record.phase:
             self._life.enter(record.phase)
         if record.config != self._record.config:
             self.config = pb.PodSandboxConfig.FromString(record.config)
         self._record = record
+
+    def check(self, record: SandboxRecord) -> None:
+        """Check that this record may follow. Permanent, with its history: it is in a phase that cannot follow."""
+        if record.phase is not self._record.phase:
+            self._life.check(record.phase)
 
     def moved(self, phase: SandboxPhase, **changes: object) -> SandboxRecord:
         """Return its record in another phase. Permanent, with its history: the transition is impossible."""

@@ -59,8 +59,9 @@ class CriServer:
             server = grpc.aio.server(options=_OPTIONS)
             server.add_generic_rpc_handlers([table.handler() for table in self._tables])
             server.add_insecure_port(f"unix:{self._path}")
-        await server.start()
+        # Before it answers, so that no client that may connect is refused once.
         self._path.chmod(0o660)
+        await server.start()
         try:
             await asyncio.get_running_loop().create_future()
         finally:

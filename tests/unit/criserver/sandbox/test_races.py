@@ -5,11 +5,12 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Conflict, NotFound, Permanent, Transient
 from pykubelet.criserver.events import EventKind
 from pykubelet.criserver.sandbox.files import SandboxFiles
-from pykubelet.criserver.types import ProtectedIds, SandboxID, SandboxPhase
+from pykubelet.criserver.types import ProtectedIds, SandboxID, SandboxPhase, SandboxRecord
 from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.unit.criserver.sandbox.rig import Rig, config, rig_in
 
@@ -89,6 +90,48 @@ async def test_failed_creation_that_cannot_be_undone_releases_its_name_to_the_ne
         identity = await rig.sandboxes.runner.run(config(), "")
         assert [record.id for record in (await rig.store.load())[0]] == [identity]
         assert [path.name for path in rig.directory.iterdir()] == [identity]
+
+
+async def test_cancelled_creation_that_cannot_be_undone_is_not_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is cancelled while its record becomes ready; then its network is released, but its files stay."""
+    async with rig_in(tmp_path) as rig:
+        written, go, put = asyncio.Event(), asyncio.Event(), rig.store.put_sandbox
+
+        async def late(record: SandboxRecord) -> None:
+            await put(record)
+            written.set()
+            await go.wait()
+
+        monkeypatch.setattr(rig.store, "put_sandbox", late)
+        run = asyncio.ensure_future(rig.sandboxes.runner.run(config(), ""))
+        await written.wait()
+        run.cancel()
+        with monkeypatch.context() as patch:
+            _break_removal(patch)
+            go.set()
+            with pytest.raises(asyncio.CancelledError):
+                await run
+        (damaged,) = rig.sandboxes.table.visible()
+        assert damaged.record.phase is SandboxPhase.REMOVING, "its client sees it, and can remove it"
+        assert [record.phase for record in (await rig.store.load())[0]] == [SandboxPhase.REMOVING]
+        with pytest.raises(Permanent, match="is not ready"):
+            rig.views.view(damaged.id)
+        again = await rig.sandboxes.runner.run(config(), "")
+        assert again != damaged.id
+        assert rig.sandboxes.table.get(again).ready
+        assert [path.name for path in rig.directory.iterdir()] == [again]
+
+
+@pytest.mark.parametrize("how", ["put", "note"])
+async def test_impossible_phase_is_not_stored(tmp_path: Path, how: str) -> None:
+    async with rig_in(tmp_path) as rig:
+        sandbox = rig.sandboxes.table.get(await rig.sandboxes.runner.run(config(), ""))
+        records = rig.sandboxes.runner._records
+        with pytest.raises(Permanent, match="cannot become making"):
+            await getattr(records, how)(sandbox, replace(sandbox.record, phase=SandboxPhase.MAKING))
+        assert (await rig.store.load())[0] == [sandbox.record]
 
 
 async def test_creation_in_progress_holds_its_name(tmp_path: Path) -> None:

@@ -4,9 +4,11 @@ import asyncio
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -81,3 +83,28 @@ async def test_socket_of_a_running_server_is_a_conflict(tmp_path: Path) -> None:
 def test_socket_path_that_is_too_long_is_invalid(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="longer than 107"):
         CriServer(tmp_path / ("x" * 107), (), ())
+
+
+async def test_socket_has_its_mode_before_the_server_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the umask: only root and its group may connect, and they may from the first moment."""
+    path, modes, make = tmp_path / "s", [], grpc.aio.server
+
+    def watched(**options: Any) -> grpc.aio.Server:
+        server = make(**options)
+        start = server.start
+
+        async def noted() -> None:
+            modes.append(stat.S_IMODE(path.stat().st_mode))
+            await start()
+
+        monkeypatch.setattr(server, "start", noted)
+        return server
+
+    monkeypatch.setattr(grpc.aio, "server", watched)
+    before = os.umask(0)
+    try:
+        await _serve(path)
+        assert os.umask(0) == 0, "it is as it was"
+    finally:
+        os.umask(before)
+    assert modes == [0o660]

@@ -20,6 +20,7 @@ LIFE_CYCLE = LifeCycle(
     (
         (SandboxPhase.MAKING, "all its parts are made", SandboxPhase.READY),
         (SandboxPhase.MAKING, "it is removed", SandboxPhase.REMOVING),
+        (SandboxPhase.READY, "the call that created it was cancelled", SandboxPhase.REMOVING),
         (SandboxPhase.READY, "it is stopped, its infra process ends, or a part is lost", SandboxPhase.STOPPED),
         (SandboxPhase.STOPPED, "its addresses are released", SandboxPhase.STOPPED),
         (SandboxPhase.STOPPED, "it is removed", SandboxPhase.REMOVING),
