@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 
@@ -16,6 +17,7 @@ from pykubelet.testing.agent import AgentProcess, container_status, waiting_reas
 from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.registry import Registry
 from pykubelet.testing.runtime import PrivateRuntime
+from pykubelet.testing.telemetry import telemetry
 from tests.manifests import BUSYBOX, Apply, container, pod
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
@@ -110,6 +112,16 @@ def test_unused_images_are_collected(agent: AgentProcess, apply: Apply, daemon: 
     agent.wait_running("next")
 
 
+@dataclass(frozen=True)
+class Counted:
+    """Collects the reasons of removals."""
+
+    reasons: set[str]
+
+    def image_collected(self, reason: str) -> None:
+        self.reasons.add(reason)
+
+
 async def _collect(endpoint: str) -> tuple[set[str], set[str], set[str]]:
     """Tags before and after a garbage collection on a full disk, and the reasons of removals."""
     clock, full = SystemClock(), DiskUse(Bytes(1 << 40), Bytes(0))
@@ -119,9 +131,7 @@ async def _collect(endpoint: str) -> tuple[set[str], set[str], set[str]]:
         deps = GcDeps(
             images=cri,
             users=cri,
-            events=EventLog(clock, "n", lambda uid: None),
-            clock=clock,
-            removed=counted.add,
+            telemetry=telemetry(clock, Counted(counted), events=EventLog(clock, "n", lambda uid: None)),
             disk=lambda path: full,
         )
         with pytest.raises(Transient, match="Insufficient free disk space"):

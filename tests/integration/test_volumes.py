@@ -69,7 +69,7 @@ def disk(tmp_path: Path) -> Iterator[str]:
 
 async def test_a_local_device_gets_a_file_system_and_keeps_it(kit: Kit, disk: str) -> None:
     claims = Claims({"c": {"local": {"path": disk}}})
-    deps = VolumeDeps(clock=kit.clock, events=kit.events, images=Images(), claims=claims)
+    deps = VolumeDeps(images=Images(), claims=claims, telemetry=kit.telemetry)
     first, second = using("c"), using("c")
     second = replace(second, metadata=replace(second.metadata, uid="u-2"))
     for round in range(2):

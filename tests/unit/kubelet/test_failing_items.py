@@ -51,6 +51,7 @@ from pykubelet.kubelet.types.updates import PodOp, PodUpdate, Source
 from pykubelet.models.core_v1 import PodStatus
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.telemetry import telemetry
 from tests.unit.kubelet.control.fakes import make_pod
 from tests.unit.kubelet.control.test_sync import LoopFakes
 from tests.unit.kubelet.observe.pleg.fakes import container, pod
@@ -99,15 +100,19 @@ def _resources(clock: VirtualClock, _: Path) -> ResourceManager:
 
 
 _ROUNDS: dict[str, tuple[Make, str, str]] = {
-    "pressure.rounds": (lambda c, p: Pressure(ns(clock=c), ns()), "run", "check"),
+    "pressure.rounds": (lambda c, p: Pressure(ns(telemetry=telemetry(c, None)), ns()), "run", "check"),
     "image-gc.rounds": (
-        lambda c, p: ImageGc(ns(clock=c, events=ns(event=lambda *a: None)), GcPolicy()),
+        lambda c, p: ImageGc(ns(telemetry=telemetry(c, None)), GcPolicy()),
         "run",
         "collect",
     ),
-    "runtime-health": (lambda c, p: RuntimeHealth(ns(clock=c)), "run", "check"),
+    "runtime-health": (lambda c, p: RuntimeHealth(ns(telemetry=telemetry(c, None))), "run", "check"),
     "mirrors.rounds": (_mirrors, "run", "reconcile"),
-    "node.status": (lambda c, p: NodeReporter(ns(clock=c), ns(name="n", update_every=0.01)), "run", "report"),
+    "node.status": (
+        lambda c, p: NodeReporter(ns(telemetry=telemetry(c, None)), ns(name="n", update_every=0.01)),
+        "run",
+        "report",
+    ),
     "node.csi": (lambda c, p: CsiNodeReporter(ns(), lambda: None, _registered(), c), "run", "report"),
     "node.lease": (lambda c, p: LeaseRenewer(ns(), "n", 40, c), "run", "renew"),
     "cgroups.levels": (_resources, "run", "_write_levels"),
@@ -117,7 +122,7 @@ _ROUNDS: dict[str, tuple[Make, str, str]] = {
         "run",
         "_list_and_watch",
     ),
-    "csi.sweep": (lambda c, p: CsiVolumes(ns(clock=c)), "run", "_sweep_once"),
+    "csi.sweep": (lambda c, p: CsiVolumes(ns(telemetry=telemetry(c, None))), "run", "_sweep_once"),
     "csi.directory": (lambda c, p: DriverRegistry(p, c, 1.0, events=CsiEvents()), "run", "_scan"),
     "sources.files": (lambda c, p: FileSource(FileSourceConfig(p, "node"), lambda _: None, c), "_read", "rescan"),
     "sources.http": (
@@ -248,7 +253,7 @@ def _pleg(clock: VirtualClock, told: Callable[[PodLifecycleEvent], None]) -> Ple
     async def listed() -> Some:
         return [pod(A, container("1")), pod(B, container("2"))]
 
-    return Pleg(ns(clock=clock, list_pods=listed, metrics=meter, on_event=told))
+    return Pleg(ns(telemetry=telemetry(clock, meter), list_pods=listed, on_event=told))
 
 
 async def test_pod_that_raises_keeps_pleg_from_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,7 +314,7 @@ async def test_pod_whose_use_raises_keeps_no_other_from_its_limits(monkeypatch: 
             raise ValueError("no error that anyone foresaw")
         return ns()
 
-    part = Pressure(ns(clock=VirtualClock(), usage=usage, workers=ns(active=lambda: pods)), ns())
+    part = Pressure(ns(telemetry=telemetry(VirtualClock(), None), usage=usage, workers=ns(active=lambda: pods)), ns())
     monkeypatch.setattr(pressure, "pod_use", use)
     monkeypatch.setattr(pressure, "has_limits", lambda _: True)
     monkeypatch.setattr(pressure, "is_critical", lambda _: False)
@@ -332,7 +337,8 @@ async def test_image_that_raises_keeps_no_other_from_being_removed() -> None:
             raise ValueError("no error that anyone foresaw")
         removed.append(spec.image)
 
-    part = ImageGc(ns(clock=VirtualClock(), images=ns(remove_image=remove), removed=lambda _: None), GcPolicy())
+    recorders = telemetry(VirtualClock(), ns(image_collected=lambda _: None))
+    part = ImageGc(ns(telemetry=recorders, images=ns(remove_image=remove)), GcPolicy())
     records = [ImageRecord(name, Bytes(10), False, 0.0) for name in ("a", "b")]
     assert await part._remove(records, "age") == 10
     assert removed == ["b"]
@@ -342,7 +348,11 @@ async def _status(monkeypatch: pytest.MonkeyPatch, clock: VirtualClock) -> list[
     told: list[str] = []
     entry = ns(status=PodStatus(), finished=False, pod=make_pod("a"))
     patcher = StatusPatcher(
-        ns(clock=clock, statuses=ns(entry=lambda _: entry), pods=ns(counterpart=lambda uid: make_pod(uid)))
+        ns(
+            telemetry=telemetry(clock, None),
+            statuses=ns(entry=lambda _: entry),
+            pods=ns(counterpart=lambda uid: make_pod(uid)),
+        )
     )
 
     async def step(self: StatusPatcher, entry: Some, pod: Some, delivery: Some) -> bool:

@@ -61,8 +61,12 @@ class ImageComponents:
 async def open_images(settings: Settings, clock: Clock) -> ImageComponents:
     """Open the image store on disk."""
     table = RegistryTable(settings.registries_file, settings.registries)
-    registry = RegistryClient(lambda: {name: _host(host) for name, host in table.hosts().items()}, clock)
+    registry = RegistryClient(partial(_hosts, table), clock)
     return await blocking.call_to_end("images", _open, settings, registry, clock, deadline=None)
+
+
+def _hosts(table: RegistryTable) -> dict[str, Host]:
+    return {name: _host(host) for name, host in table.hosts().items()}
 
 
 def _host(given: RegistryHost) -> Host:

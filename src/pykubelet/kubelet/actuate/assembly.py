@@ -57,7 +57,7 @@ class ActuatorDeps:
     telemetry: Telemetry[ActuatorMetrics]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Actuators:
     """Components of the stage that other stages use."""
 
@@ -77,17 +77,12 @@ class Actuators:
 def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
     """Build the stage from the settings. Raises Invalid for an invalid quantity or sysctl pattern."""
     config = settings.config
+    telemetry = deps.telemetry
+    measured = telemetry.measured_by(telemetry.metrics.operations)
     machine = read_machine(settings)
     node = NodeFacts(_node_options(settings, machine), deps.cluster)
     images = ImageManager(
-        ImageDeps(
-            runtime=deps.image_cri,
-            secrets=deps.objects,
-            events=deps.telemetry.events,
-            timeline=deps.telemetry.timeline,
-            clock=deps.telemetry.clock,
-            pulled=deps.telemetry.metrics.image_pulled,
-        ),
+        ImageDeps(runtime=deps.image_cri, secrets=deps.objects, telemetry=telemetry),
         ImageConfig(
             serialize=settings.parallel_pulls == 1,
             max_parallel_pulls=settings.parallel_pulls,
@@ -95,18 +90,16 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
             registry_burst=config.registry_burst,
         ),
     )
-    resources = _resources(settings, machine, deps.telemetry.clock, deps.telemetry.metrics.operations)
+    resources = _resources(settings, machine, telemetry.clock, telemetry.metrics.operations)
     dirs = PodDirs.at(settings.root_dir)
-    csi = _csi(settings, deps, dirs)
+    csi = _csi(settings, deps.cluster, dirs, telemetry)
     volume_deps = VolumeDeps(
-        clock=deps.telemetry.clock,
-        events=deps.telemetry.events,
         images=images,
         tokens=deps.cluster,
-        recursive_read_only=lambda pod: node.recursive_read_only(pod.spec.runtime_class_name),
+        recursive_read_only=node.recursive_read_only,
         claims=deps.cluster.storage if deps.cluster is not None else None,
         csi=csi.volumes if csi is not None else None,
-        meter=deps.telemetry.metrics.operations,
+        telemetry=measured,
     )
     volumes = VolumeManager(dirs, volume_deps, VolumeConfig())
     users = UserNamespaces(
@@ -122,7 +115,7 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
                 volumes=volumes, files=dirs, resources=resources, node=node, objects=deps.objects, users=users
             ),
             http=deps.http,
-            telemetry=deps.telemetry.measured_by(deps.telemetry.metrics.operations),
+            telemetry=measured,
         ),
         PodRuntimeConfig(
             pod_logs_dir=str(settings.pod_log_dir),
@@ -140,46 +133,48 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
             node=node,
             users=users,
             cluster=deps.cluster,
-            telemetry=deps.telemetry,
+            telemetry=telemetry,
         )
     )
-    logs = LogRotation(deps.cri, _rotation(settings), deps.telemetry.clock)
+    logs = LogRotation(deps.cri, _rotation(settings), telemetry.clock)
+    gc = GcDeps(images=deps.image_cri, users=deps.cri, telemetry=telemetry, disk=disk_use)
     return Actuators(
-        node, images, resources, runtime, pod_resources, logs, _image_gc(settings, deps), users, volumes, csi
+        node=node,
+        images=images,
+        resources=resources,
+        runtime=runtime,
+        pod_resources=pod_resources,
+        logs=logs,
+        image_gc=ImageGc(gc, _gc_policy(settings)),
+        users=users,
+        volumes=volumes,
+        csi=csi,
     )
 
 
-def _csi(settings: Settings, deps: ActuatorDeps, dirs: PodDirs) -> "CsiParts | None":
-    if deps.cluster is None:
+def _csi(
+    settings: Settings, cluster: ClusterInputs | None, dirs: PodDirs, telemetry: Telemetry[ActuatorMetrics]
+) -> "CsiParts | None":
+    if cluster is None:
         return None
     # Imported only here, since an agent without an API server does not need it.
     from pykubelet.kubelet.actuate.volumes.csi import CsiConfig, CsiContext, build_csi
 
     config = CsiConfig(wait_attach=settings.config.enable_controller_attach_detach)
-    context = CsiContext(dirs, settings.node_name, deps.telemetry.clock, deps.telemetry.metrics.operations)
-    csi = build_csi(context, deps.cluster.storage, config)
-    csi.events.called.subscribe(deps.telemetry.metrics.csi_operation)
+    measured = telemetry.measured_by(telemetry.metrics.operations)
+    context = CsiContext(dirs=dirs, node=settings.node_name, telemetry=measured)
+    csi = build_csi(context, cluster.storage, config)
+    csi.events.called.subscribe(telemetry.metrics.csi_operation)
     return csi
 
 
-def _image_gc(settings: Settings, deps: ActuatorDeps) -> ImageGc:
+def _gc_policy(settings: Settings) -> GcPolicy:
     config = settings.config
-    policy = GcPolicy(
+    return GcPolicy(
         high_threshold=config.image_gc_high_threshold_percent,
         low_threshold=config.image_gc_low_threshold_percent,
         minimum_age=settings.seconds(config.image_minimum_gc_age),
         maximum_age=settings.seconds(config.image_maximum_gc_age),
-    )
-    return ImageGc(
-        GcDeps(
-            images=deps.image_cri,
-            users=deps.cri,
-            events=deps.telemetry.events,
-            clock=deps.telemetry.clock,
-            removed=deps.telemetry.metrics.image_collected,
-            disk=disk_use,
-        ),
-        policy,
     )
 
 

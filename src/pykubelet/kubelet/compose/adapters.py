@@ -197,9 +197,11 @@ class DiskReclaimer:
 
     async def reclaim(self) -> None:
         """Remove dead containers and unused images."""
-        known = self._known
-        await self._runtime.gc(lambda: frozenset(known()))
+        await self._runtime.gc(self._with_worker)
         await self._images.remove_unused()
+
+    def _with_worker(self) -> frozenset[PodUID]:
+        return frozenset(self._known())
 
 
 class ResizeStates:

@@ -15,7 +15,7 @@ from pykubelet.kubelet.compose.control import LoopPartsDeps, build_loop, build_w
 from pykubelet.kubelet.compose.desired import build_admission, build_manifests, build_sources, post_changed_objects
 from pykubelet.kubelet.compose.hung_calls import HungCalls
 from pykubelet.kubelet.compose.local_api import LocalApiView
-from pykubelet.kubelet.compose.node_mode import join, open_access
+from pykubelet.kubelet.compose.node_mode import cluster_builder, open_access
 from pykubelet.kubelet.compose.observe import NodePressureDeps, Observers, build_observers, build_pressure, build_usage
 from pykubelet.kubelet.compose.recorders import Recorders, build_recorders
 from pykubelet.kubelet.compose.report import build_reports
@@ -82,18 +82,15 @@ def build_agent(settings: Settings, clock: Clock) -> Agent:
         volumes_in_use=csi.volumes.in_use if csi is not None else tuple,
         clock=clock,
     )
-    cluster = join(
-        access,
-        recorders,
-        ClusterDeps(
-            pods=pods,
-            mux=sources.mux,
-            statuses=reports.statuses,
-            status=node_status,
-            csi=csi,
-            runtime_recovered=observers.runtime_recovered,
-        ),
+    cluster_deps = ClusterDeps(
+        pods=pods,
+        mux=sources.mux,
+        statuses=reports.statuses,
+        status=node_status,
+        csi=csi,
+        runtime_recovered=observers.runtime_recovered,
     )
+    cluster = cluster_builder()(access, recorders, cluster_deps) if access is not None else None
     admission_node = AdmissionNode(
         settings,
         actuators.node,

@@ -1,6 +1,7 @@
 """Composition of the client and serving certificates that the cluster signs for this node."""
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 
 from pykubelet.apiclient import ApiClient
 from pykubelet.apiclient.certificates import (
@@ -31,12 +32,12 @@ class NodeCertificates:
         self._managers: dict[str, CertificateManager] = {}
         if config.rotate_certificates:
             store = CertificateStore(pki, CLIENT_PREFIX)
-            identity = client_template(settings.node_name)
-            self._managers["client-certificate"] = CertificateManager(client, store, lambda: identity, clock)
+            identity = partial(client_template, settings.node_name)
+            self._managers["client-certificate"] = CertificateManager(client, store, identity, clock)
         self._server: CertificateManager | None = None
         if config.server_tls_bootstrap:
             store = CertificateStore(pki, SERVER_PREFIX)
-            self._server = CertificateManager(client, store, lambda: _serving(settings), clock)
+            self._server = CertificateManager(client, store, partial(_serving, settings), clock)
             self._managers["serving-certificate"] = self._server
 
     def serving(self) -> CertificatePair | None:

@@ -116,6 +116,7 @@ class Cluster:
 def build_cluster(access: ApiAccess, recorders: Recorders, deps: ClusterDeps) -> Cluster:
     """Build node mode. Raises Invalid for labels that a node may not set itself."""
     settings, client, clock, metrics = deps.status.settings, access.client, recorders.clock, recorders.metrics
+    telemetry = recorders.telemetry()
     name, statuses = settings.node_name, deps.statuses
     listed = Callbacks[[]]()
     source = ApiServerSource(client, name, deps.mux, listed, clock)
@@ -124,8 +125,7 @@ def build_cluster(access: ApiAccess, recorders: Recorders, deps: ClusterDeps) ->
             client=client,
             statuses=statuses,
             pods=ApiPodView(deps.pods),
-            clock=clock,
-            synced=metrics.status_synced,
+            telemetry=telemetry,
         )
     )
     statuses.subscribe(patcher.changed)
@@ -133,9 +133,7 @@ def build_cluster(access: ApiAccess, recorders: Recorders, deps: ClusterDeps) ->
         NodeDeps(
             client=client,
             facts=NodeStatusReader(deps.status),
-            events=recorders.events,
-            clock=clock,
-            startup=metrics.startup,
+            telemetry=telemetry.measured_by(metrics.startup),
         ),
         node_config(settings, access),
     )

@@ -61,13 +61,12 @@ def build_loop(given: LoopPartsDeps) -> LoopParts:
     deps = LoopDeps(
         pods=given.desired,
         workers=given.workers,
-        timeline=given.recorders.timelines,
         node_pods=given.actuators.pod_resources,
         garbage=given.actuators.runtime,
         admission=given.admission,
-        clock=given.recorders.clock,
+        telemetry=given.recorders.telemetry(),
     )
     return LoopParts(
         loop=SyncLoop(deps, given.queue),
-        housekeeping=Housekeeping(deps, given.mux.all_ready, given.recorders.metrics.orphans_swept),
+        housekeeping=Housekeeping(deps, given.mux.all_ready),
     )

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -68,7 +69,7 @@ def build_kubelet_api(settings: Settings, deps: KubeletApiDeps) -> "NodeServer |
         runtime=RuntimeAccess(deps.cri, deps.streams),
         stats=deps.usage,
         checks={"ping": deps.checks["ping"], "log": _log_fault, **deps.checks},
-        effective=EffectiveConfig(configuration=lambda: configuration(settings), flags=lambda: settings.flags),
+        effective=EffectiveConfig(configuration=partial(configuration, settings), flags=settings.flags),
         certificate=signed if given is None else configured,
         reviews=Reviews(access.client) if access is not None else None,
         telemetry=deps.telemetry,

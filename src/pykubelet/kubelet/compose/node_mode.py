@@ -3,6 +3,7 @@
 An agent in standalone mode needs neither the time nor the memory for them.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pykubelet.base.clock import Clock
@@ -41,10 +42,8 @@ def open_access(settings: Settings, *, local: Objects, queue: EventQueue, record
     )
 
 
-def join(access: "ApiAccess | None", recorders: Recorders, deps: ClusterDeps) -> "Cluster | None":
-    """Build node mode; None without a cluster. Raises Invalid for labels that a node may not set itself."""
-    if access is None:
-        return None
+def cluster_builder() -> "Callable[[ApiAccess, Recorders, ClusterDeps], Cluster]":
+    """Return the builder of node mode (``cluster.py``)."""
     from pykubelet.kubelet.compose.cluster import build_cluster
 
-    return build_cluster(access, recorders, deps)
+    return build_cluster

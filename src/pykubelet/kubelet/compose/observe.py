@@ -48,12 +48,12 @@ def build_observers(
     clients: RuntimeClients, actuators: Actuators, queue: EventQueue, telemetry: Telemetry[KubeletMetrics]
 ) -> Observers:
     """Build the components, which post to the sync loop's queue."""
-    clock, events, metrics = telemetry.clock, telemetry.events, telemetry.metrics
+    clock, metrics = telemetry.clock, telemetry.metrics
     recovered = Callbacks[[]]()
     recovered.subscribe(queue.post_recovered)
     health = RuntimeHealth(
         RuntimeHealthDeps(
-            ask=RuntimeStatusReader(clients.cri, actuators.node), recovered=recovered, events=events, clock=clock
+            ask=RuntimeStatusReader(clients.cri, actuators.node), recovered=recovered, telemetry=telemetry
         )
     )
     prober = ProbeHandlers(ProbeExec(clients.cri))
@@ -61,9 +61,7 @@ def build_observers(
         ProbeDeps(
             prober=prober,
             on_change=queue.post,
-            events=events,
-            metrics=ProbeMeter(metrics),
-            clock=clock,
+            telemetry=telemetry.measured_by(ProbeMeter(metrics)),
             host_ips=actuators.node.ips,
         )
     )
@@ -75,8 +73,7 @@ def build_observers(
             watch_events=measured_events(RuntimeEvents(clients.cri, clock).watch, metrics, clock),
             on_event=queue.post,
             on_recovered=recovered,
-            clock=clock,
-            metrics=pleg_meter,
+            telemetry=telemetry.measured_by(pleg_meter),
         )
     )
     return Observers(
@@ -161,10 +158,7 @@ def build_pressure(settings: Settings, deps: NodePressureDeps) -> Pressure:
             usage=deps.usage.summary,
             workers=deps.workers,
             reclaimer=DiskReclaimer(actuators.runtime, actuators.image_gc, deps.workers.known),
-            events=telemetry.events,
-            clock=telemetry.clock,
-            evicted=telemetry.metrics.evicted,
-            decided=telemetry.metrics.eviction_decided,
+            telemetry=telemetry,
         ),
         pressure_config(settings),
     )

@@ -64,22 +64,21 @@ class Servers:
 def build_servers(settings: Settings, deps: ServeDeps) -> Servers:
     """Build the servers, which share health checks."""
     config, recorders = settings.config, deps.recorders
+    telemetry = recorders.telemetry()
     local = LocalDeps(
         pods=deps.pods,
         events=recorders.events,
         node=deps.node,
         streams=deps.node,
         checks=deps.checks,
-        meter=recorders.metrics,
-        clock=recorders.clock,
+        telemetry=telemetry,
         usage=partial(deps.usage.summary, only_cpu_and_memory=True),
     )
     health = HealthDeps(
         checks=deps.checks,
         render_metrics=recorders.metrics.render,
         render_probe_metrics=recorders.metrics.render_probes,
-        meter=recorders.metrics,
-        clock=recorders.clock,
+        telemetry=telemetry,
     )
     api = KubeletApiDeps(
         pods=deps.pods,
@@ -88,7 +87,7 @@ def build_servers(settings: Settings, deps: ServeDeps) -> Servers:
         usage=deps.usage,
         checks=deps.checks,
         access=deps.access,
-        telemetry=recorders.telemetry(),
+        telemetry=telemetry,
     )
     return Servers(
         local=LocalServer(LocalConfig(settings.socket, settings.pod_log_dir), local),

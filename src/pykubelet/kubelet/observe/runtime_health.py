@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from pykubelet.base.backoff import Backoff
-from pykubelet.base.clock import Clock
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.guard import Guard
-from pykubelet.kubelet.types.events import WARNING, EventRecorder, Reason
+from pykubelet.kubelet.telemetry import Telemetry
+from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.kubelet.types.runtime import RuntimeConditions
 
 _log = logging.getLogger(__name__)
@@ -25,8 +25,7 @@ class RuntimeHealthDeps:
     """Reads the runtime's conditions; raises errors of ``base.errors`` if it does not respond."""
     recovered: Callable[[], None]
     """Called when the runtime responds again, or its network has become ready."""
-    events: EventRecorder
-    clock: Clock
+    telemetry: Telemetry[object]
 
 
 class RuntimeHealth:
@@ -34,7 +33,7 @@ class RuntimeHealth:
 
     def __init__(self, deps: RuntimeHealthDeps) -> None:
         self._deps = deps
-        self._guard = Guard("runtime-health", deps.clock.monotonic)
+        self._guard = Guard("runtime-health", deps.telemetry.clock.monotonic)
         self._conditions = RuntimeConditions(message="the container runtime has not been checked yet")
         self._asked = False
         self._known = False
@@ -54,7 +53,7 @@ class RuntimeHealth:
     async def run(self) -> None:
         """Check until cancelled."""
         backoff = Backoff(FIRST_RETRY_SECONDS, CHECK_SECONDS)
-        clock = self._deps.clock
+        clock = self._deps.telemetry.clock
         while True:
             with self._guard.item("check"):
                 await self.check()
@@ -81,4 +80,4 @@ class RuntimeHealth:
             _log.info("container runtime: ready", extra=fields)
             self._deps.recovered()
         else:
-            self._deps.events.event(None, WARNING, Reason.RUNTIME_NOT_READY, now.message)
+            self._deps.telemetry.events.event(None, WARNING, Reason.RUNTIME_NOT_READY, now.message)

@@ -4,6 +4,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.models.core_v1 import Pod
 
 
 class Step(StrEnum):
@@ -27,6 +28,9 @@ class Step(StrEnum):
 
 class Timeline(Protocol):
     """The recorder of how long the steps of a pod's start take. Never fails, costs microseconds."""
+
+    def pod_seen(self, pod: Pod) -> None:
+        """Record that a source delivered a pod that is new to the agent."""
 
     def begin(self, uid: PodUID, step: Step, container: str = "") -> None:
         """Record that a step begins now; a second call restarts the step."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pykubelet.base.clock import utc
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.journal import Journal
-from pykubelet.kubelet.control.workers.worker_interfaces import WorkerDeps
+from pykubelet.kubelet.control.workers.steps import PodSteps
+from pykubelet.kubelet.control.workers.worker_interfaces import Probes, WorkerDeps
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.outcome import Failure, Outcome, Prepared
@@ -71,6 +72,17 @@ class Node:
             status=self,
             conditions=self,
             journal=self.journal,
+            telemetry=Telemetry(clock=self.clock, events=self, timeline=self, metrics=self),
+            watch_closely=self.watched.append,
+        )
+
+    def steps(self, probes: Probes | None = None) -> PodSteps:
+        return PodSteps(
+            runtime=self,
+            resources=self,
+            probes=probes or NoProbes(),
+            status=self,
+            conditions=self,
             telemetry=Telemetry(clock=self.clock, events=self, timeline=self, metrics=self),
             watch_closely=self.watched.append,
         )
@@ -143,6 +155,8 @@ class Node:
 
     def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
         self.events.append(f"{event_type} {reason} {message}")
+
+    def pod_seen(self, pod: Pod) -> None: ...
 
     def begin(self, uid: PodUID, step: Step, container: str = "") -> None: ...
 

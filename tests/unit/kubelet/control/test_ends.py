@@ -1,14 +1,12 @@
 """Ended pods: their reasons, failures and rejections, and the release of what belongs to them."""
 
 import asyncio
-import dataclasses
 from dataclasses import dataclass, field
 
 import pytest
 
 from pykubelet.base.errors import Permanent, Transient
 from pykubelet.kubelet.control.workers.plan import lifecycle
-from pykubelet.kubelet.control.workers.steps import take
 from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.outcome import Outcome
@@ -102,15 +100,15 @@ class _Probes(NoProbes):
 async def test_pod_whose_containers_run_on_after_the_kill_is_not_stopped() -> None:
     node, probes = _Unkillable(running={U1: "web"}), _Probes()
     terminating = WorkerState(REF, make_pod("u1"), phase=Phase.TERMINATING)
-    deps = dataclasses.replace(node.deps(), probes=probes)
-    result = await take(Phase.TERMINATING, terminating, deps)
+    steps = node.steps(probes)
+    result = await steps.take(Phase.TERMINATING, terminating)
     assert not result.finished
     assert [(f.reason, f.message) for f in result.failures] == [
         ("FailedKillPod", "containers still run after they were stopped: c")
     ]
     assert probes.removed == []
     node.running.clear()
-    assert (await take(Phase.TERMINATING, terminating, deps)).finished
+    assert (await steps.take(Phase.TERMINATING, terminating)).finished
     assert probes.removed == [U1]
 
 
@@ -118,7 +116,7 @@ async def test_failure_with_retry_time_is_retried_then_without_an_event() -> Non
     node = Node(errors={"status": [Transient("busy", retry_after=7), Transient("busy"), Permanent("broken")]})
     syncing = WorkerState(REF, make_pod("u1"))
     now = node.clock.monotonic()
-    found = [await take(Phase.SYNC, syncing, node.deps()) for _ in range(3)]
+    found = [await node.steps().take(Phase.SYNC, syncing) for _ in range(3)]
     assert [result.wake_at for result in found] == [now + 7, None, None]
     assert [result.failures[0].transient for result in found] == [True, True, False]
     assert [event.rpartition(" ")[2] for event in node.events] == ["busy", "broken"]

@@ -27,9 +27,11 @@ from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.probes import ProbeResult, ProbeType, ProbeUpdate
 from pykubelet.kubelet.types.resize import Retry
 from pykubelet.kubelet.types.runtime import PodEventType, PodLifecycleEvent, RuntimePod
+from pykubelet.kubelet.types.timeline import Step
 from pykubelet.kubelet.types.updates import ANNOTATION_MIRROR, PodOp, PodUpdate, Source
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.telemetry import telemetry
 from tests.unit.kubelet.control.fakes import make_pod
 
 A, B, C = PodUID("a"), PodUID("b"), PodUID("c")
@@ -63,16 +65,16 @@ class LoopFakes:
     granted: list[Granted] = field(default_factory=list)
     triggers: list[str] = field(default_factory=list)
     queue: EventQueue = field(default_factory=EventQueue)
+    swept: list[tuple[int, int]] = field(default_factory=list)
 
     def deps(self) -> LoopDeps:
         return LoopDeps(
             pods=DesiredPods(self.calls),
             workers=self,
-            timeline=self,
             node_pods=self,
             garbage=self,
             admission=self,
-            clock=self.clock,
+            telemetry=telemetry(self.clock, self, timeline=self),
         )
 
     def update(self, pod: Pod) -> None:
@@ -122,6 +124,13 @@ class LoopFakes:
 
     def pod_seen(self, pod: Pod) -> None:
         self.calls.append(f"seen {pod.metadata.uid}")
+
+    def begin(self, uid: PodUID, step: Step, container: str = "") -> None: ...
+
+    def end(self, uid: PodUID, step: Step, container: str = "", error: str = "") -> None: ...
+
+    def orphans_swept(self, pods: int, failed: int) -> None:
+        self.swept.append((pods, failed))
 
     async def runtime_pods(self) -> list[RuntimePod]:
         if self.runtime_down:
@@ -265,6 +274,7 @@ async def test_failing_orphan_does_not_delay_others(
     await fakes.clock.advance(25)
     assert {"orphan b", "purge d", "gc ['b']"} <= set(fakes.calls)
     assert not {"orphan a", "purge c"} & set(fakes.calls)
+    assert fakes.swept[0] == (2, 1)
     assert len([r for r in caplog.records if r.levelname == "ERROR"]) == 2
     broken.clear()
     await fakes.clock.advance(25)

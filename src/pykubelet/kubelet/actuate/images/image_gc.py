@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pykubelet.base import blocking
-from pykubelet.base.clock import Clock
 from pykubelet.base.documents import read_json
 from pykubelet.base.errors import Conflict, Invalid, Transient
 from pykubelet.base.guard import Guard
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.images.plan import image_gc
 from pykubelet.kubelet.actuate.images.plan.image_gc import DiskUse, GcPolicy, ImageRecord
-from pykubelet.kubelet.types.events import WARNING, EventRecorder, Reason
+from pykubelet.kubelet.telemetry import Telemetry
+from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.linux import fsusage
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -49,16 +49,20 @@ class Users(Protocol):
         """Status with the runtime's configuration, which has the sandbox image."""
 
 
+class GcMetrics(Protocol):
+    """Metrics of image garbage collection, as the Go kubelet has them."""
+
+    def image_collected(self, reason: str) -> None:
+        """Count a removed image by its reason, ``space`` or ``age``."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GcDeps:
     """Dependencies of :class:`ImageGc`."""
 
     images: Images
     users: Users
-    events: EventRecorder
-    clock: Clock
-    removed: Callable[[str], None]
-    """Counts a removed image by its reason, ``space`` or ``age``."""
+    telemetry: Telemetry[GcMetrics]
     disk: Callable[[str], DiskUse]
     """Use of the file system with that path; may block."""
 
@@ -70,11 +74,11 @@ class ImageGc:
         self._deps = deps
         self._policy = policy
         self._records: dict[str, ImageRecord] = {}
-        self._started = deps.clock.monotonic()
+        self._started = deps.telemetry.clock.monotonic()
         self._round_lock = asyncio.Lock()
         self._failures = 0
-        self._rounds = Guard("image-gc.rounds", deps.clock.monotonic)
-        self._images = Guard("image-gc.images", deps.clock.monotonic)
+        self._rounds = Guard("image-gc.rounds", deps.telemetry.clock.monotonic)
+        self._images = Guard("image-gc.images", deps.telemetry.clock.monotonic)
 
     async def run(self) -> None:
         """Collect until cancelled. The first round runs at once, so that the age of images is known from the start."""
@@ -83,13 +87,13 @@ class ImageGc:
                 await self.collect()
             self._failures = self._failures + 1 if attempt.error is not None else 0
             if self._failures > 1:  # the first time the runtime may just be starting
-                self._deps.events.event(None, WARNING, Reason.IMAGE_GC_FAILED, str(attempt.error))
-            await self._deps.clock.sleep(GC_SECONDS)
+                self._deps.telemetry.events.event(None, WARNING, Reason.IMAGE_GC_FAILED, str(attempt.error))
+            await self._deps.telemetry.clock.sleep(GC_SECONDS)
 
     async def collect(self) -> Bytes:
         """Run one round; return the bytes freed. Raises Transient if that was not enough."""
         async with self._round_lock:
-            now = self._deps.clock.monotonic()
+            now = self._deps.telemetry.clock.monotonic()
             free = await self._update_records(now)
             old = image_gc.too_old(free, self._policy, self._started, now)
             freed = await self._remove(old, AGE)
@@ -105,7 +109,7 @@ class ImageGc:
                 got = await self._remove(image_gc.for_space(left, need, self._policy, now), SPACE)
                 if got < need:
                     message = image_gc.too_little_freed(disk, got)
-                    self._deps.events.event(None, WARNING, Reason.FREE_DISK_SPACE_FAILED, message)
+                    self._deps.telemetry.events.event(None, WARNING, Reason.FREE_DISK_SPACE_FAILED, message)
                     raise Transient(message)
                 freed = Bytes(freed + got)
             return freed
@@ -113,7 +117,7 @@ class ImageGc:
     async def remove_unused(self) -> Bytes:
         """Remove all removable images, whatever their age (disk pressure); return the bytes freed."""
         async with self._round_lock:
-            free = await self._update_records(self._deps.clock.monotonic())
+            free = await self._update_records(self._deps.telemetry.clock.monotonic())
             return await self._remove(free, SPACE)
 
     async def _update_records(self, now: Seconds) -> list[ImageRecord]:
@@ -143,7 +147,7 @@ class ImageGc:
             if disk.capacity:
                 return disk
         message = "invalid capacity 0 on image filesystem"
-        self._deps.events.event(None, WARNING, Reason.INVALID_DISK_CAPACITY, message)
+        self._deps.telemetry.events.event(None, WARNING, Reason.INVALID_DISK_CAPACITY, message)
         raise Transient(message)
 
     async def _remove(self, records: Iterable[ImageRecord], reason: str) -> Bytes:
@@ -153,7 +157,7 @@ class ImageGc:
                 await self._deps.images.remove_image(pb.ImageSpec(image=record.id))
                 _log.info("image removed", extra={"image": record.id, "bytes": record.size, "reason": reason})
                 self._records.pop(record.id, None)
-                self._deps.removed(reason)
+                self._deps.telemetry.metrics.image_collected(reason)
                 freed += record.size
         return Bytes(freed)
 

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from pykubelet.base.units import Seconds
 from pykubelet.models.core_v1 import Secret
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -19,6 +20,13 @@ class ImageService(Protocol):
         sandbox_config: pb.PodSandboxConfig | None = None,
     ) -> str:
         """Pull an image; return the reference to create containers from."""
+
+
+class ImageMetrics(Protocol):
+    """Metrics of image pulls."""
+
+    def image_pulled(self, seconds: Seconds, size_bytes: int) -> None:
+        """Record an image pull: its duration without waiting for a slot, and the image's size."""
 
 
 class Secrets(Protocol):

@@ -49,13 +49,13 @@ class ImageManager:
         config = config or ImageConfig()
         self._runtime = deps.runtime
         self._secrets = deps.secrets
-        self._events = deps.events
-        self._timeline = deps.timeline
-        self._clock = deps.clock
-        self._pulled = deps.pulled
+        self._events = deps.telemetry.events
+        self._timeline = deps.telemetry.timeline
+        self._clock = deps.telemetry.clock
+        self._metrics = deps.telemetry.metrics
         self._backoff = Backoff(config.initial_back_off, config.maximum_back_off)
         self._last_error: dict[tuple[PodUID, str], str] = {}
-        self._bucket = RateLimit(config.registry_qps, config.registry_burst, deps.clock)
+        self._bucket = RateLimit(config.registry_qps, config.registry_burst, deps.telemetry.clock)
         self._slots: AbstractAsyncContextManager[None] = (
             asyncio.Semaphore(config.parallel) if config.parallel else nullcontext()
         )
@@ -219,7 +219,7 @@ class ImageManager:
                 else:
                     size = await self._size(spec, image_ref)
                     seconds = self._clock.monotonic() - begin
-                    self._pulled(seconds, size)
+                    self._metrics.image_pulled(seconds, size)
                     return Pulled(image_ref, size, seconds)
         if len(errors) == 1:
             raise errors[0]

@@ -1,14 +1,11 @@
 """Settings and values of the image manager."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from pykubelet.base.clock import Clock
 from pykubelet.base.units import Bytes, Seconds
-from pykubelet.kubelet.actuate.images.image_interfaces import ImageService, Secrets
-from pykubelet.kubelet.types.events import EventRecorder
-from pykubelet.kubelet.types.timeline import Timeline
+from pykubelet.kubelet.actuate.images.image_interfaces import ImageMetrics, ImageService, Secrets
+from pykubelet.kubelet.telemetry import Telemetry
 
 DEFAULT_PARALLEL_PULLS: Final = 5
 
@@ -41,11 +38,7 @@ class ImageDeps:
 
     runtime: ImageService
     secrets: Secrets
-    events: EventRecorder
-    timeline: Timeline
-    clock: Clock
-    pulled: Callable[[Seconds, Bytes], None] = lambda seconds, size: None
-    """Called after every pull with its duration, without waiting for a slot, and the image's size."""
+    telemetry: Telemetry[ImageMetrics]
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,5 +75,5 @@ class VolumeImages(Protocol):
         """Pull the image if needed; return the runtime's reference to it. Raises `ImageError`."""
 
 
-RecursiveReadOnly = Callable[[Pod], bool]
+RecursiveReadOnly = Callable[[str | None], bool]
 """Whether the pod's runtime handler supports recursive read-only mounts."""

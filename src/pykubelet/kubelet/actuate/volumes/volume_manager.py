@@ -102,12 +102,16 @@ class VolumeManager:
         self._deps = deps
         self._blocking = Blocking(config.deadline)
         self._source_lookup = SourceLookup(deps.claims)
-        self._measure = Measure(deps.meter, deps.clock, {kind: each.name for kind, each in _PLUGINS.items()})
+        self._measure = Measure(
+            deps.telemetry.metrics, deps.telemetry.clock, {kind: each.name for kind, each in _PLUGINS.items()}
+        )
         self._remote = RemoteVolumes(dirs, self._blocking, config.deadline, deps.csi, self._measure)
         self._devices = LocalDevices(dirs, self._blocking, Formatter(config.deadline))
         self._expansion: VolumeExpansion | None = None
         if deps.claims is not None and deps.csi is not None:
-            self._expansion = VolumeExpansion(deps.claims, deps.csi, deps.events, deps.clock, self._measure)
+            self._expansion = VolumeExpansion(
+                deps.claims, deps.csi, deps.telemetry.events, deps.telemetry.clock, self._measure
+            )
         self._states: dict[PodUID, _PodState] = {}
         self._teardown_backoff = Backoff(_FIRST_DELAY, _MAX_DELAY)
         """Back-off of pods whose volumes a driver does not release."""
@@ -119,7 +123,7 @@ class VolumeManager:
         could not be set up. A volume that cannot be refreshed (its ConfigMap was deleted, for example) keeps its
         content; that is reported by an event, as in the Go kubelet.
         """
-        state = self._states.setdefault(ref_of(pod).uid, _PodState(self._deps.clock.monotonic()))
+        state = self._states.setdefault(ref_of(pod).uid, _PodState(self._deps.telemetry.clock.monotonic()))
         there = set(state.ready)
         # The source of a claim that is not set up yet is looked up again: it may have changed.
         known = [name for name, source in state.sources.items() if name in state.ready or not source.claim]
@@ -254,7 +258,7 @@ class VolumeManager:
         try:
             await self._remote.tear_down(uid)
         except PykubeletError as error:
-            delay = self._teardown_backoff.next(uid, self._deps.clock.monotonic())
+            delay = self._teardown_backoff.next(uid, self._deps.telemetry.clock.monotonic())
             # The first failures are reported by events and retried soon; later the delay grows.
             later = delay if delay > _SOON else None
             raise VolumeError("", f"volumes of pod {uid}: {error}", later) from error
@@ -279,7 +283,7 @@ class VolumeManager:
             path=path,
             context=context,
             tokens=self._deps.tokens,
-            now=self._deps.clock.now(),
+            now=self._deps.telemetry.clock.now(),
             source=source,
             device=mounted_at(self._dirs.root, source.name) if source.kind == LOCAL else None,
         )
@@ -316,7 +320,7 @@ class VolumeManager:
         """Raise VolumeError or send events: ``problems`` by volume with a known source, ``unknown`` for the others."""
         messages = {name: not_set_up(state.sources.get(name), text) for name, text in problems.items()}
         for name in [name for name in messages if name in state.ready]:
-            self._deps.events.event(ref_of(pod), WARNING, Reason.FAILED_MOUNT, messages.pop(name))
+            self._deps.telemetry.events.event(ref_of(pod), WARNING, Reason.FAILED_MOUNT, messages.pop(name))
         if unknown:
             messages[next(iter(unknown))] = not_processed(unknown)
         if messages:
@@ -334,7 +338,7 @@ class VolumeManager:
         path = "" if image else str(self._path(place.uid, source))
         mounted = MountedVolume(path, self._attributes(source), image)
         try:
-            rro = self._deps.recursive_read_only(pod)
+            rro = self._deps.recursive_read_only(pod.spec.runtime_class_name)
             return plan(self._dirs, place, mount, mounted, env=env, rro=rro)
         except PykubeletError as error:
             raise VolumeError(mount.name, str(error)) from error

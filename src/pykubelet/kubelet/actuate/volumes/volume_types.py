@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext
 from pykubelet.kubelet.actuate.volumes.volume_interfaces import (
@@ -16,8 +15,8 @@ from pykubelet.kubelet.actuate.volumes.volume_interfaces import (
     VolumeImages,
 )
 from pykubelet.kubelet.actuate.volumes.volume_source import Source
-from pykubelet.kubelet.types.events import EventRecorder
-from pykubelet.kubelet.types.work_meter import NoMeter, WorkMeter
+from pykubelet.kubelet.telemetry import Telemetry
+from pykubelet.kubelet.types.work_meter import WorkMeter
 from pykubelet.models.core_v1 import Pod, Volume
 
 if TYPE_CHECKING:
@@ -37,17 +36,15 @@ class VolumeContext:
 class VolumeDeps:
     """Dependencies of the volume manager."""
 
-    clock: Clock
-    events: EventRecorder
     images: VolumeImages
     tokens: TokenSource | None = None
     """None without an API server, which issues the tokens."""
-    recursive_read_only: RecursiveReadOnly = lambda pod: False
+    recursive_read_only: RecursiveReadOnly = lambda handler: False
     claims: ClaimReader | None = None
     """None without an API server, which has the claims."""
     csi: "CsiVolumes | None" = None
     """None without an API server."""
-    meter: WorkMeter = NoMeter()
+    telemetry: Telemetry[WorkMeter]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,27 +41,20 @@ def find_orphans(known: Iterable[PodUID], runtime: Iterable[RuntimePod], on_disk
 class Housekeeping:
     """The periodic cleanup: looks for orphans every 10 s and collects garbage of the runtime every minute."""
 
-    def __init__(
-        self,
-        deps: LoopDeps,
-        sources_ready: Callable[[], bool],
-        swept: Callable[[int, int], None] = lambda pods, failed: None,
-    ) -> None:
-        """``swept`` is called after each round with the number of pods that had leftovers and the number that
-        still have them."""
+    def __init__(self, deps: LoopDeps, sources_ready: Callable[[], bool]) -> None:
+        """``sources_ready`` returns whether every source has been read."""
         self._deps = deps
-        self._swept = swept
         self._sources_ready = sources_ready
-        self._rounds = Guard("housekeeping.rounds", deps.clock.monotonic)
-        self._pods = Guard("housekeeping.pods", deps.clock.monotonic)
-        self._leftovers = Guard("housekeeping.leftovers", deps.clock.monotonic)
+        self._rounds = Guard("housekeeping.rounds", deps.telemetry.clock.monotonic)
+        self._pods = Guard("housekeeping.pods", deps.telemetry.clock.monotonic)
+        self._leftovers = Guard("housekeeping.leftovers", deps.telemetry.clock.monotonic)
 
     async def run(self) -> None:
         """Run rounds until cancelled; failures are logged and retried in the next round.
 
         Garbage is collected in the first round, since an agent killed while it removed a pod may have left its logs.
         """
-        clock = self._deps.clock
+        clock = self._deps.telemetry.clock
         while not self._sources_ready():
             await clock.sleep(STARTUP_CHECK_SECONDS)
         next_gc = clock.monotonic()
@@ -87,7 +80,7 @@ class Housekeeping:
         async with asyncio.TaskGroup() as group:
             for uid in self._leftovers.due(orphans.leftovers):
                 group.create_task(self._purge(uid), name=f"purge {uid}")
-        self._swept(len(orphans.leftovers), len(self._leftovers.failing))
+        self._deps.telemetry.metrics.orphans_swept(len(orphans.leftovers), len(self._leftovers.failing))
 
     async def _purge(self, uid: PodUID) -> None:
         with self._leftovers.item(uid):

@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Protocol
 
-from pykubelet.base.clock import Clock
+from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.admission import Verdict
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.resize import Retry
@@ -91,11 +91,11 @@ class Admission(Protocol):
         """Forget a pod that its source no longer lists."""
 
 
-class Timeline(Protocol):
-    """The recorder of the time at which a pod was first seen."""
+class OrphanMetrics(Protocol):
+    """Metrics of housekeeping."""
 
-    def pod_seen(self, pod: Pod) -> None:
-        """Record that a source delivered a pod that is new to the loop."""
+    def orphans_swept(self, pods: int, failed: int) -> None:
+        """Record, after each round, the number of pods that had leftovers and the number that still have them."""
 
 
 class NodePods(Protocol):
@@ -124,8 +124,7 @@ class LoopDeps:
 
     pods: Pods
     workers: Workers
-    timeline: Timeline
     node_pods: NodePods
     garbage: Garbage
     admission: Admission
-    clock: Clock
+    telemetry: Telemetry[OrphanMetrics]

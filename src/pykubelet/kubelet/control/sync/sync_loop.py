@@ -25,17 +25,17 @@ class SyncLoop:
 
     def __init__(self, deps: LoopDeps, queue: EventQueue) -> None:
         self._deps = deps
-        self._events = Guard("sync-loop.events", deps.clock.monotonic)
-        self._pods = Guard("sync-loop.pods", deps.clock.monotonic)
+        self._events = Guard("sync-loop.events", deps.telemetry.clock.monotonic)
+        self._pods = Guard("sync-loop.pods", deps.telemetry.clock.monotonic)
         self._failed: dict[PodUID, tuple[PodUpdate, Pod]] = {}
         """The last update of each pod whose handling failed; retried unless a newer one arrives."""
         self._queue = queue
-        self.last_active = deps.clock.monotonic()
+        self.last_active = deps.telemetry.clock.monotonic()
         """Monotonic time at which the loop last finished an event or found the queue empty."""
 
     def is_stuck(self, limit_seconds: float) -> bool:
         """Whether events have waited for longer than the limit without one being handled."""
-        return not self._queue.empty() and self._deps.clock.monotonic() - self.last_active > limit_seconds
+        return not self._queue.empty() and self._deps.telemetry.clock.monotonic() - self.last_active > limit_seconds
 
     def fault(self, limit_seconds: float) -> str | None:
         """Return why the loop is not healthy, or None; the limit is that of :meth:`is_stuck`."""
@@ -45,11 +45,11 @@ class SyncLoop:
         """Handle events until cancelled."""
         while True:
             if self._queue.empty():
-                self.last_active = self._deps.clock.monotonic()
+                self.last_active = self._deps.telemetry.clock.monotonic()
             event = await self._queue.get()
             with self._events.item(type(event).__name__):
                 self.handle(event)
-            self.last_active = self._deps.clock.monotonic()
+            self.last_active = self._deps.telemetry.clock.monotonic()
 
     def handle(self, event: LoopEvent) -> None:
         """Act on one event: record the desired pods, wake the workers concerned."""
@@ -140,7 +140,7 @@ class SyncLoop:
         if is_mirror(pod):
             deps.pods.set(pod)
             return
-        deps.timeline.pod_seen(pod)
+        deps.telemetry.timeline.pod_seen(pod)
         deps.pods.set(pod)
         verdict = deps.admission.admit(pod)
         if not verdict.admitted:

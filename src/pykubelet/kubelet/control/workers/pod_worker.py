@@ -3,16 +3,21 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import TypeAlias
 
-from pykubelet.kubelet.control.workers import steps
+from pykubelet.base.journal import Journal
 from pykubelet.kubelet.control.workers.plan import lifecycle
-from pykubelet.kubelet.control.workers.worker_interfaces import WorkerDeps
+from pykubelet.kubelet.control.workers.worker_interfaces import Meter
 from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState
+from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.timeline import Step
 
 _log = logging.getLogger(__name__)
+
+TakeStep: TypeAlias = Callable[[Phase, WorkerState], Awaitable[StepResult]]
+"""Takes the step of a phase; returns expected errors in the result (`PodSteps.take`)."""
 
 
 class PodWorker:
@@ -21,15 +26,26 @@ class PodWorker:
     The mailbox is the state itself: however many updates arrive during a step, the next step sees the last one.
     """
 
-    def __init__(self, state: WorkerState, deps: WorkerDeps, set_timer: Callable[[float], None]) -> None:
+    def __init__(
+        self,
+        state: WorkerState,
+        *,
+        take_step: TakeStep,
+        set_timer: Callable[[float], None],
+        journal: Journal,
+        telemetry: Telemetry[Meter],
+    ) -> None:
+        """``set_timer`` gets the monotonic time at which the worker is to be woken."""
         self.state = state
-        self._deps = deps
-        self._clock = deps.telemetry.clock
+        self._take_step = take_step
         self._set_timer = set_timer
+        self._journal = journal
+        self._telemetry = telemetry
+        self._clock = telemetry.clock
         self._changed = asyncio.Event()
         self._step: tuple[WorkerState, asyncio.Timeout] | None = None
         self._interrupted = False
-        self._created_at = deps.telemetry.clock.monotonic()
+        self._created_at = self._clock.monotonic()
         self._steps_taken = 0
 
     def change(self, state: WorkerState) -> None:
@@ -46,8 +62,8 @@ class PodWorker:
 
     async def run(self) -> None:
         """Take steps until the pod is removed."""
-        self._deps.telemetry.timeline.end(self.state.ref.uid, Step.QUEUED)
-        self._deps.telemetry.metrics.worker_started(self._clock.monotonic() - self._created_at)
+        self._telemetry.timeline.end(self.state.ref.uid, Step.QUEUED)
+        self._telemetry.metrics.worker_started(self._clock.monotonic() - self._created_at)
         while not lifecycle.is_gone(self.state):
             self._changed.clear()
             phase = lifecycle.next_phase(self.state)
@@ -72,7 +88,7 @@ class PodWorker:
         failures = "; ".join(f"{f.action} {f.target}: {f.reason}: {f.message}" for f in result.failures)
         fields = {"again": result.again, "finished": result.finished, "next": self.state.phase, "failures": failures}
         set_fields = {name: value for name, value in fields.items() if value}
-        self._deps.journal.add(self.state.ref.uid, self._clock.now(), f"step {phase} taken", **set_fields)
+        self._journal.add(self.state.ref.uid, self._clock.now(), f"step {phase} taken", **set_fields)
 
     async def _take(self, phase: Phase) -> StepResult | None:
         """Take a step and return its result; None: it was cancelled because the worker's state changed."""
@@ -80,7 +96,7 @@ class PodWorker:
         try:
             async with asyncio.timeout(None) as limit:
                 self._step, self._interrupted = (self.state, limit), False
-                return await steps.take(phase, self.state, self._deps)
+                return await self._take_step(phase, self.state)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -90,4 +106,4 @@ class PodWorker:
             self._step = None
             operation = "terminate" if phase is not Phase.SYNC else "sync" if self._steps_taken else "create"
             self._steps_taken += 1
-            self._deps.telemetry.metrics.worker_duration(operation, self._clock.monotonic() - begun)
+            self._telemetry.metrics.worker_duration(operation, self._clock.monotonic() - begun)

@@ -4,10 +4,12 @@ import asyncio
 import logging
 from collections import defaultdict, deque
 from collections.abc import Iterable
+from functools import partial
 
 from pykubelet.base.supervise import RestartPolicy, supervise
 from pykubelet.kubelet.control.workers.plan import lifecycle
 from pykubelet.kubelet.control.workers.pod_worker import PodWorker
+from pykubelet.kubelet.control.workers.steps import PodSteps
 from pykubelet.kubelet.control.workers.timers import WakeTimers
 from pykubelet.kubelet.control.workers.worker_interfaces import WorkerDeps
 from pykubelet.kubelet.control.workers.worker_types import Phase, WorkerState
@@ -28,7 +30,18 @@ class PodWorkers:
     """
 
     def __init__(self, deps: WorkerDeps) -> None:
-        self._deps = deps
+        self._status = deps.status
+        self._journal = deps.journal
+        self._telemetry = deps.telemetry
+        self._steps = PodSteps(
+            runtime=deps.runtime,
+            resources=deps.resources,
+            probes=deps.probes,
+            status=deps.status,
+            conditions=deps.conditions,
+            telemetry=deps.telemetry,
+            watch_closely=deps.watch_closely,
+        )
         self._workers: dict[PodUID, PodWorker] = {}
         self._waiting: dict[PodFullName, deque[PodUID]] = defaultdict(deque)
         self._active: dict[PodFullName, PodUID] = {}
@@ -65,7 +78,7 @@ class PodWorkers:
         if worker is not None:
             worker.change(lifecycle.refused(worker.state, pod, reason, message))
             return
-        self._deps.status.reject(pod, reason, message)
+        self._status.reject(pod, reason, message)
         self._add(WorkerState(ref_of(pod), pod, phase=Phase.TERMINATING, rejected=True, terminal_reason=reason))
 
     def fail(self, uid: PodUID, reason: str, message: str, grace_seconds: int | None = None) -> None:
@@ -83,7 +96,7 @@ class PodWorkers:
         """Terminate and remove a pod that the runtime has and no source lists."""
         if ref.uid not in self._workers:
             _log.info("pod worker: removing an orphaned pod of the runtime", extra={"pod": ref})
-            self._deps.telemetry.metrics.pod_orphaned()
+            self._telemetry.metrics.pod_orphaned()
             self._add(WorkerState(ref, None, phase=Phase.TERMINATING, wanted=False))
 
     def poke(self, uid: PodUID) -> None:
@@ -116,9 +129,15 @@ class PodWorkers:
 
     def _add(self, state: WorkerState) -> None:
         uid = state.ref.uid
-        worker = PodWorker(state, self._deps, lambda at: self._timers.set(uid, at))
+        worker = PodWorker(
+            state,
+            take_step=self._steps.take,
+            set_timer=partial(self._timers.set, uid),
+            journal=self._journal,
+            telemetry=self._telemetry,
+        )
         self._workers[uid] = worker
-        self._deps.telemetry.timeline.begin(uid, Step.QUEUED)
+        self._telemetry.timeline.begin(uid, Step.QUEUED)
         self._waiting[state.ref.full_name].append(uid)
         self._start_next(state.ref.full_name)
 
@@ -146,7 +165,7 @@ class PodWorkers:
 
     async def _run_worker(self, worker: PodWorker) -> None:
         ref = worker.state.ref
-        await supervise(f"pod worker {ref}", worker.run, clock=self._deps.telemetry.clock, policy=_RESTART)
+        await supervise(f"pod worker {ref}", worker.run, clock=self._telemetry.clock, policy=_RESTART)
         self._timers.cancel(ref.uid)
         del self._workers[ref.uid]
         if self._active.get(ref.full_name) == ref.uid:
@@ -155,6 +174,6 @@ class PodWorkers:
         if again is not None and refusal is not None:
             self.reject(again, *refusal)
         elif again is not None:
-            self._deps.telemetry.metrics.pod_restarted(static=is_static(again))
+            self._telemetry.metrics.pod_restarted(static=is_static(again))
             self.update(again)
         self._start_next(ref.full_name)

@@ -1,10 +1,9 @@
 """Interfaces of the other stages that the pod workers call."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
-from pykubelet.base.event_times import EventTimes
 from pykubelet.base.journal import Journal
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
@@ -123,8 +122,3 @@ class WorkerDeps:
     telemetry: Telemetry[Meter]
     watch_closely: Callable[[PodUID], None]
     """Called when a step has changed the pod, so that PLEG lists it soon where the runtime sends no events."""
-    event_times: EventTimes = field(init=False)
-    """Start times of pods, by uid."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "event_times", EventTimes(self.telemetry.clock))

@@ -4,10 +4,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.eviction.eviction_types import Observation, Signal
-from pykubelet.kubelet.types.events import EventRecorder
+from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.stats import Summary
 from pykubelet.models.core_v1 import Pod
@@ -40,6 +39,16 @@ class Reclaimer(Protocol):
         """Remove dead containers and unused images. Raises base errors."""
 
 
+class EvictionMetrics(Protocol):
+    """Metrics of evictions, as the Go kubelet has them."""
+
+    def evicted(self, signal: str) -> None:
+        """Count an eviction by its signal."""
+
+    def eviction_decided(self, signal: str, age: Seconds) -> None:
+        """Record, when a pod is selected, the age of the figures in seconds."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PressureDeps:
     """Dependencies of `Pressure`."""
@@ -49,9 +58,4 @@ class PressureDeps:
     """Measures the usage of pods; expensive, so it is called only when needed."""
     workers: Workers
     reclaimer: Reclaimer
-    events: EventRecorder
-    clock: Clock
-    evicted: Callable[[str], None]
-    """Counts an eviction by its signal."""
-    decided: Callable[[str, Seconds], None] = lambda signal, age: None
-    """Called when a pod is selected, with the signal and the age of the figures in seconds."""
+    telemetry: Telemetry[EvictionMetrics]

@@ -40,8 +40,8 @@ class Pressure:
     def __init__(self, deps: PressureDeps, config: PressureConfig) -> None:
         self._deps = deps
         self._config = config
-        self._rounds = Guard("pressure.rounds", deps.clock.monotonic)
-        self._pods = Guard("pressure.pods", deps.clock.monotonic)
+        self._rounds = Guard("pressure.rounds", deps.telemetry.clock.monotonic)
+        self._pods = Guard("pressure.pods", deps.telemetry.clock.monotonic)
         self._state = thresholds.PressureState()
         self._conditions: frozenset[Condition] = frozenset()
         self._read_at: Seconds = 0.0
@@ -59,7 +59,7 @@ class Pressure:
             if gone:
                 await self._wait_for(gone)
             else:
-                await self._deps.clock.sleep(CHECK_SECONDS)
+                await self._deps.telemetry.clock.sleep(CHECK_SECONDS)
 
     async def check(self) -> Sequence[PodUID]:
         """Do one check; return the pods that it evicts."""
@@ -69,14 +69,16 @@ class Pressure:
             return evicted
         threshold = self._state.met[0]
         resource = RESOURCE_OF[threshold.signal]
-        self._deps.events.event(None, WARNING, Reason.EVICTION_THRESHOLD_MET, f"Attempting to reclaim {resource}")
+        self._deps.telemetry.events.event(
+            None, WARNING, Reason.EVICTION_THRESHOLD_MET, f"Attempting to reclaim {resource}"
+        )
         if CONDITION_OF[threshold.signal] is Condition.DISK and await self._reclaim():
             return ()
         return await self._evict_one(threshold, seen)
 
     async def _observe(self) -> Mapping[Signal, Observation]:
-        self._read_at = self._deps.clock.monotonic()
-        seen, now = await self._deps.observer.read(), self._deps.clock.monotonic()
+        self._read_at = self._deps.telemetry.clock.monotonic()
+        seen, now = await self._deps.observer.read(), self._deps.telemetry.clock.monotonic()
         self._state = thresholds.next_state(self._state, self._config, seen, now)
         before, self._conditions = self._conditions, thresholds.conditions(self._state, self._config, now)
         if before != self._conditions:
@@ -115,7 +117,9 @@ class Pressure:
             return ()
         uses = await self._uses()
         for each in self._state.met:
-            self._deps.decided(each.signal, self._deps.clock.monotonic() - self._read_at)
+            self._deps.telemetry.metrics.eviction_decided(
+                each.signal, self._deps.telemetry.clock.monotonic() - self._read_at
+            )
         for pod in ranked(active, uses, RESOURCE_OF[threshold.signal]):
             if not is_critical(pod):
                 text = message(pod, uses.get(ref_of(pod).uid), threshold, seen.get(threshold.signal))
@@ -133,8 +137,8 @@ class Pressure:
         _log.info(
             "pressure: evicting pod", extra={"pod": str(ref), "signal": eviction.signal, "grace_s": eviction.grace}
         )
-        self._deps.events.event(ref, WARNING, Reason.EVICTED, eviction.message)
-        self._deps.evicted(eviction.signal)
+        self._deps.telemetry.events.event(ref, WARNING, Reason.EVICTED, eviction.message)
+        self._deps.telemetry.metrics.evicted(eviction.signal)
         self._deps.workers.fail(ref.uid, Reason.EVICTED, eviction.message, eviction.grace)
         return ref.uid
 
@@ -147,7 +151,7 @@ class Pressure:
 
     async def _wait_for(self, uids: Sequence[PodUID]) -> None:
         """Wait until these pods have ended, at most 30 s."""
-        clock = self._deps.clock
+        clock = self._deps.telemetry.clock
         deadline = clock.monotonic() + CLEANUP_SECONDS
         while clock.monotonic() < deadline and not all(self._deps.workers.ended(uid) for uid in uids):
             await clock.sleep(1.0)

@@ -39,9 +39,9 @@ class Pleg:
     def __init__(self, deps: PlegDeps, config: PlegConfig | None = None) -> None:
         self._deps = deps
         self._config = config or PlegConfig()
-        self._loop_guard = Guard("pleg.looks", deps.clock.monotonic)
-        self._guard = Guard("pleg.pods", deps.clock.monotonic)
-        self._event_guard = Guard("pleg.events", deps.clock.monotonic)
+        self._loop_guard = Guard("pleg.looks", deps.telemetry.clock.monotonic)
+        self._guard = Guard("pleg.pods", deps.telemetry.clock.monotonic)
+        self._event_guard = Guard("pleg.events", deps.telemetry.clock.monotonic)
         self._pods: dict[PodUID, RuntimePod] = {}
         self._owner: dict[str, PodUID] = {}
         """The pod of each known container and sandbox, by id."""
@@ -55,7 +55,7 @@ class Pleg:
         self._stream_since: Seconds | None = None
         self._events_have_pods = False
         """Whether the runtime's events carry the state of the whole pod, so that no list is needed."""
-        self._wakeup = Wakeup(deps.clock, "pleg")
+        self._wakeup = Wakeup(deps.telemetry.clock, "pleg")
 
     @property
     def pods(self) -> Mapping[PodUID, RuntimePod]:
@@ -99,7 +99,7 @@ class Pleg:
             if self._trusts_events():
                 self._relist_by(self._now())
             self._stream_since = None
-            await self._deps.clock.sleep(delay)
+            await self._deps.telemetry.clock.sleep(delay)
 
     async def _watch(self, backoff: Backoff) -> Seconds:
         """Follow the stream until it ends; return the seconds after which to reconnect."""
@@ -114,7 +114,7 @@ class Pleg:
             # Only a stream that has worked is worth a warning; a runtime that is down is reported by the lists.
             level = logging.WARNING if self._trusts_events() else logging.DEBUG
             _log.log(level, "pleg: event stream of the runtime broke", extra={"error": str(error), "delay_s": delay})
-            self._deps.metrics.stream_error()
+            self._deps.telemetry.metrics.stream_error()
             return delay
 
     def _trusts_events(self) -> bool:
@@ -163,7 +163,7 @@ class Pleg:
             self._free_at = self._now() + min(pause, self._config.relist_period)
 
     async def _relist(self) -> None:
-        started, config, metrics = self._now(), self._config, self._deps.metrics
+        started, config, metrics = self._now(), self._config, self._deps.telemetry.metrics
         self._relist_at = started + (config.relist_with_events if self._trusts_events() else config.relist_period)
         if self._last_success is not None:
             metrics.relist_interval(started - self._last_success)
@@ -193,7 +193,7 @@ class Pleg:
             self._accept(uid, self._with_events(uid, pod))
         finally:
             self._events_meanwhile = None
-            self._deps.metrics.pod_relist_duration(self._now() - started)
+            self._deps.telemetry.metrics.pod_relist_duration(self._now() - started)
         if (check := self._checks.get(uid)) and check.at <= started:
             self._plan_checks([uid])
 
@@ -214,8 +214,8 @@ class Pleg:
             self._deps.on_recovered()
         self._runtime_down = False
         self._last_success = started
-        self._deps.metrics.last_seen(self._deps.clock.now() - (self._now() - started))
-        self._deps.metrics.running(*diff.count_running(self._pods))
+        self._deps.telemetry.metrics.last_seen(self._deps.telemetry.clock.now() - (self._now() - started))
+        self._deps.telemetry.metrics.running(*diff.count_running(self._pods))
 
     # -- observed states
 
@@ -260,7 +260,7 @@ class Pleg:
     # -- time
 
     def _now(self) -> Seconds:
-        return self._deps.clock.monotonic()
+        return self._deps.telemetry.clock.monotonic()
 
     def _relist_by(self, at: Seconds) -> None:
         if at < self._relist_at:

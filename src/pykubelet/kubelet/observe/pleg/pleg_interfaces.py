@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
+from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.runtime import ContainerState, PodLifecycleEvent, RuntimePod
 from pykubelet.kubelet.types.runtime_events import RuntimeEvent
@@ -70,5 +70,4 @@ class PlegDeps:
     """Called with each event; must not block or raise."""
     on_recovered: Callable[[], None]
     """Called when the runtime's pods can be listed again after a failure; must not block or raise."""
-    clock: Clock
-    metrics: PlegMetrics
+    telemetry: Telemetry[PlegMetrics]

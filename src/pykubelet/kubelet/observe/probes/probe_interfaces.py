@@ -4,10 +4,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.probes.probe_types import ExecResult, Observation, Target
-from pykubelet.kubelet.types.events import EventRecorder
+from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import ContainerID, PodRef
 from pykubelet.kubelet.types.probes import ProbeType, ProbeUpdate
 
@@ -47,8 +46,6 @@ class ProbeDeps:
     prober: Prober
     on_change: Callable[[ProbeUpdate], None]
     """Called with a changed conclusion; must not block or raise."""
-    events: EventRecorder
-    metrics: ProbeMetrics
-    clock: Clock
+    telemetry: Telemetry[ProbeMetrics]
     host_ips: Callable[[], tuple[str, ...]]
     """Returns the node's addresses, primary first, at which containers in the host's network are probed."""

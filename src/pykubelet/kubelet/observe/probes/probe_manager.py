@@ -42,9 +42,9 @@ class ProbeManager:
         self._workers: dict[ProbeKey, ProbeWorker] = {}
         self._of_pod: dict[PodUID, set[ProbeKey]] = defaultdict(set)
         self._stopping: set[PodUID] = set()
-        self._started_at = deps.clock.monotonic()
-        self._event_times = EventTimes(deps.clock)
-        self._next_inherited: Seconds = deps.clock.monotonic()
+        self._started_at = deps.telemetry.clock.monotonic()
+        self._event_times = EventTimes(deps.telemetry.clock)
+        self._next_inherited: Seconds = deps.telemetry.clock.monotonic()
         self._group: asyncio.TaskGroup | None = None
         self._ready: list[ProbeWorker] = []
         """Workers that are started by `run`."""
@@ -107,11 +107,13 @@ class ProbeManager:
     # -- one worker
 
     def _add(self, uid: PodUID, target: Target) -> None:
-        clock = self._deps.clock
+        clock = self._deps.telemetry.clock
         started = self._started(target)
         inherited = probe_rules.is_inherited(started, self._started_at)
         state = probe_rules.initial_state(target, inherited=inherited)
-        worker = ProbeWorker(target, state, self._deps, self._concluded)
+        worker = ProbeWorker(
+            target, state, prober=self._deps.prober, telemetry=self._deps.telemetry, concluded=self._concluded
+        )
         worker.first_delay = probe_rules.first_delay(target, started, clock.monotonic())
         if inherited:
             slot = max(self._next_inherited, clock.monotonic())
@@ -144,14 +146,14 @@ class ProbeManager:
         if self._group is None or given_up or self._workers.get(target.key) is not worker:
             return
         name = f"{target.probe_type} probe {target.ref} {target.container.name}"
-        work = supervise(name, worker.run, clock=self._deps.clock, policy=_RESTART)
+        work = supervise(name, worker.run, clock=self._deps.telemetry.clock, policy=_RESTART)
         worker.task = self._group.create_task(work, name=name)
 
     def _probe_soon(self, worker: ProbeWorker) -> None:
         """Repeat the readiness probe of a container that is not ready at once, since the pod has changed."""
         if worker.target.probe_type is not ProbeType.READINESS or worker.idle_since is None:
             return
-        rested = self._deps.clock.monotonic() - worker.idle_since >= _MIN_REPEAT
+        rested = self._deps.telemetry.clock.monotonic() - worker.idle_since >= _MIN_REPEAT
         if rested and worker.state.conclusion is not ProbeResult.SUCCESS and worker.task is not None:
             _cancel(worker)
             worker.idle_since = None
@@ -172,7 +174,7 @@ class ProbeManager:
         self._deps.on_change(ProbeUpdate(target.ref.uid, target.container_id, target.probe_type, conclusion))
 
     def _start_gated(self, startup: Target) -> None:
-        now = self._deps.clock.monotonic()
+        now = self._deps.telemetry.clock.monotonic()
         for probe_type in (ProbeType.LIVENESS, ProbeType.READINESS):
             worker = self._workers.get(ProbeKey(startup.container_id, probe_type))
             if worker is not None and worker.task is None:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.probes.plan import probe_rules
 from pykubelet.kubelet.observe.probes.plan.probe_rules import ProbeState
-from pykubelet.kubelet.observe.probes.probe_interfaces import ProbeDeps
+from pykubelet.kubelet.observe.probes.probe_interfaces import ProbeMetrics, Prober
 from pykubelet.kubelet.observe.probes.probe_types import Observation, Target, Verdict
+from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.kubelet.types.probes import ProbeResult
 
@@ -23,8 +24,15 @@ class ProbeWorker:
     """The worker of one probe. The manager owns its task, and may cancel and restart it at any time."""
 
     def __init__(
-        self, target: Target, state: ProbeState, deps: ProbeDeps, concluded: Callable[["ProbeWorker"], None]
+        self,
+        target: Target,
+        state: ProbeState,
+        *,
+        prober: Prober,
+        telemetry: Telemetry[ProbeMetrics],
+        concluded: Callable[["ProbeWorker"], None],
     ) -> None:
+        """``concluded`` is called with a worker whose conclusion has changed."""
         self.target = target
         """Replaced when the pod's address changes."""
         self.state = state
@@ -33,19 +41,20 @@ class ProbeWorker:
         """Time since which it waits for the next probe; None: before the first one, or while one runs."""
         self.first_delay: Seconds = 0.0
         """Seconds that the next call of `run` waits before its first probe."""
-        self._deps = deps
+        self._prober = prober
+        self._telemetry = telemetry
         self._timing = probe_rules.timing(target.probe)
         self._concluded = concluded
 
     async def run(self) -> None:
         """Probe until the probe is finished, or until cancelled."""
-        clock = self._deps.clock
+        clock = self._telemetry.clock
         delay, self.first_delay = self.first_delay, 0.0
         while not probe_rules.is_finished(self.state):
             await clock.sleep(delay)
             self.idle_since = None
             began = clock.monotonic()
-            self._process(await self._deps.prober.probe(self.target), began)
+            self._process(await self._prober.probe(self.target), began)
             self.idle_since = clock.monotonic()
             delay = began + self._timing.period - self.idle_since
 
@@ -60,12 +69,12 @@ class ProbeWorker:
 
     def _report(self, seen: Observation, began: Seconds) -> None:
         target, name = self.target, self.target.container.name
-        took = self._deps.clock.monotonic() - began
-        self._deps.metrics.probe(target.ref, name, target.probe_type, _METRIC_LABELS[seen.verdict], took)
+        took = self._telemetry.clock.monotonic() - began
+        self._telemetry.metrics.probe(target.ref, name, target.probe_type, _METRIC_LABELS[seen.verdict], took)
         message = _event_message(target, seen)
         if message:
             reason = Reason.PROBE_WARNING if seen.verdict is Verdict.WARNING else Reason.UNHEALTHY
-            self._deps.events.event(target.ref, WARNING, reason, message, container=name)
+            self._telemetry.events.event(target.ref, WARNING, reason, message, container=name)
 
 
 def _result(verdict: Verdict) -> ProbeResult:

@@ -26,13 +26,3 @@ class Startup(Protocol):
 
     def ready(self) -> None:
         """Note that the API server has been told that the node is ready."""
-
-
-class NoStartup:
-    """A :class:`Startup` that measures nothing."""
-
-    def registering(self) -> None: ...
-
-    def registered(self) -> None: ...
-
-    def ready(self) -> None: ...

@@ -12,11 +12,10 @@ from typing import Final
 from pykubelet.apiclient import AlreadyExists, ApiClient, PatchKind
 from pykubelet.apiclient.resources import NODES
 from pykubelet.base.backoff import Backoff
-from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound
 from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.report.node.node_interfaces import NodeFactsReader, NoStartup, Startup
+from pykubelet.kubelet.report.node.node_interfaces import NodeFactsReader, Startup
 from pykubelet.kubelet.report.node.node_types import NodeConfig, NodeFacts
 from pykubelet.kubelet.report.node.plan.condition_events import (
     REBOOTED,
@@ -35,7 +34,8 @@ from pykubelet.kubelet.report.node.plan.node_object import (
     status_patch,
     with_cloud_addresses,
 )
-from pykubelet.kubelet.types.events import NORMAL, WARNING, EventRecorder
+from pykubelet.kubelet.telemetry import Telemetry
+from pykubelet.kubelet.types.events import NORMAL, WARNING
 from pykubelet.models.core_v1 import Node, NodeStatus
 
 _log = logging.getLogger(__name__)
@@ -50,9 +50,7 @@ class NodeDeps:
 
     client: ApiClient
     facts: NodeFactsReader
-    events: EventRecorder
-    clock: Clock
-    startup: Startup = NoStartup()
+    telemetry: Telemetry[Startup]
 
 
 class NodeReporter:
@@ -67,7 +65,7 @@ class NodeReporter:
         """The agent's part of the status as sent last; None: it has to be sent. The API server may drop unknown fields.
         The agent's part of the status as sent last; None: it has to be sent. The API server may drop unknown fields."""
         self._sent_at: Seconds = 0.0
-        self._guard = Guard("node.status", deps.clock.monotonic)
+        self._guard = Guard("node.status", deps.telemetry.clock.monotonic)
         self._news = asyncio.Event()
         self._conditions_reported: dict[str, str] = {}
         """Conditions that events have been recorded for: type → status."""
@@ -111,7 +109,7 @@ class NodeReporter:
             with self._guard.item(self._config.name) as attempt:
                 await self.report()
             if attempt.error is not None:
-                await self._deps.clock.sleep(backoff.next("", self._deps.clock.monotonic()))
+                await self._deps.telemetry.clock.sleep(backoff.next("", self._deps.telemetry.clock.monotonic()))
                 continue
             backoff.reset("")
             try:
@@ -126,9 +124,9 @@ class NodeReporter:
         if self._node is None:
             await self._register(facts)
             return
-        now = self._deps.clock.monotonic()
+        now = self._deps.telemetry.clock.monotonic()
         facts = with_cloud_addresses(facts, self._node.status, self._config)
-        status = node_status(facts, self._sent or self._node.status, self._config, self._deps.clock.now())
+        status = node_status(facts, self._sent or self._node.status, self._config, self._deps.telemetry.clock.now())
         if self._sent is None or now - self._sent_at >= self._config.report_every or is_changed(self._sent, status):
             await self._send(self._node.status, status)
 
@@ -152,15 +150,15 @@ class NodeReporter:
 
     def _note_sent(self, status: NodeStatus) -> None:
         self._sent = status
-        self._sent_at = self._deps.clock.monotonic()
+        self._sent_at = self._deps.telemetry.clock.monotonic()
         if any(condition.type == "Ready" and condition.status == "True" for condition in status.conditions):
-            self._deps.startup.ready()
+            self._deps.telemetry.metrics.ready()
         for reason in condition_events(self._conditions_reported, status.conditions):
             self._record_event(reason)
         self._conditions_reported = {condition.type: condition.status for condition in status.conditions}
 
     def _record_event(self, reason: str) -> None:
-        self._deps.events.event(None, NORMAL, reason, status_message(self._config.name, reason))
+        self._deps.telemetry.events.event(None, NORMAL, reason, status_message(self._config.name, reason))
 
     def _report_cordon(self, node: Node) -> None:
         cordoned = bool(node.spec.unschedulable)
@@ -172,14 +170,14 @@ class NodeReporter:
         client, config, deletions = self._deps.client, self._config, self._deletions
         architecture = self._deps.facts.architecture()
         if config.register:
-            self._deps.startup.registering()
+            self._deps.telemetry.metrics.registering()
             first = with_cloud_addresses(facts, NodeStatus(), config)
-            status = node_status(first, NodeStatus(), config, self._deps.clock.now())
+            status = node_status(first, NodeStatus(), config, self._deps.telemetry.clock.now())
             try:
                 node = await client.create(NODES.all(), new_node(config, status, architecture))
                 _log.info("node registration: node created", extra={"node": config.name})
                 self.registered.set()
-                self._deps.startup.registered()
+                self._deps.telemetry.metrics.registered()
                 if self._deletions == deletions:
                     self._store(node, status, None)
                 return
@@ -197,6 +195,6 @@ class NodeReporter:
         self._report_cordon(node)
         before, now = node.status.node_info, facts.info.boot_id
         if before is not None and before.boot_id not in ("", now):
-            self._deps.events.event(None, WARNING, REBOOTED, reboot_message(config.name, now))
+            self._deps.telemetry.events.event(None, WARNING, REBOOTED, reboot_message(config.name, now))
         facts = with_cloud_addresses(facts, node.status, config)
-        await self._send(node.status, node_status(facts, node.status, config, self._deps.clock.now()))
+        await self._send(node.status, node_status(facts, node.status, config, self._deps.telemetry.clock.now()))

@@ -8,14 +8,12 @@ Statuses that people or controllers may wait for are sent at once; mere progress
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from pykubelet.apiclient import ApiClient, Expired
 from pykubelet.apiclient.resources import PODS
 from pykubelet.base.backoff import Backoff
-from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Transient
 from pykubelet.base.guard import Guard
 from pykubelet.base.rate_limit import RateLimit
@@ -24,6 +22,7 @@ from pykubelet.kubelet.report.status.plan.delivery import hold_seconds
 from pykubelet.kubelet.report.status.plan.patch import agent_part, status_patch
 from pykubelet.kubelet.report.status.status_manager import StatusManager
 from pykubelet.kubelet.report.status.status_types import StatusEntry
+from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.status_changes import StatusChange
 from pykubelet.kubelet.types.updates import is_static
@@ -54,6 +53,13 @@ class ApiPods(Protocol):
         """Return the API server's object for a pod: the pod itself, or the up-to-date mirror of a static pod."""
 
 
+class PatcherMetrics(Protocol):
+    """Metrics of the delivery, as the Go kubelet has them."""
+
+    def status_synced(self, seconds: Seconds) -> None:
+        """Record the delay from a status change until the API server has it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatcherDeps:
     """Everything that :class:`StatusPatcher` acts through."""
@@ -61,9 +67,7 @@ class PatcherDeps:
     client: ApiClient
     statuses: StatusManager
     pods: ApiPods
-    clock: Clock
-    synced: Callable[[Seconds], None] = lambda _: None
-    """Called for each delivered status with the delay since the status changed."""
+    telemetry: Telemetry[PatcherMetrics]
 
 
 @dataclass(slots=True)
@@ -92,11 +96,11 @@ class StatusPatcher:
 
     def __init__(self, deps: PatcherDeps) -> None:
         self._deps = deps
-        self._guard = Guard("status.pods", deps.clock.monotonic)
+        self._guard = Guard("status.pods", deps.telemetry.clock.monotonic)
         self._deliveries: dict[PodUID, _Delivery] = {}
         self._group: asyncio.TaskGroup | None = None
         self._early: set[PodUID] = set()
-        self._progress = RateLimit(_PROGRESS_PER_SECOND, _PROGRESS_BURST, deps.clock)
+        self._progress = RateLimit(_PROGRESS_PER_SECOND, _PROGRESS_BURST, deps.telemetry.clock)
         self._backoff = Backoff(_FIRST_DELAY, _MAX_DELAY, jitter=0.5)
         self.delivered = 0
         """Number of accepted PATCH requests, for tests and metrics."""
@@ -122,7 +126,7 @@ class StatusPatcher:
             self._wake(change.uid)
             delivery = self._deliveries.get(change.uid)
             if delivery is not None and delivery.changed_at is None:
-                delivery.changed_at = self._deps.clock.monotonic()
+                delivery.changed_at = self._deps.telemetry.clock.monotonic()
 
     def seen(self, uid: PodUID) -> None:
         """Handle a watch event for the API server's object of the pod ``uid``."""
@@ -133,7 +137,7 @@ class StatusPatcher:
             return False
         if _number(pod.metadata.resource_version) <= delivery.version or agent_part(pod.status) == delivery.accepted:
             return False
-        return self._deps.clock.monotonic() - delivery.corrected_at >= _CORRECT_AGAIN
+        return self._deps.telemetry.clock.monotonic() - delivery.corrected_at >= _CORRECT_AGAIN
 
     def _wake(self, uid: PodUID) -> None:
         if self._group is None:
@@ -156,7 +160,7 @@ class StatusPatcher:
                 with self._guard.item(uid) as attempt:
                     goes_on = await self._advance(uid, delivery)
                 if attempt.error is not None:
-                    await self._deps.clock.sleep(self._guard.delay(uid))
+                    await self._deps.telemetry.clock.sleep(self._guard.delay(uid))
         finally:
             delivery.running = False
 
@@ -196,7 +200,7 @@ class StatusPatcher:
         allowed = hold_seconds(known, entry.status, deleted=deleted)
         if not allowed:
             return 0.0
-        now = self._deps.clock.monotonic()
+        now = self._deps.telemetry.clock.monotonic()
         if delivery.held_since is None:
             delivery.held_since = now
         waited = now - delivery.held_since
@@ -210,7 +214,7 @@ class StatusPatcher:
         assert self._group is not None
 
         async def ring() -> None:
-            await self._deps.clock.sleep(seconds)
+            await self._deps.telemetry.clock.sleep(seconds)
             delivery.wakeup.set()
 
         timer = self._group.create_task(ring(), name=f"held status of {uid}")
@@ -239,7 +243,7 @@ class StatusPatcher:
         uid = pod.metadata.uid
         if self._overwritten(delivery, pod):
             _log.info("pod status overwritten by another client; sending it again", extra={"pod": str(ref_of(pod))})
-            delivery.corrected_at = self._deps.clock.monotonic()
+            delivery.corrected_at = self._deps.telemetry.clock.monotonic()
             delivery.sent = None
         if delivery.target != uid or delivery.sent != entry.status:
             await self._patch(entry, pod, delivery)
@@ -274,16 +278,16 @@ class StatusPatcher:
             raise
         self.delivered += 1
         if since is not None:
-            self._deps.synced(self._deps.clock.monotonic() - since)
+            self._deps.telemetry.metrics.status_synced(self._deps.telemetry.clock.monotonic() - since)
         delivery.target, delivery.sent, delivery.accepted = uid, entry.status, agent_part(answer.status)
         delivery.version = _number(answer.metadata.resource_version)
 
     async def _wait(self, uid: PodUID, delivery: _Delivery, error: PykubeletError) -> None:
-        delay = self._backoff.next(uid, self._deps.clock.monotonic())
+        delay = self._backoff.next(uid, self._deps.telemetry.clock.monotonic())
         delay = max(delay, error.retry_after or 0.0) if isinstance(error, Transient) else _MAX_DELAY
         _log.warning("pod status not delivered; retrying", extra={"uid": uid, "error": str(error), "delay_s": delay})
         if isinstance(error, Transient):
-            await self._deps.clock.sleep(delay)
+            await self._deps.telemetry.clock.sleep(delay)
             return
         # The API server rejects this status; it may accept the next one.
         try:

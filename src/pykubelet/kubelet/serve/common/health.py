@@ -31,11 +31,12 @@ class HealthServer:
     async def run(self) -> None:
         """Serve until cancelled. Permanent: the address cannot be bound."""
         config = ServerConfig("health", self._config.connections, self._config.slots)
+        telemetry = self._deps.telemetry
         purpose, remedy = "/healthz and /metrics", "set healthzPort to a free port, or to 0 to disable it"
         with bind(self._config.address, self._config.port, purpose, remedy) as listening:
             host, port = listening.getsockname()[:2]
             local = ipaddress.ip_address(host).is_loopback
-            async with application(config, self._routes(local), self._deps.meter, self._deps.clock) as server:
+            async with application(config, self._routes(local), telemetry.metrics, telemetry.clock) as server:
                 self.port = port
                 fields = {"address": self._config.address, "port": port, "metrics": local}
                 _log.info("health server serving", extra=fields)

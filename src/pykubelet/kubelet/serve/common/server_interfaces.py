@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from pykubelet.base.clock import Clock
 from pykubelet.base.watch_table import WatchTable
 from pykubelet.kubelet.serve.common.limits import ConnectionLimits, SlotLimits
 from pykubelet.kubelet.serve.common.pods_view import PodsView
@@ -18,6 +17,7 @@ from pykubelet.kubelet.serve.common.server_types import (
     StreamOptions,
     VersionView,
 )
+from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
 from pykubelet.kubelet.types.stats import Summary
 from pykubelet.kubelet.types.timeline_views import TimelineView
@@ -97,8 +97,7 @@ class LocalDeps:
     node: Node
     streams: Streams
     checks: Mapping[str, HealthCheck]
-    meter: HttpMeter
-    clock: Clock
+    telemetry: Telemetry[HttpMeter]
     usage: Callable[[], Awaitable[Summary]]
     """Measures CPU and memory of the node and its pods."""
 
@@ -121,8 +120,7 @@ class HealthDeps:
     checks: Mapping[str, HealthCheck]
     render_metrics: Callable[[], bytes]
     render_probe_metrics: Callable[[], bytes]
-    meter: HttpMeter
-    clock: Clock
+    telemetry: Telemetry[HttpMeter]
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,12 +114,12 @@ class NodeServerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveConfig:
-    """The configuration that the server shows; both are read at each request."""
+    """The configuration that the server shows."""
 
     configuration: Callable[[], Mapping[str, object]]
-    """Returns the KubeletConfiguration in force, as plain values."""
-    flags: Callable[[], Mapping[str, str]]
-    """Returns the command line flags, with their defaults."""
+    """Returns the KubeletConfiguration in force, as plain values; called at each request, since it is seldom needed."""
+    flags: Mapping[str, str]
+    """The command line flags, with their defaults."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,7 +58,7 @@ class NodeRoutes:
         return _page(request, "Statusz", lambda: status_text(facts), lambda: status_object(facts))
 
     async def _flagz(self, request: web.Request) -> web.Response:
-        flags = self._deps.effective.flags()
+        flags = self._deps.effective.flags
         return _page(request, "Flagz", lambda: flags_text(flags), lambda: flags_object(flags))
 
 

@@ -1,6 +1,6 @@
 """Routes of the local API below ``/pykubelet/v1``: data that the Kubernetes API has no objects for."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Final
 
@@ -8,9 +8,11 @@ from aiohttp import web
 
 from pykubelet.base.errors import NotFound
 from pykubelet.base.state_files import damaged_files
+from pykubelet.kubelet.serve.common.pods_view import PodsView
 from pykubelet.kubelet.serve.common.responses import json_response
-from pykubelet.kubelet.serve.common.server_interfaces import LocalDeps
+from pykubelet.kubelet.serve.common.server_interfaces import HealthCheck, Node
 from pykubelet.kubelet.types.ids import PodUID, ref_of
+from pykubelet.kubelet.types.stats import Summary
 
 _BASE: Final = "/pykubelet/v1"
 _NAMED: Final = "{namespace}/{name}"
@@ -19,8 +21,18 @@ _NAMED: Final = "{namespace}/{name}"
 class AgentRoutes:
     """Handlers of the agent's own paths."""
 
-    def __init__(self, deps: LocalDeps) -> None:
-        self._deps = deps
+    def __init__(
+        self,
+        *,
+        pods: PodsView,
+        node: Node,
+        checks: Mapping[str, HealthCheck],
+        usage: Callable[[], Awaitable[Summary]],
+    ) -> None:
+        self._pods = pods
+        self._node = node
+        self._checks = checks
+        self._measure_usage = usage
 
     def routes(self) -> Sequence[web.RouteDef]:
         """Return the routes."""
@@ -37,40 +49,40 @@ class AgentRoutes:
         ]
 
     async def _timeline(self, request: web.Request) -> web.Response:
-        view = self._deps.node.timeline(self._uid(request))
+        view = self._node.timeline(self._uid(request))
         if view is None:
             raise NotFound(f"no start recorded for pod {_name(request)} since the agent started")
         return json_response(view)
 
     async def _journal(self, request: web.Request) -> web.Response:
-        return json_response({"items": self._deps.node.journal(self._uid(request))})
+        return json_response({"items": self._node.journal(self._uid(request))})
 
     async def _problems(self, _: web.Request) -> web.Response:
-        return json_response({"items": self._deps.node.problems()})
+        return json_response({"items": self._node.problems()})
 
     async def _images(self, _: web.Request) -> web.Response:
-        return json_response({"items": await self._deps.node.images()})
+        return json_response({"items": await self._node.images()})
 
     async def _objects(self, _: web.Request) -> web.Response:
-        return json_response({"items": self._deps.node.objects()})
+        return json_response({"items": self._node.objects()})
 
     async def _usage(self, _: web.Request) -> web.Response:
-        return json_response(await self._deps.usage())
+        return json_response(await self._measure_usage())
 
     async def _version(self, _: web.Request) -> web.Response:
-        return json_response(self._deps.node.version())
+        return json_response(self._node.version())
 
     async def _damaged(self, _: web.Request) -> web.Response:
         return json_response({"items": [asdict(each) for each in damaged_files()]})
 
     async def _healthz(self, _: web.Request) -> web.Response:
-        faults = {name: check() for name, check in self._deps.checks.items()}
+        faults = {name: check() for name, check in self._checks.items()}
         healthy = not any(faults.values())
         checks = [{"name": name, "ok": fault is None, "message": fault or ""} for name, fault in faults.items()]
         return json_response({"healthy": healthy, "checks": checks}, 200 if healthy else 503)
 
     def _uid(self, request: web.Request) -> PodUID:
-        pod = self._deps.pods.find(request.match_info["namespace"], request.match_info["name"])
+        pod = self._pods.find(request.match_info["namespace"], request.match_info["name"])
         if pod is None:
             raise NotFound(f"pod {_name(request)} not found")
         return ref_of(pod).uid

@@ -7,15 +7,16 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.kubelet.serve.common.plan.query import forwarded_ports, log_options, stream_options
+from pykubelet.kubelet.serve.common.pods_view import PodsView
 from pykubelet.kubelet.serve.common.responses import json_response
-from pykubelet.kubelet.serve.common.server_interfaces import LocalConfig, LocalDeps
+from pykubelet.kubelet.serve.common.server_interfaces import EventTable, Node, Streams
 from pykubelet.kubelet.serve.common.server_types import StreamOptions
 from pykubelet.kubelet.serve.local_socket import discovery
 from pykubelet.kubelet.serve.local_socket.selectors import EVENT_FIELDS, POD_FIELDS, field_test, label_test
 from pykubelet.kubelet.serve.local_socket.watch_response import Collection
-from pykubelet.kubelet.serve.logs.directory_watch import DirWatcher
 from pykubelet.kubelet.serve.logs.log_response import LogSource, log_response
 from pykubelet.kubelet.serve.logs.plan.log_choice import container_name, container_status
 from pykubelet.kubelet.serve.streams import StreamProxy, StreamSet
@@ -28,12 +29,18 @@ _POD: Final = "/api/v1/namespaces/{namespace}/pods/{name}"
 class KubeRoutes:
     """Handlers of the Kubernetes API's paths."""
 
-    def __init__(self, config: LocalConfig, deps: LocalDeps, watcher: DirWatcher) -> None:
-        self._deps = deps
+    def __init__(
+        self, *, pods: PodsView, events: EventTable, node: Node, streams: Streams, logs: LogSource, clock: Clock
+    ) -> None:
+        self._pods = pods
+        self._events = events
+        self._node = node
+        self._streams = streams
+        self._logs = logs
+        self._clock = clock
         self._proxy = StreamProxy()
-        self._logs = LogSource(config.pod_logs_dir, deps.pods, watcher)
-        self._pods = Collection(deps.pods.table, "Pod")
-        self._events = Collection(deps.events.table, "Event")
+        self._pod_list = Collection(pods.table, "Pod")
+        self._event_list = Collection(events.table, "Event")
 
     def routes(self) -> Sequence[web.RouteDef]:
         """Return the routes."""
@@ -62,7 +69,7 @@ class KubeRoutes:
         return handler
 
     async def _version(self, _: web.Request) -> web.Response:
-        version = self._deps.node.version()
+        version = self._node.version()
         return json_response(discovery.version_info(version.kubernetes))
 
     # -- objects -------------------------------------------------------------------------------------------------------
@@ -76,7 +83,7 @@ class KubeRoutes:
             meta = pod.metadata
             return namespace in (None, meta.namespace) and labels(meta.labels) and fields(pod)
 
-        return await self._pods.respond(request, matches)
+        return await self._pod_list.respond(request, matches)
 
     async def _list_events(self, request: web.Request) -> web.StreamResponse:
         namespace = request.match_info.get("namespace")
@@ -87,22 +94,22 @@ class KubeRoutes:
             meta = event.metadata
             return namespace in (None, meta.namespace) and labels(meta.labels) and fields(event)
 
-        self._deps.events.expire()
-        return await self._events.respond(request, matches)
+        self._events.expire()
+        return await self._event_list.respond(request, matches)
 
     async def _get_pod(self, request: web.Request) -> web.Response:
         return json_response(self._pod(request))
 
     async def _get_event(self, request: web.Request) -> web.Response:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
-        event = self._deps.events.table.get(f"{namespace}/{name}")
+        event = self._events.table.get(f"{namespace}/{name}")
         if event is None:
             raise NotFound(f'events "{name}" not found')
         return json_response(event)
 
     def _pod(self, request: web.Request) -> Pod:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
-        pod = self._deps.pods.find(namespace, name)
+        pod = self._pods.find(namespace, name)
         if pod is None:
             raise NotFound(f'pods "{name}" not found in namespace "{namespace}"')
         return pod
@@ -110,7 +117,7 @@ class KubeRoutes:
     # -- logs ----------------------------------------------------------------------------------------------------------
 
     async def _read_log(self, request: web.Request) -> web.StreamResponse:
-        options = log_options(request.query, self._deps.clock.now())
+        options = log_options(request.query, self._clock.now())
         pod = self._pod(request)
         chosen = replace(options, container=container_name(pod, options.container))
         return await log_response(request, pod, chosen, self._logs)
@@ -120,21 +127,19 @@ class KubeRoutes:
     async def _exec(self, request: web.Request) -> web.StreamResponse:
         options = stream_options(request.query, request.query.getall("command", []), attach=False)
         container = self._running(self._pod(request), options.container)
-        return await self._proxy.command(
-            request, lambda: self._deps.streams.exec_url(container, options), _streams(options)
-        )
+        return await self._proxy.command(request, lambda: self._streams.exec_url(container, options), _streams(options))
 
     async def _attach(self, request: web.Request) -> web.StreamResponse:
         options = stream_options(request.query, (), attach=True)
         container = self._running(self._pod(request), options.container)
         return await self._proxy.command(
-            request, lambda: self._deps.streams.attach_url(container, options), _streams(options)
+            request, lambda: self._streams.attach_url(container, options), _streams(options)
         )
 
     async def _port_forward(self, request: web.Request) -> web.StreamResponse:
         ports = forwarded_ports(request.query.getall("ports", []))
         uid = PodUID(self._pod(request).metadata.uid)
-        return await self._proxy.port_forward(request, lambda: self._deps.streams.port_forward_url(uid, ports))
+        return await self._proxy.port_forward(request, lambda: self._streams.port_forward_url(uid, ports))
 
     @staticmethod
     def _running(pod: Pod, wanted: str) -> ContainerID:

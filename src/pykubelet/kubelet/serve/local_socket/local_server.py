@@ -9,6 +9,7 @@ from pykubelet.kubelet.serve.local_socket.agent_routes import AgentRoutes
 from pykubelet.kubelet.serve.local_socket.kube_routes import KubeRoutes
 from pykubelet.kubelet.serve.local_socket.unix_socket import listening
 from pykubelet.kubelet.serve.logs.directory_watch import DirWatcher
+from pykubelet.kubelet.serve.logs.log_response import LogSource
 
 _log = logging.getLogger(__name__)
 
@@ -29,18 +30,34 @@ class LocalServer:
         """Serve until cancelled. Conflict: another agent serves this socket."""
         with listening(self._config.socket) as server:
             async with asyncio.TaskGroup() as group:
-                watcher = DirWatcher(self._deps.clock)
+                telemetry = self._deps.telemetry
+                watcher = DirWatcher(telemetry.clock)
                 watching = group.create_task(watcher.run(), name="log-dirs")
                 config = ServerConfig("local", self._config.connections, self._config.slots)
                 routes = [
-                    *KubeRoutes(self._config, self._deps, watcher).routes(),
-                    *AgentRoutes(self._deps).routes(),
+                    *self._kube_routes(watcher).routes(),
+                    *self._agent_routes().routes(),
                 ]
                 try:
-                    async with application(config, routes, self._deps.meter, self._deps.clock) as local:
+                    async with application(config, routes, telemetry.metrics, telemetry.clock) as local:
                         _log.info("local API serving", extra={"socket": str(self._config.socket)})
                         self.serving.set()
                         await local.run(server)
                 finally:
                     self.serving.clear()
                     watching.cancel()
+
+    def _kube_routes(self, watcher: DirWatcher) -> KubeRoutes:
+        deps = self._deps
+        return KubeRoutes(
+            pods=deps.pods,
+            events=deps.events,
+            node=deps.node,
+            streams=deps.streams,
+            logs=LogSource(self._config.pod_logs_dir, deps.pods, watcher),
+            clock=deps.telemetry.clock,
+        )
+
+    def _agent_routes(self) -> AgentRoutes:
+        deps = self._deps
+        return AgentRoutes(pods=deps.pods, node=deps.node, checks=deps.checks, usage=deps.usage)

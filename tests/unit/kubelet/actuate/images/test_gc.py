@@ -13,6 +13,7 @@ from pykubelet.kubelet.actuate.images.plan.image_gc import DiskUse, GcPolicy
 from pykubelet.kubelet.types.ids import PodRef
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.telemetry import telemetry
 
 
 @dataclass
@@ -37,9 +38,7 @@ class Node:
         self.containers.append(pb.Container(id="c", **names))  # type: ignore[arg-type]  # one of its text fields
 
     def gc(self, policy: GcPolicy | None = None) -> ImageGc:
-        deps = GcDeps(
-            images=self, users=self, events=self, clock=self.clock, removed=self.counted.append, disk=self.disk
-        )
+        deps = GcDeps(images=self, users=self, telemetry=telemetry(self.clock, self, events=self), disk=self.disk)
         return ImageGc(deps, policy or GcPolicy())
 
     def disk(self, path: str) -> DiskUse:
@@ -66,6 +65,9 @@ class Node:
     async def status(self, *, verbose: bool = False) -> pb.StatusResponse:
         assert verbose
         return pb.StatusResponse(info={"config": json.dumps({"sandboxImage": self.sandbox_image})})
+
+    def image_collected(self, reason: str) -> None:
+        self.counted.append(reason)
 
     def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
         self.events.append(reason)

@@ -20,6 +20,7 @@ from pykubelet.models.core_v1 import Container, LocalObjectReference, Pod, PodSp
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.fake_cri import FakeCri, FakeImage, Fault
+from pykubelet.testing.telemetry import telemetry
 
 KIND = ContainerKind.CONTAINER
 
@@ -44,6 +45,10 @@ class Recorder:
 
     def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
         self.events.append((event_type, reason, message))
+
+    def image_pulled(self, seconds: float, size_bytes: int) -> None: ...
+
+    def pod_seen(self, pod: Pod) -> None: ...
 
     def begin(self, uid: PodUID, step: Step, container: str = "") -> None:
         self.steps.append(f"begin {step} {container}")
@@ -89,9 +94,7 @@ class Kit:
         deps = ImageDeps(
             runtime=self.cri.client(),
             secrets=self.secrets,
-            events=self.recorder,
-            timeline=self.recorder,
-            clock=self.clock,
+            telemetry=telemetry(self.clock, self.recorder, events=self.recorder, timeline=self.recorder),
         )
         return ImageManager(deps, config)
 

@@ -232,6 +232,8 @@ class Steps:
 
     seen: list[str] = field(default_factory=list)
 
+    def pod_seen(self, pod: Pod) -> None: ...
+
     def begin(self, uid: PodUID, step: Step, container: str = "") -> None:
         self.seen.append(f"+{step} {container}".rstrip())
 

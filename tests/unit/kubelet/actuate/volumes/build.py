@@ -8,11 +8,14 @@ from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.actuate.actuate_types import ImageError, ImageReason
 from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext
 from pykubelet.kubelet.actuate.volumes import PodDirs, VolumeConfig, VolumeContext, VolumeDeps, VolumeManager
+from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import PodRef, PodUID
+from pykubelet.kubelet.types.work_meter import WorkMeter
 from pykubelet.models import codec
 from pykubelet.models.core_v1 import ConfigMap, Container, Pod, Secret
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.meter import ToldMeter
+from pykubelet.testing.telemetry import telemetry
 
 Fields = dict[str, object]
 UID = PodUID("u-1")
@@ -91,13 +94,15 @@ class Kit:
     def restarted(self) -> VolumeManager:
         """A new manager, as after a restart of the agent."""
         deps = VolumeDeps(
-            clock=self.clock,
-            events=self.events,
             images=Images(),
-            recursive_read_only=lambda pod: self.recursive_read_only,
-            meter=self.meter,
+            recursive_read_only=lambda handler: self.recursive_read_only,
+            telemetry=self.telemetry,
         )
         return VolumeManager(self.dirs, deps, self.config)
+
+    @property
+    def telemetry(self) -> Telemetry[WorkMeter]:
+        return telemetry(self.clock, self.meter, events=self.events)
 
     @property
     def context(self) -> VolumeContext:

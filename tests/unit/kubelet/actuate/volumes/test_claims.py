@@ -61,7 +61,7 @@ def claims() -> Claims:
 @pytest.fixture
 def kit(tmp_path: Path, claims: Claims) -> Kit:
     made = Kit(tmp_path / "root")
-    deps = VolumeDeps(clock=made.clock, events=made.events, images=Images(), claims=claims)
+    deps = VolumeDeps(images=Images(), claims=claims, telemetry=made.telemetry)
     made.manager = VolumeManager(made.dirs, deps)
     return made
 

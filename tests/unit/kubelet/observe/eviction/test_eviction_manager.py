@@ -35,6 +35,7 @@ from pykubelet.kubelet.types.updates import ANNOTATION_SOURCE
 from pykubelet.models.core_v1 import Pod
 from pykubelet.models.scalars import time_from_unix
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.telemetry import telemetry
 from tests.unit.kubelet.observe.eviction.test_thresholds import MI, make_pod
 
 NOW = time_from_unix(0)
@@ -65,14 +66,11 @@ class Machine:
             usage=self.usage,
             workers=self,
             reclaimer=self,
-            events=self,
-            clock=self.clock,
-            evicted=self.count,
-            decided=self.decided,
+            telemetry=telemetry(self.clock, self, events=self),
         )
         return Pressure(deps, PressureConfig(thresholds, max_grace=max_grace))
 
-    def decided(self, signal: str, age: float) -> None:
+    def eviction_decided(self, signal: str, age: float) -> None:
         self.ages.append((signal, age))
 
     def short(self, signal: Signal = Signal.MEMORY, available: int = 50) -> None:
@@ -112,7 +110,7 @@ class Machine:
     def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
         self.done.append(f"event {reason}")
 
-    def count(self, signal: str) -> None:
+    def evicted(self, signal: str) -> None:
         self.done.append(f"count {signal}")
 
 

@@ -18,6 +18,7 @@ from pykubelet.kubelet.types.runtime import (
 )
 from pykubelet.kubelet.types.runtime_events import RuntimeEvent, RuntimeEventKind
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.telemetry import telemetry
 
 
 def container(cid: str, state: ContainerState = ContainerState.RUNNING) -> ContainerSummary:
@@ -91,8 +92,7 @@ class Runtime:
                 watch_events=self.watch,
                 on_event=self._take,
                 on_recovered=self._recover,
-                clock=self.clock,
-                metrics=self.metrics,
+                telemetry=telemetry(self.clock, self.metrics),
             ),
             config,
         )

@@ -14,6 +14,7 @@ from pykubelet.kubelet.types.runtime import ContainerState, ContainerStatus, Pod
 from pykubelet.models.core_v1 import Container, ExecAction, Pod, PodSpec, Probe
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.telemetry import telemetry
 
 OK = Observation(Verdict.SUCCESS)
 BAD = Observation(Verdict.FAILURE, "bad")
@@ -83,9 +84,7 @@ class Node:
             ProbeDeps(
                 prober=self,
                 on_change=self._changed,
-                events=self,
-                metrics=Metrics(self),
-                clock=self.clock,
+                telemetry=telemetry(self.clock, Metrics(self), events=self),
                 host_ips=lambda: ("192.0.2.1",),
             )
         )

@@ -10,6 +10,7 @@ from pykubelet.kubelet.observe.runtime_health import RuntimeHealth, RuntimeHealt
 from pykubelet.kubelet.types.ids import PodRef
 from pykubelet.kubelet.types.runtime import RuntimeConditions
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.telemetry import telemetry
 
 READY = RuntimeConditions(True, True)
 NO_NETWORK = RuntimeConditions(True, False, "NetworkReady: cni plugin not initialized")
@@ -37,7 +38,8 @@ class Runtime:
         self.events.append(f"{reason}: {message}")
 
     def health(self) -> RuntimeHealth:
-        return RuntimeHealth(RuntimeHealthDeps(ask=self.ask, recovered=self.come_back, events=self, clock=self.clock))
+        recorders = telemetry(self.clock, None, events=self)
+        return RuntimeHealth(RuntimeHealthDeps(ask=self.ask, recovered=self.come_back, telemetry=recorders))
 
 
 async def test_before_the_first_answer_nothing_is_ready() -> None:

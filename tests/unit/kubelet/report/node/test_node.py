@@ -27,6 +27,7 @@ from pykubelet.models.codec import from_builtins
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.fake_api import Fault
 from pykubelet.testing.fake_api.store import Place
+from pykubelet.testing.telemetry import telemetry
 from pykubelet.testing.wait import settle, until
 from tests.unit.kubelet.apitools import Api, fake_api, running
 
@@ -60,6 +61,16 @@ class Events:
         self.reasons.append(reason)
 
 
+class NoStartup:
+    """A measurement of the start-up that records nothing."""
+
+    def registering(self) -> None: ...
+
+    def registered(self) -> None: ...
+
+    def ready(self) -> None: ...
+
+
 @dataclass
 class Rig:
     api: Api
@@ -91,7 +102,10 @@ def make(api: Api, config: NodeConfig = CONFIG) -> Rig:
         api,
         machine,
         events,
-        NodeReporter(NodeDeps(client=api.client, facts=machine, events=events, clock=api.clock), config),
+        NodeReporter(
+            NodeDeps(client=api.client, facts=machine, telemetry=telemetry(api.clock, NoStartup(), events=events)),
+            config,
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from pykubelet.apiclient import ApiClient, ClusterConfig, PatchKind
 from pykubelet.apiclient.resources import Target
 from pykubelet.base.errors import Transient
+from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.report.status import StatusManager
 from pykubelet.kubelet.report.status.plan.delivery import HOLD_SECONDS
 from pykubelet.kubelet.report.status.status_patcher import PatcherDeps, StatusPatcher
@@ -21,6 +22,7 @@ from pykubelet.models import core_v1 as core
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.scalars import KubeStruct
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.telemetry import telemetry
 from tests.unit.kubelet.apitools import running
 from tests.unit.kubelet.report.pods import pod, with_meta
 from tests.unit.kubelet.report.status.test_decide_delivery import RUNNING, STARTING, UNREADY, WITH_SANDBOX
@@ -83,7 +85,9 @@ class Rig:
 async def made() -> AsyncIterator[Rig]:
     clock, known = VirtualClock(), Known()
     server, statuses = Server(clock), StatusManager(clock, Node())
-    patcher = StatusPatcher(PatcherDeps(client=server, statuses=statuses, pods=known, clock=clock))
+    metrics = KubeletMetrics("node-1", clock)
+    deps = PatcherDeps(client=server, statuses=statuses, pods=known, telemetry=telemetry(clock, metrics))
+    patcher = StatusPatcher(deps)
     statuses.subscribe(patcher.changed)
     async with running(patcher.run()):
         await clock.settle()

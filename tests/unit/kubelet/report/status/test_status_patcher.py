@@ -16,6 +16,7 @@ from pykubelet.models import core_v1 as core
 from pykubelet.models.codec import from_builtins
 from pykubelet.testing.fake_api import Fault
 from pykubelet.testing.fake_api.patches import strategic_patch
+from pykubelet.testing.telemetry import telemetry
 from pykubelet.testing.wait import settle, until
 from tests.unit.kubelet.apitools import Api, fake_api, running
 from tests.unit.kubelet.report.pods import pod, with_meta
@@ -69,17 +70,27 @@ class Rig:
         return self.api.fake.count("PATCH")
 
 
+@dataclass
+class Synced:
+    """Records the delays of delivered statuses."""
+
+    delays: list[float] = field(default_factory=list)
+
+    def status_synced(self, seconds: float) -> None:
+        self.delays.append(seconds)
+
+
 @pytest.fixture
 async def rig() -> AsyncIterator[Rig]:
     async with fake_api() as api:
         statuses, known = StatusManager(api.clock, Node()), Known()
-        synced: list[float] = []
+        synced = Synced()
         patcher = StatusPatcher(
-            PatcherDeps(client=api.client, statuses=statuses, pods=known, clock=api.clock, synced=synced.append)
+            PatcherDeps(client=api.client, statuses=statuses, pods=known, telemetry=telemetry(api.clock, synced))
         )
         statuses.subscribe(patcher.changed)
         async with running(patcher.run()):
-            yield Rig(api, statuses, patcher, known, synced)
+            yield Rig(api, statuses, patcher, known, synced.delays)
 
 
 async def test_a_change_is_patched_at_once_without_a_get(rig: Rig) -> None:

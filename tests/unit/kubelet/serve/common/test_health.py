@@ -15,6 +15,7 @@ from pykubelet.base.errors import Permanent
 from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.serve.local_socket import HealthConfig, HealthDeps, HealthServer
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.telemetry import telemetry
 from tests.unit.kubelet.serve.common.flood import silent_connections
 
 CONFIG = HealthConfig(port=0)
@@ -28,8 +29,7 @@ class Checks:
             checks={name: partial(self.faults.get, name) for name in self.faults},
             render_metrics=self.metrics.render,
             render_probe_metrics=self.metrics.render_probes,
-            meter=self.metrics,
-            clock=SystemClock(),
+            telemetry=telemetry(SystemClock(), self.metrics),
         )
 
 

@@ -35,6 +35,7 @@ from pykubelet.models import core_v1 as core
 from pykubelet.models.core_v1 import Pod
 from pykubelet.models.scalars import time_from_unix
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.telemetry import telemetry
 from tests.unit.kubelet.report.pods import NOW, pod
 from tests.unit.kubelet.report.status.test_status_manager import Node as NodeFacts
 from tests.unit.kubelet.serve.common.records import raw
@@ -131,8 +132,7 @@ class World:
             node=self.node,
             streams=self.streams,
             checks=checks,
-            meter=self.metrics,
-            clock=self.clock,
+            telemetry=telemetry(self.clock, self.metrics),
             usage=self._usage,
         )
 

@@ -128,7 +128,7 @@ class NodeWorld(World):
             checks={name: partial(self.faults.get, name) for name in self.faults},
             effective=EffectiveConfig(
                 configuration=lambda: {"kind": "KubeletConfiguration", "port": 10250},
-                flags=lambda: {"node-name": "node-1"},
+                flags={"node-name": "node-1"},
             ),
             certificate=lambda: CertFiles(pki.serving.certificate, pki.serving.key),
             reviews=self.reviews,

@@ -3,7 +3,6 @@
 from collections.abc import Coroutine
 from dataclasses import dataclass
 
-from pykubelet.base.clock import Clock
 from pykubelet.kubelet.actuate.volumes.csi.csi_layout import CsiLayout
 from pykubelet.kubelet.actuate.volumes.csi.csi_manager import CsiDeps, CsiVolumes
 from pykubelet.kubelet.actuate.volumes.csi.csi_types import CsiConfig, CsiEvents
@@ -11,7 +10,8 @@ from pykubelet.kubelet.actuate.volumes.csi.driver_registry import DriverRegistry
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.actuate.volumes.volume_interfaces import CsiObjects
 from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking
-from pykubelet.kubelet.types.work_meter import NoMeter, WorkMeter
+from pykubelet.kubelet.telemetry import Telemetry
+from pykubelet.kubelet.types.work_meter import WorkMeter
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,23 +27,21 @@ class CsiParts:
         return {"csi-registry": self.drivers.run(), "csi-volumes": self.volumes.run()}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CsiContext:
     """Node-wide inputs of the CSI components."""
 
     dirs: PodDirs
     node: str
     """Name of the node."""
-    clock: Clock
-    meter: WorkMeter = NoMeter()
+    telemetry: Telemetry[WorkMeter]
 
 
 def build_csi(context: CsiContext, objects: CsiObjects, config: CsiConfig) -> CsiParts:
     """Create the components; their tasks do not run yet."""
-    clock = context.clock
     layout = CsiLayout(context.dirs)
     events = CsiEvents()
-    drivers = DriverRegistry(layout.registry, clock, config.call_timeout, events=events)
+    drivers = DriverRegistry(layout.registry, context.telemetry.clock, config.call_timeout, events=events)
     blocking = Blocking(config.call_timeout)
     volumes = CsiVolumes(
         CsiDeps(
@@ -51,9 +49,8 @@ def build_csi(context: CsiContext, objects: CsiObjects, config: CsiConfig) -> Cs
             drivers=drivers,
             objects=objects,
             blocking=blocking,
-            clock=clock,
             node=context.node,
-            meter=context.meter,
+            telemetry=context.telemetry,
             in_use_changed=events.in_use_changed,
         ),
         config,

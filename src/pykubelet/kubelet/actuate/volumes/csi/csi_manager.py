@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from pykubelet.base.backoff import Backoff
-from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Conflict, PykubeletError, Transient, Unsupported
 from pykubelet.base.guard import Guard
 from pykubelet.base.units import Bytes, Seconds
@@ -29,9 +28,10 @@ from pykubelet.kubelet.actuate.volumes.volume_interfaces import CsiObjects
 from pykubelet.kubelet.actuate.volumes.volume_metrics import csi_plugin, storage_work
 from pykubelet.kubelet.actuate.volumes.volume_source import Source
 from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking
+from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.storage import VolumeSizes
-from pykubelet.kubelet.types.work_meter import NoMeter, StoragePlugin, WorkMeter
+from pykubelet.kubelet.types.work_meter import StoragePlugin, WorkMeter
 from pykubelet.models.core_v1 import Pod, SecretReference
 from pykubelet.models.storage_v1 import CSIDriver
 
@@ -51,9 +51,8 @@ class CsiDeps:
     drivers: DriverRegistry
     objects: CsiObjects
     blocking: Blocking
-    clock: Clock
     node: str
-    meter: WorkMeter = NoMeter()
+    telemetry: Telemetry[WorkMeter]
     in_use_changed: Callable[[], None] = lambda: None
     """Called when :meth:`CsiVolumes.in_use` has changed."""
 
@@ -117,7 +116,7 @@ class CsiVolumes:
         held = self._states.get((ref_of(pod).uid, source.name))
         if held is None or held.published_at is None:
             return True
-        age = self._deps.clock.monotonic() - held.published_at
+        age = self._deps.telemetry.clock.monotonic() - held.published_at
         return held.republish and age >= self._config.republish_every
 
     async def set_up(self, pod: Pod, source: Source) -> None:
@@ -152,7 +151,7 @@ class CsiVolumes:
         else:
             async with self._locks.hold(volume.ref):
                 await self._publish(setting, await self._stage(setting, again=again), again=again)
-        held.published_at = self._deps.clock.monotonic()
+        held.published_at = self._deps.telemetry.clock.monotonic()
 
     def has_volumes(self, uid: PodUID) -> bool:
         """Whether setting up a volume of the pod has begun, even if nothing is on the disk yet."""
@@ -230,7 +229,7 @@ class CsiVolumes:
 
     async def run(self) -> None:
         """Unstage volumes that no pod uses, at the start and when some remain; runs until cancelled."""
-        backoff, guard = Backoff(_RETRY, _MAX_RETRY), Guard("csi.sweep", self._deps.clock.monotonic)
+        backoff, guard = Backoff(_RETRY, _MAX_RETRY), Guard("csi.sweep", self._deps.telemetry.clock.monotonic)
         self._sweep.set()
         while True:
             await self._sweep.wait()
@@ -244,7 +243,7 @@ class CsiVolumes:
                 continue
             _log.warning("unused volumes not unstaged: retrying", extra={"error": left})
             try:
-                async with asyncio.timeout(backoff.next("", self._deps.clock.monotonic())):
+                async with asyncio.timeout(backoff.next("", self._deps.telemetry.clock.monotonic())):
                     await self._sweep.wait()
             except TimeoutError:
                 self._sweep.set()
@@ -368,7 +367,9 @@ class CsiVolumes:
         await self._block(str(staged.ref), lambda: self._deps.layout.forget_staged(staged))
 
     def _measured(self, ref: VolumeRef, operation: str) -> AbstractContextManager[None]:
-        return storage_work(self._deps.meter, self._deps.clock, StoragePlugin(csi_plugin(ref.driver)), operation)
+        return storage_work(
+            self._deps.telemetry.metrics, self._deps.telemetry.clock, StoragePlugin(csi_plugin(ref.driver)), operation
+        )
 
     def _wanted(self, ref: VolumeRef) -> bool:
         return any(held.volume.ref == ref for held in self._states.values())

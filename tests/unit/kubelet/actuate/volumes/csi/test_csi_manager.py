@@ -31,6 +31,7 @@ from pykubelet.models.storage_v1 import CSIDriver, TokenRequest
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.fake_csi import FakeDriver, Fault, serve
 from pykubelet.testing.meter import ToldMeter
+from pykubelet.testing.telemetry import telemetry
 from pykubelet.testing.wait import until
 
 NAME = "fake.csi"
@@ -120,9 +121,8 @@ class World:
             drivers=self.registry,
             objects=self.objects,
             blocking=Blocking(10.0),
-            clock=self.clock,
             node="node-a",
-            meter=self.meter,
+            telemetry=telemetry(self.clock, self.meter),
         )
         self.csi = CsiVolumes(self.deps, CsiConfig())
 
