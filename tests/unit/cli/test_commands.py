@@ -68,7 +68,7 @@ def test_check_reports_objects_defined_twice(tmp_path: Path) -> None:
         (tmp_path / name).write_text(GOOD)
     result = CliRunner().invoke(cli, ["check", str(tmp_path)])
     assert result.exit_code == 1
-    assert f"also defined in {tmp_path / 'a.yaml'}" in result.output
+    assert f"is already given in {tmp_path / 'a.yaml'}:1, which is used" in result.output
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

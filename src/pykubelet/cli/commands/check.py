@@ -1,54 +1,45 @@
 """``pykubelet check``: validate manifests without running them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from pykubelet.kubelet.desired.manifest import ObjectKey
-from pykubelet.kubelet.desired.manifest_file import CheckResult, check_file
-from pykubelet.kubelet.desired.sources.disk import is_manifest_name
+from pykubelet.cli.check_sources import machine_capacity, sources_of
+from pykubelet.kubelet.desired.check import CheckFinding, CheckSource, Severity, check
 
 
 @click.command(name="check")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE|DIRECTORY...")
-@click.option("-q", "--quiet", is_flag=True, help="Print problems only.")
+@click.argument(
+    "paths",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path, allow_dash=True),
+    metavar="FILE|DIRECTORY|-...",
+)
+@click.option("--strict", is_flag=True, help="Exit with 1 for warnings too.")
+@click.option("-q", "--quiet", is_flag=True, help="Print findings only.")
 @click.pass_context
-def command(ctx: click.Context, paths: tuple[Path, ...], quiet: bool) -> None:
-    """Check manifests as the agent would read them; exits with 1 if there is a problem."""
-    results = [check_file(file) for path in paths for file in _files(path)]
-    problems = 0
-    for result in results:
-        problems += len(result.problems)
-        for problem in result.problems:
-            click.echo(str(problem))
-        if not quiet and result.ok:
-            click.echo(f"{result.path}: ok, {_contents(result)}")
-    for path, key, first in _duplicates(results):
-        problems += 1
-        click.echo(f"{path}: {key}: also defined in {first}; rename one of them: the agent uses the first only")
-    if not quiet:
-        click.echo(f"{len(results)} file(s) checked, {problems} problem(s)", err=bool(problems))
-    ctx.exit(1 if problems else 0)
+def command(ctx: click.Context, paths: tuple[Path, ...], strict: bool, quiet: bool) -> None:
+    """Check manifests as the agent would read them; exits with 1 if there is an error."""
+    sources = sources_of(paths)
+    findings = check(sources, capacity=machine_capacity())
+    show(sources, findings, quiet=quiet)
+    failed = any(strict or each.severity is Severity.ERROR for each in findings)
+    ctx.exit(1 if failed else 0)
 
 
-def _files(path: Path) -> list[Path]:
-    """Return the file itself, or the manifests that the agent would read from a directory."""
-    if not path.is_dir():
-        return [path]
-    return sorted(entry for entry in path.iterdir() if is_manifest_name(entry.name) and not entry.is_dir())
-
-
-def _contents(result: CheckResult) -> str:
-    return ", ".join(str(item.key) for item in result.manifest.objects)
-
-
-def _duplicates(results: list[CheckResult]) -> list[tuple[str, ObjectKey, str]]:
-    """Return objects defined in more than one file: (file, object, the file that defines it first)."""
-    seen: dict[ObjectKey, str] = {}
-    found = []
-    for result in results:
-        for item in result.manifest.objects:
-            first = seen.setdefault(item.key, result.path)
-            if first != result.path:
-                found.append((result.path, item.key, first))
-    return found
+def show(sources: Sequence[CheckSource], findings: Sequence[CheckFinding], *, quiet: bool) -> None:
+    """Print the findings as lines; without ``quiet`` also the files without findings, and the numbers."""
+    origins = {each.problem.origin for each in findings}
+    for finding in findings:
+        click.echo(str(finding))
+    if quiet:
+        return
+    for source in sources:
+        if source.manifest.origin not in origins:
+            contents = ", ".join(str(item.key) for item in source.manifest.objects)
+            click.echo(f"{source.manifest.origin}: ok, {contents}")
+    errors = sum(each.severity is Severity.ERROR for each in findings)
+    counted = f"{len(sources)} file(s) checked, {errors} error(s), {len(findings) - errors} warning(s)"
+    click.echo(counted, err=bool(findings))

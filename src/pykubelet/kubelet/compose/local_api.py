@@ -13,13 +13,13 @@ from pykubelet.kubelet.compose.recorders import Recorders
 from pykubelet.kubelet.serve.local_socket import (
     ImageView,
     JournalView,
-    ObjectView,
     ProblemView,
     StreamOptions,
     VersionView,
 )
 from pykubelet.kubelet.types.events import Reason
 from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID
+from pykubelet.kubelet.types.node_view import ObjectView
 from pykubelet.kubelet.types.timeline_views import TimelineView
 from pykubelet.pb import runtime_v1_pb2 as pb
 

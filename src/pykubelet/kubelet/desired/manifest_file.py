@@ -1,8 +1,7 @@
-"""Checks a single manifest file, as for ``pykubelet check FILE``, and reads manifest files safely."""
+"""Reads manifest files safely, and single ones for ``pykubelet check``."""
 
 import os
 import stat
-from dataclasses import dataclass
 
 from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.base.text import printable
@@ -10,33 +9,25 @@ from pykubelet.kubelet.desired.manifest.manifest_types import MAX_BYTES, Manifes
 from pykubelet.kubelet.desired.manifest.parse import parse
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    """The objects of a file and its problems; ``ok`` if it has no problem.
+def check_file(path: str | os.PathLike[str]) -> Manifest:
+    """Read a manifest file with the positions of its fields; a failure to read it is a problem too. Never raises.
 
-    ``path`` is for people: a name that is not UTF-8 is in it with backslash escapes.
+    Its origin is for people: a name that is not UTF-8 is in it with backslash escapes.
     """
-
-    path: str
-    manifest: Manifest
-    problems: tuple[Problem, ...]
-
-    @property
-    def ok(self) -> bool:
-        return not self.problems
-
-
-def check_file(path: str | os.PathLike[str]) -> CheckResult:
-    """Read and check a manifest file; a failure to read it is a problem too. Never raises."""
     name = printable(os.fspath(path))
     try:
-        manifest = parse(read_manifest(os.fspath(path)), name)
+        data = read_manifest(os.fspath(path))
     except (NotFound, Invalid, Transient) as error:
-        manifest = Manifest(name, problems=(Problem(name, str(error)),))
-    problems = manifest.problems
-    if not problems and not manifest.objects:
-        problems = (Problem(name, "holds no object", "write a Pod, ConfigMap or Secret into it"),)
-    return CheckResult(name, manifest, problems)
+        return Manifest(name, problems=(Problem(name, str(error)),))
+    return check_text(data, name)
+
+
+def check_text(data: bytes, name: str) -> Manifest:
+    """Read a manifest's text with the positions of its fields; a text without objects has a problem. Never raises."""
+    manifest = parse(data, name, positions=True)
+    if manifest.problems or manifest.objects:
+        return manifest
+    return Manifest(name, problems=(Problem(name, "holds no object", "write a Pod, ConfigMap or Secret into it"),))
 
 
 def read_manifest(path: str) -> bytes:

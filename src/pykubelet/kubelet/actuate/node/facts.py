@@ -11,6 +11,7 @@ from pykubelet.kubelet.actuate.criconfig.config_types import Resolver, SecurityC
 from pykubelet.kubelet.actuate.criconfig.dns import parse_resolv_conf
 from pykubelet.kubelet.actuate.criconfig.service_links import service_variables
 from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
+from pykubelet.kubelet.types.node_view import missing_handler
 from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models.core_v1 import Pod
 from pykubelet.models.scalars import Quantity
@@ -146,9 +147,8 @@ class NodeFacts:
         name = pod.spec.runtime_class_name or ""
         if name and self._cluster is not None and not is_static(pod):
             name = self._cluster.runtime_handler(name)
-        if name and self._handlers and name not in self._handlers:
-            known = ", ".join(sorted(handler for handler in self._handlers if handler)) or "only the default"
-            raise NotFound(f"RuntimeClass {name!r}: no such handler in the container runtime; available: {known}")
+        if fault := missing_handler(name, self._handlers):
+            raise NotFound(f"RuntimeClass {name!r}: {fault}")
         return name
 
     def services(self, pod: Pod) -> Mapping[str, str]:

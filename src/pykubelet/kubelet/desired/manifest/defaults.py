@@ -7,6 +7,7 @@ from typing import Final, TypeVar, overload
 
 from msgspec.structs import replace
 
+from pykubelet.base.image_reference import default_pull_policy
 from pykubelet.kubelet.desired.manifest.manifest_types import LocalObject
 from pykubelet.kubelet.desired.manifest.pod_resources import pod_level_defaults
 from pykubelet.models import core_v1 as core
@@ -52,18 +53,6 @@ def with_defaults(value: LocalObject) -> LocalObject:
                 string_data={},
                 type=value.type or "Opaque",
             )
-
-
-def image_tag(image: str) -> str:
-    """Return the tag of an image name: ``latest`` if it has neither tag nor digest, empty if it has only a digest."""
-    name, _, digest = image.partition("@")
-    _, colon, tag = name.rpartition("/")[2].partition(":")
-    return tag if colon else "" if digest else "latest"
-
-
-def default_pull_policy(image: str) -> str:
-    """Return the default pull policy: Always for the tag ``latest``, else IfNotPresent."""
-    return "Always" if image_tag(image) == "latest" else "IfNotPresent"
 
 
 def _namespaced(value: core.ConfigMap | core.Secret) -> ObjectMeta:

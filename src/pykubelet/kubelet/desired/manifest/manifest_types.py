@@ -1,7 +1,7 @@
 """The content of a manifest: objects, and problems with position, cause and remedy."""
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -72,11 +72,14 @@ class Problem:
             object.__setattr__(self, name, printable(getattr(self, name)))
 
     def __str__(self) -> str:
+        return self.described()
+
+    def described(self, severity: str = "") -> str:
+        """Return one line: place, the severity if one is given, object, field, message and remedy."""
         place = self.origin
         if self.line:
             place += f":{self.line}:{self.column}" if self.column else f":{self.line}"
-        subject = ": ".join(part for part in (self.object, self.field) if part)
-        text = f"{place}: {subject}: {self.message}" if subject else f"{place}: {self.message}"
+        text = ": ".join(part for part in (place, severity, self.object, self.field, self.message) if part)
         return f"{text}; {self.remedy}" if self.remedy else text
 
 
@@ -91,6 +94,12 @@ class ManifestObject:
     value: LocalObject
     digest: str
     line: int = 0
+    positions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Line and column of each field by its path; empty unless the parser was asked to keep them."""
+
+    def position(self, path: str) -> tuple[int, int]:
+        """Return line and column of a field, or of its nearest parent that the manifest contains."""
+        return position_of(path, self.positions) or (self.line, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +119,16 @@ def key_of(value: LocalObject) -> ObjectKey:
     """Return the object's key; objects without a namespace are in ``default``."""
     meta = value.metadata
     return ObjectKey(type(value).__name__, meta.namespace or "default", meta.name)
+
+
+def position_of(path: str, positions: Mapping[str, tuple[int, int]]) -> tuple[int, int] | None:
+    """Return the position of a field, or of its nearest parent that has one; None: there is no such parent."""
+    while path:
+        if path in positions:
+            return positions[path]
+        cut = max(path.rfind("."), path.rfind("["))
+        path = path[:cut] if cut > 0 else ""
+    return None
 
 
 def fault_message(error: Exception) -> str:

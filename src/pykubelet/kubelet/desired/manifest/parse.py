@@ -23,6 +23,7 @@ from pykubelet.kubelet.desired.manifest.manifest_types import (
     Report,
     fault_message,
     key_of,
+    position_of,
 )
 from pykubelet.kubelet.desired.manifest.tree import (
     Document,
@@ -49,14 +50,15 @@ _LISTS: Final[Mapping[str, str]] = {
 _TEMPLATED: Final = frozenset({"Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "Job", "CronJob", "PodTemplate"})
 
 
-def parse(data: bytes, origin: str) -> Manifest:
+def parse(data: bytes, origin: str, *, positions: bool = False) -> Manifest:
     """Read a manifest: YAML or JSON, any number of documents, single objects and lists of Pods, ConfigMaps, Secrets.
 
-    ``origin`` is the path or URL that problems name. Never raises: whatever is wrong becomes a problem.
+    ``origin`` is the path or URL that problems name; ``positions``: keep the position of each field, which takes more
+    memory than the object. Never raises: whatever is wrong becomes a problem.
     """
     report = Report(origin)
     try:
-        objects = _objects(data, report)
+        objects = _objects(data, report, positions)
     except Exception as error:  # a defect of the agent must not affect other manifests
         objects = ()
         report.add(Problem(origin, fault_message(error)))
@@ -64,9 +66,10 @@ def parse(data: bytes, origin: str) -> Manifest:
     return Manifest(origin, objects, tuple(problems))
 
 
-def _objects(data: bytes, report: Report) -> tuple[ManifestObject, ...]:
+def _objects(data: bytes, report: Report, positions: bool) -> tuple[ManifestObject, ...]:
     documents = read_documents(data, report)
-    reader = _ManifestReader(report, damaged=frozenset(problem.document for problem in report))
+    damaged = frozenset(problem.document for problem in report)
+    reader = _ManifestReader(report, damaged, positions=positions)
     for document in documents:
         if report.full:
             break
@@ -87,10 +90,11 @@ class _Place:
 class _ManifestReader:
     """The reader of the objects of one manifest, by key."""
 
-    def __init__(self, report: Report, damaged: frozenset[int]) -> None:
+    def __init__(self, report: Report, damaged: frozenset[int], *, positions: bool) -> None:
         """``damaged`` are documents with earlier problems: they are checked, but their objects are not used."""
         self.report = report
         self.damaged = damaged
+        self.positions = positions
         self.objects: dict[ObjectKey, ManifestObject] = {}
         self.budget = MAX_NODES
 
@@ -145,11 +149,11 @@ class _ManifestReader:
             label = str(key_of(value)) if name else label
             findings += [each for each in validate(value) if not _consequence(each, walker.findings)]
         for finding in findings:
-            self._problem(place, finding, _line_of(finding.field, walker.lines, place.node), label)
+            self._problem(place, finding, position_of(finding.field, walker.lines) or place.node, label)
         if isinstance(value, Pod | ConfigMap | Secret) and not findings and place.document not in self.damaged:
-            self._keep(place, value, digest)
+            self._keep(place, value, digest, walker.lines if self.positions else {})
 
-    def _keep(self, place: _Place, value: LocalObject, digest: str) -> None:
+    def _keep(self, place: _Place, value: LocalObject, digest: str, positions: Mapping[str, tuple[int, int]]) -> None:
         key = key_of(value)
         if key in self.objects:
             line = self.objects[key].line
@@ -157,7 +161,7 @@ class _ManifestReader:
             finding = Finding("metadata.name", f"is given twice in this file{first}", "rename one of them")
             self._problem(place, finding, place.node, str(key))
         else:
-            self.objects[key] = ManifestObject(key, value, digest, place.node.line)
+            self.objects[key] = ManifestObject(key, value, digest, place.node.line, positions)
 
     def _model(self, place: _Place) -> type[LocalObject] | Finding:
         """Return the type for kind and apiVersion, or why a node does not support it."""
@@ -217,16 +221,6 @@ def _consequence(finding: Finding, earlier: list[Finding]) -> bool:
 
 def _within(path: str, outer: str) -> bool:
     return path == outer or (path.startswith(outer) and path[len(outer)] in ".[")
-
-
-def _line_of(path: str, lines: Mapping[str, tuple[int, int]], node: Node) -> tuple[int, int]:
-    """Return the position of a field, or of its nearest parent that the manifest contains."""
-    while path:
-        if path in lines:
-            return lines[path]
-        cut = max(path.rfind("."), path.rfind("["))
-        path = path[:cut] if cut > 0 else ""
-    return node.line, node.column
 
 
 def _child(node: Node, name: str) -> Node | None:

@@ -12,13 +12,13 @@ from pykubelet.kubelet.serve.common.pods_view import PodsView
 from pykubelet.kubelet.serve.common.server_types import (
     ImageView,
     JournalView,
-    ObjectView,
     ProblemView,
     StreamOptions,
     VersionView,
 )
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
+from pykubelet.kubelet.types.node_view import ObjectView
 from pykubelet.kubelet.types.stats import Summary
 from pykubelet.kubelet.types.timeline_views import TimelineView
 from pykubelet.models.core_v1 import Event

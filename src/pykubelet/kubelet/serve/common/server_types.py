@@ -41,17 +41,6 @@ class JournalView(Struct, frozen=True, kw_only=True, rename="camel"):
     fields: dict[str, str] = {}
 
 
-class ObjectView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A ConfigMap or Secret that a manifest defines, without its content."""
-
-    kind: str
-    namespace: str
-    name: str
-    keys: tuple[str, ...] = ()
-    source: str = ""
-    """The file that defines it."""
-
-
 class VersionView(Struct, frozen=True, kw_only=True, rename="camel"):
     """Versions and names of the agent and its runtime."""
 

@@ -21,7 +21,6 @@ from pykubelet.kubelet.serve.common.server_interfaces import (
 from pykubelet.kubelet.serve.common.server_types import (
     ImageView,
     JournalView,
-    ObjectView,
     ProblemView,
     StreamOptions,
     VersionView,
@@ -40,7 +39,6 @@ __all__ = [
     "LocalDeps",
     "LocalServer",
     "Node",
-    "ObjectView",
     "PodsView",
     "ProblemView",
     "StreamOptions",

@@ -16,18 +16,17 @@ def test_valid_file_is_ok(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(GOOD)
     result = check_file(file)
-    assert result.ok
-    assert [str(item.key) for item in result.manifest.objects] == ["ConfigMap default/a"]
+    assert result.problems == ()
+    assert [str(item.key) for item in result.objects] == ["ConfigMap default/a"]
     link = tmp_path / "link.yaml"
     link.symlink_to(file)
-    assert check_file(str(link)).ok
+    assert check_file(str(link)).problems == ()
 
 
 def test_invalid_file_has_problems(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(GOOD + "dataa: {}\n")
     result = check_file(file)
-    assert not result.ok
     assert [str(problem) for problem in result.problems] == [
         f"{file}:4:1: ConfigMap default/a: dataa: unknown field; did you mean data?"
     ]
@@ -43,7 +42,7 @@ def test_empty_file_is_a_problem(tmp_path: Path, content: str, message: str) -> 
 def test_empty_list_is_a_problem(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("{apiVersion: v1, kind: List, items: []}")
-    assert not check_file(file).ok
+    assert check_file(file).problems
 
 
 def test_path_that_is_no_regular_file_is_a_problem(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pykubelet.kubelet.desired.manifest.defaults import default_pull_policy, image_tag, with_defaults
+from pykubelet.kubelet.desired.manifest.defaults import with_defaults
 from pykubelet.models import codec
 from pykubelet.models import core_v1 as core
 
@@ -42,21 +42,29 @@ def test_given_values_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("image", "tag", "policy"),
+    ("image", "policy"),
     [
-        ("busybox", "latest", "Always"),
-        ("busybox:latest", "latest", "Always"),
-        ("busybox:1.36", "1.36", "IfNotPresent"),
-        ("host:5000/busybox", "latest", "Always"),
-        ("host:5000/a/b:2", "2", "IfNotPresent"),
-        ("busybox@sha256:abc", "", "IfNotPresent"),
-        ("busybox:latest@sha256:abc", "latest", "Always"),
-        ("", "latest", "Always"),
+        ("busybox", "Always"),
+        ("busybox:latest", "Always"),
+        ("busybox:1.36", "IfNotPresent"),
+        ("host:5000/busybox", "Always"),
+        ("host:5000/a/b:2", "IfNotPresent"),
+        (f"busybox@sha256:{'a' * 64}", "IfNotPresent"),
+        (f"host:5000/busybox@sha256:{'a' * 64}", "IfNotPresent"),
+        (f"busybox:latest@sha256:{'a' * 64}", "Always"),
+        ("busybox@sha256:abc", "IfNotPresent"),
+        ("Busybox", "IfNotPresent"),
+        ("Busybox:latest", "IfNotPresent"),
+        ("", "IfNotPresent"),
     ],
 )
-def test_pull_policy_by_tag(image: str, tag: str, policy: str) -> None:
-    assert image_tag(image) == tag
-    assert default_pull_policy(image) == policy
+def test_pull_policy_by_tag(image: str, policy: str) -> None:
+    """As ``SetDefaults_Container`` upstream, where an invalid name has no tag."""
+    spec = pod_with({"containers": [{"name": "c", "image": image}]})
+    assert spec.containers[0].image_pull_policy == policy
+    volume = pod_with({"volumes": [{"name": "v", "image": {"reference": image}}]}).volumes[0].image
+    assert volume is not None
+    assert volume.pull_policy == policy
 
 
 @pytest.mark.parametrize("kind", ["containers", "initContainers"])

@@ -76,9 +76,9 @@ def test_of_equal_names_the_first_file_wins() -> None:
     assert len(content.objects) == 1
     assert content.states[0].problems == ()
     assert [str(problem) for problem in content.states[1].problems] == [
-        "/m/2.yaml:1: Pod default/a: metadata.name: is already given in /m/1.yaml, which is used; "
+        "/m/2.yaml:1: Pod default/a: metadata.name: is already given in /m/1.yaml:1, which is used; "
         "rename one of them or take it away",
-        "/m/2.yaml:10: ConfigMap default/c: metadata.name: is already given in /m/1.yaml, which is used; "
+        "/m/2.yaml:10: ConfigMap default/c: metadata.name: is already given in /m/1.yaml:10, which is used; "
         "rename one of them or take it away",
     ]
     assert [key.name for key in content.states[1].objects] == ["b"]

@@ -22,13 +22,13 @@ from pykubelet.kubelet.serve.local_socket import (
     LocalConfig,
     LocalDeps,
     LocalServer,
-    ObjectView,
     PodsView,
     ProblemView,
     StreamOptions,
     VersionView,
 )
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
+from pykubelet.kubelet.types.node_view import ObjectView
 from pykubelet.kubelet.types.stats import CpuStats, NodeStats, Summary
 from pykubelet.kubelet.types.timeline_views import TimelineView
 from pykubelet.models import core_v1 as core

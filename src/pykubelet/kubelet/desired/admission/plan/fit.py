@@ -46,7 +46,7 @@ def needs_of(pod: Pod) -> Needs:
     return Needs(
         uid=ref_of(pod).uid,
         requests=pod_requests(pod),
-        ports=tuple(_host_ports(pod)),
+        ports=tuple(port for _, port in host_ports(pod)),
         qos=pod_qos(pod),
         critical=is_critical(pod),
         priority=pod.spec.priority,
@@ -84,7 +84,7 @@ def amount_of(needs: Needs, name: str) -> int:
 
 def ports_taken(wanted: Needs, others: Iterable[Needs]) -> bool:
     """Whether another pod uses one of the pod's host ports."""
-    return any(_conflict(mine, theirs) for other in others for theirs in other.ports for mine in wanted.ports)
+    return any(ports_conflict(mine, theirs) for other in others for theirs in other.ports for mine in wanted.ports)
 
 
 def is_extended(name: str) -> bool:
@@ -92,15 +92,18 @@ def is_extended(name: str) -> bool:
     return "/" in name and _NATIVE not in name and not name.startswith("requests.")
 
 
-def _host_ports(pod: Pod) -> Iterable[HostPort]:
-    sidecars = (c for c in pod.spec.init_containers if is_sidecar(c))
-    for container in (*pod.spec.containers, *sidecars):
-        for port in container.ports:
+def host_ports(pod: Pod) -> Iterable[tuple[str, HostPort]]:
+    """Yield the host ports of the pod's concurrent containers, each with the path of its element in ``ports``."""
+    lists = [(f"spec.containers[{index}]", c) for index, c in enumerate(pod.spec.containers)]
+    lists += [(f"spec.initContainers[{i}]", c) for i, c in enumerate(pod.spec.init_containers) if is_sidecar(c)]
+    for path, container in lists:
+        for index, port in enumerate(container.ports):
             if port.host_port:
-                yield HostPort(port.host_ip, port.protocol or "TCP", port.host_port)
+                yield f"{path}.ports[{index}]", HostPort(port.host_ip, port.protocol or "TCP", port.host_port)
 
 
-def _conflict(a: HostPort, b: HostPort) -> bool:
+def ports_conflict(a: HostPort, b: HostPort) -> bool:
+    """Whether two pods cannot have these host ports at the same time."""
     if (a.port, a.protocol) != (b.port, b.protocol):
         return False
     return a.ip == b.ip or a.ip in _EVERYWHERE or b.ip in _EVERYWHERE

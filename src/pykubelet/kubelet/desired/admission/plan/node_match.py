@@ -12,8 +12,16 @@ NO_EXECUTE = "NoExecute"
 
 def matches_node(pod: Pod, name: str, labels: Mapping[str, str]) -> bool:
     """Whether the node matches the pod's node selector and required node affinity."""
-    if any(labels.get(key) != value for key, value in pod.spec.node_selector.items()):
-        return False
+    return not unmatched_selectors(pod, labels) and matches_affinity(pod, name, labels)
+
+
+def unmatched_selectors(pod: Pod, labels: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the keys of the pod's node selector whose values the node's labels do not have."""
+    return tuple(key for key, value in pod.spec.node_selector.items() if labels.get(key) != value)
+
+
+def matches_affinity(pod: Pod, name: str, labels: Mapping[str, str]) -> bool:
+    """Whether the node matches the pod's required node affinity."""
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     return required is None or any(_term(term, name, labels) for term in required.node_selector_terms)

@@ -82,7 +82,7 @@ def unreadable(previous: FileRecord | None, origin: str, reason: str) -> FileRec
 
 def assemble(records: Iterable[FileRecord], source: Source, node_name: str) -> SourceContent:
     """Return the content of a source from its manifests in the order of their names; the first of equal names wins."""
-    owner: dict[ObjectKey, FileRecord] = {}
+    owner: dict[ObjectKey, tuple[FileRecord, ManifestObject]] = {}
     pods: list[Pod] = []
     objects: list[ConfigMap | Secret] = []
     states: list[ManifestState] = []
@@ -91,9 +91,10 @@ def assemble(records: Iterable[FileRecord], source: Source, node_name: str) -> S
         origin = record.manifest.origin
         problems = list(record.manifest.problems)
         for item in record.wanted:
-            first = owner.setdefault(item.key, record)
+            first, used_item = owner.setdefault(item.key, (record, item))
             if first is not record:
-                message = f"is already given in {first.manifest.origin}, which is used"
+                line = f":{used_item.line}" if used_item.line else ""
+                message = f"is already given in {first.manifest.origin}{line}, which is used"
                 problems.append(_problem(origin, item, message, "rename one of them or take it away"))
             elif isinstance(item.value, Pod):
                 try:
@@ -104,7 +105,7 @@ def assemble(records: Iterable[FileRecord], source: Source, node_name: str) -> S
                     problems.append(_problem(origin, item, str(error)))
             else:
                 objects.append(item.value)
-        used = tuple(item.key for item in record.wanted if owner[item.key] is record)
+        used = tuple(item.key for item in record.wanted if owner[item.key][0] is record)
         kept = tuple(key for key in used if key in record.kept)
         states.append(ManifestState(source, origin, used, kept, tuple(problems)))
     return SourceContent(source, tuple(pods), tuple(objects), tuple(states))
@@ -118,7 +119,8 @@ def _claim_uid(pod: Pod, item: ManifestObject, uids: dict[str, ObjectKey]) -> No
 
 
 def _problem(origin: str, item: ManifestObject, message: str, remedy: str = "") -> Problem:
-    return Problem(origin, message, remedy, line=item.line, field="metadata.name", object=str(item.key))
+    line, column = item.position("metadata.name")
+    return Problem(origin, message, remedy, line=line, column=column, field="metadata.name", object=str(item.key))
 
 
 @dataclass(frozen=True, slots=True)

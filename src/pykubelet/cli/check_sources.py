@@ -1,0 +1,66 @@
+"""What ``pykubelet check`` reads: the files of its arguments, and the capacity of the machine."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from pykubelet.base.text import printable
+from pykubelet.base.units import Bytes
+from pykubelet.kubelet.desired.check import CheckSource
+from pykubelet.kubelet.desired.manifest.manifest_types import MAX_BYTES, Manifest, Problem
+from pykubelet.kubelet.desired.manifest_file import check_file, check_text
+from pykubelet.kubelet.desired.sources.disk import is_manifest_name
+from pykubelet.kubelet.types.allocatable import Machine, node_capacity, written
+from pykubelet.linux import system
+from pykubelet.models.scalars import Quantity
+
+STDIN: Final = Path("-")
+"""The argument that means the standard input."""
+
+
+def sources_of(paths: Iterable[Path]) -> list[CheckSource]:
+    """Read the manifests of files, directories and the standard input, each file once."""
+    found: dict[str, CheckSource] = {}
+    for path in paths:
+        if path == STDIN:
+            found.setdefault("", CheckSource(_stdin()))
+            continue
+        for file in _files(path):
+            if isinstance(file, Manifest):
+                found.setdefault(file.origin, CheckSource(file))
+                continue
+            absolute = printable(os.path.realpath(file.parent) + "/" + file.name)
+            if absolute not in found:
+                found[absolute] = CheckSource(check_file(file), absolute)
+    return list(found.values())
+
+
+def machine_capacity() -> Mapping[str, Quantity]:
+    """Return the machine's CPUs, memory and huge pages. What an agent reserves of them is not known without one."""
+    machine = Machine(
+        cpus=system.cpu_count(),
+        memory=system.meminfo().total,
+        hugepages={pages.size: Bytes(pages.size * pages.total) for pages in system.hugepages()},
+    )
+    return written(node_capacity(machine))
+
+
+def _files(path: Path) -> Iterator[Path | Manifest]:
+    """Yield the file itself, or the manifests that the agent would read from a directory; a problem if it cannot be."""
+    if not path.is_dir():
+        yield path
+        return
+    try:
+        entries = [entry for entry in path.iterdir() if is_manifest_name(entry.name) and not entry.is_dir()]
+    except OSError as error:
+        name = printable(str(path))
+        yield Manifest(name, problems=(Problem(name, f"cannot be read: {error.strerror}"),))
+        return
+    yield from sorted(entries)
+
+
+def _stdin() -> Manifest:
+    data = sys.stdin.buffer.read(MAX_BYTES + 1)  # one byte more, so that the parser detects a text above the limit
+    return check_text(data, "-")

@@ -1,0 +1,145 @@
+"""What the rules of a check see: the pods to check with their places, and what surrounds them. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from pykubelet.kubelet.desired.admission.admission_types import HostPort, Needs
+from pykubelet.kubelet.desired.admission.plan.fit import host_ports, needs_of
+from pykubelet.kubelet.desired.check.check_types import CheckFinding, CheckSource, Place, Rule, Severity
+from pykubelet.kubelet.desired.manifest.manifest_types import Manifest, ManifestObject, ObjectKey, Problem
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.node_view import NodeView, ObjectView, PodView
+from pykubelet.kubelet.types.podresources import amounts
+from pykubelet.kubelet.types.qos import QosClass
+from pykubelet.models.core_v1 import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An object to check, the first with its key, and the manifest that defines it."""
+
+    source: CheckSource
+    item: ManifestObject
+
+    @property
+    def key(self) -> ObjectKey:
+        return self.item.key
+
+    def place(self, field: str = "") -> Place:
+        """Return the place of a field, or of the object."""
+        return Place(self.source.manifest.origin, self.item.position(field)[0])
+
+    def found(
+        self,
+        rule: Rule,
+        severity: Severity,
+        field: str,
+        message: str,
+        remedy: str = "",
+        related: Iterable[Place] = (),
+    ) -> CheckFinding:
+        """Return a finding about a field of the object."""
+        line, column = self.item.position(field)
+        problem = Problem(
+            self.source.manifest.origin, message, remedy, line=line, column=column, field=field, object=str(self.key)
+        )
+        return CheckFinding(rule, severity, problem, tuple(related))
+
+
+@dataclass(frozen=True, slots=True)
+class GivenPod(Given):
+    """A pod to check, and what it needs of the node."""
+
+    pod: Pod
+    needs: Needs
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A pod that the node has besides the pods to check."""
+
+    key: ObjectKey
+    source: str
+    needs: Needs
+    item: ManifestObject | None = None
+    """Its manifest, if that is known with positions."""
+
+    def port_place(self, port: HostPort) -> Place:
+        """Return the place of its host port, as exactly as it is known."""
+        if self.item is None or not isinstance(self.item.value, Pod):
+            return Place(self.source or "the API server")
+        field = next((path for path, each in host_ports(self.item.value) if each == port), "")
+        return Place(self.source, self.item.position(field)[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Everything that a check looks at."""
+
+    given: tuple[Given, ...]
+    """The objects to check; of those with the same key only the first."""
+    pods: tuple[GivenPod, ...]
+    """The pods of ``given``."""
+    invalid: frozenset[str]
+    """``KIND NAMESPACE/NAME`` of the objects that have problems of their own, and therefore are not in ``given``."""
+    node: NodeView | None
+    """None: the node is unknown."""
+    beside: tuple[Beside, ...] = ()
+    """The node's pods, without those that are checked."""
+    objects: tuple[ObjectView, ...] = ()
+    """The node's ConfigMaps and Secrets, without those that are checked."""
+
+
+def subject_of(sources: Sequence[CheckSource], node: NodeView | None, known: Sequence[Manifest]) -> Subject:
+    """Return the subject of a check; ``known`` are manifests of the node, for the lines of its objects."""
+    first: dict[ObjectKey, Given] = {}
+    for source in sources:
+        for item in source.manifest.objects:
+            first.setdefault(item.key, Given(source, item))
+    given = tuple(first.values())
+    invalid = frozenset(p.object for source in sources for p in source.manifest.problems if p.object)
+    pods = tuple(
+        GivenPod(each.source, each.item, each.item.value, needs_of(each.item.value))
+        for each in given
+        if isinstance(each.item.value, Pod)
+    )
+    if node is None:
+        return Subject(given, pods, invalid, None)
+    paths = {source.path for source in sources if source.path}
+    items = {(m.origin, item.key): item for m in known for item in m.objects}
+    beside = []
+    for view in node.pods:
+        key = ObjectKey("Pod", view.namespace, view.name)
+        if view.source not in paths and key not in first:
+            beside.append(Beside(key, view.source, _needs(view), items.get((view.source, key))))
+    objects = tuple(
+        view
+        for view in node.objects
+        if view.source not in paths and ObjectKey(view.kind, view.namespace, view.name) not in first
+    )
+    return Subject(given, pods, invalid, node, tuple(beside), objects)
+
+
+def defined_elsewhere(sources: Sequence[CheckSource], node: NodeView) -> Iterator[tuple[Given, str, bool]]:
+    """Yield the objects that the node has from another file: the object, that file, and whether both are in the
+    manifest directory.
+
+    A file outside of the directory with the same name counts as the next version of the file in it.
+    """
+    paths = {source.path for source in sources if source.path}
+    there = {ObjectKey("Pod", pod.namespace, pod.name): pod.source for pod in node.pods}
+    there |= {ObjectKey(each.kind, each.namespace, each.name): each.source for each in node.objects}
+    for source in sources:
+        path = PurePath(source.path)
+        inside = bool(source.path) and str(path.parent) == node.manifests
+        for item in source.manifest.objects:
+            other = there.get(item.key, "")
+            if other and other not in paths and (inside or PurePath(other).name != path.name):
+                yield Given(source, item), other, inside
+
+
+def _needs(view: PodView) -> Needs:
+    ports = tuple(HostPort(each.ip, each.protocol, each.port) for each in view.host_ports)
+    uid = PodUID(f"{view.namespace}/{view.name}")
+    return Needs(uid, amounts(view.requests), ports, QosClass.BURSTABLE, False, None)
