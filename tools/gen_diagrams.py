@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pykubelet.criserver.container.plan.lifecycle import LIFE_CYCLE as CONTAINER
-from pykubelet.criserver.sandbox.plan.requests import LIFE_CYCLE as SANDBOX
-from pykubelet.kubelet.control.workers.plan.lifecycle import TRANSITIONS as WORKER
+from pykubelet.criserver.sandbox.plan.lifecycle import LIFE_CYCLE as SANDBOX
+from pykubelet.kubelet.control.workers.plan.lifecycle import LIFE_CYCLE as WORKER
 
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "machines"
 
@@ -26,14 +26,14 @@ def page(title: str, source: str, transitions: Iterable[Transition]) -> str:
 
 def pages() -> dict[Path, str]:
     """Every page, by its path."""
-    sandbox, container = (
-        "src/pykubelet/criserver/sandbox/plan/requests.py",
-        "src/pykubelet/criserver/container/plan/lifecycle.py",
+    container, sandbox, worker = (
+        f"src/pykubelet/{package}/plan/lifecycle.py"
+        for package in ("criserver/container", "criserver/sandbox", "kubelet/control/workers")
     )
     return {
         DOCS / "container.md": page("Container in the runtime server", container, CONTAINER.transitions),
         DOCS / "sandbox.md": page("Pod sandbox in the runtime server", sandbox, SANDBOX.transitions),
-        DOCS / "pod_worker.md": page("Pod worker", "src/pykubelet/kubelet/control/workers/plan/lifecycle.py", WORKER),
+        DOCS / "pod_worker.md": page("Pod worker", worker, WORKER.transitions),
     }
 
 

@@ -47,6 +47,7 @@ MODULES = (
     "criserver/container/recover.py",
     "criserver/container/records.py",
     "criserver/container/table.py",
+    "criserver/sandbox/plan/lifecycle.py",
     "criserver/sandbox/plan/requests.py",
     "criserver/sandbox/attachments.py",
     "criserver/sandbox/recover.py",

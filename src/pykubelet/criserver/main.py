@@ -22,7 +22,7 @@ from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.netns import PinnedNamespaces
 from pykubelet.criserver.processes import reference
 from pykubelet.criserver.programs import new_marks, wait_for_former_programs
-from pykubelet.criserver.sandbox.plan import requests as sandbox
+from pykubelet.criserver.sandbox.plan import lifecycle as sandbox
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.server import CriServer, Groups
 from pykubelet.criserver.server.streaming import ContainerExecutor

@@ -14,7 +14,7 @@ _SANDBOX_STOPPED = "its sandbox was stopped meanwhile"
 
 
 class ContainersOfSandbox:
-    """Stops and removes the containers of a sandbox; a ``sandbox.interfaces.Containers``."""
+    """Stops and removes the containers of a sandbox; a ``Containers`` of ``sandbox``."""
 
     def __init__(
         self, *, table: ContainerTable, stopper: ContainerStopper, remover: ContainerRemover, cleanup: Cleanup

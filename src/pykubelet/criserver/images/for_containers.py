@@ -13,7 +13,7 @@ from pykubelet.criserver.types import ContainerID, UserNamespace
 
 
 class ContainerImages:
-    """Adapter of the image store: ``container.interfaces.Images`` and ``sandbox.interfaces.PauseImages``."""
+    """Adapter of the image store: ``Images`` of ``container`` and ``PauseImages`` of ``sandbox``."""
 
     def __init__(self, *, images: ImageManager, snapshots: Snapshots) -> None:
         self._images = images

@@ -10,7 +10,7 @@ from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.sandbox.attachments import Attachments
 from pykubelet.criserver.sandbox.files import SandboxFiles
 from pykubelet.criserver.sandbox.layout import SandboxLayout, owner_of
-from pykubelet.criserver.sandbox.plan.requests import adopted_phase
+from pykubelet.criserver.sandbox.plan.lifecycle import adopted_phase
 from pykubelet.criserver.sandbox.records import SandboxRecords
 from pykubelet.criserver.sandbox.remove import SandboxRemover
 from pykubelet.criserver.sandbox.sandbox_state import Sandbox

@@ -11,7 +11,8 @@ from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.sandbox.attachments import Attachments
 from pykubelet.criserver.sandbox.infra import Infra
 from pykubelet.criserver.sandbox.layout import SandboxLayout, owner_of
-from pykubelet.criserver.sandbox.plan.requests import id_for_retry, name_of, namespaces, needs_infra
+from pykubelet.criserver.sandbox.plan.lifecycle import id_for_retry
+from pykubelet.criserver.sandbox.plan.requests import name_of, namespaces, needs_infra
 from pykubelet.criserver.sandbox.records import SandboxRecords
 from pykubelet.criserver.sandbox.remove import SandboxRemover
 from pykubelet.criserver.sandbox.sandbox_state import Sandbox

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from pykubelet.base.transition_table import Life
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.sandbox.plan.requests import LIFE_CYCLE
+from pykubelet.criserver.sandbox.plan.lifecycle import LIFE_CYCLE
 from pykubelet.criserver.types import SandboxID, SandboxPhase, SandboxRecord
 from pykubelet.pb import runtime_v1_pb2 as pb
 

@@ -10,7 +10,7 @@ from pykubelet.linux.system import hostname
 
 
 class SandboxViews:
-    """The sandboxes as containers see them; a ``container.interfaces.Sandboxes``."""
+    """The sandboxes as containers see them; a ``Sandboxes`` of ``container``."""
 
     def __init__(self, *, table: SandboxTable, layout: SandboxLayout, handlers: RuntimeHandlers) -> None:
         self._table = table

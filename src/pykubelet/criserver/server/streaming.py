@@ -58,7 +58,7 @@ class StreamingCalls:
 
 
 class ContainerExecutor:
-    """Implementation of ``streaming.types.Executor`` with the components of containers."""
+    """Implementation of ``streaming.streaming_types.Executor`` with the components of containers."""
 
     def __init__(self, containers: ContainerComponents) -> None:
         self._containers = containers

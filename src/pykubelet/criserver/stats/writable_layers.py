@@ -16,7 +16,7 @@ _COUNT_EVERY: Seconds = 30.0
 
 
 class WritableLayers:
-    """Disk usage of the containers' writable layers; a ``stats.interfaces.Layers``."""
+    """Disk usage of the containers' writable layers; a ``stats.stats_interfaces.Layers``."""
 
     def __init__(self, *, snapshots: Snapshots, directory: Path, clock: Clock) -> None:
         self._snapshots = snapshots

@@ -1,4 +1,4 @@
-"""Builds one agent: calls the builders of the stages in the order of a pod's path, and connects their results."""
+"""Builds one agent: calls the builders of the stages, and connects their results."""
 
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass

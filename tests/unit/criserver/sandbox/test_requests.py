@@ -1,24 +1,20 @@
 """Interpretation of sandbox requests."""
 
 import pytest
-from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.netns import Kind
 from pykubelet.criserver.sandbox.plan.requests import (
-    adopted_phase,
     attach_request,
     name_of,
     namespaces,
     needs_infra,
-    of_boot,
     resolv_conf,
     sysctls,
 )
-from pykubelet.criserver.types import SandboxID, SandboxPhase, SandboxRecord
+from pykubelet.criserver.types import SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 
-RECORD = SandboxRecord(SandboxID("s1"), "n", "runc", b"", 1)
 OWN = [Kind.NETWORK, Kind.UTS, Kind.IPC]
 
 
@@ -118,37 +114,6 @@ def test_resolv_conf() -> None:
     assert resolv_conf(pb.DNSConfig(), "node") == "node"
     with pytest.raises(Invalid):
         resolv_conf(pb.DNSConfig(servers=["1.1.1.1\nnameserver 6.6.6.6"]), "")
-
-
-@pytest.mark.parametrize(
-    ("phase", "there", "alive", "expected"),
-    [
-        (SandboxPhase.READY, True, True, SandboxPhase.READY),
-        (SandboxPhase.READY, False, True, SandboxPhase.STOPPED),
-        (SandboxPhase.READY, True, False, SandboxPhase.STOPPED),
-        (SandboxPhase.STOPPED, True, True, SandboxPhase.STOPPED),
-    ],
-)
-def test_adopted_phase_by_traces(phase: SandboxPhase, there: bool, alive: bool, expected: SandboxPhase) -> None:
-    assert (
-        adopted_phase(replace(RECORD, phase=phase, boot="b"), boot="b", namespaces_there=there, infra_alive=alive)
-        is expected
-    )
-
-
-@pytest.mark.parametrize(
-    ("noted", "last", "now", "expected"),
-    [
-        ("b1", "b1", "b2", SandboxPhase.STOPPED),
-        ("b2", "b1", "b2", SandboxPhase.READY),
-        ("", "b1", "b2", SandboxPhase.STOPPED),
-        ("", "b2", "b2", SandboxPhase.READY),
-        ("", "", "b2", SandboxPhase.READY),
-    ],
-)
-def test_sandbox_of_another_boot_is_lost(noted: str, last: str, now: str, expected: SandboxPhase) -> None:
-    record = of_boot(replace(RECORD, phase=SandboxPhase.READY, boot=noted), last)
-    assert adopted_phase(record, boot=now, namespaces_there=True, infra_alive=True) is expected
 
 
 def test_attach_request_unknown_protocol_is_invalid() -> None:

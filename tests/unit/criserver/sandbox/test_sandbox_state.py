@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pykubelet.base.errors import Permanent
 from pykubelet.criserver.sandbox import Sandbox
-from pykubelet.criserver.sandbox.plan.requests import LIFE_CYCLE
+from pykubelet.criserver.sandbox.plan.lifecycle import LIFE_CYCLE
 from pykubelet.criserver.types import SandboxID, SandboxPhase, SandboxRecord
 
 RECORD = SandboxRecord(SandboxID("s1"), "n", "runc", b"", 1)

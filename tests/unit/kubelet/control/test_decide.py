@@ -137,5 +137,6 @@ def test_consecutive_errors_are_counted() -> None:
 
 def test_transition_table_has_no_way_back() -> None:
     order = list(Phase)
-    assert all(order.index(a) < order.index(b) for a, _, b in lifecycle.TRANSITIONS)
-    assert {a for a, _, _ in lifecycle.TRANSITIONS} | {b for _, _, b in lifecycle.TRANSITIONS} == set(Phase)
+    transitions = lifecycle.LIFE_CYCLE.transitions
+    assert all(order.index(a) < order.index(b) for a, _, b in transitions)
+    assert {a for a, _, _ in transitions} | {b for _, _, b in transitions} == set(Phase)

@@ -1,6 +1,7 @@
 """Pod workers over a small node, in virtual time."""
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -10,7 +11,9 @@ from msgspec.structs import replace
 
 from pykubelet.base.errors import Permanent, Transient
 from pykubelet.kubelet.control.workers import PodWorkers
-from pykubelet.kubelet.types.ids import PodRef, PodUID
+from pykubelet.kubelet.control.workers.pod_worker import PodWorker
+from pykubelet.kubelet.control.workers.worker_types import Phase, WorkerState
+from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
 from pykubelet.kubelet.types.outcome import Failure, Outcome, SyncAction
 from pykubelet.kubelet.types.runtime import RuntimeConditions
 from tests.unit.kubelet.control.fakes import Node, make_pod
@@ -464,3 +467,18 @@ async def test_active_deadline_after_the_wall_clock_jumped_ends_the_pod_on_time(
         await node.clock.advance(1)
         assert U1 not in node.running
         assert node.reports[-1][1].terminal_reason == "DeadlineExceeded"
+
+
+def test_impossible_phase_is_refused_with_the_workers_history() -> None:
+    node, pod = Node(), make_pod("u1")
+    worker = PodWorker(
+        WorkerState(ref_of(pod), pod),
+        take_step=node.steps().take,
+        set_timer=lambda at: None,
+        journal=node.journal,
+        telemetry=node.deps().telemetry,
+    )
+    worker.change(dataclasses.replace(worker.state, phase=Phase.TERMINATING))
+    with pytest.raises(Permanent, match=r"is terminating, it cannot become sync \(history: sync .* terminating "):
+        worker.change(dataclasses.replace(worker.state, phase=Phase.SYNC))
+    assert worker.state.phase is Phase.TERMINATING

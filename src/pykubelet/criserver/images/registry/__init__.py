@@ -1,7 +1,7 @@
 """The registry client: OCI distribution and Docker registry v2, as far as pulling needs it.
 
-Used by ``images.manager`` during a pull. Responses of registries are not trusted: credentials go to the one host that
-they are for, documents are bounded, and blobs are checked against digest and size while they are received. Imports
+Used by ``images.image_manager`` during a pull. Responses of registries are not trusted: credentials go to the one host
+that they are for, documents are bounded, and blobs are checked against digest and size while they are received. Imports
 ``base`` and the pure modules of ``images``; start reading at ``client.py``.
 """
 

@@ -1,33 +1,16 @@
-"""Interprets sandbox requests: names, namespaces, sysctls, network, file contents; and the life cycle. Pure."""
+"""Interprets sandbox requests: names, namespaces, sysctls, network, file contents. Pure."""
 
 import ipaddress
 import re
 from collections.abc import Mapping
 
-from msgspec.structs import replace
-
-from pykubelet.base.errors import Conflict, Invalid
-from pykubelet.base.transition_table import LifeCycle
+from pykubelet.base.errors import Invalid
 from pykubelet.criserver.cni.network_types import AttachRequest, PortMap
 from pykubelet.criserver.netns.namespace_types import Kind, NamespaceSpec
 from pykubelet.criserver.spec.userns import id_map
-from pykubelet.criserver.types import IdMap, SandboxID, SandboxPhase, SandboxRecord
+from pykubelet.criserver.types import IdMap, SandboxID
 from pykubelet.models.quantity import to_value
 from pykubelet.pb import runtime_v1_pb2 as pb
-
-LIFE_CYCLE = LifeCycle(
-    "sandbox",
-    (
-        (SandboxPhase.MAKING, "all its parts are made", SandboxPhase.READY),
-        (SandboxPhase.MAKING, "it is removed", SandboxPhase.REMOVING),
-        (SandboxPhase.READY, "the call that created it was cancelled", SandboxPhase.REMOVING),
-        (SandboxPhase.READY, "it is stopped, its infra process ends, or a part is lost", SandboxPhase.STOPPED),
-        (SandboxPhase.STOPPED, "its addresses are released", SandboxPhase.STOPPED),
-        (SandboxPhase.STOPPED, "it is removed", SandboxPhase.REMOVING),
-        (SandboxPhase.REMOVING, "the removal is retried", SandboxPhase.REMOVING),
-    ),
-)
-"""Its diagram is docs/machines/sandbox.md."""
 
 _PROTOCOLS = {pb.TCP: "tcp", pb.UDP: "udp", pb.SCTP: "sctp"}
 _INGRESS, _EGRESS = "kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandwidth"
@@ -39,18 +22,6 @@ _IPC_SYSCTLS = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
 # In its own network namespace, a pod needs no capability for low ports and ping, as with other runtimes.
 _PING = "net.ipv4.ping_group_range"
 _OWN_NETWORK = {"net.ipv4.ip_unprivileged_port_start": "0", _PING: "0 2147483647"}
-
-
-def id_for_retry(holder: SandboxRecord, wanted: SandboxRecord) -> SandboxID:
-    """Return the id of the sandbox that holds a name to a client that retries the same request.
-
-    Conflict: the requests differ, or the sandbox is not ready.
-    """
-    same = (holder.request, holder.handler) == (wanted.request, wanted.handler)
-    if holder.phase is SandboxPhase.READY and same:
-        return holder.id
-    state = f"sandbox {holder.id}, which is {holder.phase.value}"
-    raise Conflict(f"sandbox name {holder.name!r} is reserved for {state} or was requested with other settings")
 
 
 def name_of(config: pb.PodSandboxConfig) -> str:
@@ -185,19 +156,3 @@ def resolv_conf(dns: pb.DNSConfig, of_node: str) -> str:
     if any("\n" in line for line in lines):
         raise Invalid("the DNS configuration must not contain line breaks")
     return "\n".join(lines) + "\n"
-
-
-def adopted_phase(record: SandboxRecord, *, boot: str, namespaces_there: bool, infra_alive: bool) -> SandboxPhase:
-    """The phase of a recorded sandbox when the server starts: not ready if a reboot or a loss made it unusable.
-
-    A reboot ends every sandbox, also one that uses only the node's namespaces, which shows no other trace.
-    """
-    same_boot = record.boot in ("", boot)
-    if record.phase is SandboxPhase.READY and not (same_boot and namespaces_there and infra_alive):
-        return SandboxPhase.STOPPED
-    return record.phase
-
-
-def of_boot(record: SandboxRecord, last: str) -> SandboxRecord:
-    """Fill in the boot in which it was created: older servers stored only one for all records, ``last``."""
-    return record if record.boot else replace(record, boot=last)

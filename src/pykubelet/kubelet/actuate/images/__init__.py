@@ -1,7 +1,7 @@
 """Images: pulls with limits and back-off, credentials, facts about images, and image garbage collection.
 
 The pod runtime requests a container's image before it creates the container; the volume manager requests the image of
-an image volume. May import ``actuate/cri``, ``criconfig/interfaces`` and ``kubelet/types``.
+an image volume. May import ``actuate/cri``, ``criconfig`` and ``kubelet/types``.
 Start reading in ``image_manager.py`` (pulls) and ``image_gc.py`` (garbage collection); ``plan/`` is pure.
 """
 

@@ -19,7 +19,7 @@ class KillReason(StrEnum):
 
 
 class StartReason(StrEnum):
-    """Waiting reasons of a container that could not be started; for image reasons see ``actuate.types.ImageReason``."""
+    """Waiting reasons of a container that could not be started; ``ImageReason`` has those about images."""
 
     CRASH_LOOP_BACK_OFF = "CrashLoopBackOff"
     CONFIG = "CreateContainerConfigError"

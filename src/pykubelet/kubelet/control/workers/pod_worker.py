@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from pykubelet.base.journal import Journal
+from pykubelet.base.transition_table import Life
 from pykubelet.kubelet.control.workers.plan import lifecycle
 from pykubelet.kubelet.control.workers.worker_interfaces import Meter
 from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState
@@ -36,12 +37,13 @@ class PodWorker:
         telemetry: Telemetry[Meter],
     ) -> None:
         """``set_timer`` gets the monotonic time at which the worker is to be woken."""
-        self.state = state
+        self._state = state
         self._take_step = take_step
         self._set_timer = set_timer
         self._journal = journal
         self._telemetry = telemetry
         self._clock = telemetry.clock
+        self._life = Life(lifecycle.LIFE_CYCLE, str(state.ref), state.phase, self._clock.monotonic)
         self._changed = asyncio.Event()
         self._step: tuple[WorkerState, asyncio.Timeout] | None = None
         self._interrupted = False
@@ -49,12 +51,20 @@ class PodWorker:
         self._steps_taken = 0
 
     def change(self, state: WorkerState) -> None:
-        """Replace the worker's state; a running step that the new state makes obsolete is cancelled."""
-        self.state = state
+        """Replace the worker's state; a running step that the new state makes obsolete is cancelled.
+
+        Permanent, with the worker's history: the phase cannot follow the present one; nothing was changed.
+        """
+        self._enter(state)
         if self._step and not self._interrupted and lifecycle.interrupts(self._step[0], state):
             self._interrupted = True
             self._step[1].reschedule(asyncio.get_running_loop().time())
         self._changed.set()
+
+    @property
+    def state(self) -> WorkerState:
+        """What the worker knows and is to do."""
+        return self._state
 
     def poke(self) -> None:
         """Wake the worker: something may have changed in the runtime."""
@@ -70,16 +80,21 @@ class PodWorker:
             if phase is None:
                 await self._changed.wait()
                 continue
-            self.state = replace(self.state, phase=phase, done=False)
+            self._enter(replace(self.state, phase=phase, done=False))
             result = await self._take(phase)
             if result is None:
                 continue
-            self.state = lifecycle.stepped(self.state, phase, result)
+            self._enter(lifecycle.stepped(self.state, phase, result))
             self._record_step(phase, result)
             if result.again or result.finished or self.state.phase is not phase:
                 continue
             self._set_timer(lifecycle.retry_at(self.state, result, self._clock.monotonic(), random.random()))
             await self._changed.wait()
+
+    def _enter(self, state: WorkerState) -> None:
+        if state.phase is not self._state.phase:
+            self._life.enter(state.phase)
+        self._state = state
 
     def _record_step(self, phase: Phase, result: StepResult) -> None:
         """Add the step's result to the journal, which the local API shows."""

@@ -25,8 +25,8 @@ _RESTART = RestartPolicy(initial=1.0, maximum=10.0)
 class PodWorkers:
     """The workers of all pods on the node.
 
-    Called by the sync loop only, from the event loop's thread. An unexpected exception in a worker is logged and the
-    worker restarted by :func:`supervise`; other pods are not affected.
+    Called by the sync loop, housekeeping and eviction, from the event loop's thread. An unexpected exception in a
+    worker is logged and the worker restarted by :func:`supervise`; other pods are not affected.
     """
 
     def __init__(self, deps: WorkerDeps) -> None:

@@ -71,7 +71,7 @@ class PodManager:
         return frozenset(uid for key in keys for uid in self._users.get(key, ()))
 
     def mirror_of(self, pod: Pod) -> Pod | None:
-        """Return the mirror pod of a static pod, or None; it may be outdated (see `decide.is_mirror_of`)."""
+        """Return the mirror pod of a static pod, or None; it may be outdated (see `is_mirror_of`)."""
         uid = self._mirror_by_name.get(ref_of(pod).full_name)
         return self._mirrors.get(uid) if uid is not None else None
 

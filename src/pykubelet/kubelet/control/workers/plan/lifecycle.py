@@ -1,20 +1,24 @@
 """The pod worker's state machine: pure functions from a worker's state and an event to its next state.
 
-The state diagram in docs/machines/pod_worker.md is generated from ``TRANSITIONS``.
+A worker's phase changes only as ``LIFE_CYCLE`` allows; docs/machines/pod_worker.md is drawn from it.
 """
 
 from dataclasses import replace
 
+from pykubelet.base.transition_table import LifeCycle
 from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState
 from pykubelet.kubelet.types.outcome import SyncAction
 from pykubelet.kubelet.types.podspec import grace_period
 from pykubelet.models.core_v1 import Pod
 
-TRANSITIONS: tuple[tuple[Phase, str, Phase], ...] = (
-    (Phase.SYNC, "the pod has ended, or must end", Phase.TERMINATING),
-    (Phase.SYNC, "removed from its source, or marked for deletion", Phase.TERMINATING),
-    (Phase.TERMINATING, "no container runs", Phase.TERMINATED),
-    (Phase.TERMINATED, "volumes and cgroups are released and no source lists it", Phase.REMOVED),
+LIFE_CYCLE = LifeCycle(
+    "pod worker",
+    (
+        (Phase.SYNC, "the pod has ended, or must end", Phase.TERMINATING),
+        (Phase.SYNC, "removed from its source, or marked for deletion", Phase.TERMINATING),
+        (Phase.TERMINATING, "no container runs", Phase.TERMINATED),
+        (Phase.TERMINATED, "volumes and cgroups are released and no source lists it", Phase.REMOVED),
+    ),
 )
 
 ERROR_RETRY_SECONDS = 10.0

@@ -1,7 +1,7 @@
 """Invariants between two successive statuses of a pod, whatever computed them, and the final status. Pure.
 
 A pod's record only moves forward: a terminal phase stays, restart counts do not decrease, a container that ended for
-good does not run again. :mod:`decide` already computes such statuses; this module is the safety net below it.
+good does not run again. ``pod_status.py`` already computes such statuses; this module is the safety net below it.
 """
 
 from collections.abc import Sequence
