@@ -1,6 +1,9 @@
 """Images: pull policies, missing images, and recovery of pods. Pulls are from a real registry."""
 
 import asyncio
+import os
+import re
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,7 +16,7 @@ from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.actuate.images.image_gc import GcDeps, ImageGc
 from pykubelet.kubelet.actuate.images.plan.image_gc import DiskUse, GcPolicy
 from pykubelet.kubelet.report.events import EventLog
-from pykubelet.testing.agent import AgentProcess, container_status, waiting_reason
+from pykubelet.testing.agent import AgentProcess, cli_command, container_status, environment, wait_for, waiting_reason
 from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.registry import Registry
 from pykubelet.testing.runtime import PrivateRuntime
@@ -96,6 +99,55 @@ def test_a_missing_image_backs_off_and_recovers(
     registry.add("late", files={"late": b""})
     agent.wait_running("import", "pull", timeout=25)
     assert container_status(agent.pod("import")).restart_count == 0
+
+
+@pytest.mark.only_on("criserver")
+def test_describe_and_watch_show_the_progress_of_a_pull(
+    agent: AgentProcess, apply: Apply, registry: Registry, daemon: PrivateRuntime
+) -> None:
+    image = registry.add("progress", files={"noise": os.urandom(4 << 20)})
+    registry.hold_halfway()
+    watch = subprocess.Popen(
+        cli_command(agent.socket, "get", "pods", "-w"),
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment()},
+    )
+    try:
+        apply("progress", pod("progress", container(image=image)))
+        wait_for(lambda: "Pull:" in agent.cli("describe", "pod", "progress").stdout, 20, lambda: agent.log_tail())
+        shown = re.search(r"Pull: +downloading \S+ of \S+ \((\d+)%\)", agent.cli("describe", "pod", "progress").stdout)
+        assert shown is not None and 0 < int(shown[1]) < 100, agent.cli("describe", "pod", "progress").stdout
+        assert watch.stdout is not None
+        line = next(line for line in watch.stdout if "progress-" in line and "Pulling" in line)
+        assert re.search(r"0/1 +Pulling \d0% +0 ", line), line
+        registry.release()
+        assert any("Running" in line for line in watch.stdout if "progress-" in line)
+    finally:
+        registry.release()
+        watch.kill()
+        watch.communicate()
+    assert "Pull:" not in agent.cli("describe", "pod", "progress").stdout
+
+
+def test_image_commands_and_doctor_use_the_runtime_of_the_agent(agent: AgentProcess, daemon: PrivateRuntime) -> None:
+    listed = agent.cli("image", "ls")
+    assert listed.returncode == 0 and BUSYBOX in listed.stdout, listed.stderr
+    checked = agent.cli("doctor").stdout
+    assert f"at {daemon.endpoint}" in checked, checked
+
+
+@pytest.mark.only_on("criserver")
+def test_rm_of_a_second_name_keeps_the_image_of_a_running_pod(agent: AgentProcess, apply: Apply) -> None:
+    apply("named", pod("named"))
+    agent.wait_running("named")
+    assert agent.cli("image", "tag", BUSYBOX, "localhost/second:2").returncode == 0
+    removed = agent.cli("image", "rm", "localhost/second:2")
+    assert (removed.returncode, removed.stdout) == (0, "untagged: localhost/second:2\n"), removed.stderr
+    refused = agent.cli("image", "rm", BUSYBOX)
+    assert refused.returncode == 1 and "is used by container main of pod default/named-testnode" in refused.stderr
+    assert BUSYBOX in agent.cli("image", "ls").stdout
+    assert BUSYBOX not in agent.cli("image", "prune", "--all", "--dry-run").stdout
 
 
 def test_unused_images_are_collected(agent: AgentProcess, apply: Apply, daemon: PrivateRuntime) -> None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError, Transient, Unsupported
 from pykubelet.base.units import MIB, Seconds
 from pykubelet.cli.endpoint import KNOWN_SOCKETS, other_runtimes
+from pykubelet.cli.local_api import LocalApi
 from pykubelet.pb import images_v1_pb2 as transfer
 from pykubelet.pb import images_v1_pb2_grpc as transfer_grpc
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -39,16 +40,38 @@ _ERRORS: dict[grpc.StatusCode, type[PykubeletError]] = {
 OnProgress = Callable[[Sequence[transfer.Progress]], None]
 
 
-def choose_endpoint(given: str) -> str:
-    """Return the given endpoint, else pykubelet's own server's socket, else a known runtime's. Invalid: none exists."""
+def choose_endpoint(given: str, agent: Path | None = None) -> str:
+    """Return the endpoint of the image service.
+
+    That is the given one, else that of the agent with the socket ``agent``, else pykubelet's own server's, else a known
+    runtime's. Invalid: none exists. Transient: another than the default agent was chosen, and it does not respond.
+    """
     if given:
         return given if "://" in given else f"unix://{Path(given).absolute()}"
+    if agent is not None:
+        try:
+            return image_endpoint_of(agent)
+        except PykubeletError as error:
+            beside = agent.parent / "criserver" / OWN_SOCKET.name
+            if beside.is_socket():
+                return f"unix://{beside.absolute()}"
+            if beside != OWN_SOCKET:
+                raise Transient(f"{error}; --endpoint names the runtime's socket") from error
     own = [f"unix://{OWN_SOCKET}"] if OWN_SOCKET.is_socket() else []
     found = own or other_runtimes()
     if not found:
         known = ", ".join((str(OWN_SOCKET), *KNOWN_SOCKETS))
         raise Invalid(f"no container runtime found at {known}; start one, or name its socket with --endpoint")
     return found[0]
+
+
+def image_endpoint_of(agent: Path) -> str:
+    """Return the endpoint that a running agent uses for images. Transient: no agent responds."""
+    version = LocalApi(agent).get("/pykubelet/v1/version")
+    endpoint = version.get("imageEndpoint") if isinstance(version, dict) else None
+    if not endpoint:
+        raise Transient(f"the agent at {agent} is of an older version and does not tell its runtime's socket")
+    return str(endpoint)
 
 
 class ImageClient:
@@ -58,6 +81,7 @@ class ImageClient:
         self.endpoint = endpoint
         self._channel = grpc.insecure_channel(endpoint, options=_OPTIONS)
         self._cri = pb_grpc.ImageServiceStub(self._channel)
+        self._runtime = pb_grpc.RuntimeServiceStub(self._channel)
         self._own = transfer_grpc.ImageTransferStub(self._channel)
 
     def __enter__(self) -> Self:
@@ -82,10 +106,65 @@ class ImageClient:
             raise NotFound(f"image {name} is not present")
         return reply
 
-    def remove(self, name: str) -> None:
-        """Remove an image under all of its names."""
+    def remove(self, name: str, *, force: bool = False) -> transfer.RemoveReply:
+        """Remove one name of an image, and the image with its last name; an id removes it with all names.
+
+        Permanent: a container uses the image, and not ``force``; or another runtime cannot remove one name alone.
+        """
+        try:
+            with self._errors():
+                return self._own.Remove(transfer.RemoveRequest(image=name, force=force))
+        except Unsupported:
+            return self._remove_by_cri(self.status(name).image, name, force=force)
+
+    def _remove_by_cri(self, image: pb.Image, name: str, *, force: bool) -> transfer.RemoveReply:
+        names = (*image.repo_tags, *image.repo_digests)
+        is_id = image.id.removeprefix("sha256:").startswith(name.removeprefix("sha256:"))
+        if len(image.repo_tags) > 1 and not is_id:
+            raise Permanent(
+                f"this runtime removes an image only with all of its names ({', '.join(image.repo_tags)}); "
+                f"`pykubelet image rm {image.id}` does that"
+            )
+        if image.id in self._used_images() and not force:
+            raise Permanent(f"image {name} is used by a container; remove the pods first, or use --force")
         with self._errors():
-            self._cri.RemoveImage(pb.RemoveImageRequest(image=pb.ImageSpec(image=name)), timeout=None)
+            self._cri.RemoveImage(pb.RemoveImageRequest(image=pb.ImageSpec(image=image.id)), timeout=None)
+        return transfer.RemoveReply(names=names, id=image.id)
+
+    def tag(self, source: str, target: str) -> pb.Image:
+        """Give an image another name. Unsupported: the runtime is not pykubelet's own server."""
+        with self._errors():
+            return self._own.Tag(transfer.TagRequest(source=source, target=target)).image
+
+    def prune(self, keep: Sequence[str], *, also_tagged: bool, dry_run: bool) -> transfer.PruneReply:
+        """Remove the images that no container uses and ``keep`` does not name; without ``also_tagged`` untagged ones.
+
+        Other runtimes report the size of an image only, so that the bytes include what images share.
+        """
+        try:
+            with self._errors():
+                return self._own.Prune(transfer.PruneRequest(all=also_tagged, dry_run=dry_run, keep=keep))
+        except Unsupported:
+            pass
+        used = self._used_images()
+        for name in keep:
+            with suppress(NotFound):
+                used.add(self.status(name).image.id)
+        images = [
+            image
+            for image in self.list()
+            if image.id not in used and not image.pinned and (also_tagged or not image.repo_tags)
+        ]
+        for image in () if dry_run else images:
+            with self._errors():
+                self._cri.RemoveImage(pb.RemoveImageRequest(image=pb.ImageSpec(image=image.id)), timeout=None)
+        return transfer.PruneReply(images=images, freed=sum(image.size for image in images))
+
+    def _used_images(self) -> set[str]:
+        """The ids of the images that containers use."""
+        with self._errors():
+            containers = self._runtime.ListContainers(pb.ListContainersRequest(), timeout=_QUICK).containers
+        return {name for each in containers for name in (each.image_id, each.image_ref, each.image.image)}
 
     def pull(self, name: str, auth: pb.AuthConfig | None, on_progress: OnProgress) -> str:
         """Pull an image and return its id. Only pykubelet's own server reports progress."""

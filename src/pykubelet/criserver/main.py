@@ -170,7 +170,8 @@ class Server:
         ready = asyncio.Event()
         scope.tasks.create_task(self._streaming.run(ready), name="streaming-server")
         await ready.wait()
-        server = CriServer(self._parts.settings.socket, self.calls(), (images.calls(),), (images.transfer_calls(),))
+        transfers = images.transfer_calls(self.pods.containers.table)
+        server = CriServer(self._parts.settings.socket, self.calls(), (images.calls(),), (transfers,))
         scope.tasks.create_task(server.run(), name="cri-server")
         scope.tasks.create_task(trim_periodically(scope.clock), name="upkeep")
         followers = {

@@ -25,27 +25,43 @@ _sym_db = _symbol_database.Default()
 from pykubelet.pb import runtime_v1_pb2 as runtime__v1__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0fimages_v1.proto\x12\x13pykubelet.images.v1\x1a\x10runtime_v1.proto\"B\n\x0bPullRequest\x12\r\n\x05image\x18\x01 \x01(\t\x12$\n\x04\x61uth\x18\x02 \x01(\x0b\x32\x16.runtime.v1.AuthConfig\"+\n\rImportRequest\x12\x0c\n\x04tags\x18\x01 \x03(\t\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\"\x1f\n\rExportRequest\x12\x0e\n\x06images\x18\x01 \x03(\t\"\x1b\n\x0b\x45xportReply\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"c\n\rTransferReply\x12/\n\x08progress\x18\x01 \x03(\x0b\x32\x1d.pykubelet.images.v1.Progress\x12!\n\x06images\x18\x02 \x03(\x0b\x32\x11.runtime.v1.Image\"p\n\x08Progress\x12\r\n\x05image\x18\x01 \x01(\t\x12\r\n\x05layer\x18\x02 \x01(\t\x12)\n\x05phase\x18\x03 \x01(\x0e\x32\x1a.pykubelet.images.v1.Phase\x12\x0c\n\x04\x64one\x18\x04 \x01(\x03\x12\r\n\x05total\x18\x05 \x01(\x03*h\n\x05Phase\x12\r\n\tRESOLVING\x10\x00\x12\x0b\n\x07WAITING\x10\x01\x12\x0f\n\x0b\x44OWNLOADING\x10\x02\x12\x0b\n\x07PRESENT\x10\x03\x12\r\n\tUNPACKING\x10\x04\x12\x08\n\x04\x44ONE\x10\x05\x12\x0c\n\x08RESOLVED\x10\x06\x32\x87\x02\n\rImageTransfer\x12N\n\x04Pull\x12 .pykubelet.images.v1.PullRequest\x1a\".pykubelet.images.v1.TransferReply0\x01\x12T\n\x06Import\x12\".pykubelet.images.v1.ImportRequest\x1a\".pykubelet.images.v1.TransferReply(\x01\x30\x01\x12P\n\x06\x45xport\x12\".pykubelet.images.v1.ExportRequest\x1a .pykubelet.images.v1.ExportReply0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0fimages_v1.proto\x12\x13pykubelet.images.v1\x1a\x10runtime_v1.proto\"-\n\rRemoveRequest\x12\r\n\x05image\x18\x01 \x01(\t\x12\r\n\x05\x66orce\x18\x02 \x01(\x08\"7\n\x0bRemoveReply\x12\r\n\x05names\x18\x01 \x03(\t\x12\n\n\x02id\x18\x02 \x01(\t\x12\r\n\x05\x66reed\x18\x03 \x01(\x03\",\n\nTagRequest\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x0e\n\x06target\x18\x02 \x01(\t\",\n\x08TagReply\x12 \n\x05image\x18\x01 \x01(\x0b\x32\x11.runtime.v1.Image\":\n\x0cPruneRequest\x12\x0b\n\x03\x61ll\x18\x01 \x01(\x08\x12\x0f\n\x07\x64ry_run\x18\x02 \x01(\x08\x12\x0c\n\x04keep\x18\x03 \x03(\t\">\n\nPruneReply\x12!\n\x06images\x18\x01 \x03(\x0b\x32\x11.runtime.v1.Image\x12\r\n\x05\x66reed\x18\x02 \x01(\x03\"\x12\n\x10ListPullsRequest\">\n\x0eListPullsReply\x12,\n\x05pulls\x18\x01 \x03(\x0b\x32\x1d.pykubelet.images.v1.Progress\"B\n\x0bPullRequest\x12\r\n\x05image\x18\x01 \x01(\t\x12$\n\x04\x61uth\x18\x02 \x01(\x0b\x32\x16.runtime.v1.AuthConfig\"+\n\rImportRequest\x12\x0c\n\x04tags\x18\x01 \x03(\t\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\"\x1f\n\rExportRequest\x12\x0e\n\x06images\x18\x01 \x03(\t\"\x1b\n\x0b\x45xportReply\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"c\n\rTransferReply\x12/\n\x08progress\x18\x01 \x03(\x0b\x32\x1d.pykubelet.images.v1.Progress\x12!\n\x06images\x18\x02 \x03(\x0b\x32\x11.runtime.v1.Image\"p\n\x08Progress\x12\r\n\x05image\x18\x01 \x01(\t\x12\r\n\x05layer\x18\x02 \x01(\t\x12)\n\x05phase\x18\x03 \x01(\x0e\x32\x1a.pykubelet.images.v1.Phase\x12\x0c\n\x04\x64one\x18\x04 \x01(\x03\x12\r\n\x05total\x18\x05 \x01(\x03*h\n\x05Phase\x12\r\n\tRESOLVING\x10\x00\x12\x0b\n\x07WAITING\x10\x01\x12\x0f\n\x0b\x44OWNLOADING\x10\x02\x12\x0b\n\x07PRESENT\x10\x03\x12\r\n\tUNPACKING\x10\x04\x12\x08\n\x04\x44ONE\x10\x05\x12\x0c\n\x08RESOLVED\x10\x06\x32\xc4\x04\n\rImageTransfer\x12N\n\x04Pull\x12 .pykubelet.images.v1.PullRequest\x1a\".pykubelet.images.v1.TransferReply0\x01\x12T\n\x06Import\x12\".pykubelet.images.v1.ImportRequest\x1a\".pykubelet.images.v1.TransferReply(\x01\x30\x01\x12P\n\x06\x45xport\x12\".pykubelet.images.v1.ExportRequest\x1a .pykubelet.images.v1.ExportReply0\x01\x12N\n\x06Remove\x12\".pykubelet.images.v1.RemoveRequest\x1a .pykubelet.images.v1.RemoveReply\x12\x45\n\x03Tag\x12\x1f.pykubelet.images.v1.TagRequest\x1a\x1d.pykubelet.images.v1.TagReply\x12K\n\x05Prune\x12!.pykubelet.images.v1.PruneRequest\x1a\x1f.pykubelet.images.v1.PruneReply\x12W\n\tListPulls\x12%.pykubelet.images.v1.ListPullsRequest\x1a#.pykubelet.images.v1.ListPullsReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'images_v1_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PHASE']._serialized_start=448
-  _globals['_PHASE']._serialized_end=552
-  _globals['_PULLREQUEST']._serialized_start=58
-  _globals['_PULLREQUEST']._serialized_end=124
-  _globals['_IMPORTREQUEST']._serialized_start=126
-  _globals['_IMPORTREQUEST']._serialized_end=169
-  _globals['_EXPORTREQUEST']._serialized_start=171
-  _globals['_EXPORTREQUEST']._serialized_end=202
-  _globals['_EXPORTREPLY']._serialized_start=204
-  _globals['_EXPORTREPLY']._serialized_end=231
-  _globals['_TRANSFERREPLY']._serialized_start=233
-  _globals['_TRANSFERREPLY']._serialized_end=332
-  _globals['_PROGRESS']._serialized_start=334
-  _globals['_PROGRESS']._serialized_end=446
-  _globals['_IMAGETRANSFER']._serialized_start=555
-  _globals['_IMAGETRANSFER']._serialized_end=818
+  _globals['_PHASE']._serialized_start=852
+  _globals['_PHASE']._serialized_end=956
+  _globals['_REMOVEREQUEST']._serialized_start=58
+  _globals['_REMOVEREQUEST']._serialized_end=103
+  _globals['_REMOVEREPLY']._serialized_start=105
+  _globals['_REMOVEREPLY']._serialized_end=160
+  _globals['_TAGREQUEST']._serialized_start=162
+  _globals['_TAGREQUEST']._serialized_end=206
+  _globals['_TAGREPLY']._serialized_start=208
+  _globals['_TAGREPLY']._serialized_end=252
+  _globals['_PRUNEREQUEST']._serialized_start=254
+  _globals['_PRUNEREQUEST']._serialized_end=312
+  _globals['_PRUNEREPLY']._serialized_start=314
+  _globals['_PRUNEREPLY']._serialized_end=376
+  _globals['_LISTPULLSREQUEST']._serialized_start=378
+  _globals['_LISTPULLSREQUEST']._serialized_end=396
+  _globals['_LISTPULLSREPLY']._serialized_start=398
+  _globals['_LISTPULLSREPLY']._serialized_end=460
+  _globals['_PULLREQUEST']._serialized_start=462
+  _globals['_PULLREQUEST']._serialized_end=528
+  _globals['_IMPORTREQUEST']._serialized_start=530
+  _globals['_IMPORTREQUEST']._serialized_end=573
+  _globals['_EXPORTREQUEST']._serialized_start=575
+  _globals['_EXPORTREQUEST']._serialized_end=606
+  _globals['_EXPORTREPLY']._serialized_start=608
+  _globals['_EXPORTREPLY']._serialized_end=635
+  _globals['_TRANSFERREPLY']._serialized_start=637
+  _globals['_TRANSFERREPLY']._serialized_end=736
+  _globals['_PROGRESS']._serialized_start=738
+  _globals['_PROGRESS']._serialized_end=850
+  _globals['_IMAGETRANSFER']._serialized_start=959
+  _globals['_IMAGETRANSFER']._serialized_end=1539
 # @@protoc_insertion_point(module_scope)

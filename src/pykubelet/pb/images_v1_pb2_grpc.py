@@ -49,6 +49,26 @@ class ImageTransferStub:
                 request_serializer=images__v1__pb2.ExportRequest.SerializeToString,
                 response_deserializer=images__v1__pb2.ExportReply.FromString,
                 _registered_method=True)
+        self.Remove = channel.unary_unary(
+                '/pykubelet.images.v1.ImageTransfer/Remove',
+                request_serializer=images__v1__pb2.RemoveRequest.SerializeToString,
+                response_deserializer=images__v1__pb2.RemoveReply.FromString,
+                _registered_method=True)
+        self.Tag = channel.unary_unary(
+                '/pykubelet.images.v1.ImageTransfer/Tag',
+                request_serializer=images__v1__pb2.TagRequest.SerializeToString,
+                response_deserializer=images__v1__pb2.TagReply.FromString,
+                _registered_method=True)
+        self.Prune = channel.unary_unary(
+                '/pykubelet.images.v1.ImageTransfer/Prune',
+                request_serializer=images__v1__pb2.PruneRequest.SerializeToString,
+                response_deserializer=images__v1__pb2.PruneReply.FromString,
+                _registered_method=True)
+        self.ListPulls = channel.unary_unary(
+                '/pykubelet.images.v1.ImageTransfer/ListPulls',
+                request_serializer=images__v1__pb2.ListPullsRequest.SerializeToString,
+                response_deserializer=images__v1__pb2.ListPullsReply.FromString,
+                _registered_method=True)
 
 
 class ImageTransferServicer:
@@ -77,6 +97,35 @@ class ImageTransferServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Remove(self, request, context):
+        """Removes one name of an image, and the image with its last name. CRI's RemoveImage removes the image with all of its
+        names, as containerd does. Fails with FAILED_PRECONDITION if the image would go and a container uses it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Tag(self, request, context):
+        """Gives an image another name. An image that had the name loses it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Prune(self, request, context):
+        """Removes the images that no container uses.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListPulls(self, request, context):
+        """Lists the pulls that are running now.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ImageTransferServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -94,6 +143,26 @@ def add_ImageTransferServicer_to_server(servicer, server):
                     servicer.Export,
                     request_deserializer=images__v1__pb2.ExportRequest.FromString,
                     response_serializer=images__v1__pb2.ExportReply.SerializeToString,
+            ),
+            'Remove': grpc.unary_unary_rpc_method_handler(
+                    servicer.Remove,
+                    request_deserializer=images__v1__pb2.RemoveRequest.FromString,
+                    response_serializer=images__v1__pb2.RemoveReply.SerializeToString,
+            ),
+            'Tag': grpc.unary_unary_rpc_method_handler(
+                    servicer.Tag,
+                    request_deserializer=images__v1__pb2.TagRequest.FromString,
+                    response_serializer=images__v1__pb2.TagReply.SerializeToString,
+            ),
+            'Prune': grpc.unary_unary_rpc_method_handler(
+                    servicer.Prune,
+                    request_deserializer=images__v1__pb2.PruneRequest.FromString,
+                    response_serializer=images__v1__pb2.PruneReply.SerializeToString,
+            ),
+            'ListPulls': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPulls,
+                    request_deserializer=images__v1__pb2.ListPullsRequest.FromString,
+                    response_serializer=images__v1__pb2.ListPullsReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -177,6 +246,114 @@ class ImageTransfer:
             '/pykubelet.images.v1.ImageTransfer/Export',
             images__v1__pb2.ExportRequest.SerializeToString,
             images__v1__pb2.ExportReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Remove(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pykubelet.images.v1.ImageTransfer/Remove',
+            images__v1__pb2.RemoveRequest.SerializeToString,
+            images__v1__pb2.RemoveReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Tag(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pykubelet.images.v1.ImageTransfer/Tag',
+            images__v1__pb2.TagRequest.SerializeToString,
+            images__v1__pb2.TagReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Prune(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pykubelet.images.v1.ImageTransfer/Prune',
+            images__v1__pb2.PruneRequest.SerializeToString,
+            images__v1__pb2.PruneReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListPulls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pykubelet.images.v1.ImageTransfer/ListPulls',
+            images__v1__pb2.ListPullsRequest.SerializeToString,
+            images__v1__pb2.ListPullsReply.FromString,
             options,
             channel_credentials,
             insecure,

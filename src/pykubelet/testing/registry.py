@@ -58,6 +58,8 @@ class Registry:
         """Current behavior; may be changed at any time."""
         self._open = threading.Event()
         self._open.set()
+        self._halfway = threading.Event()
+        self._halfway.set()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -88,13 +90,22 @@ class Registry:
         """Delay responses with layers until ``release``; configurations, which are small, are not delayed."""
         self._open.clear()
 
+    def hold_halfway(self) -> None:
+        """Delay the second half of layers until ``release``."""
+        self._halfway.clear()
+
     def release(self) -> None:
-        """End the delay of ``hold``."""
+        """End the delay of ``hold`` and ``hold_halfway``."""
         self._open.set()
+        self._halfway.set()
 
     def wait(self) -> None:
         """Wait until layers are not delayed."""
         self._open.wait()
+
+    def wait_halfway(self) -> None:
+        """Wait until the second halves of layers are not delayed."""
+        self._halfway.wait()
 
     def add(self, repository: str, tag: str = "1", **fields: object) -> str:
         """Build an image from busybox and serve it from now on; returns its reference."""
@@ -155,8 +166,12 @@ def _handler(content: _Content, registry: Registry) -> type[BaseHTTPRequestHandl
             self.end_headers()
             if self.command == "GET":
                 cut = registry.conduct is Conduct.CUT and len(data) > _SMALL
+                half = len(data) // 2
                 with contextlib.suppress(ConnectionError):  # the client may have disconnected
-                    self.wfile.write(data[: len(data) // 2] if cut else data)
+                    self.wfile.write(data[:half])
+                    if len(data) > _SMALL:
+                        registry.wait_halfway()
+                    self.wfile.write(b"" if cut else data[half:])
 
         def log_message(self, format: str, *arguments: object) -> None:
             """Discard the access log."""

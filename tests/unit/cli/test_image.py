@@ -83,7 +83,11 @@ async def test_import_list_inspect_remove(commands: Commands, archive: Path) -> 
     (found,) = json.loads(await commands.good("inspect", NAME))
     assert found["info"]["imageSpec"]["config"]["Labels"] == {"a": "b"}
     assert found["info"]["chainID"] == commands.only().layers[-1]
-    assert await commands.good("rm", NAME) == f"{found['status']['id']}\n"
+    identity = found["status"]["id"]
+    assert (
+        await commands.good("rm", identity)
+        == f"untagged: {NAME}\nuntagged: {listed['repoDigests'][0]}\nremoved: {identity}\n"
+    )
     again = await commands.run("rm", NAME)
     assert again.exit_code == 1 and f"image {NAME} is not present" in again.stderr
     assert isinstance((await commands.run("inspect", NAME)).exception, NotFound)
@@ -196,6 +200,75 @@ async def test_completion_of_names(commands: Commands, archive: Path) -> None:
     assert found == (["docker.io/library/demo:two"] if os.geteuid() == 0 else [])
     dead = command.make_context("image", ["--endpoint", "/no/such.sock", "ls"])
     assert _complete(command.commands["ls"].make_context("ls", [], parent=dead), None, "") == []  # type: ignore[arg-type]
+
+
+@pytest.mark.root
+async def test_rm_of_one_name_keeps_the_others_and_the_last_one_removes_the_image(
+    commands: Commands, archive: Path
+) -> None:
+    await commands.good("import", str(archive))
+    identity = commands.only().id
+    await commands.good("tag", NAME, "other:2")
+    assert commands.only().tags == (NAME, "docker.io/library/other:2")
+    assert await commands.good("rm", "other:2") == "untagged: docker.io/library/other:2\n"
+    assert (commands.only().id, commands.only().tags) == (identity, (NAME,))
+    assert f"removed: {identity}\n" in await commands.good("rm", NAME)
+    assert commands.rooms.images.list() == [] and commands.rooms.content.digests() == set()
+    missing = await commands.run("tag", NAME, "x:1")
+    assert isinstance(missing.exception, NotFound) and f"image {NAME} is not present" in str(missing.exception)
+
+
+@pytest.mark.root
+async def test_rm_refuses_an_image_that_a_container_uses(tmp_path: Path, archive: Path) -> None:
+    rooms = open_stores(tmp_path / "root", World(tmp_path / "world").registry)
+    users: dict[str, list[str]] = {}
+    async with serve(rooms.images, tmp_path, users) as socket:
+        commands = Commands(socket, rooms)
+        await commands.good("import", str(archive), "-t", "a:1", "-t", "a:2")
+        identity = commands.only().id
+        users[identity] = ["container main of pod default/web"]
+        await commands.good("rm", "a:1")
+        for name in ("a:2", identity):
+            refused = await commands.run("rm", name)
+            assert refused.exit_code == 1 and commands.only().id == identity
+            assert f"image {name} is used by container main of pod default/web; remove the pods" in refused.stderr
+        assert (await commands.good("prune", "--all")).startswith("0 images, 0B")
+        await commands.good("rm", "--force", "a:2")
+        assert rooms.images.list() == []
+
+
+@pytest.mark.root
+async def test_prune_removes_what_dry_run_announces_and_nothing_else(commands: Commands, tmp_path: Path) -> None:
+    files = [{"/x": bytes([number]) * 100_000} for number in range(3)]
+    for number, tags in enumerate((("old:1",), ("kept:1",), ("old:1",))):
+        path = tmp_path / f"{number}.tar"
+        pack(ImageSpec(f"localhost/n{number}:1", files=files[number]), path, os.uname().machine)
+        await commands.good("import", str(path), *(word for tag in tags for word in ("-t", tag)))
+    first, kept, tagged = (image.id for image in commands.rooms.images.list())
+    assert commands.rooms.images.list()[0].tags == ()
+    before = (await commands.rooms.images.fs_info()).used_bytes
+    announced = await commands.good("prune", "--dry-run")
+    assert f"would remove: <none> {first[7:19]}" in announced or f"{first[7:19]}\n" in announced
+    assert len(commands.rooms.images.list()) == 3
+    pruned = await commands.rooms.images.prune(lambda _: (), ("kept:1",), also_tagged=False, dry_run=True)
+    done = await commands.good("prune")
+    assert done.splitlines()[-1].startswith("1 image, ") and {image.id for image in commands.rooms.images.list()} == {
+        kept,
+        tagged,
+    }
+    assert before - (await commands.rooms.images.fs_info()).used_bytes == pytest.approx(pruned.freed, rel=0.1)
+    rest = await commands.rooms.images.prune(
+        lambda image: ["x"] * (image == tagged), ("kept:1",), also_tagged=True, dry_run=False
+    )
+    assert rest.images == () and len(commands.rooms.images.list()) == 2
+    assert (await commands.good("prune", "--all")).startswith("removed: ")
+    assert commands.rooms.images.list() == []
+
+
+async def test_import_of_a_missing_file_names_it(commands: Commands, tmp_path: Path) -> None:
+    done = await commands.run("import", str(tmp_path / "nope.tar"))
+    assert isinstance(done.exception, Invalid)
+    assert str(done.exception) == f"{tmp_path / 'nope.tar'}: cannot be read: No such file or directory"
 
 
 async def test_runtime_without_image_transfer_is_unsupported(tmp_path: Path, archive: Path) -> None:

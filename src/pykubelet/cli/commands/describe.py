@@ -9,6 +9,7 @@ from pykubelet.cli.columns import Columns, age
 from pykubelet.cli.lookup import api_of, find_pod
 from pykubelet.cli.pod_completion import pod_names
 from pykubelet.cli.pod_row import pod_status_word
+from pykubelet.cli.pull_progress import Pulls, long_text, pull_of, running_pulls
 from pykubelet.kubelet.types.podspec import AnyContainer, each_container
 from pykubelet.kubelet.types.runtime import ContainerKind
 from pykubelet.models.codec import from_builtins
@@ -35,7 +36,8 @@ def command(socket: object, words: tuple[str, ...], namespace: str) -> None:
     selector = f"involvedObject.name={pod.metadata.name}"
     items = api.get(f"/api/v1/namespaces/{pod.metadata.namespace}/events", fieldSelector=selector)["items"]
     events = [from_builtins(item, Event) for item in items]
-    click.echo("\n".join([*_head(pod), *_containers(pod), *_conditions(pod), *_volumes(pod), *_events(events)]))
+    pulls = running_pulls(api) if pod.status.phase == "Pending" else {}
+    click.echo("\n".join([*_head(pod), *_containers(pod, pulls), *_conditions(pod), *_volumes(pod), *_events(events)]))
 
 
 def _field(label: str, value: object, indent: int = 0) -> str:
@@ -64,7 +66,7 @@ def _head(pod: Pod) -> Iterator[str]:
     yield _field("QoS Class", status.qos_class or "<none>")
 
 
-def _containers(pod: Pod) -> Iterator[str]:
+def _containers(pod: Pod, pulls: Pulls) -> Iterator[str]:
     statuses = {
         c.name: c
         for group in (
@@ -80,7 +82,11 @@ def _containers(pod: Pod) -> Iterator[str]:
             yield f"{_TITLES[kind]}:"
             last = kind
         yield f"  {container.name}:"
-        yield from _container(container, statuses.get(container.name))
+        status = statuses.get(container.name)
+        yield from _container(container, status)
+        pull = pull_of(container.image, pulls)
+        if pull and status and status.state and status.state.waiting:
+            yield _field("Pull", long_text(pull), 4)
 
 
 def _container(container: AnyContainer, status: ContainerStatus | None) -> Iterator[str]:

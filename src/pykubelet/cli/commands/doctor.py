@@ -53,7 +53,9 @@ _MARKS = {
 
 @click.command(name="doctor")
 @click.option(
-    "--container-runtime-endpoint", default="", help="Another runtime's socket (default: pykubelet's own server's)."
+    "--container-runtime-endpoint",
+    default="",
+    help="Another runtime's socket (default: that of the running agent, else pykubelet's own server's).",
 )
 @click.option(
     "--root-dir", type=click.Path(path_type=Path), default=Path("/var/lib"), help="The directory of the agent's state."
@@ -61,8 +63,10 @@ _MARKS = {
 @click.pass_context
 def command(ctx: click.Context, container_runtime_endpoint: str, root_dir: Path) -> None:
     """Check kernel, cgroups, programs and runtime; exits with 1 if pods cannot run on this machine."""
-    findings = [*machine_findings(), *program_findings(), *_disk(root_dir), *_runtime(container_runtime_endpoint)]
-    findings += damaged_findings(LocalApi(ctx.obj))
+    agent = LocalApi(ctx.obj)
+    endpoint = container_runtime_endpoint or _runtime_of(agent)
+    findings = [*machine_findings(), *program_findings(), *_disk(root_dir), *_runtime(endpoint)]
+    findings += damaged_findings(agent)
     width = max(len(f.subject) for f in findings)
     for finding in findings:
         click.echo(f"{_MARKS[finding.verdict]} {finding.subject:<{width}}  {finding.text}")
@@ -183,8 +187,16 @@ def _disk(directory: Path) -> Iterator[Finding]:
         yield Finding(Verdict.OK, "disk", text)
 
 
+def _runtime_of(agent: LocalApi) -> str:
+    """Return the endpoint of the running agent's runtime; empty if no agent responds."""
+    try:
+        return str(agent.get("/pykubelet/v1/version").get("runtimeEndpoint", ""))
+    except (PykubeletError, AttributeError):
+        return ""
+
+
 def _runtime(endpoint: str) -> Iterator[Finding]:
-    """Yield findings about the runtime that `pykubelet run` would use: the named one, else pykubelet's own server."""
+    """Yield findings about the runtime: the named one, else the own server that `pykubelet run` would use."""
     others = ", ".join(other_runtimes())
     if not endpoint:
         yield from _own_server()

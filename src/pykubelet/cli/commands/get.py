@@ -14,6 +14,7 @@ from pykubelet.cli.columns import Columns, age, size
 from pykubelet.cli.local_api import LocalApi
 from pykubelet.cli.lookup import api_of, find_pod
 from pykubelet.cli.pod_row import pod_row
+from pykubelet.cli.pull_progress import watch_with_pulls
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Event, Pod
 
@@ -88,7 +89,10 @@ def command(socket: object, kind: str, name: str | None, namespace: str, output:
     path, query = _request(api, kind, view.path, name, namespace)
     show = _printer(view, output, single=bool(name) or watch)
     if watch:
-        for event_type, item in api.watch(path, **query):
+        events = api.watch(path, **query)
+        if kind == "pods" and output in (None, "wide"):
+            events = watch_with_pulls(events, api)
+        for event_type, item in events:
             show([item] if event_type != "DELETED" or output else [_deleted(item)])
         return
     items = api.get(path, **query)["items"]

@@ -1,8 +1,10 @@
-"""``pykubelet image``: pull, list, inspect, remove, import and export images of a container runtime."""
+"""``pykubelet image``: pull, list, inspect, tag, remove, import and export images of a container runtime."""
 
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -14,6 +16,7 @@ from pykubelet.cli.columns import Columns, size
 from pykubelet.cli.image_archive import archive_writer
 from pykubelet.cli.image_client import ImageClient, choose_endpoint
 from pykubelet.cli.image_progress import progress_output, short
+from pykubelet.cli.local_api import LocalApi
 from pykubelet.cli.registry_auth import find_auth
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -25,8 +28,9 @@ _FILE = click.Path(path_type=Path)
 def _complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Return the names of present images."""
     parent = ctx.parent.params.get("endpoint") if ctx.parent else ""
+    agent = ctx.find_root().params.get("socket")
     try:
-        with ImageClient(choose_endpoint(str(parent or ""))) as client:
+        with _Target(str(parent or ""), agent if isinstance(agent, Path) else None).client() as client:
             images = client.list(_COMPLETION_SECONDS)
     except PykubeletError:
         return []
@@ -35,14 +39,35 @@ def _complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[s
     return sorted(name for name in names if name.startswith(full))
 
 
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Where the images are: the endpoint as given, and the agent's socket."""
+
+    endpoint: str
+    agent: Path | None
+
+    def client(self) -> ImageClient:
+        """Return a client of the image service."""
+        return ImageClient(choose_endpoint(self.endpoint, self.agent))
+
+    def images_of_pods(self) -> list[str]:
+        """Return the images that the agent's pods name; none if no agent responds."""
+        if self.agent is None:
+            return []
+        try:
+            pods = LocalApi(self.agent).get("/api/v1/pods")["items"]
+        except PykubeletError:
+            return []
+        groups = ("initContainers", "containers", "ephemeralContainers")
+        return sorted({str(each["image"]) for pod in pods for group in groups for each in pod["spec"].get(group, ())})
+
+
 @click.group(name="image")
-@click.option(
-    "--endpoint", default="", help="The runtime's socket (default: pykubelet's own server's, or the first known)."
-)
+@click.option("--endpoint", default="", help="The runtime's socket (default: the running agent's, or the first known).")
 @click.pass_context
 def command(ctx: click.Context, endpoint: str) -> None:
-    """Pull, list, inspect, remove, import and export images."""
-    ctx.obj = endpoint
+    """Pull, list, inspect, tag, remove, import and export images."""
+    ctx.obj = _Target(endpoint, ctx.obj if isinstance(ctx.obj, Path) else None)
 
 
 @command.command()
@@ -53,10 +78,10 @@ def command(ctx: click.Context, endpoint: str) -> None:
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print the image's id only.")
 @click.pass_obj
-def pull(endpoint: str, reference: str, creds: str, docker_config: Path | None, quiet: bool) -> None:
+def pull(target: _Target, reference: str, creds: str, docker_config: Path | None, quiet: bool) -> None:
     """Pull an image from its registry; on a terminal with a progress bar for each layer."""
     auth = find_auth(reference, creds, docker_config)
-    with ImageClient(choose_endpoint(endpoint)) as client, progress_output(quiet=quiet) as update:
+    with target.client() as client, progress_output(quiet=quiet) as update:
         identity = client.pull(reference, auth, update)
     click.echo(identity)
 
@@ -67,9 +92,9 @@ def pull(endpoint: str, reference: str, creds: str, docker_config: Path | None, 
 @click.option("--digests", is_flag=True, help="Show the digests of manifests.")
 @click.option("-o", "--output", type=click.Choice(["json"]), help="Output form.")
 @click.pass_obj
-def list_images(endpoint: str, reference: str | None, quiet: bool, digests: bool, output: str | None) -> None:
+def list_images(target: _Target, reference: str | None, quiet: bool, digests: bool, output: str | None) -> None:
     """List all images, or the one that REFERENCE names."""
-    with ImageClient(choose_endpoint(endpoint)) as client:
+    with target.client() as client:
         images = [client.status(reference).image] if reference else client.list()
     images = sorted(images, key=lambda image: (not image.repo_tags, list(image.repo_tags), image.id))
     if output:
@@ -86,9 +111,9 @@ def list_images(endpoint: str, reference: str | None, quiet: bool, digests: bool
 @command.command()
 @click.argument("references", nargs=-1, required=True, metavar="REFERENCE…", shell_complete=_complete)
 @click.pass_obj
-def inspect(endpoint: str, references: Sequence[str]) -> None:
+def inspect(target: _Target, references: Sequence[str]) -> None:
     """Print details of images as JSON."""
-    with ImageClient(choose_endpoint(endpoint)) as client:
+    with target.client() as client:
         found = [client.status(reference, verbose=True) for reference in references]
     documents = []
     for reply in found:
@@ -99,20 +124,49 @@ def inspect(endpoint: str, references: Sequence[str]) -> None:
 
 @command.command()
 @click.argument("references", nargs=-1, required=True, metavar="REFERENCE…", shell_complete=_complete)
+@click.option("-f", "--force", is_flag=True, help="Also if a container uses the image; the container keeps its files.")
 @click.pass_obj
-def rm(endpoint: str, references: Sequence[str]) -> None:
-    """Remove images with all of their names. Containers that use them keep running."""
+def rm(target: _Target, references: Sequence[str], force: bool) -> None:
+    """Remove names of images. An image goes with its last name; an image's id removes all of its names."""
     failed = 0
-    with ImageClient(choose_endpoint(endpoint)) as client:
+    with target.client() as client:
         for reference in references:
             try:
-                identity = client.status(reference).image.id
-                client.remove(reference)
-                click.echo(identity)
+                removed = client.remove(reference, force=force)
             except PykubeletError as error:
                 click.echo(f"error: {error}", err=True)
                 failed = 1
+                continue
+            for name in removed.names:
+                click.echo(f"untagged: {name}")
+            if removed.id:
+                click.echo(f"removed: {removed.id}")
     sys.exit(failed)
+
+
+@command.command()
+@click.argument("source", shell_complete=_complete)
+@click.argument("name")
+@click.pass_obj
+def tag(target: _Target, source: str, name: str) -> None:
+    """Give the image SOURCE another NAME; an image that has the name loses it."""
+    with target.client() as client:
+        client.tag(source, name)
+
+
+@command.command()
+@click.option("-a", "--all", "also_tagged", is_flag=True, help="Also images that have a tag.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
+@click.pass_obj
+def prune(target: _Target, also_tagged: bool, dry_run: bool) -> None:
+    """Remove images that no container and no pod of the agent uses: those without a tag, or with --all any."""
+    with target.client() as client:
+        pruned = client.prune(target.images_of_pods(), also_tagged=also_tagged, dry_run=dry_run)
+    for image in pruned.images:
+        name = ", ".join(image.repo_tags) or next(iter(image.repo_digests), "<none>")
+        click.echo(f"{'would remove' if dry_run else 'removed'}: {name} {short(image.id)}")
+    noun = "image" if len(pruned.images) == 1 else "images"
+    click.echo(f"{len(pruned.images)} {noun}, {size(pruned.freed)} {'would be ' if dry_run else ''}freed")
 
 
 @command.command(name="import")
@@ -120,10 +174,10 @@ def rm(endpoint: str, references: Sequence[str]) -> None:
 @click.option("-t", "--tag", "tags", multiple=True, help="Name for the image, instead of its names in the archive.")
 @click.option("-q", "--quiet", is_flag=True, help="Print ids only.")
 @click.pass_obj
-def import_(endpoint: str, file: Path, tags: Sequence[str], quiet: bool) -> None:
+def import_(target: _Target, file: Path, tags: Sequence[str], quiet: bool) -> None:
     """Import images from an OCI or docker archive, plain or compressed; FILE may be - for standard input."""
-    with ImageClient(choose_endpoint(endpoint)) as client, progress_output(quiet=quiet) as update:
-        images = client.import_archive(_pieces(file), tags, update)
+    with _opened(file) as archive, target.client() as client, progress_output(quiet=quiet) as update:
+        images = client.import_archive(_pieces(archive), tags, update)
     for image in images:
         click.echo(image.id if quiet else f"{', '.join(image.repo_tags) or '<none>'} {short(image.id)}")
 
@@ -144,28 +198,26 @@ def import_(endpoint: str, file: Path, tags: Sequence[str], quiet: bool) -> None
     help="auto: by the file's extension.",
 )
 @click.pass_obj
-def export(endpoint: str, references: Sequence[str], output: Path, compress: str) -> None:
+def export(target: _Target, references: Sequence[str], output: Path, compress: str) -> None:
     """Export images into one archive, which pykubelet, docker, podman and ctr can load."""
     if str(output) == "-" and sys.stdout.isatty():
         raise Invalid("refusing to write an archive to a terminal; name a file with -o, or redirect the output")
-    with ImageClient(choose_endpoint(endpoint)) as client, archive_writer(output, compress) as write:
+    with target.client() as client, archive_writer(output, compress) as write:
         for piece in client.export_archive(references):
             write(piece)
 
 
-def _pieces(file: Path) -> Iterator[bytes]:
+def _opened(file: Path) -> AbstractContextManager[IO[bytes]]:
+    """Open the archive before the call, in which an error would be reported as one of the transfer."""
     if str(file) == "-":
-        yield from _read(sys.stdin.buffer)
-        return
+        return nullcontext(sys.stdin.buffer)
     try:
-        opened = file.open("rb")
+        return file.open("rb")
     except OSError as error:
         raise Invalid(f"{file}: cannot be read: {error.strerror}") from error
-    with opened:
-        yield from _read(opened)
 
 
-def _read(file: IO[bytes]) -> Iterator[bytes]:
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
     while piece := file.read(_PIECE):
         yield piece
 

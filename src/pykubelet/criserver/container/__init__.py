@@ -10,5 +10,15 @@ share ``table.py`` (the containers in memory) and ``records.py`` (every change, 
 from pykubelet.criserver.container.build import ContainerComponents, ContainerDeps, build_containers
 from pykubelet.criserver.container.container_interfaces import Directories
 from pykubelet.criserver.container.container_state import Container
+from pykubelet.criserver.container.image_users import ImageUsers
+from pykubelet.criserver.container.table import ContainerTable
 
-__all__ = ["Container", "ContainerComponents", "ContainerDeps", "Directories", "build_containers"]
+__all__ = [
+    "Container",
+    "ContainerComponents",
+    "ContainerDeps",
+    "ContainerTable",
+    "Directories",
+    "ImageUsers",
+    "build_containers",
+]

@@ -37,6 +37,10 @@ class Retainer(Protocol):
         """Keep these layers and those of containers; remove the others, now and whenever a container is removed."""
         ...
 
+    def unused_bytes(self, chain_ids: Collection[str]) -> Bytes:
+        """The bytes of those of these layers that no container uses."""
+        ...
+
 
 class Repository(Protocol):
     """One repository of a registry, for the time of one pull."""

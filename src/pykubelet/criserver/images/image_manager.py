@@ -1,7 +1,7 @@
 """The image manager: pulls, imports, exports, lists and removes images."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import IO
@@ -10,8 +10,9 @@ from msgspec import structs
 
 from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
-from pykubelet.base.errors import Conflict, Invalid, NotFound
+from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent
 from pykubelet.base.guard import Guard
+from pykubelet.base.image_reference import Reference
 from pykubelet.base.shield import shielded
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.images.archive import Found, read_archive
@@ -24,18 +25,24 @@ from pykubelet.criserver.images.image_types import (
     FsInfo,
     ImageRecord,
     OnProgress,
+    Progress,
+    Pruned,
     RegistryUnavailable,
+    Removed,
     ignore_progress,
 )
 from pykubelet.criserver.images.index import ImageIndex
 from pykubelet.criserver.images.manifests import Platform
+from pykubelet.criserver.images.plan.removal import released_blob_bytes, released_layers, unused, without_name
 from pykubelet.criserver.images.reference import id_prefix, is_digest, parse
+from pykubelet.criserver.images.running_pulls import RunningPulls
 from pykubelet.linux.errors import wrap
 
 _KEEP_PARTIAL: Seconds = 3600.0
 """Time for which the blobs of an interrupted pull are kept for the next attempt."""
 _REMOVAL: Seconds = 30.0
 """Deadline for the removal of one blob; pulls wait meanwhile."""
+_SHOWN_USERS = 3
 _MOST_UNFINISHED = 256
 """Number of interrupted pulls whose partial blobs are kept for another attempt; the oldest is dropped for one more."""
 
@@ -75,6 +82,7 @@ class ImageManager:
         self._pinned = frozenset(str(parse(reference)) for reference in deps.settings.pinned)
         self._removals = Guard("images.blobs", deps.clock.monotonic)
         self._sweeps = Guard("images.partial-blobs", deps.clock.monotonic)
+        self._pulls = RunningPulls()
         self._change = asyncio.Lock()
         """Held while the index is changed, and while blobs are removed."""
         self._working = 0
@@ -117,7 +125,11 @@ class ImageManager:
         """
         wanted = parse(reference)
         name = str(wanted)
-        job = Job(name, on_progress, set())
+        with self._pulls.follow(name, on_progress) as note:
+            return await self._pull(wanted, auth, Job(name, note, set()))
+
+    async def _pull(self, wanted: Reference, auth: AuthConfig | None, job: Job) -> ImageRecord:
+        name = job.what
         async with self._work(), self._deps.registry.open(wanted, auth) as repository:
             try:
                 record, top = await self._fetcher.pull(repository, wanted, job)
@@ -145,6 +157,77 @@ class ImageManager:
                 return
             await blocking.call_to_end("images", self._index.remove, found.id, deadline=None)
         await self.collect()
+
+    async def remove_name(self, ref_or_id: str, users: Callable[[str], Sequence[str]], *, force: bool) -> Removed:
+        """Remove one name of an image, and the image with its last name; an id removes it with all names.
+
+        ``users`` returns the containers that use an image, by its id. Raises NotFound; Permanent if a container uses an
+        image that would be removed, unless ``force``: then the container keeps the layers.
+        """
+        async with self._change:
+            found = self._get(ref_or_id)
+            name = self._name_of(ref_or_id, found)
+            left = without_name(found, name) if name else None
+            if left is not None:
+                await blocking.call_to_end("images", self._index.drop_names, left, deadline=None)
+                gone = {*found.tags, *found.digests} - {*left.tags, *left.digests}
+                return Removed(tuple(sorted(gone)), "", Bytes(0))
+            if not force and (containers := users(found.id)):
+                raise Permanent(_in_use(ref_or_id, containers))
+            freed = self._freed((found,))
+            await blocking.call_to_end("images", self._index.remove, found.id, deadline=None)
+        await self.collect()
+        return Removed((*found.tags, *found.digests), found.id, freed)
+
+    async def tag(self, ref_or_id: str, name: str) -> ImageRecord:
+        """Give an image another name, which another image loses. Raises NotFound; Invalid: not a name with a tag."""
+        target = _tag(name)
+        async with self._change:
+            found = self._get(ref_or_id)
+            await blocking.call_to_end("images", self._index.put, structs.replace(found, tags=(target,)), deadline=None)
+            return self._shown(self._index.images[found.id])
+
+    async def prune(
+        self, users: Callable[[str], Sequence[str]], keep: Sequence[str], *, also_tagged: bool, dry_run: bool
+    ) -> Pruned:
+        """Remove the images that no container uses and ``keep`` does not name; see ``remove_name`` for ``users``."""
+        async with self._change:
+            images = self.list()
+            used = {image.id for image in images if users(image.id)}
+            used.update(kept.id for ref in keep if (kept := self._find(ref)))
+            chosen = unused(images, used, also_tagged=also_tagged)
+            freed = self._freed(chosen)
+            for image in () if dry_run else chosen:
+                await blocking.call_to_end("images", self._index.remove, image.id, deadline=None)
+        if not dry_run:
+            await self.collect()
+        return Pruned(chosen, freed)
+
+    def running_pulls(self) -> Sequence[Progress]:
+        """The pulls that are running now, each as a whole."""
+        return self._pulls.list()
+
+    def _freed(self, removed: Sequence[ImageRecord]) -> Bytes:
+        """The bytes that the removal of images frees, as soon as no pull runs."""
+        going = {image.id for image in removed}
+        kept = [image for image in self._index.images.values() if image.id not in going]
+        unpacked = self._deps.retainer.unused_bytes(released_layers(removed, kept))
+        return Bytes(released_blob_bytes(removed, kept) + unpacked)
+
+    def _get(self, ref_or_id: str) -> ImageRecord:
+        found = self._find(ref_or_id)
+        if found is None:
+            raise NotFound(f"image {ref_or_id} is not present")
+        return found
+
+    @staticmethod
+    def _name_of(ref_or_id: str, found: ImageRecord) -> str:
+        """The image's full name if it was named by one; empty if by its id."""
+        try:
+            name = str(parse(ref_or_id))
+        except Invalid:
+            return ""
+        return name if name in (*found.tags, *found.digests) else ""
 
     async def fs_info(self) -> FsInfo:
         """The disk usage of blobs and layers."""
@@ -189,13 +272,8 @@ class ImageManager:
                 yield piece
 
     def _choose(self, ref_or_id: str) -> Chosen:
-        found = self._find(ref_or_id)
-        if found is None:
-            raise NotFound(f"image {ref_or_id} is not present")
-        try:
-            name = str(parse(ref_or_id))
-        except Invalid:
-            name = ""
+        found = self._get(ref_or_id)
+        name = self._name_of(ref_or_id, found)
         return Chosen(found, (name,) if name in found.tags else found.tags)
 
     async def collect(self) -> None:
@@ -252,6 +330,15 @@ class ImageManager:
         if len(matches) > 1:
             raise Conflict(f"image id {ref_or_id!r} is the beginning of {len(matches)} ids; give more of it")
         return matches[0] if matches else None
+
+
+def _in_use(ref_or_id: str, containers: Sequence[str]) -> str:
+    shown = ", ".join(containers[:_SHOWN_USERS])
+    more = f" and {len(containers) - _SHOWN_USERS} more" if len(containers) > _SHOWN_USERS else ""
+    return (
+        f"image {ref_or_id} is used by {shown}{more}; remove the pods first, "
+        "or use --force: running containers then keep its files"
+    )
 
 
 def _tag(name: str) -> str:

@@ -106,6 +106,25 @@ class FsInfo:
     inodes_used: int
 
 
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """The result of a removal."""
+
+    names: tuple[str, ...]
+    """The names that were removed."""
+    id: str
+    """Id of the image if it was removed too; empty if it has other names."""
+    freed: Bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """The images that were, or would be, removed because nothing uses them."""
+
+    images: "tuple[ImageRecord, ...]"
+    freed: Bytes
+
+
 class Phase(Enum):
     """The phase of a pull, for a layer or for the image as a whole."""
 

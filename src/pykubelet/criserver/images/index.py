@@ -72,6 +72,10 @@ class ImageIndex:
         """Remove an image."""
         self._save({key: image for key, image in self.images.items() if key != image_id})
 
+    def drop_names(self, record: ImageRecord) -> None:
+        """Replace an image by ``record``, which has fewer names."""
+        self._save({**self.images, record.id: record})
+
     def _save(self, images: dict[str, ImageRecord]) -> None:
         data = msgspec.json.encode({"version": _VERSION, "images": list(images.values())})
         try:

@@ -1,4 +1,4 @@
-"""The calls of ImageTransfer (``proto/images_v1.proto``), this project's own: pulls with progress, and archives."""
+"""The calls of ImageTransfer (``proto/images_v1.proto``), this project's own: progress of pulls, archives, names."""
 
 import asyncio
 import os
@@ -9,9 +9,17 @@ from typing import IO, Protocol, TypeVar
 from pykubelet.base import blocking
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.images.image_types import AuthConfig, ImageRecord, OnProgress, Phase, Progress
+from pykubelet.criserver.images.image_types import (
+    AuthConfig,
+    ImageRecord,
+    OnProgress,
+    Phase,
+    Progress,
+    Pruned,
+    Removed,
+)
 from pykubelet.criserver.server.calls import Calls
-from pykubelet.criserver.server.images import auth_of, image_of, name_unavailable_registries
+from pykubelet.criserver.server.images import auth_of, fitted, image_of, name_unavailable_registries
 from pykubelet.pb import images_v1_pb2 as transfer
 
 _BETWEEN: Seconds = 0.1
@@ -47,23 +55,47 @@ class Images(Protocol):
         """Export images as an archive."""
         ...
 
+    async def remove_name(self, ref_or_id: str, users: "Users", *, force: bool) -> Removed:
+        """Remove one name of an image, or the image by its id."""
+        ...
+
+    async def tag(self, ref_or_id: str, name: str) -> ImageRecord:
+        """Give an image another name."""
+        ...
+
+    async def prune(self, users: "Users", keep: Sequence[str], *, also_tagged: bool, dry_run: bool) -> Pruned:
+        """Remove unused images."""
+        ...
+
+    def running_pulls(self) -> Sequence[Progress]:
+        """The pulls that are running now."""
+        ...
+
+
+Users = Callable[[str], Sequence[str]]
+"""Returns the names of the containers that use an image, by its id."""
+
 
 class TransferCalls:
     """The calls of ImageTransfer."""
 
-    def __init__(self, images: Images) -> None:
+    def __init__(self, images: Images, users: Users) -> None:
         self._images = images
+        self._users = users
 
     def register(self, calls: Calls) -> None:
         """Register the calls of this group."""
         calls.stream("Pull", transfer.PullRequest, self.pull)
         calls.exchange("Import", transfer.ImportRequest, self.import_archive)
         calls.stream("Export", transfer.ExportRequest, self.export)
+        calls.unary("Remove", transfer.RemoveRequest, self.remove)
+        calls.unary("Tag", transfer.TagRequest, self.tag)
+        calls.unary("Prune", transfer.PruneRequest, self.prune)
+        calls.unary("ListPulls", transfer.ListPullsRequest, self.list_pulls)
 
     async def pull(self, request: transfer.PullRequest) -> AsyncGenerator[transfer.TransferReply, None]:
         """Pull an image and report the progress of each layer."""
-        if not request.image:
-            raise Invalid("an image reference is needed")
+        _check_named(request.image)
         auth = auth_of(request.auth) if request.HasField("auth") else None
 
         async def work(progress: OnProgress) -> Sequence[ImageRecord]:
@@ -101,6 +133,32 @@ class TransferCalls:
         async with aclosing(self._images.export_archive(request.images)) as pieces:
             async for piece in pieces:
                 yield transfer.ExportReply(data=piece)
+
+    async def remove(self, request: transfer.RemoveRequest) -> transfer.RemoveReply:
+        """Remove one name of an image, and the image with its last name."""
+        _check_named(request.image)
+        removed = await self._images.remove_name(request.image, self._users, force=request.force)
+        return transfer.RemoveReply(names=removed.names, id=removed.id, freed=removed.freed)
+
+    async def tag(self, request: transfer.TagRequest) -> transfer.TagReply:
+        """Give an image another name."""
+        _check_named(request.source)
+        _check_named(request.target)
+        return transfer.TagReply(image=image_of(await self._images.tag(request.source, request.target)))
+
+    async def prune(self, request: transfer.PruneRequest) -> transfer.PruneReply:
+        """Remove the images that no container uses."""
+        pruned = await self._images.prune(self._users, request.keep, also_tagged=request.all, dry_run=request.dry_run)
+        return transfer.PruneReply(images=fitted([image_of(record) for record in pruned.images]), freed=pruned.freed)
+
+    async def list_pulls(self, _: transfer.ListPullsRequest) -> transfer.ListPullsReply:
+        """List the pulls that are running."""
+        return transfer.ListPullsReply(pulls=[_progress(step) for step in self._images.running_pulls()])
+
+
+def _check_named(image: str) -> None:
+    if not image:
+        raise Invalid("an image reference is needed")
 
 
 async def _with_progress(

@@ -126,6 +126,11 @@ class Snapshots:
         self._retained = frozenset(chain_ids)
         await self._prune()
 
+    def unused_bytes(self, chain_ids: Collection[str]) -> Bytes:
+        """The bytes of those of these layers that no container uses."""
+        metas = (self._layers.get(chain_id) for chain_id in set(chain_ids) - self._in_use())
+        return Bytes(sum(meta.bytes for meta in metas if meta is not None))
+
     def containers(self) -> tuple[str, ...]:
         """The containers that have a root file system."""
         return tuple(self._used)
@@ -138,10 +143,12 @@ class Snapshots:
         found = await self._counts.of(container_id, str(self._place(container_id) / "upper"))
         return None if found is None else RootfsUsage(found.bytes, found.inodes)
 
+    def _in_use(self) -> set[str]:
+        return {chain_id for chain_ids in self._used.values() for chain_id in chain_ids}
+
     async def _prune(self) -> None:
         assert self._retained is not None
-        used = {chain_id for chain_ids in self._used.values() for chain_id in chain_ids}
-        await self._layers.prune(used | set(self._retained))
+        await self._layers.prune(self._in_use() | set(self._retained))
 
     def _place(self, container_id: str) -> Path:
         if not _ID.fullmatch(container_id):

@@ -7,6 +7,7 @@ from functools import partial
 from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.criserver.config import RegistryHost, RegistryTable, Settings
+from pykubelet.criserver.container import ContainerTable, ImageUsers
 from pykubelet.criserver.directories import make_traversable
 from pykubelet.criserver.images import ContentStore, ImageDeps, ImageIndex, ImageManager, ImageSettings
 from pykubelet.criserver.images.for_containers import ContainerImages
@@ -38,9 +39,10 @@ class ImageComponents:
         """Return the calls of ImageService."""
         return ImageCalls(self.images, self.usage)
 
-    def transfer_calls(self) -> TransferCalls:
+    def transfer_calls(self, containers: ContainerTable) -> TransferCalls:
         """Return the calls of ImageTransfer, a service of this project beside CRI."""
-        return TransferCalls(self.images)
+        users = ImageUsers(table=containers, find=self.containers.find)
+        return TransferCalls(self.images, users.of)
 
     def recover(self, wanted: Collection[str], protected: ProtectedIds, repairs: Repairs) -> None:
         """Schedule the removal of root file systems without a container and of blobs without an image."""

@@ -13,6 +13,8 @@ class RuntimeClients:
 
     cri: CriClient
     image_cri: CriClient
+    runtime_endpoint: str = ""
+    image_endpoint: str = ""
 
     async def image_path(self) -> str:
         """Return a path on the file system of the images; empty: the runtime does not report any."""
@@ -24,7 +26,10 @@ def connect(settings: Settings, metrics: KubeletMetrics) -> RuntimeClients:
     """Build the clients; they connect at the first call."""
     options = CriOptions(request_timeout=settings.seconds(settings.config.runtime_request_timeout))
     options = replace(options, observe=metrics.runtime_operation, meter=metrics.operations)
+    image_endpoint = settings.image_endpoint or settings.runtime_endpoint
     return RuntimeClients(
         cri=CriClient.connect(settings.runtime_endpoint, options),
-        image_cri=CriClient.connect(settings.image_endpoint or settings.runtime_endpoint, options),
+        image_cri=CriClient.connect(image_endpoint, options),
+        runtime_endpoint=settings.runtime_endpoint,
+        image_endpoint=image_endpoint,
     )

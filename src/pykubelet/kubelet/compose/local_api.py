@@ -14,6 +14,7 @@ from pykubelet.kubelet.serve.local_socket import (
     ImageView,
     JournalView,
     ProblemView,
+    PullView,
     StreamOptions,
     VersionView,
 )
@@ -21,6 +22,7 @@ from pykubelet.kubelet.types.events import Reason
 from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID
 from pykubelet.kubelet.types.node_view import ObjectView
 from pykubelet.kubelet.types.timeline_views import TimelineView
+from pykubelet.pb import images_v1_pb2 as transfer
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 
@@ -46,6 +48,18 @@ class LocalApiView:
                 pinned=image.pinned,
             )
             for image in await self.clients.image_cri.list_images()
+        ]
+
+    async def pulls(self) -> Sequence[PullView]:
+        """Return the pulls that are running; none if the runtime does not report them."""
+        return [
+            PullView(
+                image=pull.image,
+                phase=transfer.Phase.Name(pull.phase).lower(),
+                done=Bytes(pull.done),
+                total=Bytes(pull.total),
+            )
+            for pull in await self.clients.image_cri.list_pulls()
         ]
 
     def problems(self) -> Sequence[ProblemView]:
@@ -87,6 +101,8 @@ class LocalApiView:
             kubernetes=pykubelet.KUBERNETES_VERSION,
             runtime_name=self.facts.runtime_name,
             runtime_version=self.facts.runtime_version,
+            runtime_endpoint=self.clients.runtime_endpoint,
+            image_endpoint=self.clients.image_endpoint,
             node_name=self.name,
         )
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 from pykubelet.base.units import Bytes
@@ -22,10 +22,12 @@ class NoContainers:
 
 
 @contextlib.asynccontextmanager
-async def serve(images: ImageManager, directory: Path) -> AsyncIterator[str]:
-    """The socket's path."""
+async def serve(images: ImageManager, directory: Path, users: Mapping[str, Sequence[str]] = {}) -> AsyncIterator[str]:
+    """The socket's path. ``users``: the containers that use an image, by its id."""
     socket = directory / "s.sock"
-    server = CriServer(socket, (), (ImageCalls(images, NoContainers()),), (TransferCalls(images),))
+    server = CriServer(
+        socket, (), (ImageCalls(images, NoContainers()),), (TransferCalls(images, lambda image: users.get(image, ())),)
+    )
     task = asyncio.create_task(server.run(), name="images-server")
     try:
         await until(lambda: socket.is_socket() and socket.stat().st_mode & 0o777 == 0o660)

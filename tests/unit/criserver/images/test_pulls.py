@@ -49,6 +49,23 @@ async def test_layers_are_told_before_the_configuration_is_here(registry: FakeRe
     assert told[-1] == Progress(name, "", Phase.DONE, Bytes(sum(sizes)), Bytes(sum(sizes)))
 
 
+async def test_running_pulls_are_listed_until_they_end(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS[:2], DIFFS[:2])
+    registry.pause = asyncio.Event()
+    images, name, total = World(tmp_path).images, f"{registry.host}/app:1", Bytes(sum(map(len, LAYERS[:2])))
+    pull = asyncio.ensure_future(images.pull(name))
+    await registry.halfway.wait()
+    (found,) = images.running_pulls()
+    assert (found.reference, found.phase, found.total) == (name, Phase.DOWNLOADING, total)
+    assert 0 <= found.done < total
+    registry.pause.set()
+    await pull
+    assert images.running_pulls() == []
+    with pytest.raises(Transient):
+        await images.pull("127.0.0.1:1/none:1")
+    assert images.running_pulls() == []
+
+
 async def test_a_layer_is_told_as_it_comes_in(registry: FakeRegistry, tmp_path: Path) -> None:
     """A slow registry's, that is: less than what is written at once."""
     layer = random.Random(5).randbytes(300_000)

@@ -41,6 +41,9 @@ class NoUnpacking:
     async def retain(self, chain_ids: Collection[str]) -> None:
         return
 
+    def unused_bytes(self, chain_ids: Collection[str]) -> Bytes:
+        return Bytes(0)
+
 
 class InstantClock(VirtualClock):
     """Sleeps are noted, not slept."""

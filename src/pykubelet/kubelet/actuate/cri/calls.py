@@ -1,9 +1,12 @@
 """The 41 calls of CRI v1: request and reply types, and the operation name in the agent's metrics.
 
+``LIST_PULLS`` is a call of pykubelet's own runtime server.
+
 A `Stream…` call returns the same as its `List…` counterpart and has the same operation name.
 """
 
 from pykubelet.kubelet.actuate.cri.transport import StreamCall, UnaryCall
+from pykubelet.pb import images_v1_pb2 as transfer
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _RUNTIME = "runtime.v1.RuntimeService"
@@ -161,3 +164,12 @@ IMAGE_STATUS = UnaryCall(_IMAGES, "ImageStatus", "image_status", pb.ImageStatusR
 PULL_IMAGE = UnaryCall(_IMAGES, "PullImage", "pull_image", pb.PullImageRequest, pb.PullImageResponse)
 REMOVE_IMAGE = UnaryCall(_IMAGES, "RemoveImage", "remove_image", pb.RemoveImageRequest, pb.RemoveImageResponse)
 IMAGE_FS_INFO = UnaryCall(_IMAGES, "ImageFsInfo", "image_fs_info", pb.ImageFsInfoRequest, pb.ImageFsInfoResponse)
+
+LIST_PULLS = UnaryCall(
+    "pykubelet.images.v1.ImageTransfer",
+    "ListPulls",
+    "list_pulls",
+    transfer.ListPullsRequest,
+    transfer.ListPullsReply,
+)
+"""Other runtimes answer UNIMPLEMENTED."""

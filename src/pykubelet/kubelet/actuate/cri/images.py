@@ -1,12 +1,18 @@
 """CRI calls about images."""
 
+from collections.abc import Sequence
+
+from pykubelet.base.errors import Unsupported
 from pykubelet.kubelet.actuate.cri import calls
 from pykubelet.kubelet.actuate.cri.caller import Caller, bad_reply
+from pykubelet.pb import images_v1_pb2 as transfer
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 
 class ImageCalls(Caller):
     """Image calls of `CriClient`. All methods raise `CriError` and its base classes in `base.errors`."""
+
+    _lists_pulls = True
 
     async def list_images(self, filter: pb.ImageFilter | None = None) -> list[pb.Image]:
         """List the images on this node that match the filter; all without a filter."""
@@ -45,3 +51,14 @@ class ImageCalls(Caller):
     async def image_fs_info(self) -> pb.ImageFsInfoResponse:
         """File systems of images and writable layers, with their usage."""
         return await self._call(calls.IMAGE_FS_INFO, pb.ImageFsInfoRequest())
+
+    async def list_pulls(self) -> Sequence[transfer.Progress]:
+        """List the running pulls; none if the runtime is not pykubelet's own server."""
+        if not self._lists_pulls:
+            return ()
+        try:
+            reply = await self._call(calls.LIST_PULLS, transfer.ListPullsRequest())
+        except Unsupported:
+            self._lists_pulls = False
+            return ()
+        return list(reply.pulls)

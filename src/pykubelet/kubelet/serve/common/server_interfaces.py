@@ -13,6 +13,7 @@ from pykubelet.kubelet.serve.common.server_types import (
     ImageView,
     JournalView,
     ProblemView,
+    PullView,
     StreamOptions,
     VersionView,
 )
@@ -32,6 +33,9 @@ class Node(Protocol):
 
     async def images(self) -> Sequence[ImageView]:
         """Return the images of the runtime. Transient: the runtime is not responding."""
+
+    async def pulls(self) -> Sequence[PullView]:
+        """Return the pulls that are running; none if the runtime does not report them."""
 
     def problems(self) -> Sequence[ProblemView]:
         """Return present problems: unreadable manifests, pods that cannot start, an unavailable runtime."""

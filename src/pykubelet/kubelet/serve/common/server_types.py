@@ -19,6 +19,18 @@ class ImageView(Struct, frozen=True, kw_only=True, rename="camel"):
     """The runtime never removes it as unused."""
 
 
+class PullView(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A running pull of an image."""
+
+    image: str
+    """Full reference."""
+    phase: str
+    """``resolving``, ``downloading``, ``unpacking``, …"""
+    done: Bytes = Bytes(0)
+    total: Bytes = Bytes(0)
+    """Zero while it is unknown."""
+
+
 class ProblemView(Struct, frozen=True, kw_only=True, rename="camel"):
     """A present problem that a person may want to fix."""
 
@@ -49,6 +61,10 @@ class VersionView(Struct, frozen=True, kw_only=True, rename="camel"):
     """The Kubernetes version that the agent implements (``v1.36.0``)."""
     runtime_name: str = ""
     runtime_version: str = ""
+    runtime_endpoint: str = ""
+    """The CRI socket of the runtime, as ``unix:///…``."""
+    image_endpoint: str = ""
+    """The CRI socket of the image service, which may be another one."""
     node_name: str = ""
 
 

@@ -22,6 +22,7 @@ from pykubelet.kubelet.serve.common.server_types import (
     ImageView,
     JournalView,
     ProblemView,
+    PullView,
     StreamOptions,
     VersionView,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "Node",
     "PodsView",
     "ProblemView",
+    "PullView",
     "StreamOptions",
     "Streams",
     "VersionView",

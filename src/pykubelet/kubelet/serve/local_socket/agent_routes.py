@@ -41,6 +41,7 @@ class AgentRoutes:
             web.get(f"{_BASE}/journal/{_NAMED}", self._journal),
             web.get(f"{_BASE}/problems", self._problems),
             web.get(f"{_BASE}/images", self._images),
+            web.get(f"{_BASE}/pulls", self._pulls),
             web.get(f"{_BASE}/objects", self._objects),
             web.get(f"{_BASE}/usage", self._usage),
             web.get(f"{_BASE}/version", self._version),
@@ -62,6 +63,9 @@ class AgentRoutes:
 
     async def _images(self, _: web.Request) -> web.Response:
         return json_response({"items": await self._node.images()})
+
+    async def _pulls(self, _: web.Request) -> web.Response:
+        return json_response({"items": await self._deps.node.pulls()})
 
     async def _objects(self, _: web.Request) -> web.Response:
         return json_response({"items": self._node.objects()})

@@ -235,6 +235,8 @@ async def test_problems_images_and_objects_of_other_stages_are_served(world: Wor
     async with serving(world) as served:
         (image,) = (await answer(served, "/pykubelet/v1/images"))["items"]
         assert image["repoTags"] == ["busybox:1"]
+        (pull,) = (await answer(served, "/pykubelet/v1/pulls"))["items"]
+        assert pull == {"image": "docker.io/library/busybox:1", "phase": "downloading", "done": 1, "total": 4}
         (problem,) = (await answer(served, "/pykubelet/v1/problems"))["items"]
         assert problem["subject"] == "web.yaml"
         (entry,) = (await answer(served, "/pykubelet/v1/journal/ns/web"))["items"]

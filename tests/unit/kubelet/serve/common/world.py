@@ -12,6 +12,7 @@ import aiohttp
 from msgspec.structs import replace
 
 from pykubelet.base.errors import Transient
+from pykubelet.base.units import Bytes
 from pykubelet.kubelet.report.events import EventLog
 from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.report.status import StatusManager
@@ -24,6 +25,7 @@ from pykubelet.kubelet.serve.local_socket import (
     LocalServer,
     PodsView,
     ProblemView,
+    PullView,
     StreamOptions,
     VersionView,
 )
@@ -71,6 +73,9 @@ class FakeNode:
         if self.runtime_down:
             raise Transient("the runtime does not answer", retry_after=2)
         return [ImageView(id="sha256:abc", repo_tags=("busybox:1",))]
+
+    async def pulls(self) -> Sequence[PullView]:
+        return [PullView(image="docker.io/library/busybox:1", phase="downloading", done=Bytes(1), total=Bytes(4))]
 
     def problems(self) -> Sequence[ProblemView]:
         return [ProblemView(subject="web.yaml", reason="Invalid", message="spec: missing", since=5.0)]

@@ -1,0 +1,59 @@
+"""The pulls that are running, with their progress, for clients that did not start them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from pykubelet.base.units import Bytes
+from pykubelet.criserver.images.image_types import OnProgress, Phase, Progress
+
+_MAX_LISTED = 100
+
+
+class _Pull:
+    """The progress of one pull."""
+
+    def __init__(self, name: str) -> None:
+        self.whole = Progress(name, "", Phase.RESOLVING)
+        self.layers: dict[str, Progress] = {}
+
+    def note(self, step: Progress) -> None:
+        """Take a step. The layers of a manifest are counted, so this cannot grow without limit."""
+        if step.layer:
+            self.layers[step.layer] = step
+        else:
+            self.whole = step
+
+    def summary(self) -> Progress:
+        """The pull as a whole: unpacking once all layers are here, downloading before."""
+        if self.whole.phase is not Phase.RESOLVED or not self.layers:
+            return self.whole
+        done = Bytes(sum(step.done for step in self.layers.values()))
+        phase = Phase.UNPACKING if done >= self.whole.total else Phase.DOWNLOADING
+        return replace(self.whole, phase=phase, done=done)
+
+
+class RunningPulls:
+    """The pulls that are running."""
+
+    def __init__(self) -> None:
+        self._pulls: dict[int, _Pull] = {}
+
+    @contextmanager
+    def follow(self, name: str, on_progress: OnProgress) -> Iterator[OnProgress]:
+        """Record a pull while the block runs; the steps go to the yielded function, which passes them on."""
+        pull = _Pull(name)
+        self._pulls[id(pull)] = pull
+
+        def note(step: Progress) -> None:
+            pull.note(step)
+            on_progress(step)
+
+        try:
+            yield note
+        finally:
+            self._pulls.pop(id(pull), None)
+
+    def list(self) -> list[Progress]:
+        """The pulls as wholes, oldest first, at most 100."""
+        return [pull.summary() for pull in list(self._pulls.values())[:_MAX_LISTED]]
