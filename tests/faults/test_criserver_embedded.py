@@ -33,7 +33,8 @@ def server(isolation: Isolation) -> Iterator[PrivateCriServer]:
 def agent(isolation: Isolation, server: PrivateCriServer) -> Iterator[AgentProcess]:
     """An agent without a configured runtime, with one pod."""
     flags = ("--criserver-config", str(server.config))
-    made = AgentProcess(isolation.home / "emb", "", f"{isolation.cgroup_root}-e", flags=flags)
+    config = {"oomScoreAdj": 321}  # needs no capability
+    made = AgentProcess(isolation.home / "emb", "", f"{isolation.cgroup_root}-e", flags=flags, config=config)
     made.start()
     traces = NodeTraces(made, server)
     made.write("one.json", pod("one"))
@@ -52,6 +53,18 @@ def _first_start(agent: AgentProcess) -> object:
     main = container_status(agent.wait_pod("one", is_ready))
     assert main.restart_count == 0
     return main.container_id
+
+
+def test_oom_score_of_the_configuration_is_that_of_agent_and_server(
+    agent: AgentProcess, server: PrivateCriServer
+) -> None:
+    """Processes of containers, commands too, have the score of their pod."""
+    assert [_oom_score(pid) for pid in (agent.pid, server.pid())] == [321, 321]
+    assert agent.exec("one", "cat /proc/1/oom_score_adj /proc/self/oom_score_adj").split() == ["1000", "1000"]
+
+
+def _oom_score(pid: int | None) -> int:
+    return int(Path(f"/proc/{pid}/oom_score_adj").read_text())
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])

@@ -14,6 +14,13 @@ pytestmark = [pytest.mark.root, pytest.mark.runtime]
 _MIB = 1 << 20
 _STEP = 27
 """CPU shares per step of cgroup v2's weight, which is rounded down."""
+_OWN_SCORE = 321
+"""OOM score adjustment of the agent: one that needs no capability."""
+
+
+@pytest.fixture(scope="module")
+def agent_config() -> dict[str, object]:
+    return {"oomScoreAdj": _OWN_SCORE}
 
 
 def _resources(requests: Json | None = None, limits: Json | None = None) -> Json:
@@ -58,6 +65,7 @@ def test_oom_scores(agent: AgentProcess, apply: Apply) -> None:
     agent.wait_running("score-best", "score-burst")
     assert int(agent.exec("score-best", "cat /proc/1/oom_score_adj")) == 1000
     assert 2 <= int(agent.exec("score-burst", "cat /proc/1/oom_score_adj")) <= 999
+    assert int(Path(f"/proc/{agent.pid}/oom_score_adj").read_text()) == _OWN_SCORE
 
 
 def test_oom_kill_is_reported(agent: AgentProcess, apply: Apply) -> None:

@@ -20,6 +20,8 @@ UNGUARDED = Path(__file__).with_name("unguarded_loops.txt")
 INJECTIONS: dict[str, str] = {
     "stats.measured": "unit/criserver/server/test_stats.py"
     "::test_container_that_cannot_be_measured_is_left_out_of_the_list",
+    "metrics.measured": "unit/criserver/server/test_metric_calls.py"
+    "::test_container_or_pod_that_cannot_be_measured_is_left_out_of_the_metrics",
     "start-up.repairs": "unit/criserver/test_repairs.py::test_failed_repair_is_quarantined_and_retried",
     "sandboxes.addresses": (
         "unit/criserver/sandbox/test_calls.py::test_address_whose_release_fails_does_not_delay_others"

@@ -14,7 +14,7 @@ from pykubelet.kubelet.compose.agent import Agent, build_agent
 from pykubelet.kubelet.compose.cgroup_driver import with_runtime_driver
 from pykubelet.kubelet.compose.node_mode import make_ready
 from pykubelet.kubelet.config import Settings
-from pykubelet.kubelet.types.events import NORMAL, Reason
+from pykubelet.kubelet.types.events import NORMAL, WARNING, Reason
 from pykubelet.linux import memory
 
 _log = logging.getLogger(__name__)
@@ -55,6 +55,9 @@ async def _start(agent: Agent, settings: Settings) -> None:
     await actuators.users.load(existing)
     agent.admission.admitted_before(existing)
     events.event(None, NORMAL, Reason.STARTING, "Starting kubelet.")
+    fault = await blocking.call("start-up", actuators.node.resolv_conf_fault)
+    if fault is not None:
+        events.event(None, WARNING, Reason.CHECK_LIMITS_FOR_RESOLV_CONF, fault)
     if settings.config.cgroups_per_qos:
         text = "Updated Node Allocatable limit across pods"
         events.event(None, NORMAL, Reason.NODE_ALLOCATABLE_ENFORCED, text)

@@ -27,6 +27,7 @@ from pykubelet.kubelet.config import KubeletConfiguration, Settings, load_config
 from pykubelet.kubelet.config.machine import given_ips, node_ips, node_name
 from pykubelet.kubelet.config.settings import DEFAULT_ROOT, DEFAULT_RUN
 from pykubelet.linux.mounts import make_shared
+from pykubelet.linux.system import set_oom_score_adj
 
 _log = logging.getLogger(__name__)
 _DIRECTORY = click.Path(path_type=Path, file_okay=False, resolve_path=True)
@@ -207,9 +208,21 @@ async def _run(settings: Settings, server: SupervisorConfig | None) -> None:
 async def _agent(settings: Settings, server: SupervisorConfig | None, failed: Callable[[], None]) -> None:
     from pykubelet.kubelet.main import run_kubelet
 
+    _set_oom_score(settings.config.oom_score_adj)
     await blocking.call("root", _make_root_shared, settings.root_dir)
     async with supervised(server):
         await run_kubelet(settings, failed)
+
+
+def _set_oom_score(score: int) -> None:
+    """Set the OOM score adjustment of the agent, ``oomScoreAdj``. Programs that it starts inherit it, its own runtime
+    server too; containers have their own. An agent without permission works without it."""
+    try:
+        why = "" if set_oom_score_adj(os.getpid(), score) else "lowering it needs CAP_SYS_RESOURCE"
+    except PykubeletError as error:
+        why = str(error)
+    if why:
+        _log.warning("oomScoreAdj not applied", extra={"oom_score_adj": score, "error": why})
 
 
 def _make_root_shared(root: Path) -> None:

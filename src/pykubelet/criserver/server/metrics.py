@@ -1,9 +1,12 @@
 """Calls about metrics: the source of a kubelet's /metrics/cadvisor with PodAndContainerStatsFromCRI."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import TypeVar
 
 from pykubelet.base import blocking
+from pykubelet.base.guard import Guard
 from pykubelet.criserver.config.machine import kernel_cgroup
 from pykubelet.criserver.container import Container, ContainerComponents
 from pykubelet.criserver.sandbox import Sandbox, SandboxComponents
@@ -12,6 +15,9 @@ from pykubelet.criserver.stats import StatsCollector
 from pykubelet.criserver.stats.inspector import Inspector
 from pykubelet.criserver.stats.metrics import container_metrics, descriptors, pod_metrics
 from pykubelet.pb import runtime_v1_pb2 as pb
+
+_Thing = TypeVar("_Thing", Container, Sandbox)
+_Metrics = TypeVar("_Metrics")
 
 
 class MetricCalls:
@@ -29,6 +35,7 @@ class MetricCalls:
         self._collector = collector
         self._containers = containers
         self._sandboxes = sandboxes
+        self._guard = Guard("metrics.measured", time.monotonic)
 
     def register(self, calls: Calls) -> None:
         """Register the calls of this group."""
@@ -53,7 +60,18 @@ class MetricCalls:
 
     async def _all(self) -> list[pb.PodSandboxMetrics]:
         ready = [each for each in self._sandboxes.table.visible() if each.ready]
-        return list(await asyncio.gather(*(self._of_pod(each) for each in ready)))
+        return await self._each(self._of_pod, ready)
+
+    async def _each(self, measure: Callable[[_Thing], Awaitable[_Metrics]], things: Iterable[_Thing]) -> list[_Metrics]:
+        """Measure all concurrently; a failure (its cgroup hangs, say) omits only that one."""
+
+        async def take(thing: _Thing) -> _Metrics | None:
+            with self._guard.item(thing.id):
+                return await measure(thing)
+            return None
+
+        found = await asyncio.gather(*map(take, things))
+        return [each for each in found if each is not None]
 
     async def _of_pod(self, sandbox: Sandbox) -> pb.PodSandboxMetrics:
         interfaces = await self._collector.interfaces(sandbox, self._sandboxes.layout.netns(sandbox))
@@ -70,7 +88,7 @@ class MetricCalls:
         return pb.PodSandboxMetrics(
             pod_sandbox_id=sandbox.id,
             metrics=pod_metrics(labels, interfaces),
-            container_metrics=await asyncio.gather(*(self._of(each, sandbox) for each in running)),
+            container_metrics=await self._each(lambda each: self._of(each, sandbox), running),
         )
 
     async def _of(self, container: Container, sandbox: Sandbox) -> pb.ContainerMetrics:

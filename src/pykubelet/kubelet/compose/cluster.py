@@ -217,7 +217,6 @@ def node_config(settings: Settings, access: ApiAccess) -> NodeConfig:
         update_every=settings.seconds(config.node_status_update_frequency),
         report_every=settings.seconds(config.node_status_report_frequency),
         max_images=config.node_status_max_images,
-        lease_seconds=config.node_lease_duration_seconds,
         external_cloud=access.cluster.external_cloud,
         given_ips=access.cluster.given_ips,
     )

@@ -62,6 +62,7 @@ EFFECTIVE = frozenset(
         "nodeStatusMaxImages",
         "nodeStatusReportFrequency",
         "nodeStatusUpdateFrequency",
+        "oomScoreAdj",
         "podLogsDir",
         "podPidsLimit",
         "podsPerCore",

@@ -156,6 +156,8 @@ def _wrong(config: KubeletConfiguration) -> Iterator[str]:
     for name, field in (("healthz_port", "healthzPort"), ("port", "port"), ("read_only_port", "readOnlyPort")):
         if not 0 <= getattr(config, name) <= 65535:
             yield f"{field}: must be a port number from 0 (off) to 65535"
+    if not -1000 <= config.oom_score_adj <= 1000:
+        yield "oomScoreAdj: must be from -1000 to 1000"
     yield from _wrong_server(config)
     yield from _wrong_log_rotation(config)
     yield from _wrong_crash_loop(config)

@@ -46,6 +46,7 @@ class Reason:
     ERR_IMAGE_NEVER_PULL = "ErrImageNeverPull"
     BACK_OFF_PULL_IMAGE = "BackOff"
     STARTING = "Starting"
+    CHECK_LIMITS_FOR_RESOLV_CONF = "CheckLimitsForResolvConf"
     NODE_ALLOCATABLE_ENFORCED = "NodeAllocatableEnforced"
     FAILED_MOUNT = "FailedMount"
     FAILED_MAP_VOLUME = "FailedMapVolume"

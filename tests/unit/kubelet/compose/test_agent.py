@@ -157,6 +157,17 @@ async def test_standalone_agent_runs_a_manifest_and_serves_it(tmp_path: Path) ->
     assert rig.cri.calls("StopContainer") == [], "pods keep running when the agent ends"
 
 
+async def test_start_reports_a_resolver_configuration_over_the_limits(tmp_path: Path) -> None:
+    file = tmp_path / "resolv.conf"
+    file.write_text("search " + " ".join(f"d{number}.example" for number in range(33)))
+    async with running(tmp_path, resolv_conf=str(file)) as rig:
+        await rig.until_phase("Running", "web-node-1")
+        events = (await rig.local("/api/v1/events"))["items"]
+        (event,) = [each for each in events if each["reason"] == "CheckLimitsForResolvConf"]
+        assert (event["type"], event["involvedObject"]["kind"]) == ("Warning", "Node")
+        assert event["message"] == f"Resolv.conf file '{file}' contains search line consisting of more than 32 domains!"
+
+
 async def test_standalone_agent_stops_a_pod_whose_manifest_is_removed(tmp_path: Path) -> None:
     async with running(tmp_path) as rig:
         await rig.until_phase("Running", "web-node-1")

@@ -52,6 +52,8 @@ def test_drop_ins_are_laid_over_the_file_in_the_order_of_their_names(tmp_path: P
         ),
         ("serializeImagePulls: true\nmaxParallelImagePulls: 3\n", "maxParallelImagePulls: cannot be over 1"),
         ("staticPodURLHeader: {a: [b]}\n", "staticPodURLHeader: has no effect without staticPodURL"),
+        ("oomScoreAdj: -1001\n", "oomScoreAdj: must be from -1000 to 1000"),
+        ("oomScoreAdj: 1001\n", "oomScoreAdj: must be from -1000 to 1000"),
         ("address: localhost\n", "address: 'localhost' is not an IP address"),
         ("port: 10355\nreadOnlyPort: 10355\n", "readOnlyPort: must differ from port"),
         ("tlsCertFile: /a\n", "tlsPrivateKeyFile: must be set together with tlsCertFile"),

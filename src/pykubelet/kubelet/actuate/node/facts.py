@@ -8,7 +8,7 @@ from pathlib import Path
 from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.actuate.cluster_interfaces import ClusterInputs
 from pykubelet.kubelet.actuate.criconfig.config_types import Resolver, SecurityConfig
-from pykubelet.kubelet.actuate.criconfig.dns import parse_resolv_conf
+from pykubelet.kubelet.actuate.criconfig.dns import parse_resolv_conf, resolv_conf_fault
 from pykubelet.kubelet.actuate.criconfig.service_links import service_variables
 from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
 from pykubelet.kubelet.types.node_view import missing_handler
@@ -132,6 +132,17 @@ class NodeFacts:
             in_cluster=self._cluster is not None,
         )
 
+    def resolv_conf_fault(self) -> str | None:
+        """Problem of the node's resolv.conf, for an event of the node; None: valid, or not used. Blocks briefly."""
+        path = self._options.resolv_conf
+        if not path:
+            return None
+        try:
+            parsed = self._parse_resolv_conf(Path(path))
+        except OSError as error:
+            return f"open {path}: {(error.strerror or str(error)).lower()}"
+        return resolv_conf_fault(replace(parsed, cluster_domain=self._options.cluster_domain), path)
+
     def sysctls(self) -> SysctlAllowlist:
         return self._options.sysctls
 
@@ -162,11 +173,14 @@ class NodeFacts:
     def _read_resolver(self) -> Resolver:
         path = Path(self._options.resolv_conf)
         try:
-            stat = path.stat()
-            mark = (stat.st_mtime_ns, stat.st_ino)
-            if self._resolver is None or self._resolver[0] != mark:
-                self._resolver = (mark, parse_resolv_conf(path.read_text(errors="replace")))
-            return self._resolver[1]
+            return self._parse_resolv_conf(path)
         except OSError as error:
             _log.warning("resolver configuration unreadable", extra={"path": str(path), "error": error.strerror})
             return Resolver()
+
+    def _parse_resolv_conf(self, path: Path) -> Resolver:
+        stat = path.stat()
+        mark = (stat.st_mtime_ns, stat.st_ino)
+        if self._resolver is None or self._resolver[0] != mark:
+            self._resolver = (mark, parse_resolv_conf(path.read_text(errors="replace")))
+        return self._resolver[1]

@@ -37,7 +37,6 @@ class NodeConfig:
     """An unchanged status is sent again after this many seconds."""
     max_images: int = 50
     """Maximum number of images reported; -1: all."""
-    lease_seconds: int = 40
     external_cloud: bool = False
     """A cloud controller completes the node: it removes a taint and sets the addresses."""
     given_ips: tuple[str, ...] = ()
