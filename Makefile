@@ -17,6 +17,7 @@ PEER ?=
 # How long `make fuzz` and `make churn` run.
 MINUTES ?= 10
 OWNED := sh tools/owned.sh
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --progress-bar=off --no-color --root-user-action=ignore
 SUITES = $(OWNED) $(BIN)/python -m tools.suites --runtime=$(RUNTIMES) --lanes=$(LANES)
 
 .PHONY: help setup packages test-packages run clean-run test check quick lint unit integration bench faults churn fuzz mutants gen lock wheel clean
@@ -31,16 +32,15 @@ test-packages: # what only tests and measurements need: another runtime to compa
 	@sh tools/install-packages.sh $(APT_TESTS)
 
 $(STAMP): requirements.lock pyproject.toml
-	@echo "installing the Python packages of requirements.lock into $(VENV)"
-	@test -x $(BIN)/python || $(OWNED) $(PYTHON) -m venv $(VENV)
-	@$(OWNED) $(BIN)/python -m pip install --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(OWNED) $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@test -x $(BIN)/python || $(OWNED) sh tools/step.sh "virtual environment $(VENV)" $(PYTHON) -m venv $(VENV)
+	@$(OWNED) sh tools/step.sh "Python packages of requirements.lock" $(PIP) --require-hashes -r requirements.lock
+	@$(OWNED) sh tools/step.sh "pykubelet in $(VENV)" $(PIP) --no-deps --no-build-isolation --editable .
 	@$(OWNED) $(BIN)/python -m compileall -q src tools
 	@$(OWNED) touch $@
 
 setup: packages $(STAMP) ## Debian packages and the virtual environment
 
-run: setup ## run the demo pod with our own runtime server; Ctrl-C leaves the pods running (root)
+run: setup ## run the demo pod with our own runtime server; Ctrl-C leaves the pods running (root; without a terminal plain lines)
 	@$(BIN)/python -m tools.demo up
 
 clean-run: ## remove every trace of `make run` (root)

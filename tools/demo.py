@@ -1,28 +1,29 @@
 """``make run``: run the agent on ``examples/`` with a live screen; ``make clean-run`` removes it.
 
-The agent starts its own runtime server. All files of the demo are below one directory; the names of its bridge and its
-cgroups contain the demo's name.
+Without a terminal plain lines show the pods and their first log lines. The agent starts its own runtime server. All
+files of the demo are below one directory; the names of its bridge and its cgroups contain the demo's name.
 """
 
 import contextlib
 import os
+import shutil
 import signal
 import sys
 import time
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from pykubelet.base.errors import PykubeletError
-from pykubelet.cli.columns import age
+from pykubelet.base.errors import Permanent, PykubeletError
+from pykubelet.cli.columns import Columns, age
 from pykubelet.cli.local_api import LocalApi
-from pykubelet.cli.pod_row import pod_row
+from pykubelet.cli.pod_row import PodRow, pod_row
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.agent import AgentProcess
@@ -33,10 +34,33 @@ HOME = Path("/var/lib/pykubelet-demo")
 IMAGE = "localhost/pykubelet/demo:1"
 CGROUP = "/pykubelet-demo"
 LOG_LINES = 12
+FIRST_LINES = 3
 REFRESH_SECONDS = 0.5
 STOP_SECONDS = 10.0
+START_SECONDS = 120.0
+RUNNING_SECONDS = 60.0
+SETTLED = ("Running", "Completed")
 
-console = Console()
+console = Console(highlight=False)
+
+
+@contextlib.contextmanager
+def step(text: str) -> Iterator[None]:
+    """Print one line for a step, with its duration, when it has ended."""
+    begin = time.monotonic()
+    done = False
+    try:
+        with console.status(f"{text} …"):
+            yield
+        done = True
+    finally:
+        mark = "[green]✓[/green]" if done else "[red]✗[/red]"
+        console.print(f"{mark} {text}  {time.monotonic() - begin:.1f} s")
+
+
+def as_root(command: str) -> str:
+    """Return how to run a command as root on this machine, which may have no sudo."""
+    return f"sudo {command}" if shutil.which("sudo") else command
 
 
 def runtime() -> PrivateCriServer:
@@ -59,42 +83,81 @@ def agent() -> AgentProcess:
 def up() -> int:
     """Start the demo unless it runs, and show it until Ctrl-C; the pods keep running afterwards."""
     if os.geteuid() != 0:
-        console.print("[red]make run needs root: sudo make run[/red]")
+        console.print(f"[red]make run needs root: {as_root('make run')}[/red]")
         return 1
     _end_agent()
     for number in (signal.SIGTERM, signal.SIGHUP):
         # A terminal that closes ends the demo as Ctrl-C does.
         signal.signal(number, signal.default_int_handler)
-    with console.status("packing the demo image …"):
-        # Running pods keep running while their server is down.
-        runtime().stop()
-        runtime().write_configuration()
-        runtime().load(ImageSpec(IMAGE))
     kubelet = agent()
     status = 0
     try:
-        with console.status("starting the agent and its runtime server …"):
-            kubelet.start()
+        with step("demo image imported"):
+            # Running pods keep running while their server is down.
+            runtime().stop()
+            runtime().write_configuration()
+            runtime().load(ImageSpec(IMAGE))
+        with step("agent and its runtime server started"):
+            kubelet.start(wait=False)
+            _wait_until_serving(kubelet)
+        with step("pods started"):
+            _wait_until_settled(kubelet.api)
         _greet(kubelet)
-        status = show(kubelet)
+        status = show(kubelet) if console.is_terminal else follow(kubelet)
     except KeyboardInterrupt:
         pass
+    except PykubeletError as error:
+        console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
+        return 1
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         _end_agent()
     with contextlib.suppress(OSError):  # the terminal may be gone
-        console.print("\nThe agent has stopped; its server and the pods run on. `sudo make run` takes them up again.")
+        again, remove = as_root("make run"), as_root("make clean-run")
+        text = f"\nThe agent has stopped; the pods run on. {again} takes them up again, {remove} removes them."
+        console.print(text, soft_wrap=True)
     return status
 
 
+def _wait_until_serving(kubelet: AgentProcess) -> None:
+    """Wait until the agent answers. Permanent, with the end of its log: it ended, or takes minutes."""
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and kubelet.process is not None and kubelet.process.poll() is None:
+        with contextlib.suppress(PykubeletError):
+            kubelet.api.get("/api/v1/pods")
+            return
+        time.sleep(0.05)
+    raise Permanent(f"the agent did not start; its log ({kubelet.log}) ends:\n{kubelet.log_tail(2000)}")
+
+
+def _wait_until_settled(api: LocalApi) -> None:
+    """Wait until all pods run, at most a minute: what hinders them is shown afterwards."""
+    deadline = time.monotonic() + RUNNING_SECONDS
+    while time.monotonic() < deadline:
+        rows = [row for row, _ in _rows(api)]
+        if rows and all(row.status in SETTLED for row in rows):
+            return
+        time.sleep(0.05)
+
+
+def _rows(api: LocalApi) -> list[tuple[PodRow, Pod]]:
+    pods = [from_builtins(item, Pod) for item in api.get("/api/v1/pods")["items"]]
+    return [(pod_row(pod, time.time()), pod) for pod in pods]
+
+
 def _greet(kubelet: AgentProcess) -> None:
-    console.print(f"The agent runs on [bold]{kubelet.manifests}[/bold]; its log: {kubelet.log}")
-    console.print(f"Its runtime server is process {runtime().pid()}; its log: {runtime().home}/root/criserver.log")
-    console.print(
-        f"Ask it from another terminal: [bold]sudo .venv/bin/pykubelet --socket {kubelet.socket} get pods[/bold]"
+    bin_ = Path(sys.executable).with_name("pykubelet")
+    program = bin_.relative_to(Path.cwd()) if bin_.is_relative_to(Path.cwd()) else bin_
+    lines = (
+        ("manifests", f"{kubelet.manifests}  (edit them and watch)"),
+        ("ask it", as_root(f"{program} --socket {kubelet.socket} get pods")),
+        ("logs", f"{kubelet.log}, {runtime().home}/root/criserver.log"),
+        ("end", f"Ctrl-C stops the agent, the pods run on; {as_root('make clean-run')} removes everything"),
     )
-    console.print("Ctrl-C stops the agent and leaves the pods running; sudo make clean-run removes every trace.\n")
+    for name, text in lines:
+        console.print(f"  [bold]{name:<10}[/bold] {escape(text)}", soft_wrap=True)
+    console.print()
 
 
 def _end_agent() -> None:
@@ -123,46 +186,70 @@ def _commands() -> Iterator[tuple[int, list[bytes]]]:
 
 def show(kubelet: AgentProcess) -> int:
     """The live screen: a table of pods, and the newest log lines of the demo pod; returns when the agent has ended."""
-    tails: dict[str, deque[str]] = {}
     with Live(console=console, auto_refresh=False) as live:
         while kubelet.process is not None and kubelet.process.poll() is None:
             with contextlib.suppress(PykubeletError):
-                live.update(screen(kubelet.api, tails), refresh=True)
+                live.update(screen(kubelet.api), refresh=True)
             time.sleep(REFRESH_SECONDS)
     console.print("[red]the agent has ended:[/red]")
     console.print(kubelet.log_tail(2000), markup=False, highlight=False)
     return 1
 
 
-def screen(api: LocalApi, tails: dict[str, deque[str]]) -> Group:
+def follow(kubelet: AgentProcess) -> int:
+    """Without a terminal: print the pods, their first log lines, and then what changes; ends with the agent."""
+    columns = Columns("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "IP")
+    last: dict[str, tuple[str, ...]] = {}
+    logged: set[str] = set()
+    while kubelet.process is not None and kubelet.process.poll() is None:
+        with contextlib.suppress(PykubeletError):
+            for row, pod in _rows(kubelet.api):
+                cells = (row.namespace, row.name, row.ready, row.status, row.restarts, row.ip)
+                if last.get(row.name) != cells:
+                    last[row.name] = cells
+                    print(columns.render([cells]), flush=True)
+                lines = _log_lines(kubelet.api, pod, FIRST_LINES)
+                if row.name not in logged and len(lines) == FIRST_LINES:
+                    logged.add(row.name)
+                    print("\n".join(f"{row.name}/{pod.spec.containers[-1].name}: {line}" for line in lines), flush=True)
+        time.sleep(REFRESH_SECONDS)
+    print(f"the agent has ended:\n{kubelet.log_tail(2000)}", flush=True)
+    return 1
+
+
+def screen(api: LocalApi) -> Group:
     """Render the current state of the node."""
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for heading in ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP"):
         table.add_column(heading)
-    pods = [from_builtins(item, Pod) for item in api.get("/api/v1/pods")["items"]]
-    for pod in pods:
-        row = pod_row(pod, time.time())
+    rows = _rows(api)
+    for row, _ in rows:
         style = "green" if row.status == "Running" else "yellow"
         cells = (row.namespace, row.name, row.ready, Text(row.status, style), row.restarts, age(row.age_seconds))
         table.add_row(*cells, row.ip)
-    return Group(table, *(_log_panel(api, pod) for pod in pods))
+    return Group(table, *(_log_panel(api, pod) for _, pod in rows))
 
 
 def _log_panel(api: LocalApi, pod: Pod) -> Panel:
     """The last log lines of the pod's last container, which is the one that prints in the demo."""
+    try:
+        text = "\n".join(_log_lines(api, pod, LOG_LINES))
+    except PykubeletError as error:
+        text = str(error)
+    title = f"log of {pod.metadata.name}/{pod.spec.containers[-1].name}"
+    return Panel(Text(text or "(no output yet)"), title=title)
+
+
+def _log_lines(api: LocalApi, pod: Pod, count: int) -> list[str]:
     container = pod.spec.containers[-1].name
     path = f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}/log"
-    try:
-        lines = b"".join(api.lines(path, container=container, tailLines=LOG_LINES)).decode(errors="replace")
-    except PykubeletError as error:
-        lines = str(error)
-    return Panel(Text(lines.rstrip() or "(no output yet)"), title=f"log of {pod.metadata.name}/{container}")
+    return b"".join(api.lines(path, container=container, tailLines=count)).decode(errors="replace").splitlines()
 
 
 def down() -> int:
     """Stop the agent, remove the pods, the runtime and every file of the demo."""
     if os.geteuid() != 0:
-        console.print("[red]make clean-run needs root: sudo make clean-run[/red]")
+        console.print(f"[red]make clean-run needs root: {as_root('make clean-run')}[/red]")
         return 1
     _end_agent()
     kubelet = agent()

@@ -11,7 +11,6 @@ if [ "$(id -u)" -ne 0 ]; then
   echo "install them with: sudo apt-get install$missing" >&2
   exit 0
 fi
-echo "installing Debian packages:$missing"
 # The packages' own services are not started: the demo and the tests run private daemons.
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
@@ -20,7 +19,8 @@ if [ ! -e "$policy" ]; then
   trap 'rm -f "$policy"' EXIT
 fi
 export DEBIAN_FRONTEND=noninteractive
-apt-get update -q
+step=$(dirname "$0")/step.sh
+sh "$step" "lists of Debian packages" apt-get update -q
 # Soon after its start a machine may still be installing packages of its own accord: wait for that.
 # shellcheck disable=SC2086
-apt-get install -y -q -o DPkg::Lock::Timeout=300 --no-install-recommends $missing
+sh "$step" "Debian packages:$missing" apt-get install -y -q -o DPkg::Lock::Timeout=300 --no-install-recommends $missing

@@ -4,6 +4,8 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,50 @@ def test_the_wheel_in_an_empty_environment(tmp_path: Path) -> None:
 @pytest.mark.timeout(180)
 def test_make_run(isolation: Isolation, tmp_path: Path) -> None:
     """The screen shows the demo pod running; Ctrl-C leaves it running; ``make clean-run`` leaves nothing."""
+    with _demo(isolation, tmp_path) as (home, command, server, env):
+        with Terminal([*command, "up"], {**env, "TERM": "xterm"}, str(_ROOT)) as terminal:
+            terminal.until(lambda shown: re.search(r"demo.*Running", _CONTROL.sub("", shown)))
+            terminal.type("\x03")
+            assert terminal.end() == 0, terminal.shown[-2000:]
+            shown = _CONTROL.sub("", terminal.shown)
+        for step in ("demo image imported", "agent and its runtime server started", "pods started"):
+            assert re.search(rf"✓ {step}  \d+\.\d s", shown), shown[:2000]
+        assert "the pods run on" in shown
+        assert server.pid() is not None
+        assert [*(home / "s" / "run" / "bundles").iterdir()], "the pods' containers"
+        down = subprocess.run([*command, "down"], env=env, cwd=_ROOT, capture_output=True, text=True)
+        assert down.returncode == 0 and "every trace of the demo is gone" in down.stdout, down.stdout + down.stderr
+        assert not home.exists() and server.pid() is None
+        wait_for(lambda: not Path("/sys/class/net", server.bridge).exists(), 5, lambda: "the bridge is left")
+
+
+@pytest.mark.root
+@pytest.mark.runtime
+@pytest.mark.timeout(180)
+def test_make_run_without_a_terminal_prints_plain_lines(isolation: Isolation, tmp_path: Path) -> None:
+    with _demo(isolation, tmp_path) as (_, command, _, env):
+        demo = subprocess.Popen([*command, "up"], env=env, cwd=_ROOT, stdout=subprocess.PIPE, text=True)
+        try:
+            assert demo.stdout is not None
+            lines = []
+            for line in demo.stdout:
+                lines.append(line)
+                if re.match(r"demo-demo-node/ticker: Hello from pykubelet, tick 3 ", line):
+                    break
+            demo.terminate()
+            rest, _ = demo.communicate(timeout=60 * PATIENCE)
+        finally:
+            demo.kill()
+            demo.communicate()
+        assert demo.returncode == 0, rest
+        text = "".join(lines)
+        assert re.search(r"^default +demo-demo-node +2/2 +Running +0 +10\.", text, re.MULTILINE), text
+        assert "\x1b" not in text and len(lines) < 30, text
+
+
+@contextmanager
+def _demo(isolation: Isolation, tmp_path: Path) -> Iterator[tuple[Path, list[str], PrivateCriServer, dict[str, str]]]:
+    """The demo in a directory of its own: the directory, its command line, its server and its environment."""
     home, cgroup, bridge = isolation.home / "m", f"{isolation.cgroup_root}-m", f"{isolation.bridge}m"
     home.mkdir()
     (tmp_path / "demo.py").write_text(
@@ -71,20 +117,11 @@ def test_make_run(isolation: Isolation, tmp_path: Path) -> None:
     )
     command = [sys.executable, str(tmp_path / "demo.py")]
     server = PrivateCriServer(home / "s", bridge, "")
-    env = {**environment(), "PYTHONPATH": f"{_ROOT / 'src'}:{_ROOT}", "TERM": "xterm"}
+    env = {**os.environ, **environment(), "PYTHONPATH": f"{_ROOT / 'src'}:{_ROOT}"}
     try:
-        with Terminal([*command, "up"], env, str(_ROOT)) as terminal:
-            terminal.until(lambda shown: re.search(r"demo.*Running", _CONTROL.sub("", shown)))
-            terminal.type("\x03")
-            assert terminal.end() == 0, terminal.shown[-2000:]
-            assert "the pods run on" in terminal.shown
-        assert server.pid() is not None
-        assert [*(home / "s" / "run" / "bundles").iterdir()], "the pods' containers"
-        down = subprocess.run([*command, "down"], env={**os.environ, **env}, cwd=_ROOT, capture_output=True, text=True)
-        assert down.returncode == 0 and "every trace of the demo is gone" in down.stdout, down.stdout + down.stderr
-        assert not home.exists() and server.pid() is None
-        wait_for(lambda: not Path("/sys/class/net", bridge).exists(), 5, lambda: "the bridge is left")
+        yield home, command, server, env
     finally:
+        subprocess.run([*command, "down"], env=env, cwd=_ROOT, capture_output=True)
         server.destroy()
         remove_cgroups(cgroup)
 
