@@ -65,7 +65,7 @@ class AgentRoutes:
         return json_response({"items": await self._node.images()})
 
     async def _pulls(self, _: web.Request) -> web.Response:
-        return json_response({"items": await self._deps.node.pulls()})
+        return json_response({"items": await self._node.pulls()})
 
     async def _objects(self, _: web.Request) -> web.Response:
         return json_response({"items": self._node.objects()})
