@@ -3,12 +3,13 @@
 import http.client
 import json
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from pykubelet.base.errors import Invalid, NotFound, Permanent, Transient
+from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, Transient
 
 _TIMEOUT_SECONDS = 30.0
 
@@ -52,32 +53,61 @@ class LocalApi:
         finally:
             connection.close()
 
-    def lines(self, path: str, **query: object) -> Iterator[bytes]:
-        """Yield the lines of a streamed answer (watch, logs) as they arrive; ends when the agent ends the answer."""
+    def post(self, path: str, **query: object) -> Any:
+        """Ask the agent to do something and return the JSON object of its answer. Errors as of :meth:`get`."""
+        connection = _UnixConnection(self.path, _TIMEOUT_SECONDS)
+        try:
+            return json.loads(_request(connection, path, query, "POST").read() or b"null")
+        except (OSError, http.client.HTTPException) as error:
+            raise Transient(f"the agent at {self.path} is not responding: {error}") from error
+        finally:
+            connection.close()
+
+    def lines(self, path: str, deadline: float | None = None, /, **query: object) -> Iterator[bytes]:
+        """Yield the lines of a streamed answer (watch, logs) as they arrive; ends when the agent ends the answer.
+
+        TimeoutError: the monotonic time ``deadline`` has passed.
+        """
         connection = _UnixConnection(self.path, None)
         try:
-            yield from _request(connection, path, query)
+            response = _request(connection, path, query)
+            while line := _line(connection, response, deadline):
+                yield line
+        except TimeoutError:
+            raise
         except (OSError, http.client.HTTPException) as error:
             raise Transient(f"the agent at {self.path} closed the stream early: {error}") from error
         finally:
             connection.close()
 
-    def watch(self, path: str, **query: object) -> Iterator[tuple[str, Any]]:
-        """Yield type and object of each event of a watch, beginning with the present objects."""
-        for line in self.lines(path, watch="true", **query):
+    def watch(self, path: str, deadline: float | None = None, /, **query: object) -> Iterator[tuple[str, Any]]:
+        """Yield type and object of each event of a watch, beginning with the present objects.
+
+        TimeoutError: the monotonic time ``deadline`` has passed.
+        """
+        for line in self.lines(path, deadline, watch="true", **query):
             event = json.loads(line)
             yield event["type"], event["object"]
 
 
-def _request(connection: _UnixConnection, path: str, query: dict[str, object]) -> http.client.HTTPResponse:
+def _request(
+    connection: _UnixConnection, path: str, query: dict[str, object], method: str = "GET"
+) -> http.client.HTTPResponse:
     # Compared by identity, because 0 equals False but is a value.
     given = {key: value for key, value in query.items() if value is not None and value is not False and value != ""}
     target = f"{path}?{urlencode(given)}" if given else path
-    connection.request("GET", target, headers={"Accept": "application/json"})
+    connection.request(method, target, headers={"Accept": "application/json"})
     response = connection.getresponse()
     if response.status >= 400:
         raise _error(response.status, response.read())
     return response
+
+
+def _line(connection: _UnixConnection, response: http.client.HTTPResponse, deadline: float | None) -> bytes:
+    """Return the next line of an answer; empty at its end. TimeoutError: the deadline has passed."""
+    if deadline is not None and connection.sock is not None:
+        connection.sock.settimeout(max(0.001, deadline - time.monotonic()))
+    return response.readline()
 
 
 def _error(status: int, body: bytes) -> Exception:
@@ -88,6 +118,8 @@ def _error(status: int, body: bytes) -> Exception:
     match status:
         case 404:
             return NotFound(message)
+        case 409:
+            return Conflict(message)
         case 400 | 422:
             return Invalid(message)
         case 429 | 503:

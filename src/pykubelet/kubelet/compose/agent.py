@@ -118,6 +118,7 @@ def build_agent(settings: Settings, clock: Clock) -> Agent:
         clients=clients,
         facts=actuators.node,
         manifests=manifests,
+        manifest_path=settings.config.static_pod_path,
         recorders=recorders,
         runtime_fault=observers.health.healthy,
     )

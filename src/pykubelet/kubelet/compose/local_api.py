@@ -13,6 +13,8 @@ from pykubelet.kubelet.compose.recorders import Recorders
 from pykubelet.kubelet.serve.local_socket import (
     ImageView,
     JournalView,
+    ManifestsView,
+    ManifestView,
     ProblemView,
     PullView,
     StreamOptions,
@@ -22,6 +24,7 @@ from pykubelet.kubelet.types.events import Reason
 from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID
 from pykubelet.kubelet.types.node_view import ObjectView
 from pykubelet.kubelet.types.timeline_views import TimelineView
+from pykubelet.kubelet.types.updates import Source
 from pykubelet.pb import images_v1_pb2 as transfer
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -34,6 +37,8 @@ class LocalApiView:
     clients: RuntimeClients
     facts: NodeFacts
     manifests: Manifests
+    manifest_path: str
+    """The directory or file of manifests; empty: the agent reads no such path."""
     recorders: Recorders
     runtime_fault: Callable[[], str | None]
 
@@ -93,6 +98,20 @@ class LocalApiView:
             ObjectView(kind=key.kind, namespace=key.namespace, name=key.name, source=origins.get(key, ""))
             for key in sorted(self.manifests.objects.keys(), key=str)
         ]
+
+    def manifest_files(self) -> ManifestsView:
+        """Return the manifest directory and its files."""
+        items = tuple(
+            ManifestView(
+                file=state.origin,
+                objects=tuple(map(str, state.objects)),
+                kept=tuple(map(str, state.kept)),
+                problems=tuple(map(str, state.problems)),
+            )
+            for state in self.manifests.states.states()
+            if state.source is Source.FILE
+        )
+        return ManifestsView(path=self.manifest_path, node_name=self.name, items=items)
 
     def version(self) -> VersionView:
         """Return the versions of the agent and the runtime."""

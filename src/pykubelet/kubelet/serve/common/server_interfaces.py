@@ -12,6 +12,7 @@ from pykubelet.kubelet.serve.common.pods_view import PodsView
 from pykubelet.kubelet.serve.common.server_types import (
     ImageView,
     JournalView,
+    ManifestsView,
     ProblemView,
     PullView,
     StreamOptions,
@@ -48,6 +49,9 @@ class Node(Protocol):
 
     def objects(self) -> Sequence[ObjectView]:
         """Return the ConfigMaps and Secrets that manifests define."""
+
+    def manifest_files(self) -> ManifestsView:
+        """Return where the agent reads manifests, and what it has read from each file."""
 
     def version(self) -> VersionView:
         """Return the versions of the agent and the runtime."""

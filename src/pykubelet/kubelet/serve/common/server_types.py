@@ -53,6 +53,26 @@ class JournalView(Struct, frozen=True, kw_only=True, rename="camel"):
     fields: dict[str, str] = {}
 
 
+class ManifestView(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A file of the manifest directory, as the agent has read it."""
+
+    file: str
+    objects: tuple[str, ...] = ()
+    """The effective objects as ``KIND NAMESPACE/NAME``."""
+    kept: tuple[str, ...] = ()
+    """Those of an earlier version, since the present one has problems."""
+    problems: tuple[str, ...] = ()
+
+
+class ManifestsView(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where the agent reads manifests, and what it has read."""
+
+    path: str = ""
+    """The manifest directory or file, as the agent names it; empty: it reads no such path."""
+    node_name: str = ""
+    items: tuple[ManifestView, ...] = ()
+
+
 class VersionView(Struct, frozen=True, kw_only=True, rename="camel"):
     """Versions and names of the agent and its runtime."""
 

@@ -21,6 +21,8 @@ from pykubelet.kubelet.serve.common.server_interfaces import (
 from pykubelet.kubelet.serve.common.server_types import (
     ImageView,
     JournalView,
+    ManifestsView,
+    ManifestView,
     ProblemView,
     PullView,
     StreamOptions,
@@ -39,6 +41,8 @@ __all__ = [
     "LocalConfig",
     "LocalDeps",
     "LocalServer",
+    "ManifestView",
+    "ManifestsView",
     "Node",
     "PodsView",
     "ProblemView",

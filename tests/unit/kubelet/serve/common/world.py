@@ -23,6 +23,8 @@ from pykubelet.kubelet.serve.local_socket import (
     LocalConfig,
     LocalDeps,
     LocalServer,
+    ManifestsView,
+    ManifestView,
     PodsView,
     ProblemView,
     PullView,
@@ -88,6 +90,10 @@ class FakeNode:
 
     def objects(self) -> Sequence[ObjectView]:
         return [ObjectView(kind="Secret", namespace="ns", name="s", keys=("password",))]
+
+    def manifest_files(self) -> ManifestsView:
+        web = ManifestView(file="/m/web.yaml", objects=("Pod ns/web",), problems=("/m/web.yaml:1: wrong",))
+        return ManifestsView(path="/m", node_name="n1", items=(web,))
 
     def version(self) -> VersionView:
         return VersionView(agent="0.1.0", kubernetes="v1.36.0", runtime_name="containerd", runtime_version="1.6")

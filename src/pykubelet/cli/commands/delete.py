@@ -1,0 +1,133 @@
+"""``pykubelet delete``: take objects out of the manifest directory of the running agent."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from pykubelet.base.errors import Conflict, NotFound
+from pykubelet.cli.local_api import LocalApi
+from pykubelet.cli.lookup import api_of, find_pod, list_pods
+from pykubelet.cli.manifest_directory import ManifestDirectory
+from pykubelet.cli.manifest_input import read_keys
+from pykubelet.cli.pod_args import Limit, SwitchCommand, chosen_pods, files_option, kind_and_names, selection_options
+from pykubelet.cli.pod_completion import pod_names
+from pykubelet.cli.pod_goals import deleted
+from pykubelet.cli.pod_wait import Awaited, by_uid, wait_for_pods
+from pykubelet.kubelet.desired.manifest import ObjectKey
+from pykubelet.kubelet.types.updates import ANNOTATION_SOURCE, Source
+from pykubelet.models.core_v1 import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class _Selection:
+    """The objects that the user names."""
+
+    words: tuple[str, ...]
+    namespace: str
+    selector: str
+    everything: bool
+    files: tuple[Path, ...]
+
+
+@click.command(name="delete", cls=SwitchCommand)
+@click.argument("words", nargs=-1, metavar="[KIND] NAME...", shell_complete=pod_names)
+@files_option
+@selection_options
+@click.option("--wait/--no-wait", default=True, help="Wait until the pods are gone (default).")
+@click.option("--timeout", type=Limit(), default="0", help="Limit of the wait (default: none).")
+@click.option("--ignore-not-found", is_flag=True, help="An object that does not exist is no error.")
+@click.pass_obj
+def command(
+    socket: object,
+    words: tuple[str, ...],
+    files: tuple[Path, ...],
+    namespace: str,
+    selector: str,
+    everything: bool,
+    wait: bool,
+    timeout: float | None,
+    ignore_not_found: bool,
+) -> None:
+    """Delete pods, ConfigMaps or Secrets from the agent's manifest directory, and wait until the pods are gone.
+
+    The file of an object is removed; from a file with other objects, only its document is.
+
+    Example: pykubelet delete web        pykubelet delete -f web.yaml --wait=false
+    """
+    api = api_of(socket)
+    directory = ManifestDirectory.of_agent(api)
+    selection = _Selection(words, namespace, selector, everything, files)
+    keys = _keys(api, directory, selection)
+    pods = {_full_name(pod): pod for pod in list_pods(api)}
+    gone: list[Pod] = []
+    missing: list[str] = []
+    with directory.locked():
+        for key in keys:
+            pod = pods.get((key.namespace, key.name)) or pods.get(
+                (key.namespace, f"{key.name}-{directory.node_name.lower()}")
+            )
+            try:
+                directory.remove(key)
+            except NotFound as error:
+                missing.append(str(error))
+                continue
+            click.echo(f'{key.kind.lower()} "{key.name}" deleted')
+            if key.kind == "Pod" and pod is not None:
+                gone.append(pod)
+    if wait and gone:
+        wait_for_pods(
+            api, [Awaited(f"pod/{pod.metadata.name}", by_uid(pod.metadata.uid), deleted) for pod in gone], timeout
+        )
+    if missing and not ignore_not_found:
+        raise NotFound("; ".join(missing))
+
+
+def _keys(api: LocalApi, directory: ManifestDirectory, selection: _Selection) -> list[ObjectKey]:
+    """Return the objects to delete, without repetitions. NotFound, Conflict: one of them cannot be deleted here."""
+    if selection.files:
+        if selection.words or selection.selector or selection.everything:
+            raise click.UsageError("name objects, or files with -f, not both")
+        # Pods come first: they must not be started again without their ConfigMaps.
+        return sorted(read_keys(selection.files), key=lambda key: key.kind != "Pod")
+    named = kind_and_names(selection.words)
+    found: list[ObjectKey] = []
+    for kind, name in named:
+        if kind == "Pod":
+            found.append(_pod_key(api, directory, name, selection.namespace))
+        else:
+            found.append(ObjectKey(kind, selection.namespace or "default", name))
+    if not named:
+        pods = chosen_pods(api, (), selection.namespace, selector=selection.selector, everything=selection.everything)
+        found = [_key_of(pod) for pod in pods if _is_from_file(pod)]
+        if not found:
+            raise NotFound("no pods of the manifest directory match the selection")
+    return list(dict.fromkeys(found))
+
+
+def _pod_key(api: LocalApi, directory: ManifestDirectory, name: str, namespace: str) -> ObjectKey:
+    """Return the key of a pod that the agent has, or that only a manifest names."""
+    try:
+        pod = find_pod(api, name, namespace)
+    except NotFound:
+        key = ObjectKey("Pod", namespace or "default", name)
+        if directory.find(key) is not None:
+            return key
+        raise
+    if not _is_from_file(pod):
+        source = pod.metadata.annotations.get(ANNOTATION_SOURCE, "another source")
+        raise Conflict(f"pod {pod.metadata.name} is not from the manifest directory but from {source}: delete it there")
+    return _key_of(pod)
+
+
+def _is_from_file(pod: Pod) -> bool:
+    return pod.metadata.annotations.get(ANNOTATION_SOURCE) == Source.FILE.value
+
+
+def _key_of(pod: Pod) -> ObjectKey:
+    name = pod.metadata.name.removesuffix(f"-{pod.spec.node_name.lower()}")
+    return ObjectKey("Pod", pod.metadata.namespace, name)
+
+
+def _full_name(pod: Pod) -> tuple[str, str]:
+    return pod.metadata.namespace, pod.metadata.name

@@ -1,0 +1,89 @@
+"""``pykubelet wait``: wait until pods have reached a state."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import click
+
+from pykubelet.base.errors import NotFound
+from pykubelet.cli.lookup import api_of
+from pykubelet.cli.pod_args import Limit, chosen_pods, pod_names_of, selection_options
+from pykubelet.cli.pod_completion import pod_names
+from pykubelet.cli.pod_goals import created, deleted, parse_goal
+from pykubelet.cli.pod_wait import Awaited, by_uid, wait_for_pods
+from pykubelet.models.core_v1 import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """Picks a pod by name, so that a pod that starts later, or a changed version, is found, too."""
+
+    name: str
+    namespace: str
+
+    def __call__(self, pods: Sequence[Pod]) -> Pod | None:
+        found = [
+            pod
+            for pod in pods
+            if pod.metadata.name in (self.name, f"{self.name}-{pod.spec.node_name}")
+            and self.namespace in ("", pod.metadata.namespace)
+        ]
+        # While a changed pod replaces the old one, both exist.
+        found.sort(key=lambda pod: (pod.metadata.deletion_timestamp is None, pod.metadata.resource_version))
+        return found[-1] if found else None
+
+
+@click.command(name="wait")
+@click.argument("words", nargs=-1, metavar="POD...", shell_complete=pod_names)
+@click.option("--for", "goal", required=True, help="ready, completed, deleted, condition=NAME, or jsonpath=…")
+@selection_options
+@click.option("--timeout", type=Limit(), default="30s", show_default=True, help="Limit for all pods; 0: none.")
+@click.pass_obj
+def command(
+    socket: object,
+    words: tuple[str, ...],
+    goal: str,
+    namespace: str,
+    selector: str,
+    everything: bool,
+    timeout: float | None,
+) -> None:
+    """Wait until PODs are ready, have completed or are deleted; exits with 124 after the time limit.
+
+    Exits with 1 as soon as a pod has ended otherwise: a failed pod never becomes ready.
+
+    Example: pykubelet wait --for=ready web --timeout 2m
+    """
+    api = api_of(socket)
+    judge = parse_goal(goal)
+    awaited = []
+    if words and judge is created:
+        awaited = [
+            Awaited(f"pod/{name}", _Named(name, namespace), judge, f"pod/{name} condition met")
+            for name in pod_names_of(words)
+        ]
+    else:
+        for pod in _chosen(socket, words, namespace, selector, everything, absent_ok=judge is deleted):
+            label = f"pod/{pod.metadata.name}"
+            chosen: Callable[[Sequence[Pod]], Pod | None]
+            chosen = by_uid(pod.metadata.uid) if judge is deleted else _Named(pod.metadata.name, pod.metadata.namespace)
+            awaited.append(Awaited(label, chosen, judge, f"{label} condition met"))
+    if not awaited and judge is not deleted:
+        raise NotFound("no pods match the selection")
+    if awaited:
+        wait_for_pods(api, awaited, timeout)
+
+
+def _chosen(
+    socket: object, words: tuple[str, ...], namespace: str, selector: str, everything: bool, *, absent_ok: bool
+) -> list[Pod]:
+    api = api_of(socket)
+    if not words or not absent_ok:
+        return chosen_pods(api, words, namespace, selector=selector, everything=everything)
+    found = []
+    for word in words:
+        try:
+            found += chosen_pods(api, (word,), namespace)
+        except NotFound:
+            click.echo(f"{word} does not exist", err=True)
+    return found

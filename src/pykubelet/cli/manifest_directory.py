@@ -1,0 +1,222 @@
+"""The manifest directory of the running agent, as the commands change it: one object at a time, each change atomic.
+
+Files are only replaced by rename, so that the agent reads the old or the new version. Nothing outside the directory is
+written: a symbolic link in it is never followed for writing. Commands that run at the same time wait for each other.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from pykubelet.base.atomic import write_atomic
+from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, Transient
+from pykubelet.base.text import printable
+from pykubelet.cli.local_api import LocalApi
+from pykubelet.kubelet.desired.manifest import Manifest, ManifestObject, ObjectKey, parse
+from pykubelet.kubelet.desired.manifest.edit import Place, places, with_added, with_object, without_object
+from pykubelet.kubelet.desired.manifest_file import read_manifest
+from pykubelet.kubelet.desired.sources.disk import is_manifest_name
+from pykubelet.kubelet.desired.sources.plan.effective_manifests import accept
+
+_MODE = 0o600
+"""Permission bits of new files: Secrets may be in them."""
+_PLAIN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,200}[a-z0-9])?")
+
+
+class Change(StrEnum):
+    """What was done with an object; kubectl's words."""
+
+    CREATED = "created"
+    CONFIGURED = "configured"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object in a file of the directory."""
+
+    path: Path
+    data: bytes
+    place: Place
+
+    @property
+    def origin(self) -> str:
+        """The file's name as the agent and its messages have it."""
+        return printable(str(self.path))
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """An object as it is now in the directory."""
+
+    change: Change
+    origin: str
+    """The file that holds it, as the agent names it."""
+
+
+class ManifestDirectory:
+    """The directory (or single file) in which the agent looks for manifests."""
+
+    def __init__(self, path: Path, node_name: str, kept: dict[str, str]) -> None:
+        """``kept`` has the objects whose file has become unreadable, and that file, by ``KIND NAMESPACE/NAME``."""
+        self.path = path
+        self.node_name = node_name
+        self._kept = kept
+
+    @classmethod
+    def of_agent(cls, api: LocalApi) -> "ManifestDirectory":
+        """Ask the agent for its directory. Transient: no agent responds. Permanent: it has none."""
+        view = api.get("/pykubelet/v1/manifests")
+        if not view["path"]:
+            raise Permanent(
+                "the agent reads no manifest directory; start it with --manifests DIRECTORY, "
+                "or change its pods where they come from: the API server, or the URL of its manifest"
+            )
+        path = Path(view["path"])
+        if not path.is_absolute():
+            raise Permanent(f"the agent's manifest directory {path} is relative; start the agent with a full path")
+        kept = {key: item["file"] for item in view["items"] for key in item.get("kept", ())}
+        return cls(path, view["nodeName"], kept)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Make other commands wait with their changes until the end of the block; creates a missing directory."""
+        directory = self.path.parent if self.path.is_file() else self.path
+        try:
+            directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+            fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise _failure(directory, "cannot be used", error) from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
+    def find(self, key: ObjectKey) -> Found | None:
+        """Return the object in the first file that has it, as the agent does; None: no file has it.
+
+        Conflict: it was in a file that cannot be read any more.
+        """
+        name = key.name.encode()
+        for path in self._files():
+            try:
+                data = read_manifest(str(path))
+            except (NotFound, Invalid, Transient):
+                continue
+            # Only text with escapes can hold a name without showing it.
+            if name not in data and b"\\" not in data:
+                continue
+            with contextlib.suppress(Invalid):
+                for place in places(data, str(path)):
+                    if place.key == key:
+                        return Found(path, data, place)
+        if file := self._kept.get(str(key)):
+            raise Conflict(
+                f"{file}, which defined {key}, is broken: repair or remove it first; see `pykubelet check {file}`"
+            )
+        return None
+
+    def apply(self, item: ManifestObject, text: str) -> Applied:
+        """Create the object, or replace it where it is. ``text`` is its document.
+
+        Conflict: its file cannot be edited, or the object is immutable. Permanent: the directory cannot be written.
+        """
+        found = self.find(item.key)
+        if found is None:
+            path = self._new_file(item.key)
+            data = with_added(read_manifest(str(path)), text) if path.exists() else with_added(b"", text)
+            self._check(item, parse(data, printable(str(path))))
+            self._write(path, data)
+            return Applied(Change.CREATED, printable(str(path)))
+        before = parse(found.data, found.origin)
+        if any(old.key == item.key and old.digest == item.digest for old in before.objects):
+            return Applied(Change.UNCHANGED, found.origin)
+        _refuse_link(found.path)
+        data = with_object(found.data, found.place, text, found.origin)
+        after = parse(data, found.origin)
+        self._check(item, after)
+        frozen = [p for p in accept(accept(None, before, ""), after, "").manifest.problems if p.field == "immutable"]
+        if any(problem.object == str(item.key) for problem in frozen):
+            raise Conflict(f"{item.key} is immutable: delete it first, then apply the new version")
+        self._write(found.path, data)
+        return Applied(Change.CONFIGURED, found.origin)
+
+    def remove(self, key: ObjectKey) -> Found:
+        """Remove the object: its document, or its file if that holds nothing else. Returns what was removed.
+
+        NotFound: no file has it. Conflict, Permanent: as `apply`.
+        """
+        found = self.find(key)
+        if found is None:
+            raise NotFound(f"{key} is in no file of {self.path}")
+        data = without_object(found.data, found.place, found.origin)
+        if data is not None:
+            _refuse_link(found.path)
+            self._write(found.path, data)
+            return found
+        try:
+            found.path.unlink()
+        except OSError as error:
+            raise _failure(found.path, "cannot be removed", error) from error
+        return found
+
+    def keys(self, kind: str) -> list[ObjectKey]:
+        """Return the objects of a kind in all readable files."""
+        keys: dict[ObjectKey, None] = {}
+        for path in self._files():
+            with contextlib.suppress(NotFound, Invalid, Transient):
+                keys |= {place.key: None for place in places(read_manifest(str(path)), str(path))}
+        return [key for key in keys if key.kind == kind]
+
+    def _files(self) -> list[Path]:
+        try:
+            if not self.path.is_dir():
+                return [self.path] if self.path.exists() else []
+            return sorted(each for each in self.path.iterdir() if is_manifest_name(each.name))
+        except OSError as error:
+            raise _failure(self.path, "cannot be read", error) from error
+
+    def _new_file(self, key: ObjectKey) -> Path:
+        """Return a free path for a new object; the single file if the agent reads only that."""
+        if self.path.is_file():
+            return self.path
+        if not _PLAIN.fullmatch(key.name) or not _PLAIN.fullmatch(key.namespace):
+            raise Conflict(f"{key} cannot be the name of a file")
+        stem = key.name if key.namespace == "default" else f"{key.namespace}.{key.name}"
+        stem = stem if key.kind == "Pod" else f"{stem}.{key.kind.lower()}"
+        candidates = (self.path / f"{stem}{suffix}.yaml" for suffix in ("", *(f".{n}" for n in range(2, 100))))
+        for path in candidates:
+            if not os.path.lexists(path):
+                return path
+        raise Conflict(f"{self.path} has no free name for {key}: remove files named {stem}.*.yaml")
+
+    @staticmethod
+    def _check(item: ManifestObject, after: Manifest) -> None:
+        """Refuse a text in which the agent would not find this object as it is wanted."""
+        if not any(new.key == item.key and new.digest == item.digest for new in after.objects):
+            problem = next((str(each) for each in after.problems), "it would not be read as given")
+            raise Conflict(f"{after.origin} cannot take {item.key}: {problem}; edit it by hand")
+
+    def _write(self, path: Path, data: bytes) -> None:
+        try:
+            before = path.lstat() if os.path.lexists(path) else None
+            write_atomic(path, data, before.st_mode & 0o777 if before else _MODE, durable=True)
+            if before and (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
+                os.chown(path, before.st_uid, before.st_gid)
+        except OSError as error:
+            raise _failure(path, "cannot be written", error) from error
+
+
+def _refuse_link(path: Path) -> None:
+    if path.is_symlink():
+        raise Conflict(f"{path} is a symbolic link to {path.readlink()}; change that file itself")
+
+
+def _failure(path: Path, what: str, error: OSError) -> Permanent:
+    return Permanent(f"{path} {what}: {error.strerror}; are you root, and is its file system writable?")

@@ -1,0 +1,164 @@
+"""What a command waits for: whether a pod has reached it, can never reach it, or why it has not yet. Pure."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, TypeAlias
+
+from pykubelet.base.errors import Invalid
+from pykubelet.models.codec import to_builtins
+from pykubelet.models.core_v1 import Pod
+
+
+class Progress(Enum):
+    """How far a pod is on the way to a goal."""
+
+    PENDING = auto()
+    REACHED = auto()
+    MISSED = auto()
+    """The pod has ended in a way that excludes the goal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The progress of a pod, and for people why it is not further."""
+
+    progress: Progress
+    why: str = ""
+
+
+Goal: TypeAlias = Callable[[Pod | None], Verdict]
+"""Judges a pod; None: the agent does not have it."""
+
+_REACHED = Verdict(Progress.REACHED)
+_ABSENT = Verdict(Progress.PENDING, "the agent does not have the pod yet")
+_PATH = re.compile(r"\{?(\.?[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*|\[\d+\])*)\}?")
+_PART = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|\[\d+\]")
+
+
+def ready(pod: Pod | None) -> Verdict:
+    """The pod's condition Ready is True."""
+    return condition("Ready", "True")(pod)
+
+
+def settled(pod: Pod | None) -> Verdict:
+    """The pod is ready, or has succeeded: what an applied pod is meant to reach."""
+    return _REACHED if pod is not None and pod.status.phase == "Succeeded" else ready(pod)
+
+
+def completed(pod: Pod | None) -> Verdict:
+    """All containers have ended with success."""
+    if pod is None:
+        return _ABSENT
+    if pod.status.phase == "Succeeded":
+        return _REACHED
+    progress = Progress.MISSED if pod.status.phase == "Failed" else Progress.PENDING
+    return Verdict(progress, reason_of(pod))
+
+
+def deleted(pod: Pod | None) -> Verdict:
+    """Nothing is left of the pod."""
+    return _REACHED if pod is None else Verdict(Progress.PENDING, f"it still exists: {reason_of(pod)}")
+
+
+def created(pod: Pod | None) -> Verdict:
+    """The agent has the pod."""
+    return _ABSENT if pod is None else _REACHED
+
+
+def condition(name: str, value: str) -> Goal:
+    """Return the goal that a condition of the pod has a status, as of ``kubectl wait --for=condition=NAME=STATUS``."""
+
+    def judge(pod: Pod | None) -> Verdict:
+        if pod is None:
+            return _ABSENT
+        for each in pod.status.conditions:
+            if (each.type.lower(), each.status.lower()) == (name.lower(), value.lower()):
+                return _REACHED
+        ended = pod.status.phase in ("Succeeded", "Failed")
+        return Verdict(Progress.MISSED if ended else Progress.PENDING, reason_of(pod))
+
+    return judge
+
+
+def field_value(path: str, value: str | None) -> Goal:
+    """Return the goal that a field has a value (None: any), as of ``kubectl wait --for=jsonpath='{.status.phase}'=X``.
+
+    Invalid: the path is not one of names and indexes.
+    """
+    match = _PATH.fullmatch(path.strip())
+    if match is None:
+        raise Invalid(f"jsonpath {path!r} is not supported; name fields only, for example {{.status.phase}}")
+    parts = _PART.findall(match[1])
+
+    def judge(pod: Pod | None) -> Verdict:
+        if pod is None:
+            return _ABSENT
+        found: Any = to_builtins(pod)
+        for part in parts:
+            found = _step(found, part)
+        text = _shown(found)
+        if text if value is None else text == value:
+            return _REACHED
+        return Verdict(Progress.PENDING, f"{match[1]} is {text or 'not set'}")
+
+    return judge
+
+
+def _step(value: Any, part: str) -> Any:
+    if part.startswith("["):
+        index = int(part[1:-1])
+        return value[index] if isinstance(value, Sequence) and index < len(value) else None
+    return value.get(part) if isinstance(value, Mapping) else None
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else str(value)
+
+
+def parse_goal(text: str) -> Goal:
+    """Parse the value of ``--for``. Invalid: it is unknown; the message lists the forms."""
+    word, _, rest = text.partition("=")
+    plain: dict[str, Goal] = {
+        "ready": ready,
+        "completed": completed,
+        "deleted": deleted,
+        "delete": deleted,
+        "create": created,
+    }
+    if text in plain:
+        return plain[text]
+    if word == "condition" and rest:
+        name, _, value = rest.partition("=")
+        return condition(name, value or "True")
+    if word == "jsonpath" and rest:
+        path, equals, value = rest.partition("=")
+        return field_value(path.strip("'\""), value.strip("'\"") if equals else None)
+    raise Invalid(
+        f"--for={text} is unknown; use ready, completed, deleted, condition=Ready, delete, create "
+        "or jsonpath='{.status.phase}'=Running"
+    )
+
+
+def reason_of(pod: Pod) -> str:
+    """Return why a pod is where it is: the first container that waits or has failed, else the pod's own reason."""
+    status = pod.status
+    for container in (*status.init_container_statuses, *status.container_statuses):
+        state = container.state
+        if state and state.waiting and state.waiting.reason not in ("", "PodInitializing", "ContainerCreating"):
+            return _joined(f"container {container.name}: {state.waiting.reason}", state.waiting.message)
+        if state and state.terminated and state.terminated.exit_code:
+            ended = f"container {container.name}: {state.terminated.reason or 'Error'}"
+            return _joined(f"{ended}, exit code {state.terminated.exit_code}", state.terminated.message)
+    if status.reason:
+        return _joined(status.reason, status.message)
+    unready = [c.name for c in status.container_statuses if not c.ready]
+    names = f", not ready: {', '.join(unready)}" if unready and status.phase == "Running" else ""
+    return f"phase {status.phase or 'Pending'}{names}"
+
+
+def _joined(reason: str, message: str) -> str:
+    return f"{reason}: {message.strip()}" if message.strip() else reason

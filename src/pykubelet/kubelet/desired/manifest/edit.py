@@ -1,0 +1,211 @@
+"""Replaces, adds and removes single objects in the text of a manifest, and leaves the rest of the text as it is. Pure.
+
+A document that is one object is cut out of the text, so that comments around it survive. An object in a list is edited
+in the parsed document, which is then written again: comments in that document are lost, its values are not.
+Objects are recognized by kind, namespace and name alone, so that an object with problems can be replaced, too.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import yaml
+
+from pykubelet.base.errors import Conflict, Invalid, NotFound
+from pykubelet.kubelet.desired.manifest.manifest_types import ObjectKey, Problem, Report
+from pykubelet.kubelet.desired.manifest.tree import ListNode, MapNode, Node, ScalarNode, is_null, read_documents
+
+_LIST: Final = "List"
+_START: Final = "---"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an object is in a manifest: its document from 1, and its index if the document is a list."""
+
+    key: ObjectKey
+    document: int
+    item: int | None = None
+    implied_kind: str = ""
+    """The kind that a list such as ``PodList`` gives to an item that names none."""
+
+
+def places(data: bytes, origin: str) -> tuple[Place, ...]:
+    """Return the objects of a manifest in their order, valid or not; objects without kind or name are left out.
+
+    Invalid: the text cannot be read to its end, so that an object may be missing.
+    """
+    report = Report(origin)
+    found: list[Place] = []
+    documents = read_documents(data, report)
+    broken = _first(report)
+    if broken is not None:
+        raise Invalid(str(broken))
+    for document in documents:
+        kind = _text(document.root, "kind")
+        if not kind.endswith(_LIST):
+            _add(found, document.root, Place(ObjectKey(kind, "", ""), document.index))
+            continue
+        items = _child(document.root, "items")
+        for index, node in enumerate(items.items if isinstance(items, ListNode) else ()):
+            implied = kind.removesuffix(_LIST)
+            _add(found, node, Place(ObjectKey(implied, "", ""), document.index, index, implied))
+    return tuple(found)
+
+
+def object_text(data: bytes, place: Place, origin: str) -> str:
+    """Return the text of one object as a document of its own, without ``---``. Conflict: it cannot be cut out."""
+    document = _Text(data, origin).document(place.document)
+    if place.item is None:
+        return document
+    item = _items(_compose(document, origin), origin)[place.item]
+    if not isinstance(item, yaml.MappingNode):
+        raise Conflict(f"{origin}: an item of a list is not an object")
+    names = {key.value for key, _ in item.value}
+    for name, value in (("kind", place.implied_kind), ("apiVersion", "v1")):
+        if value and name not in names:
+            item.value.insert(0, (_scalar(name), _scalar(value)))
+    return str(yaml.serialize(item, Dumper=yaml.CSafeDumper, allow_unicode=True))
+
+
+def with_object(data: bytes, place: Place, text: str, origin: str) -> bytes:
+    """Return the manifest with another text for the object at a place. Conflict: it can only be edited by hand."""
+    whole = _Text(data, origin)
+    if place.item is None:
+        return whole.replaced(place.document, text)
+    root = _compose(whole.document(place.document), origin)
+    _items(root, origin)[place.item] = _compose(text, origin)
+    return whole.replaced(place.document, _serialized(root))
+
+
+def with_added(data: bytes, text: str) -> bytes:
+    """Return the manifest with the object added as its last document."""
+    before = data.decode("utf-8-sig")
+    if not before.strip():
+        return _ended(text).encode()
+    return f"{_ended(before)}{_START}\n{_ended(text)}".encode()
+
+
+def without_object(data: bytes, place: Place, origin: str) -> bytes | None:
+    """Return the manifest without the object at a place; None: no object is left.
+
+    Conflict: it can only be edited by hand.
+    """
+    others = [other for other in places(data, origin) if other != place]
+    if not others and len(read_documents(data, Report(origin))) == 1:
+        return None
+    whole = _Text(data, origin)
+    if place.item is None or not any(other.document == place.document for other in others):
+        return whole.removed(place.document)
+    root = _compose(whole.document(place.document), origin)
+    del _items(root, origin)[place.item]
+    return whole.replaced(place.document, _serialized(root))
+
+
+class _Text:
+    """The text of a manifest, divided into its documents."""
+
+    def __init__(self, data: bytes, origin: str) -> None:
+        self._origin = origin
+        self._text = data.decode("utf-8-sig")
+        self._starts: list[int] = []
+        self._explicit: list[bool] = []
+        self._ends: list[int | None] = []
+        """Where each document's ``...`` is; None: it has none."""
+        try:
+            self._divide()
+        except yaml.YAMLError:
+            # JSON that YAML does not accept: the text is one document.
+            self._starts, self._explicit, self._ends = [0], [False], [None]
+        self._starts.append(len(self._text))
+
+    def _divide(self) -> None:
+        for event in yaml.parse(self._text, Loader=yaml.CSafeLoader):
+            if isinstance(event, yaml.DocumentStartEvent):
+                self._starts.append(_index(event) if event.explicit or self._starts else 0)
+                self._explicit.append(bool(event.explicit))
+            elif isinstance(event, yaml.DocumentEndEvent):
+                self._ends.append(_index(event) if event.explicit else None)
+
+    def document(self, index: int) -> str:
+        """Return the text of a document, without the marks of its start and end."""
+        start, end = self._span(index)
+        end = self._ends[index - 1] or end
+        if self._explicit[index - 1]:
+            start += len(_START)
+        body = self._text[start:end]
+        first, newline, rest = body.partition("\n")
+        return body if first.strip() or not newline else rest
+
+    def replaced(self, index: int, text: str) -> bytes:
+        """Return the whole with another text for a document."""
+        start, end = self._span(index)
+        mark = f"{_START}\n" if self._explicit[index - 1] else ""
+        return (self._text[:start] + mark + _ended(text) + self._text[end:]).encode()
+
+    def removed(self, index: int) -> bytes:
+        """Return the whole without a document."""
+        start, end = self._span(index)
+        return (self._text[:start] + self._text[end:]).encode()
+
+    def _span(self, index: int) -> tuple[int, int]:
+        start, end = self._starts[index - 1], self._starts[index]
+        if any(self._text.startswith("%", each) for each in self._starts):
+            raise Conflict(f"{self._origin} uses directives of YAML (%…); edit it by hand")
+        return start, end
+
+
+def _compose(text: str, origin: str) -> yaml.Node:
+    try:
+        root = yaml.compose(text, Loader=yaml.CSafeLoader)
+    except yaml.YAMLError as error:
+        raise Conflict(f"{origin} is JSON that cannot be edited as YAML; edit it by hand") from error
+    if root is None:
+        raise Conflict(f"{origin}: a document is empty")
+    return root
+
+
+def _serialized(root: yaml.Node) -> str:
+    return str(yaml.serialize(root, Dumper=yaml.CSafeDumper, allow_unicode=True))
+
+
+def _items(root: yaml.Node, origin: str) -> list[yaml.Node]:
+    """Return the items of a list's document, to be changed in place."""
+    for key, value in root.value if isinstance(root, yaml.MappingNode) else ():
+        if key.value == "items" and isinstance(value, yaml.SequenceNode):
+            items: list[yaml.Node] = value.value
+            return items
+    raise NotFound(f"{origin}: a list has no items of its own; edit it by hand")
+
+
+def _index(event: yaml.Event) -> int:
+    return event.start_mark.index if event.start_mark else 0
+
+
+def _scalar(text: str) -> yaml.ScalarNode:
+    return yaml.ScalarNode("tag:yaml.org,2002:str", text)
+
+
+def _add(found: list[Place], node: Node, place: Place) -> None:
+    metadata = _child(node, "metadata")
+    kind = _text(node, "kind") or place.key.kind
+    name = _text(metadata, "name")
+    if kind and name:
+        key = ObjectKey(kind, _text(metadata, "namespace") or "default", name)
+        found.append(Place(key, place.document, place.item, place.implied_kind))
+
+
+def _child(node: Node | None, name: str) -> Node | None:
+    return node.entries[name][1] if isinstance(node, MapNode) and name in node.entries else None
+
+
+def _text(node: Node | None, name: str) -> str:
+    child = _child(node, name)
+    return child.text if isinstance(child, ScalarNode) and not is_null(child) else ""
+
+
+def _ended(text: str) -> str:
+    return text if not text or text.endswith("\n") else f"{text}\n"
+
+
+def _first(report: Report) -> Problem | None:
+    return next(iter(report), None)

@@ -1,0 +1,149 @@
+"""Changes of the manifest directory: what is written, and what is refused with nothing written."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Conflict, NotFound, Permanent
+from pykubelet.cli import manifest_directory
+from pykubelet.cli.manifest_directory import Change, ManifestDirectory
+from pykubelet.kubelet.desired.manifest import ManifestObject, ObjectKey, parse
+
+A = ObjectKey("Pod", "default", "a")
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[ManifestDirectory]:
+    made = ManifestDirectory(tmp_path / "m", "n1", {})
+    with made.locked():
+        yield made
+
+
+def _pod(name: str, image: str = "one") -> str:
+    return (
+        f"apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{containers: [{{name: a, image: {image}}}]}}\n"
+    )
+
+
+def _map(value: str, namespace: str = "default") -> str:
+    meta = f"{{name: c, namespace: {namespace}}}"
+    return f"apiVersion: v1\nkind: ConfigMap\nmetadata: {meta}\ndata: {{k: {value}}}\nimmutable: true\n"
+
+
+def _item(text: str) -> ManifestObject:
+    manifest = parse(text.encode(), "given")
+    assert not manifest.problems
+    return manifest.objects[0]
+
+
+def _apply(directory: ManifestDirectory, text: str) -> Change:
+    return directory.apply(_item(text), text).change
+
+
+def _content(directory: ManifestDirectory) -> dict[str, str]:
+    return {path.name: path.read_text() for path in directory.path.iterdir()}
+
+
+def test_apply_creates_configures_and_leaves_unchanged(directory: ManifestDirectory) -> None:
+    assert _apply(directory, _pod("a")) is Change.CREATED
+    assert _content(directory) == {"a.yaml": _pod("a")}
+    assert (directory.path / "a.yaml").stat().st_mode & 0o777 == 0o600
+    assert _apply(directory, "# a comment changes nothing\n" + _pod("a")) is Change.UNCHANGED
+    assert _apply(directory, _pod("a", "two")) is Change.CONFIGURED
+    assert _content(directory) == {"a.yaml": _pod("a", "two")}
+
+
+def test_apply_changes_the_file_that_holds_the_object(directory: ManifestDirectory) -> None:
+    file = directory.path / "users.yml"
+    file.write_text(f"{_pod('b')}---\n{_pod('a')}")
+    file.chmod(0o640)
+    assert _apply(directory, _pod("a", "two")) is Change.CONFIGURED
+    assert _content(directory) == {"users.yml": f"{_pod('b')}---\n{_pod('a', 'two')}"}
+    assert file.stat().st_mode & 0o777 == 0o640
+
+
+def test_apply_repairs_an_object_with_a_problem_in_its_place(directory: ManifestDirectory) -> None:
+    (directory.path / "users.yml").write_text(_pod("a").replace("image", "imagee"))
+    assert _apply(directory, _pod("a")) is Change.CONFIGURED
+    assert _content(directory) == {"users.yml": _pod("a")}
+
+
+def test_new_objects_get_names_that_tell_them_apart(directory: ManifestDirectory) -> None:
+    (directory.path / "a.yaml").write_text(_pod("other"))
+    for text in (_pod("a"), _map("one"), _map("one", "apart")):
+        assert _apply(directory, text) is Change.CREATED
+    assert _content(directory).keys() == {"a.yaml", "a.2.yaml", "c.configmap.yaml", "apart.c.configmap.yaml"}
+
+
+def test_single_file_as_manifest_path_gets_another_document(tmp_path: Path) -> None:
+    file = tmp_path / "pods.yaml"
+    file.write_text(_pod("b"))
+    single = ManifestDirectory(file, "n1", {})
+    with single.locked():
+        assert _apply(single, _pod("a")) is Change.CREATED
+        assert [pod.metadata.name for pod in parse(file.read_bytes(), "f").pods] == ["b", "a"]
+        single.remove(A)
+    assert [pod.metadata.name for pod in parse(file.read_bytes(), "f").pods] == ["b"]
+
+
+def test_immutable_object_is_not_changed(directory: ManifestDirectory) -> None:
+    _apply(directory, _map("one"))
+    with pytest.raises(Conflict, match="delete it first"):
+        _apply(directory, _map("two"))
+    assert _content(directory) == {"c.configmap.yaml": _map("one")}
+
+
+def test_object_of_a_broken_file_is_not_created_a_second_time(tmp_path: Path) -> None:
+    (tmp_path / "users.yml").write_text("{")
+    broken = ManifestDirectory(tmp_path, "n1", {str(A): str(tmp_path / "users.yml")})
+    with pytest.raises(Conflict, match="repair or remove it first"):
+        _apply(broken, _pod("a"))
+    assert _content(broken) == {"users.yml": "{"}
+
+
+def test_broken_file_of_others_does_not_hinder(directory: ManifestDirectory) -> None:
+    (directory.path / "users.yml").write_text("{ a \\")
+    (directory.path / "a-directory.yaml").mkdir()
+    assert _apply(directory, _pod("a")) is Change.CREATED
+
+
+def test_symbolic_link_is_not_written_through(directory: ManifestDirectory, tmp_path: Path) -> None:
+    target = tmp_path / "outside.yaml"
+    target.write_text(_pod("a"))
+    (directory.path / "a.yaml").symlink_to(target)
+    with pytest.raises(Conflict, match="symbolic link"):
+        _apply(directory, _pod("a", "two"))
+    assert target.read_text() == _pod("a")
+    directory.remove(A)
+    assert target.read_text() == _pod("a")
+    assert not _content(directory)
+
+
+def test_remove_takes_the_file_or_the_document(directory: ManifestDirectory) -> None:
+    (directory.path / "both.yaml").write_text(f"{_pod('a')}---\n{_pod('b')}")
+    directory.remove(A)
+    assert [pod.metadata.name for pod in parse(_content(directory)["both.yaml"].encode(), "f").pods] == ["b"]
+    directory.remove(ObjectKey("Pod", "default", "b"))
+    assert not _content(directory)
+    with pytest.raises(NotFound, match="Pod default/a is in no file"):
+        directory.remove(A)
+
+
+def test_failed_write_leaves_the_old_version(directory: ManifestDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    _apply(directory, _pod("a"))
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(manifest_directory, "write_atomic", fail)
+    with pytest.raises(Permanent, match=r"a\.yaml cannot be written: Read-only file system; are you root"):
+        _apply(directory, _pod("a", "two"))
+    assert _content(directory) == {"a.yaml": _pod("a")}
+
+
+def test_names_with_escapes_are_found(directory: ManifestDirectory) -> None:
+    (directory.path / "users.yml").write_text(_pod('"\\x61"'))
+    found = directory.find(A)
+    assert found is not None
+    assert found.path.name == "users.yml"
