@@ -88,6 +88,8 @@ INJECTIONS: dict[str, str] = {
     ),
     "layers.leftovers": "unit/criserver/storage/test_layers_damage.py::test_leftover_that_raises_keeps_no_other",
     "layers.unwanted": "unit/criserver/storage/test_layers_damage.py::test_unwanted_layer_that_raises_keeps_no_other",
+    "trash.trees": "unit/criserver/storage/test_trash.py"
+    "::test_tree_that_cannot_be_deleted_keeps_no_other_and_is_retried",
     "network.configuration": (
         "unit/criserver/cni/test_damage.py::test_configuration_is_looked_at_periodically_without_inotify"
     ),

@@ -179,6 +179,7 @@ class Server:
             "network-retries": self.pods.sandboxes.attachments.release_leftovers,
             "store-retries": self._parts.store.write_deferred,
             "repairs": scope.repairs.run,
+            "trash": images.layers.trash.run,
         }
         for name, follower in followers.items():
             scope.supervise(follower, name)

@@ -58,7 +58,7 @@ class Stage:
             netns_directories=traces.netns_directories,
             bridge=self.server.bridge,
             cgroup_parents=(self.cgroup,),
-            directories=traces.directories,
+            directories=(*traces.directories, str(self.server.home / "root/storage/trash")),
         )
 
     def do(self, act: Act) -> None:

@@ -1,5 +1,6 @@
 """Nothing but the directory itself is deleted."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -95,3 +96,59 @@ def test_a_directory_on_another_mount_is_left_alone(tmp_path: Path, monkeypatch:
     with pytest.raises(Conflict, match="is a mount point"):
         remove_tree(top)
     assert [path.read_text() for path in tmp_path.rglob("data")] == ["x"]
+
+
+def test_removal_that_is_interrupted_is_finished_by_the_next(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    for number in range(300):
+        (top / f"{number}/below").mkdir(parents=True)
+        (top / f"{number}/below/file").touch()
+    before, parent = open_descriptors(), os.open(tmp_path, os.O_RDONLY)
+    for _ in range(3):
+        steps = removal.removal_steps(parent, "top")
+        next(steps)
+        steps.close()
+    assert top.exists()
+    assert sum(1 for _ in removal.removal_steps(parent, "top")) > 3, "it can be interrupted only rarely"
+    os.close(parent)
+    assert not top.exists() and open_descriptors() == before
+
+
+def test_entries_that_the_kernel_refuses_to_remove_keep_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top = tmp_path / "top"
+    for number in range(20):
+        (top / f"{number}/below").mkdir(parents=True)
+        (top / f"{number}/below/file").touch()
+        (top / f"{number}/stuck").touch()
+    unlink = os.unlink
+
+    def refuse(name: str, *, dir_fd: int) -> None:
+        if name == "stuck":
+            raise PermissionError(errno.EPERM, "Operation not permitted", name)
+        unlink(name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    with pytest.raises(PermissionError, match="'stuck': Operation not permitted"):
+        remove_tree(top)
+    assert {path.name for path in top.rglob("*") if path.is_file()} == {"stuck"}
+    monkeypatch.undo()
+    remove_tree(top)
+    assert not top.exists()
+
+
+def test_failing_disk_ends_the_removal_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "top").mkdir()
+    for number in range(20):
+        (tmp_path / "top" / str(number)).touch()
+    tried = []
+
+    def fail(name: str, *, dir_fd: int) -> None:
+        tried.append(name)
+        raise OSError(errno.EIO, "Input/output error", name)
+
+    monkeypatch.setattr(os, "unlink", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        remove_tree(tmp_path / "top")
+    assert len(tried) == 1

@@ -1,33 +1,29 @@
 """Unpacked layers on disk. A worker process, confined to the layer's directory, unpacks each once, completely or not.
 
 Layout below the root: ``layers/N`` (the content), ``meta/HEX.json`` (chain id → N; written last, removed first),
-``merge/N`` (mounts while layer N is unpacked over the layers below it). A worker keeps a lock on ``layers/N`` as long
-as it lives, which can be longer than the server that started it. It disturbs no other layer, as numbers are not reused.
+``merge/N`` (mounts while layer N is unpacked over the layers below it). A worker of an earlier server, which may still
+write to ``layers/N``, disturbs no other layer, as numbers are not reused.
 """
 
 import asyncio
-import errno
 import fcntl
-import json
 import logging
 import os
 import re
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TypeVar, TypeVarTuple
+from typing import TypeVarTuple
 from weakref import WeakValueDictionary
 
 import msgspec
 
-from pykubelet.base import blocking, proc
+from pykubelet.base import blocking
 from pykubelet.base.atomic import remove_temporary_files, write_atomic
 from pykubelet.base.clock import Clock, SystemClock
-from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError, Transient
+from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Transient
 from pykubelet.base.guard import Guard
 from pykubelet.base.safe_path import close_quietly, open_in_root, read_regular
 from pykubelet.base.shield import shielded
@@ -36,17 +32,16 @@ from pykubelet.criserver.directories import make_directory, set_aside_obstacle
 from pykubelet.criserver.images.image_types import Layer
 from pykubelet.criserver.storage.layer_records import LayerMeta
 from pykubelet.criserver.storage.remove import remove_any, remove_tree
+from pykubelet.criserver.storage.trash import Trash
+from pykubelet.criserver.storage.unpacking import Outcome, Unpacker, lock_layer, run_blocking
 from pykubelet.criserver.unpack.limits import Limits
 from pykubelet.linux.errors import wrap
-from pykubelet.linux.mounts import unmount, unmount_all_under
-from pykubelet.linux.overlay import mount_overlay, sync_filesystem
+from pykubelet.linux.mounts import unmount_all_under
+from pykubelet.linux.overlay import sync_filesystem
 from pykubelet.linux.system import boot_id
 
-_T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 _log = logging.getLogger(__name__)
-_WORKER = "pykubelet.criserver.unpack.worker"
-_TIMEOUT: Seconds = 1800.0
 EMPTY = "0"
 """The directory for images without layers, as overlayfs needs a lower directory."""
 _GONE = ".gone"
@@ -57,45 +52,31 @@ _REMOVAL: Seconds = 30.0
 _decoder = msgspec.json.Decoder(LayerMeta)
 
 
-class _Outcome(msgspec.Struct, frozen=True):
-    """The output of the worker."""
-
-    kind: str = ""
-    error: str = ""
-    errno: int = 0
-    bytes: int = 0
-    inodes: int = 0
-    has_root: bool = False
-    implicit: tuple[str, ...] = ()
-    missing_links: tuple[str, ...] = ()
-    diff_id: str = ""
-
-
 class Layers:
     """The unpacked layers. ``blob`` returns the file of a blob by its digest. Call ``load`` first."""
 
     def __init__(
         self, root: Path, blob: Callable[[str], Path], limits: Limits | None = None, clock: Clock | None = None
     ) -> None:
+        clock = clock or SystemClock()
         self.directory = root / "layers"
+        self.trash = Trash(root / "trash", clock)
         self._meta = root / "meta"
         self._merge = root / "merge"
-        self._blob = blob
-        self._limits = json.dumps(asdict(limits or Limits()))
+        self._unpacker = Unpacker(layers=self.directory, merge=self._merge, blob=blob, limits=limits)
         self._known: dict[str, LayerMeta] = {}
         self._next = 1
         self._pins: Counter[str] = Counter()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._leftovers: set[Path] = set()
-        monotonic = (clock or SystemClock()).monotonic
-        self._cleaning = Guard("layers.leftovers", monotonic)
-        self._pruning = Guard("layers.unwanted", monotonic)
-        self._workers = asyncio.Semaphore(max(2, (os.cpu_count() or 1)))
+        self._cleaning = Guard("layers.leftovers", clock.monotonic)
+        self._pruning = Guard("layers.unwanted", clock.monotonic)
 
     def load(self) -> None:
         """Read the layers on the disk; damaged or unknown entries become leftovers. Blocks; call it first."""
         for directory in (self.directory, self._meta, self._merge):
             make_directory(directory)
+        self.trash.load()
         set_aside_obstacle(self.directory / EMPTY, directory=True)
         (self.directory / EMPTY).mkdir(mode=0o755, exist_ok=True)
         remove_temporary_files(self._meta)
@@ -172,7 +153,7 @@ class Layers:
                     has_root=outcome.has_root,
                     boot=boot_id(),
                 )
-                await _run_blocking(layer.chain_id, self._publish, meta)
+                await run_blocking(layer.chain_id, self._publish, meta)
             except BaseException:
                 self._leftovers.add(directory)
                 with self._cleaning.item(_named(directory)):
@@ -212,19 +193,19 @@ class Layers:
         """Write these layers to the disk, so that they need not be unpacked again after a loss of power."""
         new = [meta for chain_id in chain_ids if (meta := self._known.get(chain_id)) and not meta.synced]
         if new:
-            await _run_blocking("sync", sync_filesystem, self.directory)
+            await run_blocking("sync", sync_filesystem, self.directory)
             for meta in new:
                 if self._known.get(meta.chain_id) is meta:
-                    await _run_blocking(meta.chain_id, self._publish, msgspec.structs.replace(meta, synced=True))
+                    await run_blocking(meta.chain_id, self._publish, msgspec.structs.replace(meta, synced=True))
 
     def used(self) -> tuple[Bytes, int]:
         """The bytes and inodes that all layers use."""
         known = self._known.values()
         return Bytes(sum(meta.bytes for meta in known)), sum(meta.inodes for meta in known)
 
-    async def _unpack(self, stack: Sequence[Layer], directory: Path) -> _Outcome:
-        await _run_blocking(directory.name, directory.mkdir, 0o755)
-        outcome = await self._run(stack[-1], directory)
+    async def _unpack(self, stack: Sequence[Layer], directory: Path) -> Outcome:
+        await run_blocking(directory.name, directory.mkdir, 0o755)
+        outcome = await self._unpacker.run(stack[-1], directory)
         if len(stack) == 1 or not (outcome.implicit or outcome.missing_links):
             if outcome.missing_links:
                 raise Invalid(
@@ -234,66 +215,13 @@ class Layers:
         # The layer depends on the layers below: directories that it does not describe, or files that it links to.
         below = [await self.ensure(stack[: count + 1]) for count in range(len(stack) - 1)]
         roots = [self.directory / str(meta.directory) for meta in below]
-        exists = await _run_blocking(directory.name, _any_exists, roots, outcome.implicit)
+        exists = await run_blocking(directory.name, _any_exists, roots, outcome.implicit)
         if exists or outcome.missing_links:
-            await _run_blocking(directory.name, remove_tree, str(directory))
-            await _run_blocking(directory.name, directory.mkdir, 0o755)
-            async with self._merged(below, directory) as merged:
-                again = await self._run(stack[-1], directory, merged)
+            await run_blocking(directory.name, remove_tree, str(directory))
+            await run_blocking(directory.name, directory.mkdir, 0o755)
+            async with self._unpacker.merged(below, directory) as merged:
+                again = await self._unpacker.run(stack[-1], directory, merged)
             return msgspec.structs.replace(again, has_root=outcome.has_root)
-        return outcome
-
-    @asynccontextmanager
-    async def _merged(self, below: Sequence[LayerMeta], directory: Path) -> AsyncIterator[Path]:
-        """Mount the layers below with the new directory on top, while the context is open."""
-        place = self._merge / directory.name
-        target = place / "fs"
-        lowers = [str(meta.directory) for meta in reversed(below)]
-
-        def enter() -> None:
-            for part in (place, place / "work", target):
-                part.mkdir(mode=0o700)
-            mount_overlay(str(self.directory), lowers, str(directory), str(place / "work"), str(target), volatile=False)
-
-        def leave() -> None:
-            try:
-                unmount(str(target), lazy=True)
-            except NotFound:
-                pass
-            remove_tree(str(place))
-
-        try:
-            await _run_blocking(directory.name, enter)
-            yield target
-        finally:
-            await _run_blocking(directory.name, leave)
-
-    async def _run(self, layer: Layer, directory: Path, merged: Path | None = None) -> _Outcome:
-        """Run a worker that unpacks into the directory, or with ``merged`` into its overlay mount over those below."""
-        path = self._blob(layer.digest)
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise wrap(error, f"cannot read layer {layer.digest}") from error
-        try:
-            flags = (str(int(merged is not None)), str(os.getpid()))
-            argv = [sys.executable, "-P", "-m", _WORKER, str(merged or directory), str(fd), *flags, self._limits]
-            async with self._workers:
-                lock = _lock(directory, fcntl.LOCK_SH)
-                try:
-                    done = await proc.run(argv, timeout=_TIMEOUT, check=False, pass_fds=(fd, lock))
-                finally:
-                    os.close(lock)
-        finally:
-            os.close(fd)
-        outcome = _decode(done, layer)
-        if outcome.kind == "bad":
-            raise Invalid(f"layer {layer.digest}: {outcome.error}")
-        if outcome.kind:
-            kind = Permanent if outcome.errno in (errno.EPERM, errno.ENOSYS) else Transient
-            raise kind(f"cannot unpack layer {layer.digest}: {outcome.error}")
-        if outcome.diff_id != layer.diff_id:
-            raise Invalid(f"layer {layer.digest} unpacks to {outcome.diff_id}, its image says {layer.diff_id}")
         return outcome
 
     def _publish(self, meta: LayerMeta) -> None:
@@ -314,7 +242,7 @@ class Layers:
     def _remove(self, path: Path) -> None:
         """Remove a directory of a layer or of its mounts, or any other file. Transient: a worker is writing there."""
         try:
-            os.close(_lock(self.directory / path.name, fcntl.LOCK_EX))
+            os.close(lock_layer(self.directory / path.name, fcntl.LOCK_EX))
         except BlockingIOError as error:
             raise Transient(f"a worker of an earlier server still unpacks layer {path}") from error
         except OSError:
@@ -342,28 +270,12 @@ class Layers:
         return self._meta / f"{chain_id.replace(':', '-')}.json"
 
 
-async def _run_blocking(layer: str, function: Callable[[*_Ts], _T], *args: *_Ts) -> _T:
-    """Run a blocking function without a deadline: no other operation may touch the layer before its end."""
-    return await blocking.call_to_end(f"layer/{layer}", function, *args, deadline=None)
-
-
 def _named(path: Path) -> str:
     return f"{path.parent.name}/{path.name}"
 
 
 async def _remove_in_time(path: Path, function: Callable[[*_Ts], None], *args: *_Ts) -> None:
     await blocking.call_to_end(f"leftover/{path.name}", function, *args, deadline=_REMOVAL, at_once=1)
-
-
-def _lock(directory: Path, kind: int) -> int:
-    """Lock a directory and return the descriptor that holds the lock. BlockingIOError: a worker holds it."""
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(fd, kind | fcntl.LOCK_NB)
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
 
 
 def _read(file: Path) -> LayerMeta | None:
@@ -374,17 +286,6 @@ def _read(file: Path) -> LayerMeta | None:
             "layer record unreadable: unpacking the layer again", extra={"file": str(file), "error": str(error)}
         )
         return None
-
-
-def _decode(done: proc.Completed, layer: Layer) -> _Outcome:
-    try:
-        # It may contain names that are not valid UTF-8, which msgspec's own decoder rejects.
-        return msgspec.convert(json.loads(done.stdout), _Outcome)
-    except (ValueError, msgspec.ValidationError) as error:
-        said = done.stderr[-500:].decode(errors="replace").strip()
-        raise Transient(
-            f"cannot unpack layer {layer.digest}: the worker ended with {done.returncode}: {said}"
-        ) from error
 
 
 def _any_exists(roots: Sequence[Path], paths: Sequence[str]) -> bool:

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 
 from pykubelet.base.errors import Conflict, Transient
@@ -27,11 +27,22 @@ def remove_tree(path: str) -> None:
 
 def remove_any(path: str) -> None:
     """Remove a file, a link (not its target) or a directory tree, like ``remove_tree``."""
+    for _ in removal_steps(path):
+        pass
+
+
+def removal_steps(path: str) -> Generator[None, None, None]:
+    """Remove like ``remove_any`` in short steps; the generator may be closed at any moment."""
     with _explained(path), suppress(FileNotFoundError):
         if not stat.S_ISDIR(os.lstat(path).st_mode):
             os.unlink(path)  # noqa: PTH108 - the name is text already
             return
-    remove_tree(path)
+        parent, name = os.path.split(path)
+        fd = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            yield from removal.removal_steps(fd, name)
+        finally:
+            os.close(fd)
 
 
 @contextmanager

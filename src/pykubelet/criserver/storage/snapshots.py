@@ -1,7 +1,8 @@
 """Root file systems of containers: one overlay mount each.
 
 Layout below the root: ``containers/ID/rootfs.json`` (written first: it keeps the layers), ``upper``, ``work`` and
-``rootfs``, the mount point. ``recover`` removes the leftovers of a crash.
+``rootfs``, the mount point. A removed one is moved to the trash and deleted later. ``recover`` removes the leftovers of
+a crash.
 """
 
 import logging
@@ -11,6 +12,7 @@ import stat
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -24,7 +26,6 @@ from pykubelet.criserver.directories import set_aside_obstacle
 from pykubelet.criserver.images.image_types import ImageRecord
 from pykubelet.criserver.storage.layer_records import LayerMeta, RootfsMeta
 from pykubelet.criserver.storage.layers import EMPTY, Layers
-from pykubelet.criserver.storage.remove import remove_any
 from pykubelet.criserver.storage.usage import UsageCounter
 from pykubelet.criserver.types import UserNamespace
 from pykubelet.linux.errors import wrap
@@ -55,6 +56,7 @@ class Snapshots:
         self._directory = root / "containers"
         self._empty = layers.directory / EMPTY
         self._layers = layers
+        self._trash = layers.trash
         self._counts = UsageCounter()
         self._retained: Collection[str] | None = None
         self._used: dict[str, tuple[str, ...]] = {}
@@ -78,7 +80,8 @@ class Snapshots:
 
     async def remove_leftover(self, place: Path) -> None:
         """Remove a leftover. Idempotent."""
-        await blocking.call_to_end("rootfs/leftover", _remove, place)
+        await blocking.call_to_end("rootfs/leftover", self._discard, place)
+        self._trash.wake()
         self._leftovers.discard(place)
 
     async def prepare_rootfs(self, image: ImageRecord, container_id: str, user: UserNamespace | None = None) -> Path:
@@ -92,13 +95,19 @@ class Snapshots:
         async with self._layers.pinned(image.layers):
             metas = [await self._layers.ensure(image.stack[: count + 1]) for count in range(len(image.stack))]
             self._used[container_id] = image.layers
-            await blocking.call_to_end(f"rootfs/{container_id}", self._mount, place, image, metas, user, at_once=1)
+            mount = partial(self._mount, place, image, metas, user)
+            if await blocking.call_to_end(f"rootfs/{container_id}", mount, at_once=1):
+                self._trash.wake()
         return place / "rootfs"
 
     async def remove_rootfs(self, container_id: str) -> None:
-        """Unmount a container's root file system and remove its writable layer. Idempotent. Transient: it is busy."""
+        """Unmount a container's root file system and move its writable layer to the trash. Idempotent.
+
+        Takes the same time whatever the container has written. Transient: it is busy.
+        """
         place = self._place(container_id)
-        await blocking.call_to_end(f"rootfs/{container_id}", _remove, place, at_once=1)
+        await blocking.call_to_end(f"rootfs/{container_id}", self._discard, place, at_once=1)
+        self._trash.wake()
         self._counts.forget(container_id)
         chain_ids = self._used.pop(container_id, ())
         if self._retained is not None and not set(chain_ids) <= set(self._retained):
@@ -155,11 +164,12 @@ class Snapshots:
             raise Invalid(f"{container_id!r} cannot be the name of a container's directory")
         return self._directory / container_id
 
-    def _mount(self, place: Path, image: ImageRecord, metas: Sequence[LayerMeta], user: UserNamespace | None) -> None:
+    def _mount(self, place: Path, image: ImageRecord, metas: Sequence[LayerMeta], user: UserNamespace | None) -> bool:
+        """Mount the root file system; returns whether leftovers were moved to the trash. Blocks."""
         target = place / "rootfs"
         if is_mount_point(target) and _chain_ids(place) == image.layers:
-            return
-        _remove(place)
+            return False
+        discarded = self._discard(place)
         try:
             place.mkdir(mode=0o700)
             write_atomic(place / _META, msgspec.json.encode(RootfsMeta(image.id, image.layers)))
@@ -176,7 +186,7 @@ class Snapshots:
         directories = str(place / "upper"), str(place / "work"), str(target)
         if user is None:
             mount_overlay(str(self._layers.directory), lowers, *directories, volatile=True)
-            return
+            return discarded
         mapped = place / "mapped"
         try:
             names = self._map_layers(mapped, lowers, user)
@@ -184,6 +194,7 @@ class Snapshots:
         finally:
             # The overlay keeps its own clones of these mounts.
             _drop_mapped(mapped)
+        return discarded
 
     def _map_layers(self, mapped: Path, lowers: Sequence[str], user: UserNamespace) -> list[str]:
         mapped.mkdir(mode=0o700)
@@ -205,15 +216,13 @@ class Snapshots:
                 upper.chmod(stat.S_IMODE(facts.st_mode))
                 return
 
-
-def _remove(place: Path) -> None:
-    try:
-        unmount_all_under(str(place / "rootfs"), lazy=True)
-    except NotFound:
-        pass
-    # A crash may have left layers mounted here; they must not be removed with the directory.
-    _drop_mapped(place / "mapped")
-    remove_any(str(place))
+    def _discard(self, place: Path) -> bool:
+        """Unmount what is in a container's directory, and move it to the trash; returns whether there was anything."""
+        with suppress(NotFound):
+            unmount_all_under(str(place / "rootfs"), lazy=True)
+        # A crash may have left layers mounted here; they must not be removed with the directory.
+        _drop_mapped(place / "mapped")
+        return self._trash.take(place)
 
 
 def _drop_mapped(mapped: Path) -> None:

@@ -98,6 +98,7 @@ class World:
             "meta",
             "merge",
             "containers",
+            "trash",
         }
         assert list((self.root / "storage/merge").iterdir()) == []
 

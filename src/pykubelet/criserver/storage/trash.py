@@ -1,0 +1,166 @@
+"""The trash: trees that are not used any more, such as writable layers, and are deleted in the background.
+
+A container can write millions of files, whose deletion takes minutes. So a removal only renames the tree into this
+directory, which is atomic and takes no time, and one loop deletes what is there: a small tree at once, a large one by a
+worker process of low priority, in slices. The directory is the only state: what a crash leaves is deleted after the
+next start. Until then its space is used.
+"""
+
+import json
+import logging
+import os
+import re
+import secrets
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from pykubelet.base import blocking, proc
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import Permanent, Transient
+from pykubelet.base.guard import MAXIMUM, Guard
+from pykubelet.base.units import Seconds
+from pykubelet.base.wakeup import Wakeup
+from pykubelet.criserver.directories import set_aside_obstacle
+from pykubelet.criserver.storage.plan.pace import Pace, pace
+from pykubelet.criserver.storage.remove import removal_steps, remove_any
+from pykubelet.linux import fsusage
+
+_log = logging.getLogger(__name__)
+_WORKER: Final = "pykubelet.linux.removal_worker"
+_SMALL: Final = 16
+"""Steps that a deletion in the server may take, of 64 entries each; a larger tree is deleted by a worker."""
+_SLICE: Final[Seconds] = 10.0
+"""Time of a worker's slice; between two, small trees that have come meanwhile are deleted."""
+_RESPONDING: Final[Seconds] = 60.0
+"""Deadline of a blocking call, and of a worker after its slice: missed only if the disk is not responding."""
+_MOST_NAME: Final = 160
+_ODD: Final = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+class _Outcome(msgspec.Struct, frozen=True):
+    """The output of the worker."""
+
+    done: bool = False
+    error: str = ""
+    refused: bool = False
+
+
+class Trash:
+    """The trash of one file system. Call ``load`` first; ``run`` deletes."""
+
+    def __init__(self, directory: Path, clock: Clock) -> None:
+        self.directory: Final = directory
+        self._wakeup = Wakeup(clock, "trash")
+        self._guard = Guard("trash.trees", clock.monotonic)
+        self._large: dict[str, None] = {}
+        """The trees that a worker deletes, in the order of their next slices."""
+
+    def load(self) -> None:
+        """Create the directory if that is possible. Blocks."""
+        try:
+            set_aside_obstacle(self.directory, directory=True)
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:  # the disk may be full; then trees are deleted where they are
+            _log.warning(
+                "trash directory not created: removals wait for deletion",
+                extra={"directory": str(self.directory), "error": str(error)},
+            )
+
+    def take(self, path: Path) -> bool:
+        """Move a file or a tree into the trash; returns False if it is missing. Call ``wake`` afterwards.
+
+        What cannot be moved (a full disk, another file system) is deleted where it is. Blocks; raises the errors of
+        ``remove_any`` then.
+        """
+        target = self.directory / f"{_ODD.sub('_', path.name)[:_MOST_NAME]}.{secrets.token_hex(4)}"
+        try:
+            path.rename(target)
+        except OSError as error:
+            if not os.path.lexists(path):
+                return False
+            _log.info("not moved to the trash: deleting it now", extra={"path": str(path), "error": str(error)})
+            remove_any(str(path))
+        return True
+
+    def wake(self) -> None:
+        """Delete now what has been moved to the trash. Call it in the event loop."""
+        self._wakeup.wake()
+
+    def waiting(self) -> dict[str, str]:
+        """The trees that could not be deleted at once, each with the error of the last attempt or an empty string."""
+        return dict.fromkeys(self._large, "") | dict(self._guard.failing)
+
+    async def run(self) -> None:
+        """Delete what is in the trash; runs until cancelled."""
+        while True:
+            self._wakeup.clear()
+            names = await blocking.call("trash", self._names, deadline=_RESPONDING)
+            for gone in self._large.keys() - set(names):
+                del self._large[gone]
+            due = list(self._guard.due(names))
+            for name in due:
+                if name not in self._large:
+                    with self._guard.item(name):
+                        await self._begin(name)
+            # One slice of one large tree: the next round sees what has come meanwhile.
+            name = next((name for name in self._large if self._guard.is_due(name)), "")
+            if name:
+                with self._guard.item(name):
+                    await self._continue(name)
+            else:
+                await self._wakeup.sleep(min((self._guard.delay(name) for name in names), default=MAXIMUM))
+
+    async def _begin(self, name: str) -> None:
+        """Delete a small tree, or the first part of a large one."""
+        if not await blocking.call_to_end("trash", self._delete_small, name, deadline=_RESPONDING):
+            self._large[name] = None
+
+    async def _continue(self, name: str) -> None:
+        """Delete a large tree for one slice."""
+        del self._large[name]
+        try:
+            chosen = await blocking.call("trash", _pace, self.directory, deadline=_RESPONDING)
+            done = await self._run_worker(name, chosen)
+        except BaseException:
+            self._large[name] = None
+            raise
+        if not done:
+            self._large[name] = None
+
+    async def _run_worker(self, name: str, chosen: Pace) -> bool:
+        path = self.directory / name
+        options = (str(os.getpid()), str(_SLICE), str(chosen.niceness), str(chosen.rest))
+        argv = [sys.executable, "-P", "-m", _WORKER, str(path), *options]
+        done = await proc.run(argv, timeout=_SLICE + _RESPONDING, check=False)
+        try:
+            # It may contain names that are not valid UTF-8, which msgspec's own decoder rejects.
+            outcome = msgspec.convert(json.loads(done.stdout), _Outcome)
+        except (ValueError, msgspec.ValidationError) as error:
+            said = done.stderr[-500:].decode(errors="replace").strip()
+            raise Transient(f"cannot delete {path}: the worker ended with {done.returncode}: {said}") from error
+        if outcome.error:
+            raise (Permanent if outcome.refused else Transient)(f"cannot delete {path}: {outcome.error}")
+        return outcome.done
+
+    def _names(self) -> list[str]:
+        try:
+            return sorted(path.name for path in self.directory.iterdir())
+        except FileNotFoundError:
+            return []
+
+    def _delete_small(self, name: str) -> bool:
+        """Delete a tree if it is small; returns whether it is gone."""
+        steps = removal_steps(str(self.directory / name))
+        for number, _ in enumerate(steps):
+            if number >= _SMALL:
+                steps.close()
+                return False
+        return True
+
+
+def _pace(directory: Path) -> Pace:
+    usage = fsusage.filesystem(str(directory))
+    return pace(usage.capacity, usage.available, usage.inodes, usage.inodes_free)

@@ -1,0 +1,143 @@
+"""Runs the worker processes that unpack layers, each confined to the directory of its layer.
+
+A worker keeps a lock on that directory as long as it lives, which can be longer than the server that started it.
+"""
+
+import asyncio
+import errno
+import fcntl
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final, TypeVar, TypeVarTuple
+
+import msgspec
+
+from pykubelet.base import blocking, proc
+from pykubelet.base.errors import Invalid, NotFound, Permanent, Transient
+from pykubelet.base.units import Seconds
+from pykubelet.criserver.images.image_types import Layer
+from pykubelet.criserver.storage.layer_records import LayerMeta
+from pykubelet.criserver.storage.remove import remove_tree
+from pykubelet.criserver.unpack.limits import Limits
+from pykubelet.linux.errors import wrap
+from pykubelet.linux.mounts import unmount
+from pykubelet.linux.overlay import mount_overlay
+
+_T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
+_WORKER: Final = "pykubelet.criserver.unpack.worker"
+_TIMEOUT: Final[Seconds] = 1800.0
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """The output of a worker: what it has unpacked, or ``error`` with its ``kind``."""
+
+    kind: str = ""
+    error: str = ""
+    errno: int = 0
+    bytes: int = 0
+    inodes: int = 0
+    has_root: bool = False
+    implicit: tuple[str, ...] = ()
+    missing_links: tuple[str, ...] = ()
+    diff_id: str = ""
+
+
+class Unpacker:
+    """Unpacks layers into directories, by a limited number of workers at a time."""
+
+    def __init__(self, *, layers: Path, merge: Path, blob: Callable[[str], Path], limits: Limits | None = None) -> None:
+        """``layers`` has the directories of all layers, ``merge`` is for mounts, ``blob`` returns a digest's file."""
+        self._layers = layers
+        self._merge = merge
+        self._blob = blob
+        self._limits = json.dumps(asdict(limits or Limits()))
+        self._workers = asyncio.Semaphore(max(2, (os.cpu_count() or 1)))
+
+    async def run(self, layer: Layer, directory: Path, merged: Path | None = None) -> Outcome:
+        """Run a worker that unpacks into the directory, or with ``merged`` into its overlay mount over those below.
+
+        Raises Invalid if the layer is bad, Transient or Permanent for problems of the machine.
+        """
+        path = self._blob(layer.digest)
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise wrap(error, f"cannot read layer {layer.digest}") from error
+        try:
+            flags = (str(int(merged is not None)), str(os.getpid()))
+            argv = [sys.executable, "-P", "-m", _WORKER, str(merged or directory), str(fd), *flags, self._limits]
+            async with self._workers:
+                lock = lock_layer(directory, fcntl.LOCK_SH)
+                try:
+                    done = await proc.run(argv, timeout=_TIMEOUT, check=False, pass_fds=(fd, lock))
+                finally:
+                    os.close(lock)
+        finally:
+            os.close(fd)
+        outcome = _decode(done, layer)
+        if outcome.kind == "bad":
+            raise Invalid(f"layer {layer.digest}: {outcome.error}")
+        if outcome.kind:
+            kind = Permanent if outcome.errno in (errno.EPERM, errno.ENOSYS) else Transient
+            raise kind(f"cannot unpack layer {layer.digest}: {outcome.error}")
+        if outcome.diff_id != layer.diff_id:
+            raise Invalid(f"layer {layer.digest} unpacks to {outcome.diff_id}, its image says {layer.diff_id}")
+        return outcome
+
+    @asynccontextmanager
+    async def merged(self, below: Sequence[LayerMeta], directory: Path) -> AsyncIterator[Path]:
+        """Mount the layers below with the new directory on top, while the context is open."""
+        place = self._merge / directory.name
+        target = place / "fs"
+        lowers = [str(meta.directory) for meta in reversed(below)]
+
+        def enter() -> None:
+            for part in (place, place / "work", target):
+                part.mkdir(mode=0o700)
+            mount_overlay(str(self._layers), lowers, str(directory), str(place / "work"), str(target), volatile=False)
+
+        def leave() -> None:
+            try:
+                unmount(str(target), lazy=True)
+            except NotFound:
+                pass
+            remove_tree(str(place))
+
+        try:
+            await run_blocking(directory.name, enter)
+            yield target
+        finally:
+            await run_blocking(directory.name, leave)
+
+
+async def run_blocking(layer: str, function: Callable[[*_Ts], _T], *args: *_Ts) -> _T:
+    """Run a blocking function without a deadline: no other operation may touch the layer before its end."""
+    return await blocking.call_to_end(f"layer/{layer}", function, *args, deadline=None)
+
+
+def lock_layer(directory: Path, kind: int) -> int:
+    """Lock a directory and return the descriptor that holds the lock. BlockingIOError: a worker holds it."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _decode(done: proc.Completed, layer: Layer) -> Outcome:
+    try:
+        # It may contain names that are not valid UTF-8, which msgspec's own decoder rejects.
+        return msgspec.convert(json.loads(done.stdout), Outcome)
+    except (ValueError, msgspec.ValidationError) as error:
+        said = done.stderr[-500:].decode(errors="replace").strip()
+        raise Transient(
+            f"cannot unpack layer {layer.digest}: the worker ended with {done.returncode}: {said}"
+        ) from error

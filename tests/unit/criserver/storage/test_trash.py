@@ -1,0 +1,270 @@
+"""The trash on real directories: a removal takes no time, and everything is deleted in the end, also after a crash."""
+
+import asyncio
+import errno
+import fcntl
+import os
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base import proc
+from pykubelet.base.clock import Clock, SystemClock
+from pykubelet.base.units import Bytes
+from pykubelet.criserver.images.image_types import ImageConfig, ImageRecord
+from pykubelet.criserver.storage import Layers, Snapshots, trash
+from pykubelet.criserver.storage.plan.pace import CALM, HURRIED, Pace, pace
+from pykubelet.criserver.storage.remove import removal_steps
+from pykubelet.criserver.storage.trash import Trash
+from pykubelet.linux.mountinfo import mounts_below
+from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.wait import until
+
+_GET_FLAGS, _SET_FLAGS, _IMMUTABLE = 0x80086601, 0x40086602, 0x10
+_GIB = 1 << 30
+
+
+def _open(tmp_path: Path, clock: Clock | None = None) -> Trash:
+    """As the next server opens it."""
+    made = Trash(tmp_path / "trash", clock or SystemClock())
+    made.load()
+    return made
+
+
+@asynccontextmanager
+async def _running(opened: Trash) -> AsyncIterator[None]:
+    task = asyncio.get_running_loop().create_task(opened.run(), name="trash")
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def _tree(top: Path, files: int = 5) -> Path:
+    (top / "sub/deeper").mkdir(parents=True)
+    for number in range(files):
+        (top / "sub/deeper" / str(number)).touch()
+    return top
+
+
+def _is_empty(tmp_path: Path) -> bool:
+    return list((tmp_path / "trash").iterdir()) == []
+
+
+async def test_tree_in_the_trash_is_gone_from_its_place_at_once_and_deleted_later(tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("precious")
+    opened, top = _open(tmp_path), _tree(tmp_path / "layer")
+    (top / "link").symlink_to(tmp_path)
+    async with _running(opened):
+        assert opened.take(top)
+        assert not top.exists() and not _is_empty(tmp_path)
+        opened.wake()
+        await until(lambda: _is_empty(tmp_path))
+    assert not opened.take(top), "it is not there any more"
+    assert (tmp_path / "outside").read_text() == "precious"
+
+
+def _hostile(top: Path) -> None:
+    """A tree deeper than any path is long, with links, odd names and odd kinds of files."""
+    top.mkdir()
+    (top.parent / "outside").mkdir()
+    (top.parent / "outside/file").write_text("precious")
+    here = os.open(top, os.O_RDONLY)
+    for number in range(800):
+        os.mkdir("d" * 200, dir_fd=here)
+        os.symlink(top.parent / "outside", "link", dir_fd=here)
+        os.mkfifo("fifo", dir_fd=here)
+        os.mkdir(b"\xff\n", dir_fd=here)
+        os.close(os.open(f".removed-{number}", os.O_CREAT, dir_fd=here))
+        below = os.open("d" * 200, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+
+
+async def test_hostile_tree_is_deleted_by_workers_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trash, "_SLICE", 0.02)
+    monkeypatch.setattr(trash, "_pace", lambda path: Pace(niceness=19, rest=0.1))
+    opened = _open(tmp_path)
+    _hostile(tmp_path / "layer")
+    opened.take(tmp_path / "layer")
+    async with _running(opened):
+        await until(lambda: _is_empty(tmp_path), 120)
+    assert (tmp_path / "outside/file").read_text() == "precious"
+
+
+async def test_small_tree_is_deleted_between_the_slices_of_a_large_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trash, "_SLICE", 0.0)  # each slice deletes 64 files
+    opened = _open(tmp_path)
+    opened.take(_tree(tmp_path / "large", 20_000))
+    async with _running(opened):
+        await until(lambda: [name for name in opened.waiting() if name.startswith("large")])
+        opened.take(_tree(tmp_path / "small"))
+        opened.wake()
+        await until(lambda: not list((tmp_path / "trash").glob("small*")))
+        assert not _is_empty(tmp_path)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3, 8])
+async def test_trash_that_a_crash_has_left_is_deleted_by_the_next_server(tmp_path: Path, steps: int) -> None:
+    """At any moment: before the first file is deleted, or in the middle."""
+    _open(tmp_path).take(_tree(tmp_path / "layer", 600))
+    (left,) = (tmp_path / "trash").iterdir()
+    begun = removal_steps(str(left))
+    for _ in range(steps):
+        next(begun)
+    begun.close()
+    assert left.exists()
+    async with _running(_open(tmp_path)):
+        await until(lambda: _is_empty(tmp_path))
+
+
+async def test_killed_worker_is_followed_by_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An out-of-memory kill, for example."""
+    real, killed = proc.run, list[Sequence[str]]()
+
+    async def run(argv: Sequence[str], *, timeout: float, check: bool) -> proc.Completed:
+        if not killed:
+            killed.append(argv)
+            return proc.Completed(-9, b"", b"")
+        return await real(argv, timeout=timeout, check=check)
+
+    monkeypatch.setattr(proc, "run", run)
+    opened = _open(tmp_path)
+    opened.take(_tree(tmp_path / "layer", 3000))
+    async with _running(opened):
+        await until(lambda: _is_empty(tmp_path), 60)
+    assert killed
+
+
+@pytest.mark.root
+async def test_removed_root_file_system_waits_in_the_trash(tmp_path: Path) -> None:
+    layers = Layers(tmp_path, lambda digest: tmp_path / digest)
+    snapshots = Snapshots(tmp_path, layers)
+    snapshots.load()
+    image = ImageRecord("sha256:x", (), (), 0, ImageConfig(), (), "")
+    _tree(await snapshots.prepare_rootfs(image, "c") / "written")
+    await snapshots.remove_rootfs("c")
+    assert snapshots.containers() == () and mounts_below(str(tmp_path)) == []
+    assert [path.name for path in tmp_path.glob("trash/c.*/upper/written/sub/deeper/4")] == ["4"]
+    async with _running(layers.trash):
+        await until(lambda: _is_empty(tmp_path))
+
+
+async def test_tree_that_cannot_be_deleted_keeps_no_other_and_is_retried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = VirtualClock()
+    opened = _open(tmp_path, clock)
+
+    def refuse(path: str) -> Iterator[None]:
+        if "/b." in path:
+            raise PermissionError(errno.EPERM, "Operation not permitted", "stuck")
+        yield from removal_steps(path)
+
+    monkeypatch.setattr(trash, "removal_steps", refuse)
+    for name in "abc":
+        opened.take(_tree(tmp_path / name))
+    async with _running(opened):
+        await clock.settle()
+        await until(lambda: len(opened.waiting()) == 1)
+        (stuck,) = opened.waiting().items()
+        assert stuck[0].startswith("b.") and "not permitted" in stuck[1]
+        assert [record for record in caplog.records if getattr(record, "item", "") == stuck[0]]
+        monkeypatch.undo()
+        await until(lambda: clock.sleepers > 0)
+        await clock.advance(5)
+        await until(lambda: _is_empty(tmp_path))
+
+
+@contextmanager
+def _immutable(path: Path) -> Iterator[None]:
+    def put(flag: int) -> None:
+        with path.open("rb") as file:
+            flags = int.from_bytes(fcntl.ioctl(file, _GET_FLAGS, bytes(8)), "little")
+            fcntl.ioctl(file, _SET_FLAGS, (flags & ~_IMMUTABLE | flag).to_bytes(8, "little"))
+
+    try:
+        put(_IMMUTABLE)
+    except OSError as error:
+        pytest.skip(f"needs a file system with immutable files, and the right to make them: {error}")
+    try:
+        yield
+    finally:
+        put(0)
+
+
+@pytest.mark.root
+async def test_immutable_file_is_named_and_everything_beside_it_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trash, "_SMALL", 1)  # a worker finds it
+    opened, top = _open(tmp_path), _tree(tmp_path / "layer", 1000)
+    (top / "sub/stuck").write_text("x")
+    opened.take(top)
+    (place,) = (tmp_path / "trash").iterdir()
+    with _immutable(place / "sub/stuck"):
+        async with _running(opened):
+            await until(lambda: "'stuck': Operation not permitted" in "".join(opened.waiting().values()))
+            assert [path.name for path in place.rglob("*") if path.is_file()] == ["stuck"]
+    async with _running(_open(tmp_path)):
+        await until(lambda: _is_empty(tmp_path))
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EXDEV])
+def test_tree_that_cannot_be_moved_is_deleted_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def refuse(path: Path, target: Path) -> Path:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    opened, top = _open(tmp_path), _tree(tmp_path / "layer")
+    assert opened.take(top)
+    assert not top.exists() and _is_empty(tmp_path)
+
+
+def test_server_without_a_trash_directory_starts_and_deletes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, **options: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    top = _tree(tmp_path / "layer")
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    assert _open(tmp_path).take(top)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "odd name"])
+async def test_whatever_is_moved_to_the_trash_is_deleted(tmp_path: Path, kind: str) -> None:
+    opened = _open(tmp_path)
+    place = tmp_path / (os.fsdecode(b"-\xff\n" + b"x" * 250) if kind == "odd name" else kind)
+    if kind == "link":
+        place.symlink_to(tmp_path)
+    else:
+        place.touch()
+    opened.take(place)
+    async with _running(opened):
+        await until(lambda: _is_empty(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["trash"]
+
+
+@pytest.mark.parametrize(
+    ("available", "inodes", "inodes_free", "expected"),
+    [
+        (50 * _GIB, 1000, 900, CALM),
+        (19 * _GIB, 1000, 900, HURRIED),
+        (50 * _GIB, 1000, 99, HURRIED),
+        (50 * _GIB, 0, 0, CALM),  # a file system that creates inodes as it needs them
+    ],
+)
+def test_trash_is_deleted_at_full_speed_before_kubelets_evict_pods_for_its_space(
+    available: int, inodes: int, inodes_free: int, expected: Pace
+) -> None:
+    assert pace(Bytes(100 * _GIB), Bytes(available), inodes, inodes_free) == expected
+    assert CALM.niceness > HURRIED.niceness and CALM.rest > HURRIED.rest
