@@ -38,6 +38,7 @@ INJECTIONS: dict[str, str] = {
     "::test_logs_that_cannot_be_removed_do_not_keep_the_rest",
     "gc.log-links": "unit/kubelet/actuate/podruntime/test_garbage_collection.py"
     "::test_logs_that_cannot_be_removed_do_not_keep_the_rest",
+    "history.batches": "unit/kubelet/report/history/test_history.py::test_batch_that_raises_is_followed_by_others",
     "housekeeping.rounds": "unit/kubelet/control/test_sync.py::test_failing_pod_list_does_not_prevent_gc",
     "housekeeping.pods": "unit/kubelet/control/test_sync.py::test_failing_orphan_does_not_delay_others",
     "housekeeping.leftovers": "unit/kubelet/control/test_sync.py::test_failing_orphan_does_not_delay_others",

@@ -93,6 +93,18 @@ def read_state_file(path: Path, limit: int, parse: Callable[[bytes], _T]) -> _T:
     raise Invalid(f"{path} is damaged, it is kept as {kept_as}: {told}") from cause
 
 
+def set_aside_damaged(path: Path, error: str) -> Path:
+    """Set aside a file that its reader found to be damaged, list it, and return its new path. Blocks; raises OSError,
+    after listing it, if it cannot be renamed."""
+    try:
+        kept_as = set_aside(path)
+    except OSError as failure:
+        _list(path, f"{error}; it cannot be renamed: {failure.strerror}", "")
+        raise
+    _list(path, error, str(kept_as))
+    return kept_as
+
+
 def _list(path: Path, error: str, kept_as: str) -> None:
     with _lock:
         _listed.pop(str(path), None)

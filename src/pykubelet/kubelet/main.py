@@ -48,8 +48,10 @@ async def run_agent(agent: Agent, settings: Settings, failed: Callable[[], None]
 async def _start(agent: Agent, settings: Settings) -> None:
     """Read what exists on the node, before the first pod arrives; what is nearest to the runtime comes first."""
     actuators, events = agent.actuators, agent.recorders.events
-    await agent.observers.health.check()
-    await actuators.resources.start()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(agent.recorders.history.load(), name="load-history")
+        await agent.observers.health.check()
+        await actuators.resources.start()
     existing = await actuators.pod_resources.pods_before()
     await actuators.runtime.allocations.load(existing)
     await actuators.users.load(existing)

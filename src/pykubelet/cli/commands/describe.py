@@ -4,12 +4,16 @@ import time
 from collections.abc import Iterator
 
 import click
+import msgspec
 
+from pykubelet.base.errors import NotFound
 from pykubelet.cli.columns import Columns, age
+from pykubelet.cli.local_api import LocalApi
 from pykubelet.cli.lookup import api_of, find_pod
 from pykubelet.cli.pod_completion import pod_names
 from pykubelet.cli.pod_row import pod_status_word
 from pykubelet.cli.pull_progress import Pulls, long_text, pull_of, running_pulls
+from pykubelet.kubelet.types.container_ends import ContainerEnd
 from pykubelet.kubelet.types.podspec import AnyContainer, each_container
 from pykubelet.kubelet.types.runtime import ContainerKind
 from pykubelet.models.codec import from_builtins
@@ -36,8 +40,18 @@ def command(socket: object, words: tuple[str, ...], namespace: str) -> None:
     selector = f"involvedObject.name={pod.metadata.name}"
     items = api.get(f"/api/v1/namespaces/{pod.metadata.namespace}/events", fieldSelector=selector)["items"]
     events = [from_builtins(item, Event) for item in items]
+    ends = _ends_of(api, pod)
     pulls = running_pulls(api) if pod.status.phase == "Pending" else {}
-    click.echo("\n".join([*_head(pod), *_containers(pod, pulls), *_conditions(pod), *_volumes(pod), *_events(events)]))
+    parts = (_head(pod), _containers(pod, pulls), _conditions(pod), _volumes(pod), _restarts(ends), _events(events))
+    click.echo("\n".join(line for part in parts for line in part))
+
+
+def _ends_of(api: LocalApi, pod: Pod) -> list[ContainerEnd]:
+    try:
+        items = api.get(f"/pykubelet/v1/restarts/{pod.metadata.namespace}/{pod.metadata.name}")["items"]
+    except NotFound:  # an older agent, or the pod is gone by now
+        return []
+    return msgspec.convert(items, list[ContainerEnd])
 
 
 def _field(label: str, value: object, indent: int = 0) -> str:
@@ -184,6 +198,25 @@ def _volume_source(volume: Volume) -> str:
     if volume.downward_api:
         return "downwardAPI"
     return "projected" if volume.projected else "other"
+
+
+def _restarts(ends: list[ContainerEnd]) -> Iterator[str]:
+    """Yield the lines about containers that have ended, the latest first."""
+    if not ends:
+        return
+    yield "Ended Containers:"
+    now = time.time()
+    rows = [
+        (
+            f"  {end.container}",
+            str(end.exit_code),
+            end.reason or "<unknown>",
+            age(end.finished_at - end.started_at) if end.started_at and end.finished_at else "<unknown>",
+            age(now - end.finished_at) if end.finished_at else "<unknown>",
+        )
+        for end in reversed(ends)
+    ]
+    yield Columns("  Container", "Exit Code", "Reason", "Ran", "Age").render(rows)
 
 
 def _events(events: list[Event]) -> Iterator[str]:

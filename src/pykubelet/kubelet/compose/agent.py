@@ -1,6 +1,6 @@
 """Builds one agent: calls the builders of the stages, and connects their results."""
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from dataclasses import dataclass
 
 from pykubelet.base.clock import Clock
@@ -25,6 +25,7 @@ from pykubelet.kubelet.control.sync.events import EventQueue, post_periodic_retr
 from pykubelet.kubelet.desired.admission import Admission
 from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.report.metrics import CountsCollector
+from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.resize import PendingResizes
 from pykubelet.linux.memory_trim import trim_periodically
 
@@ -143,6 +144,9 @@ def build_agent(settings: Settings, clock: Clock) -> Agent:
     )
     CountsCollector(counter, recorders.metrics.registry)
 
+    def desired_uids() -> Collection[PodUID] | None:
+        return tuple(pods.uids()) if sources.mux.all_ready() and queue.empty() else None
+
     def parts() -> Parts:
         return {
             "runtime-health": observers.health.run(),
@@ -157,6 +161,7 @@ def build_agent(settings: Settings, clock: Clock) -> Agent:
             "pressure": pressure.run(),
             "image-gc": actuators.image_gc.run(),
             "log-rotation": actuators.logs.run(),
+            "history": recorders.history.run(desired_uids),
             "upkeep": trim_periodically(clock),
             "usage": usage.run(),
             **servers.parts(),

@@ -167,7 +167,8 @@ def build_cluster(access: ApiAccess, recorders: Recorders, deps: ClusterDeps) ->
         deps.csi.events.in_use_changed.subscribe(reporter.poke)
     config = settings.config
     event_limit = RateLimit(config.event_record_qps, config.event_burst, clock)
-    events = EventSink(access.heart, recorders.events.table, event_limit, clock)
+    log = recorders.events
+    events = EventSink(access.heart, log.table, event_limit, clock, log.is_restored)
     lease = LeaseRenewer(access.heart, name, config.node_lease_duration_seconds, clock)
 
     def parts() -> Parts:

@@ -20,11 +20,13 @@ from pykubelet.kubelet.serve.local_socket import (
     StreamOptions,
     VersionView,
 )
+from pykubelet.kubelet.types.container_ends import ContainerEnd
 from pykubelet.kubelet.types.events import Reason
 from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID
 from pykubelet.kubelet.types.node_view import ObjectView
 from pykubelet.kubelet.types.timeline_views import TimelineView
 from pykubelet.kubelet.types.updates import Source
+from pykubelet.models.core_v1 import Event
 from pykubelet.pb import images_v1_pb2 as transfer
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -88,6 +90,14 @@ class LocalApiView:
     def timeline(self, uid: PodUID) -> TimelineView | None:
         """Return the timeline of the pod's starts."""
         return self.recorders.timelines.view(uid)
+
+    def ends(self, uid: PodUID) -> Sequence[ContainerEnd]:
+        """Return the last ends of the pod's containers."""
+        return self.recorders.history.ends(uid)
+
+    async def older_events(self, matches: Callable[[Event], bool]) -> Sequence[Event]:
+        """Return the events that match and are not in memory any more."""
+        return await self.recorders.history.older_events(matches)
 
     def objects(self) -> Sequence[ObjectView]:
         """Return the ConfigMaps and Secrets of the manifests, with the file that each comes from."""

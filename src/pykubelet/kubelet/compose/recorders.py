@@ -7,6 +7,7 @@ from pykubelet.base.journal import Journal
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.report.events import EventLog
+from pykubelet.kubelet.report.history import History, HistoryDeps, StartTimes
 from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.report.timeline import PodTimelines
 from pykubelet.kubelet.telemetry import Telemetry
@@ -22,6 +23,8 @@ class Recorders:
     timelines: PodTimelines
     metrics: KubeletMetrics
     journal: Journal
+    starts: StartTimes
+    history: History
 
     def telemetry(self) -> Telemetry[KubeletMetrics]:
         """Return them as the value that components take."""
@@ -35,10 +38,17 @@ def build_recorders(settings: Settings, pods: PodManager, clock: Clock) -> Recor
         settings.node_name, clock=clock, setup_seconds=timelines.setup_seconds, booted_at=system.boot_time
     )
     metrics.cgroup_version(cgroups.detect().version)
+    events, starts = EventLog(clock, settings.node_name, pods.by_uid), StartTimes()
+    telemetry = Telemetry(clock=clock, events=events, timeline=timelines, metrics=metrics)
+    history = History(
+        HistoryDeps(directory=settings.root_dir, events=events, timelines=timelines, starts=starts, telemetry=telemetry)
+    )
     return Recorders(
         clock=clock,
-        events=EventLog(clock, settings.node_name, pods.by_uid),
+        events=events,
         timelines=timelines,
         metrics=metrics,
         journal=Journal(),
+        starts=starts,
+        history=history,
     )

@@ -22,6 +22,7 @@ class Reports:
 def build_reports(*, actuators: Actuators, pods: PodManager, pending: PendingResizes, recorders: Recorders) -> Reports:
     """Build the status manager and its view."""
     resizes = ResizeStates(pending, actuators.runtime.allocations)
-    statuses = StatusManager(recorders.clock, actuators.node, resizes)
+    statuses = StatusManager(recorders.clock, actuators.node, resizes, recorders.starts)
     statuses.subscribe(recorders.metrics.status_changed)
+    statuses.subscribe(recorders.history.status_changed)
     return Reports(statuses=statuses, view=PodsView(statuses, pods.pods, recorders.clock))

@@ -20,7 +20,7 @@ class EventRecorder(Protocol):
 
 
 class Reason:
-    """Event reasons of the Go kubelet."""
+    """Event reasons of the Go kubelet; the last two are this agent's own."""
 
     CREATED_CONTAINER = "Created"
     STARTED_CONTAINER = "Started"
@@ -69,3 +69,5 @@ class Reason:
     RESIZE_COMPLETED = "ResizeCompleted"
     RESIZE_ERROR = "ResizeError"
     RUNTIME_NOT_READY = "ContainerRuntimeNotReady"
+    HISTORY_DAMAGED = "HistoryDamaged"
+    HISTORY_UNAVAILABLE = "HistoryUnavailable"

@@ -1,11 +1,15 @@
 """The event log: records, combines and keeps events about pods and the node."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 
+from msgspec.structs import replace
+
+from pykubelet.base.callbacks import Callbacks
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
-from pykubelet.base.watch_table import WatchTable
+from pykubelet.base.watch_table import Change, WatchTable
 from pykubelet.kubelet.report.events.event_types import Correlated, EventConfig, Occurrence
 from pykubelet.kubelet.report.events.plan.correlate import Correlator
 from pykubelet.kubelet.types.events import WARNING
@@ -44,6 +48,33 @@ class EventLog:
         """The kept events, to be listed and watched; the most recently recorded one is last."""
         self._told_at: dict[str, Seconds] = {}
         """Monotonic time at which each event was last recorded."""
+        self.recorded: Callbacks[[str, Event]] = Callbacks()
+        """Called with the key and the newest state of each event that is recorded."""
+        self.dropped = False
+        """Events were dropped to make room for newer ones."""
+        self._restored_version = 0
+        """Version up to which the table has events of an earlier run of the agent."""
+
+    @property
+    def capacity(self) -> int:
+        """Maximum number of events kept in memory."""
+        return self._config.capacity
+
+    def restore(self, events: Iterable[Event]) -> None:
+        """Add events that an earlier run of the agent has recorded, the oldest first."""
+        since_boot = self._clock.now() - self._clock.monotonic()
+        for event in events:
+            key = f"{event.metadata.namespace}/{event.metadata.name}"
+            if key in self.table:
+                continue
+            self.table.put(key, partial(_versioned, event))
+            last = event.last_timestamp or event.metadata.creation_timestamp
+            self._told_at[key] = (last.timestamp() if last else 0.0) - since_boot
+        self._restored_version = self.table.version
+
+    def is_restored(self, change: Change[Event]) -> bool:
+        """Whether an earlier run of the agent has recorded this state of an event, and sent it where it was to go."""
+        return change.version <= self._restored_version
 
     def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
         """Record an event of a pod, or with None of the node."""
@@ -74,10 +105,12 @@ class EventLog:
         self.expire()
         namespace = correlated.occurrence.involved.namespace or "default"
         key = f"{namespace}/{correlated.name}"
-        self.table.put(key, lambda version: self._object(correlated, namespace, version))
+        event = self.table.put(key, lambda version: self._object(correlated, namespace, version))
         self._told_at[key] = self._clock.monotonic()
+        self.recorded(key, event)
         stalest = self.table.stalest()
         if stalest is not None and len(self.table) > self._config.capacity:
+            self.dropped = True
             self._forget(stalest.key)
 
     def _forget(self, key: str) -> None:
@@ -121,3 +154,7 @@ class EventLog:
         pod = self._find_pod(ref.uid)
         found = find_container(pod, container) if pod is not None else None
         return _LISTS[found[0] if found is not None else ContainerKind.CONTAINER]
+
+
+def _versioned(event: Event, version: int) -> Event:
+    return replace(event, metadata=replace(event.metadata, resource_version=str(version)))

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from msgspec.structs import replace
@@ -39,7 +39,16 @@ _FLUSH_SECONDS: Final = 1.0
 class EventSink:
     """Sends the event log's events, and their repetitions, to the API server."""
 
-    def __init__(self, client: ApiClient, table: WatchTable[Event], limit: RateLimit, clock: Clock) -> None:
+    def __init__(
+        self,
+        client: ApiClient,
+        table: WatchTable[Event],
+        limit: RateLimit,
+        clock: Clock,
+        is_old: Callable[[Change[Event]], bool] = lambda change: False,
+    ) -> None:
+        """``is_old`` tells whether an earlier agent has sent an event of the table."""
+        self._is_old = is_old
         self._client = client
         self._table = table
         self._limit = limit
@@ -51,7 +60,7 @@ class EventSink:
     async def run(self) -> None:
         """Send present and future events until cancelled."""
         with self._table.subscribe() as changes:
-            waiting = deque(self._table.changes())
+            waiting = deque(change for change in self._table.changes() if not self._is_old(change))
             try:
                 while True:
                     while waiting:

@@ -12,7 +12,7 @@ class EventConfig:
 
     capacity: int = 1000
     """Maximum number of events kept in memory."""
-    keep_for: Seconds = 3600.0
+    keep_for: Seconds = 7 * 86400.0
     """Seconds after which an event without repetition is forgotten."""
     aggregate_after: int = 10
     """Different messages of one reason and object recorded singly within `aggregate_window`."""

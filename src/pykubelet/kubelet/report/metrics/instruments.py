@@ -40,6 +40,8 @@ class Instruments:
         self._pleg()
         self._http()
         self._api()
+        text = "Times that the history file could not be read or written; the changes wait and are retried."
+        self.history_failures = Counter("pykubelet_history_failures_total", text, registry=registry)
 
     def _pods(self) -> None:
         text = "Seconds to sync one pod, by operation: create, update, sync or terminate."

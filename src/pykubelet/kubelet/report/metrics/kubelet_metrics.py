@@ -309,6 +309,10 @@ class KubeletMetrics:
         """Count a connection that a server closed or rejected to keep its limits."""
         self._own.http_connections_closed.labels(server_type, reason).inc()
 
+    def history_failed(self) -> None:
+        """Count a failure to read or write the history file."""
+        self._own.history_failures.inc()
+
 
 class CountsCollector(Collector):
     """Reads the node's counts at each scrape. Built after the components that it counts."""

@@ -2,6 +2,9 @@
 
 from typing import Protocol
 
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.types.ids import PodUID
+
 
 class NodeFacts(Protocol):
     """Facts about this node that statuses include."""
@@ -16,3 +19,13 @@ class NodeFacts(Protocol):
 
     def recursive_read_only(self, handler: str | None) -> bool:
         """Return whether a runtime handler (None: the default one) supports recursive read-only mounts."""
+
+
+class StartTimes(Protocol):
+    """The times at which pods were started first, also in an earlier run of the agent."""
+
+    def get(self, uid: PodUID) -> Seconds | None:
+        """Return the Unix time of the pod's first start; None: it is new."""
+
+    def forget(self, uid: PodUID) -> None:
+        """Forget a pod that was removed. Idempotent."""

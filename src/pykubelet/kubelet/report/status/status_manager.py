@@ -5,9 +5,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.status.plan.invariants import final_status, forward_only
 from pykubelet.kubelet.report.status.plan.pod_status import compute_pod_status, disruption_target, rejected_status
-from pykubelet.kubelet.report.status.status_interfaces import NodeFacts
+from pykubelet.kubelet.report.status.status_interfaces import NodeFacts, StartTimes
 from pykubelet.kubelet.report.status.status_types import StatusContext, StatusEntry
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.outcome import SyncAction
@@ -27,9 +28,15 @@ class StatusManager:
     """The statuses by pod uid. Not thread-safe; subscribers are called during a change and must be quick."""
 
     def __init__(
-        self, clock: Clock, node: NodeFacts, resizes: Callable[[PodUID], ResizeState] = lambda uid: NOT_RESIZING
+        self,
+        clock: Clock,
+        node: NodeFacts,
+        resizes: Callable[[PodUID], ResizeState] = lambda uid: NOT_RESIZING,
+        starts: StartTimes | None = None,
     ) -> None:
-        """Create an empty manager. ``resizes`` returns how far a pod's resize has progressed."""
+        """Create an empty manager. ``resizes`` returns how far a pod's resize has progressed; ``starts`` has the start
+        times that an earlier run of the agent has recorded."""
+        self._starts = starts
         self._clock = clock
         self._node = node
         self._resizes = resizes
@@ -58,6 +65,7 @@ class StatusManager:
             runtime_name=self._node.runtime_name,
             resize=self._resizes(ref_of(pod).uid),
             recursive_read_only=self._node.recursive_read_only(pod.spec.runtime_class_name),
+            started=self._started(pod),
         )
         status = compute_pod_status(pod, source.runtime, ctx)
         return self._keep(pod, status, terminating=source.terminating)
@@ -68,7 +76,9 @@ class StatusManager:
 
     def reject(self, pod: Pod, reason: str, message: str) -> PodStatus:
         """Set the status of a pod rejected at admission: Failed, with that reason."""
-        return self._keep(pod, rejected_status(pod, reason, message, self._clock.now()), finished=True)
+        started = self._started(pod)
+        at = self._clock.now() if started is None else started
+        return self._keep(pod, rejected_status(pod, reason, message, at), finished=True)
 
     def terminate(self, pod: Pod, status: PodStatus | None = None) -> PodStatus:
         """Set the final status of a pod of which nothing runs any more; ``status`` defaults to the last one."""
@@ -96,11 +106,16 @@ class StatusManager:
         if entry is not None:
             self._version += 1
             self._tell(StatusChange(entry.pod, entry.status, None, self._version))
+        if self._starts is not None:
+            self._starts.forget(uid)
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Call ``subscriber`` with every change from now on; return the function that unsubscribes."""
         self._subscribers.append(subscriber)
         return lambda: self._subscribers.remove(subscriber)
+
+    def _started(self, pod: Pod) -> Seconds | None:
+        return self._starts.get(ref_of(pod).uid) if self._starts is not None else None
 
     def _keep(self, pod: Pod, status: PodStatus, *, finished: bool = False, terminating: bool = False) -> PodStatus:
         uid = ref_of(pod).uid

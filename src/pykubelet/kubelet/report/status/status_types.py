@@ -47,6 +47,8 @@ class StatusContext:
     resize: ResizeState = NOT_RESIZING
     recursive_read_only: bool = False
     """Whether the pod's runtime handler can mount recursively read-only."""
+    started: Seconds | None = None
+    """Unix time of the pod's start, if an earlier run of the agent has recorded it."""
 
 
 @dataclass(frozen=True, slots=True)

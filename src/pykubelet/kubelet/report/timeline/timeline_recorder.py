@@ -1,6 +1,7 @@
 """Records begin and end of each step of a pod's start, for the last few starts of each pod."""
 
 from collections import OrderedDict, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pykubelet.base.clock import Clock
@@ -14,6 +15,9 @@ EARLIER_STARTS = 3
 MAX_PODS = 2048
 _OPENING = frozenset({Step.SEEN, Step.SANDBOX})
 """Steps that begin a new start of a pod that was ready."""
+_BEFORE_SANDBOX = frozenset({Step.SEEN, Step.QUEUED, Step.CGROUP, Step.VOLUMES})
+"""Steps that are also taken for a pod whose containers run already, when the agent has been restarted."""
+INTERRUPTED = "interrupted by a restart of the agent"
 
 
 @dataclass(slots=True)
@@ -31,6 +35,18 @@ class _Run:
     begun: Seconds
     begun_at: Seconds
     steps: dict[tuple[Step, str], _Step] = field(default_factory=dict)
+    restored: bool = False
+    """Recorded by an earlier run of the agent."""
+
+    @property
+    def is_start(self) -> bool:
+        """Whether it has come as far as the sandbox. Otherwise the pod may have been started by an earlier agent."""
+        return self.kind == "restart" or (Step.SEEN, "") not in self.steps or (Step.SANDBOX, "") in self.steps
+
+    def has_passed(self, key: tuple[Step, str]) -> bool:
+        """Whether an earlier agent has taken this step, which every agent takes, in this start."""
+        known = self.steps.get(key)
+        return self.restored and key[0] in _BEFORE_SANDBOX and known is not None and known.ended is not None
 
     @property
     def ready(self) -> bool:
@@ -43,6 +59,8 @@ class _Pod:
     runs: deque[_Run] = field(default_factory=lambda: deque(maxlen=EARLIER_STARTS + 1))
     restart: _Run | None = None
     """The last restart of containers after the pod had been ready."""
+    adopted: bool = False
+    """It ran already when the agent was started."""
 
 
 class PodTimelines:
@@ -50,6 +68,9 @@ class PodTimelines:
 
     A start begins with the first step of a pod and is over when the pod is ready; a new one begins when a source
     delivers the pod again or it gets a new sandbox. Restarts of single containers are kept apart, only the last one.
+
+    A pod that runs already when the agent is restarted takes the steps before the sandbox again. They are shown only
+    until the pod is ready, or one of its containers is restarted: they are no start.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -69,7 +90,9 @@ class PodTimelines:
     def begin(self, uid: PodUID, step: Step, container: str = "") -> None:
         """Begin a step now; beginning it again restarts it."""
         now = self._clock.monotonic()
-        self._run_for(uid, step, container, now).steps[(step, container)] = _Step(now)
+        run = self._run_for(uid, step, container, now)
+        if not run.has_passed((step, container)):
+            run.steps[(step, container)] = _Step(now)
 
     def end(self, uid: PodUID, step: Step, container: str = "", error: str = "") -> None:
         """End a step now; without a begin it is a point in time. Ready counts once per start."""
@@ -84,7 +107,24 @@ class PodTimelines:
         if step is Step.READY:
             self._ready(pod, now)
             return
-        self._run_for(uid, step, container, now).steps[key] = _Step(now, now, error)
+        run = self._run_for(uid, step, container, now)
+        if not run.has_passed(key):
+            run.steps[key] = _Step(now, now, error)
+
+    def restore(self, views: Mapping[PodUID, TimelineView]) -> None:
+        """Add the timelines that an earlier run of the agent has recorded; pods that are known keep theirs."""
+        passed = self._clock.now() - self._clock.monotonic()
+        for uid, view in views.items():
+            if uid in self._pods:
+                continue
+            pod = self._pod(uid)
+            pod.name = view.pod
+            for each in (*reversed(view.earlier), view):
+                run = _run_of(each, each.started_at - passed)
+                if run.kind == "restart":
+                    pod.restart = run
+                else:
+                    pod.runs.append(run)
 
     def forget(self, uid: PodUID) -> None:
         """Drop everything known of a pod."""
@@ -93,9 +133,10 @@ class PodTimelines:
     def view(self, uid: PodUID) -> TimelineView | None:
         """Return the newest start of a pod with the earlier ones in it; None if nothing is recorded."""
         pod = self._pods.get(uid)
-        if pod is None or not pod.runs:
+        runs = [*pod.runs, *([pod.restart] if pod.restart else [])] if pod is not None else []
+        runs = [run for run in runs if run.is_start] or runs[-1:]
+        if pod is None or not runs:
             return None
-        runs = [*pod.runs, *([pod.restart] if pod.restart else [])]
         newest, *earlier = (self._view(uid, pod, run) for run in sorted(runs, key=lambda r: r.begun, reverse=True))
         return TimelineView(
             pod=newest.pod,
@@ -143,21 +184,39 @@ class PodTimelines:
         """Return the start that a step beginning now belongs to."""
         pod = self._pod(uid)
         last = self._last(pod)
-        if last is None or (last.ready and step in _OPENING):
-            pod.runs.append(self._new_run("start", now))
+        if last is not None and not last.is_start and step not in _BEFORE_SANDBOX and step is not Step.SANDBOX:
+            self._drop_adoption(pod)
+            last = self._last(pod)
+        started = last.ready if last is not None else pod.adopted
+        if step is Step.SANDBOX and (started or (last is not None and not last.is_start)):
             pod.restart = None
-            return pod.runs[-1]
-        if not last.ready:
+        if last is not None and not started:
             return last
+        if not started or step in _OPENING:
+            pod.runs.append(self._new_run("start", now))
+            return pod.runs[-1]
+        if step in _BEFORE_SANDBOX:
+            return self._new_run("restart", now)  # Part of no start: volumes of a running pod are updated.
+        return self._restart(pod, step, container, now)
+
+    def _restart(self, pod: _Pod, step: Step, container: str, now: Seconds) -> _Run:
         known = pod.restart.steps.get((step, container)) if pod.restart else None
         if pod.restart is None or pod.restart.ready or (known is not None and known.ended is not None):
             pod.restart = self._new_run("restart", now)
         return pod.restart
 
     def _ready(self, pod: _Pod, now: Seconds) -> None:
+        last = self._last(pod)
+        if last is not None and not last.is_start:
+            self._drop_adoption(pod)
         for run in (self._last(pod), pod.restart):
             if run is not None and not run.ready:
                 run.steps[(Step.READY, "")] = _Step(now, now)
+
+    @staticmethod
+    def _drop_adoption(pod: _Pod) -> None:
+        pod.runs.pop()
+        pod.adopted = True
 
     def _new_run(self, kind: Kind, now: Seconds) -> _Run:
         return _Run(kind, now, self._clock.now())
@@ -189,3 +248,13 @@ class PodTimelines:
             total_s=round(end - run.begun, 6),
             ready=run.ready,
         )
+
+
+def _run_of(view: TimelineView, begun: Seconds) -> _Run:
+    """Return the start that a view shows; a step that had not ended was interrupted. ``begun`` is monotonic."""
+    steps: dict[tuple[Step, str], _Step] = {}
+    for each in view.steps:
+        start = begun + each.start_s
+        error = INTERRUPTED if each.running else each.error
+        steps[Step(each.step), each.container] = _Step(start, start + each.duration_s, error)
+    return _Run(view.kind, begun, view.started_at, steps, restored=True)

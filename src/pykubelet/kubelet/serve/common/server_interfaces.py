@@ -19,6 +19,7 @@ from pykubelet.kubelet.serve.common.server_types import (
     VersionView,
 )
 from pykubelet.kubelet.telemetry import Telemetry
+from pykubelet.kubelet.types.container_ends import ContainerEnd
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
 from pykubelet.kubelet.types.node_view import ObjectView
 from pykubelet.kubelet.types.stats import Summary
@@ -46,6 +47,12 @@ class Node(Protocol):
 
     def timeline(self, uid: PodUID) -> TimelineView | None:
         """Return the pod's starts; None if none was recorded."""
+
+    def ends(self, uid: PodUID) -> Sequence[ContainerEnd]:
+        """Return the last ends of the pod's containers, the earliest first."""
+
+    async def older_events(self, matches: Callable[[Event], bool]) -> Sequence[Event]:
+        """Return the events that match and are not in the table of events any more, the oldest first."""
 
     def objects(self) -> Sequence[ObjectView]:
         """Return the ConfigMaps and Secrets that manifests define."""

@@ -39,6 +39,7 @@ class AgentRoutes:
         return [
             web.get(f"{_BASE}/timeline/{_NAMED}", self._timeline),
             web.get(f"{_BASE}/journal/{_NAMED}", self._journal),
+            web.get(f"{_BASE}/restarts/{_NAMED}", self._restarts),
             web.get(f"{_BASE}/problems", self._problems),
             web.get(f"{_BASE}/images", self._images),
             web.get(f"{_BASE}/pulls", self._pulls),
@@ -53,11 +54,14 @@ class AgentRoutes:
     async def _timeline(self, request: web.Request) -> web.Response:
         view = self._node.timeline(self._uid(request))
         if view is None:
-            raise NotFound(f"no start recorded for pod {_name(request)} since the agent started")
+            raise NotFound(f"no start recorded for pod {_name(request)}")
         return json_response(view)
 
     async def _journal(self, request: web.Request) -> web.Response:
         return json_response({"items": self._node.journal(self._uid(request))})
+
+    async def _restarts(self, request: web.Request) -> web.Response:
+        return json_response({"items": self._node.ends(self._uid(request))})
 
     async def _problems(self, _: web.Request) -> web.Response:
         return json_response({"items": self._node.problems()})

@@ -95,7 +95,7 @@ class KubeRoutes:
             return namespace in (None, meta.namespace) and labels(meta.labels) and fields(event)
 
         self._events.expire()
-        return await self._event_list.respond(request, matches)
+        return await self._event_list.respond(request, matches, self._node.older_events)
 
     async def _get_pod(self, request: web.Request) -> web.Response:
         return json_response(self._pod(request))

@@ -1,7 +1,7 @@
 """List and watch requests on a table of objects, as the Kubernetes API serves them: one JSON event per line."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -53,11 +53,18 @@ class Collection(Generic[T]):
     kind: str
     """Kind of one object; the list's kind is ``KINDList``."""
 
-    async def respond(self, request: web.Request, matches: Callable[[T], bool]) -> web.StreamResponse:
-        """Answer a list or watch request for the objects that match."""
+    async def respond(
+        self,
+        request: web.Request,
+        matches: Callable[[T], bool],
+        older: Callable[[Callable[[T], bool]], Awaitable[Sequence[T]]] | None = None,
+    ) -> web.StreamResponse:
+        """Answer a list or watch request for the objects that match; a list also has what ``older`` returns."""
         if boolean(request.query, "watch"):
             return await self._watch(request, matches)
+        first = await older(matches) if older is not None else ()
         values = [change.value for change in self.table.changes() if matches(change.value)]
+        values.extend(first)
         values.sort(key=_name)
         return json_response(
             {

@@ -87,13 +87,13 @@ def test_the_log_is_bounded_and_repetitions_come_last() -> None:
     assert [(e.message, e.count) for e in log.list()] == [("c", 1), ("a", 2), ("d", 1)]
 
 
-async def test_events_are_forgotten_after_an_hour() -> None:
+async def test_events_are_forgotten_after_a_week() -> None:
     clock = VirtualClock(NOW)
     log = event_log(clock)
     log.event(REF, NORMAL, "Started", "a")
-    await clock.advance(1800)
+    await clock.advance(3 * 86400)
     log.event(REF, NORMAL, "Started", "b")
-    await clock.advance(1801)
+    await clock.advance(4 * 86400 + 1)
     assert [e.message for e in log.list()] == ["b"]
 
 
@@ -119,13 +119,29 @@ def test_events_are_logged_and_too_many_are_not_shown(caplog: pytest.LogCaptureF
 
 
 @pytest.mark.parametrize("jump", [7200.0, -7200.0])
-async def test_events_after_the_wall_clock_jumped_are_kept_for_an_hour(jump: float) -> None:
+async def test_events_after_the_wall_clock_jumped_are_kept_for_a_week(jump: float) -> None:
     clock = VirtualClock(NOW)
     log = event_log(clock)
     log.event(REF, NORMAL, "Started", "a")
     clock.jump_wall(jump)
-    await clock.advance(1800)
+    await clock.advance(3 * 86400)
     log.event(REF, NORMAL, "Started", "b")
     assert [e.message for e in log.list()] == ["a", "b"]
-    await clock.advance(1801)
+    await clock.advance(4 * 86400 + 1)
+    assert [e.message for e in log.list()] == ["b"]
+
+
+async def test_restored_events_are_listed_expire_in_time_and_are_known_as_old() -> None:
+    earlier = event_log(VirtualClock(NOW - 6 * 86400))
+    earlier.event(REF, NORMAL, "Started", "a")
+    clock = VirtualClock(NOW)
+    log = event_log(clock)
+    log.restore(earlier.list())
+    log.event(REF, NORMAL, "Started", "b")
+    old, new = log.table.changes()
+    assert [(c.value.message, log.is_restored(c)) for c in (old, new)] == [("a", True), ("b", False)]
+    assert [int(c.value.metadata.resource_version) for c in (old, new)] == [old.version, new.version]
+    log.restore(earlier.list())
+    assert len(log.list()) == 2
+    await clock.advance(86401)
     assert [e.message for e in log.list()] == ["b"]

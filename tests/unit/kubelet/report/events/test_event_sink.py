@@ -93,3 +93,18 @@ async def test_pending_events_are_sent_when_the_agent_stops() -> None:
             await settle()
             assert len(rig.told()) == 2
         assert rig.told() == {"Pulled": 1, "Created": 1, "Started": 1}
+
+
+async def test_events_of_an_earlier_agent_are_not_sent_again() -> None:
+    async with fake_api() as api:
+        earlier = EventLog(api.clock, "n", lambda uid: None)
+        earlier.event(POD, "Normal", "Old", "m")
+        log = EventLog(api.clock, "n", lambda uid: None)
+        log.restore(earlier.list())
+        log.event(POD, "Normal", "New", "m")
+        sink = EventSink(api.client, log.table, RateLimit(0, 1, api.clock), api.clock, log.is_restored)
+        async with running(sink.run()):
+            rig = Rig(api, log)
+            await until(lambda: rig.told() == {"New": 1})
+            log.event(POD, "Normal", "Newer", "m")
+            await until(lambda: rig.told() == {"New": 1, "Newer": 1})

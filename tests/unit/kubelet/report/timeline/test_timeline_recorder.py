@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.kubelet.report.timeline import PodTimelines
-from pykubelet.kubelet.report.timeline.timeline_recorder import EARLIER_STARTS, MAX_PODS
+from pykubelet.kubelet.report.timeline.timeline_recorder import EARLIER_STARTS, INTERRUPTED, MAX_PODS
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.timeline import Step, Timeline
 from pykubelet.kubelet.types.timeline_views import TimelineView
@@ -65,6 +65,7 @@ async def test_pulls_and_init_containers_that_overlap_count_once() -> None:
     timelines = PodTimelines(clock)
     assert timelines.setup_seconds(UID) == 0
     timelines.pod_seen(pod())
+    timelines.begin(UID, Step.SANDBOX)
     timelines.begin(UID, Step.PULL, "a")
     await clock.advance(2)
     timelines.begin(UID, Step.PULL, "b")
@@ -116,7 +117,7 @@ async def test_a_sandbox_made_again_before_the_pod_was_ready_is_the_same_start()
 async def test_container_restarts_do_not_evict_starts() -> None:
     clock = VirtualClock()
     timelines = PodTimelines(clock)
-    timelines.end(UID, Step.SEEN)
+    timelines.end(UID, Step.SANDBOX)
     await clock.advance(1)
     timelines.end(UID, Step.READY)
     for restart in range(10):
@@ -131,7 +132,7 @@ async def test_container_restarts_do_not_evict_starts() -> None:
     assert [(v.kind, v.total_s) for v in view.earlier] == [("start", 1)]
     timelines.end(UID, Step.READY)
     assert some(timelines.view(UID)).ready
-    timelines.end(UID, Step.SEEN)
+    timelines.end(UID, Step.SANDBOX)
     assert [v.kind for v in (some(timelines.view(UID)), *some(timelines.view(UID)).earlier)] == ["start", "start"]
 
 
@@ -183,3 +184,95 @@ def test_any_order_of_calls_gives_a_sound_view(calls: list[tuple[str, Step, str]
             assert all(s.start_s >= 0 and s.duration_s >= 0 for s in each.steps)
             assert len({(s.step, s.container) for s in each.steps}) == len(each.steps)
         assert len(view.earlier) <= EARLIER_STARTS + 1
+
+
+async def test_adopted_pod_that_is_ready_has_no_start() -> None:
+    clock = VirtualClock(NOW)
+    timelines = PodTimelines(clock)
+    timelines.pod_seen(pod())
+    timelines.begin(UID, Step.VOLUMES)
+    await clock.advance(0.04)
+    timelines.end(UID, Step.VOLUMES)
+    assert some(timelines.view(UID)).kind == "start"
+    timelines.end(UID, Step.READY)
+    assert timelines.view(UID) is None
+    await clock.advance(60)
+    timelines.begin(UID, Step.CREATE, "app")
+    await clock.advance(2)
+    timelines.end(UID, Step.CREATE, "app")
+    view = some(timelines.view(UID))
+    assert (view.kind, bars(view), view.earlier) == ("restart", [("create", "app", 0, 2)], ())
+
+
+async def recorded(*, ready: bool) -> TimelineView:
+    """The timeline of a start at `NOW`, as an agent stores it that is killed then."""
+    clock = VirtualClock(NOW)
+    timelines = PodTimelines(clock)
+    timelines.pod_seen(pod())
+    timelines.begin(UID, Step.SANDBOX)
+    await clock.advance(2)
+    timelines.end(UID, Step.SANDBOX)
+    timelines.begin(UID, Step.CREATE, "app")
+    await clock.advance(1)
+    if ready:
+        timelines.end(UID, Step.CREATE, "app")
+        timelines.end(UID, Step.READY)
+    return some(timelines.view(UID))
+
+
+async def test_restored_start_of_an_adopted_pod_stays_the_newest() -> None:
+    before = await recorded(ready=True)
+    clock = VirtualClock(NOW + 600)
+    timelines = PodTimelines(clock)
+    timelines.restore({UID: before})
+    timelines.pod_seen(pod())
+    timelines.begin(UID, Step.VOLUMES)
+    await clock.advance(0.04)
+    assert some(timelines.view(UID)) == before
+    timelines.end(UID, Step.VOLUMES)
+    timelines.end(UID, Step.READY)
+    timelines.begin(UID, Step.CGROUP)
+    timelines.end(UID, Step.CGROUP)
+    assert some(timelines.view(UID)) == before
+    assert timelines.setup_seconds(UID) == 0
+    timelines.begin(UID, Step.SANDBOX)
+    view = some(timelines.view(UID))
+    assert (view.started_at, view.earlier) == (NOW + 600.04, (before,))
+
+
+async def test_container_restart_of_an_adopted_pod_follows_its_restored_start() -> None:
+    before = await recorded(ready=True)
+    clock = VirtualClock(NOW + 600)
+    timelines = PodTimelines(clock)
+    timelines.restore({UID: before})
+    timelines.pod_seen(pod())
+    await clock.advance(1)
+    timelines.begin(UID, Step.CREATE, "app")
+    await clock.advance(1)
+    timelines.end(UID, Step.CREATE, "app")
+    view = some(timelines.view(UID))
+    assert (view.kind, bars(view), view.earlier) == ("restart", [("create", "app", 0, 1)], (before,))
+    again = PodTimelines(clock)
+    again.restore({UID: view})
+    again.pod_seen(pod())
+    assert some(again.view(UID)) == view
+    again.begin(UID, Step.SANDBOX)
+    assert [v.kind for v in some(again.view(UID)).earlier] == ["start"]
+
+
+async def test_start_that_a_restart_of_the_agent_interrupted_goes_on() -> None:
+    before = await recorded(ready=False)
+    clock = VirtualClock(NOW + 10)
+    timelines = PodTimelines(clock)
+    timelines.restore({UID: before})
+    timelines.pod_seen(pod())
+    interrupted = some(timelines.view(UID))
+    assert [(s.step, s.error) for s in interrupted.steps if s.error] == [("create", INTERRUPTED)]
+    assert bars(interrupted) == bars(before)
+    timelines.begin(UID, Step.CREATE, "app")
+    await clock.advance(1)
+    timelines.end(UID, Step.CREATE, "app")
+    timelines.end(UID, Step.READY)
+    view = some(timelines.view(UID))
+    assert (view.started_at, view.total_s, view.ready) == (NOW, 11, True)
+    assert bars(view)[:2] == [("seen", "", 0, 0), ("sandbox", "", 0, 2)]

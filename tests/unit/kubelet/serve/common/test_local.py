@@ -84,8 +84,20 @@ async def test_events(world: World) -> None:
         assert await answer(served, f"{path}/{item['metadata']['name']}") == item
         async with served.get(f"{path}/none") as response:
             assert response.status == 404
-        await world.clock.advance(3700)
+        await world.clock.advance(7 * 86400 + 1)
         assert (await answer(served, "/api/v1/events"))["items"] == []
+
+
+async def test_event_lists_include_those_that_are_only_in_the_history(world: World) -> None:
+    world.events.event(REF, NORMAL, "Old", "")
+    world.node.older = list(world.events.list())
+    await world.clock.advance(8 * 86400)
+    world.events.event(REF, NORMAL, "New", "")
+    async with serving(world) as served:
+        items = (await answer(served, "/api/v1/events"))["items"]
+        assert [item["reason"] for item in items] == ["Old", "New"]
+        path = "/api/v1/events?fieldSelector=reason%3DNew"
+        assert [item["reason"] for item in (await answer(served, path))["items"]] == ["New"]
 
 
 # -- watches ----------------------------------------------------------------------------------------------------------
@@ -241,6 +253,8 @@ async def test_problems_images_and_objects_of_other_stages_are_served(world: Wor
         assert problem["subject"] == "web.yaml"
         (entry,) = (await answer(served, "/pykubelet/v1/journal/ns/web"))["items"]
         assert entry["fields"] == {"uid": "uid-1"}
+        (end,) = (await answer(served, "/pykubelet/v1/restarts/ns/web"))["items"]
+        assert (end["container"], end["containerId"], end["exitCode"]) == ("c", "x://1", 3)
         (secret,) = (await answer(served, "/pykubelet/v1/objects"))["items"]
         assert secret["keys"] == ["password"]
         version = await answer(served, "/pykubelet/v1/version")

@@ -31,12 +31,13 @@ from pykubelet.kubelet.serve.local_socket import (
     StreamOptions,
     VersionView,
 )
+from pykubelet.kubelet.types.container_ends import ContainerEnd
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
 from pykubelet.kubelet.types.node_view import ObjectView
 from pykubelet.kubelet.types.stats import CpuStats, NodeStats, Summary
 from pykubelet.kubelet.types.timeline_views import TimelineView
 from pykubelet.models import core_v1 as core
-from pykubelet.models.core_v1 import Pod
+from pykubelet.models.core_v1 import Event, Pod
 from pykubelet.models.scalars import time_from_unix
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.telemetry import telemetry
@@ -70,6 +71,7 @@ class FakeNode:
     def __init__(self, timelines: PodTimelines) -> None:
         self.timelines = timelines
         self.runtime_down = False
+        self.older: list[Event] = []
 
     async def images(self) -> Sequence[ImageView]:
         if self.runtime_down:
@@ -84,6 +86,16 @@ class FakeNode:
 
     def journal(self, uid: PodUID) -> Sequence[JournalView]:
         return [JournalView(at=1.0, message="sync", fields={"uid": uid})]
+
+    def ends(self, uid: PodUID) -> Sequence[ContainerEnd]:
+        return [
+            ContainerEnd(
+                container="c", container_id="x://1", exit_code=3, reason="Error", started_at=1.0, finished_at=2.0
+            )
+        ]
+
+    async def older_events(self, matches: Callable[[Event], bool]) -> Sequence[Event]:
+        return [event for event in self.older if matches(event)]
 
     def timeline(self, uid: PodUID) -> TimelineView | None:
         return self.timelines.view(uid)

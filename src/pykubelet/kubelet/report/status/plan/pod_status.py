@@ -53,7 +53,7 @@ def compute_pod_status(pod: Pod, runtime: PodRuntimeStatus, ctx: StatusContext) 
         pod_ip=pod_ips[0] if pod_ips else "",
         pod_ips=tuple(PodIP(ip=ip) for ip in pod_ips),
         qos_class=before.qos_class or str(pod_qos(pod)),
-        start_time=before.start_time or pod.status.start_time or time_from_unix(ctx.now),
+        start_time=before.start_time or pod.status.start_time or time_from_unix(_start(ctx)),
         observed_generation=_generation(pod, before),
         nominated_node_name=before.nominated_node_name,
         resource_claim_statuses=before.resource_claim_statuses,
@@ -85,6 +85,10 @@ def disruption_target(reason: str, message: str) -> PodCondition | None:
     return PodCondition(
         type=conditions.Condition.DISRUPTION_TARGET, status="True", reason="TerminationByKubelet", message=message
     )
+
+
+def _start(ctx: StatusContext) -> Seconds:
+    return ctx.now if ctx.started is None else ctx.started
 
 
 def _before(pod: Pod, ctx: StatusContext) -> PodStatus:
