@@ -5,6 +5,7 @@ the process, one with aliases of aliases takes all memory, and half a surrogate 
 encoded. The functions here reject all of these with Invalid.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -36,6 +37,24 @@ def read_yaml(data: bytes) -> object:
         raise
     except Exception as error:  # PyYAML's constructors raise whatever their scalars make Python raise
         raise Invalid(f"not YAML or JSON: {' '.join(str(error).split())}") from error
+
+
+def field_places(data: bytes) -> dict[str, tuple[int, int]]:
+    """Line and column, from 1, of each field by its path (``a.b[0].c``), of a text that `read_yaml` has read."""
+    root = yaml.compose(data, Loader=yaml.CSafeLoader)
+    return dict(_places(root, "")) if root is not None else {}
+
+
+def _places(node: yaml.Node, path: str) -> Iterator[tuple[str, tuple[int, int]]]:
+    children: list[tuple[str, yaml.Node, yaml.Node]] = []
+    if isinstance(node, yaml.MappingNode):
+        children = [(f"{path}.{key.value}" if path else str(key.value), key, value) for key, value in node.value]
+    elif isinstance(node, yaml.SequenceNode):
+        children = [(f"{path}[{index}]", value, value) for index, value in enumerate(node.value)]
+    for where, place, value in children:
+        if place.start_mark is not None:
+            yield where, (place.start_mark.line + 1, place.start_mark.column + 1)
+        yield from _places(value, where)
 
 
 def _check_size(data: bytes) -> None:

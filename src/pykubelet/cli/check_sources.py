@@ -1,4 +1,4 @@
-"""What ``pykubelet check`` reads: the files of its arguments, and the capacity of the machine."""
+"""What ``pykubelet check`` reads: the files of its arguments, the agent's node, and the capacity of the machine."""
 
 import os
 import sys
@@ -6,16 +6,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
+from pykubelet.base.errors import Permanent
 from pykubelet.base.text import printable
 from pykubelet.base.units import Bytes
+from pykubelet.cli.local_api import LocalApi
 from pykubelet.kubelet.desired.check import CheckSource
 from pykubelet.kubelet.desired.manifest.manifest_types import MAX_BYTES, Manifest, Problem
 from pykubelet.kubelet.desired.manifest_file import check_file, check_text
 from pykubelet.kubelet.desired.sources.disk import is_manifest_name
 from pykubelet.kubelet.types.allocatable import Machine, node_capacity, written
+from pykubelet.kubelet.types.node_view import NodeView
 from pykubelet.linux import system
 from pykubelet.models.scalars import Quantity
 
+_PATH: Final = "/pykubelet/v1/node"
 STDIN: Final = Path("-")
 """The argument that means the standard input."""
 
@@ -35,6 +41,22 @@ def sources_of(paths: Iterable[Path]) -> list[CheckSource]:
             if absolute not in found:
                 found[absolute] = CheckSource(check_file(file), absolute)
     return list(found.values())
+
+
+def node_of(api: LocalApi) -> NodeView:
+    """Return the node of a running agent. Raises PykubeletError, Transient if none responds."""
+    try:
+        return msgspec.convert(api.get(_PATH), NodeView)
+    except msgspec.ValidationError as error:
+        raise Permanent(
+            f"the agent at {api.path} is of another version, and its node cannot be read: {error}"
+        ) from error
+
+
+def known_manifests(node: NodeView) -> list[Manifest]:
+    """Read the files that the node's pods and objects come from, for their lines; unreadable ones are left out."""
+    origins = {pod.source for pod in node.pods} | {each.source for each in node.objects}
+    return [check_file(origin) for origin in sorted(origins) if origin.startswith("/")]
 
 
 def machine_capacity() -> Mapping[str, Quantity]:

@@ -16,6 +16,7 @@ from pykubelet.kubelet.compose.desired import build_admission, build_manifests, 
 from pykubelet.kubelet.compose.hung_calls import HungCalls
 from pykubelet.kubelet.compose.local_api import LocalApiView
 from pykubelet.kubelet.compose.node_mode import cluster_builder, open_access
+from pykubelet.kubelet.compose.node_view import NodeViewDeps, NodeViewer
 from pykubelet.kubelet.compose.observe import NodePressureDeps, Observers, build_observers, build_pressure, build_usage
 from pykubelet.kubelet.compose.recorders import Recorders, build_recorders
 from pykubelet.kubelet.compose.report import build_reports
@@ -122,6 +123,15 @@ def build_agent(settings: Settings, clock: Clock) -> Agent:
         manifest_path=settings.config.static_pod_path,
         recorders=recorders,
         runtime_fault=observers.health.healthy,
+        viewer=NodeViewer(
+            NodeViewDeps(
+                settings=settings,
+                facts=actuators.node,
+                admission=admission_node.node,
+                active=workers.active,
+                manifests=manifests,
+            )
+        ),
     )
     servers = build_servers(
         settings,

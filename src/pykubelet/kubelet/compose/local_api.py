@@ -9,6 +9,7 @@ from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.node import NodeFacts
 from pykubelet.kubelet.compose.clients import RuntimeClients
 from pykubelet.kubelet.compose.desired import Manifests
+from pykubelet.kubelet.compose.node_view import NodeViewer
 from pykubelet.kubelet.compose.recorders import Recorders
 from pykubelet.kubelet.serve.local_socket import (
     ImageView,
@@ -23,7 +24,7 @@ from pykubelet.kubelet.serve.local_socket import (
 from pykubelet.kubelet.types.container_ends import ContainerEnd
 from pykubelet.kubelet.types.events import Reason
 from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID
-from pykubelet.kubelet.types.node_view import ObjectView
+from pykubelet.kubelet.types.node_view import NodeView, ObjectView
 from pykubelet.kubelet.types.timeline_views import TimelineView
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.models.core_v1 import Event
@@ -43,6 +44,7 @@ class LocalApiView:
     """The directory or file of manifests; empty: the agent reads no such path."""
     recorders: Recorders
     runtime_fault: Callable[[], str | None]
+    viewer: NodeViewer
 
     async def images(self) -> Sequence[ImageView]:
         """Return the images of the runtime."""
@@ -101,13 +103,11 @@ class LocalApiView:
 
     def objects(self) -> Sequence[ObjectView]:
         """Return the ConfigMaps and Secrets of the manifests, with the file that each comes from."""
-        origins = {
-            key: state.origin for state in self.manifests.states.states() for key in (*state.kept, *state.objects)
-        }
-        return [
-            ObjectView(kind=key.kind, namespace=key.namespace, name=key.name, source=origins.get(key, ""))
-            for key in sorted(self.manifests.objects.keys(), key=str)
-        ]
+        return self.viewer.objects()
+
+    def node_view(self) -> NodeView:
+        """Return what manifests are checked against."""
+        return self.viewer.view()
 
     def manifest_files(self) -> ManifestsView:
         """Return the manifest directory and its files."""

@@ -2,14 +2,16 @@
 
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from pykubelet.base.documents import read_yaml
+from pykubelet.base.documents import field_places, read_yaml
 from pykubelet.base.errors import Invalid
+from pykubelet.base.suggestion import closest
 from pykubelet.kubelet.config.duration import parse_duration
 from pykubelet.kubelet.config.v1beta1 import API_VERSION, KIND, KubeletConfiguration
 from pykubelet.models.quantity import to_value
@@ -45,29 +47,54 @@ def load_configuration(
             raise Invalid(f"{drop_in}: the configuration drop-in directory does not exist; create it or drop the flag")
         layers += sorted(path for path in drop_in.rglob("*.conf") if path.is_file())
     merged: dict[str, Any] = {}
+    places: dict[str, str] = {}
     for path in layers:
-        merged = _merge(merged, _read(path))
+        data = _bytes(path)
+        merged = _merge(merged, _read(path, data))
+        places |= {field: f"{path}:{line}:{column}" for field, (line, column) in field_places(data).items()}
     for field, value in (flags or {}).items():
         merged = _with(merged, field.split("."), value)
     origin = ", ".join([*map(str, layers), *(["flags"] if flags else [])]) or "defaults"
-    return decode_configuration(merged, origin)
+    return _decode(merged, _Origin(origin, places))
 
 
-def decode_configuration(document: dict[str, Any], origin: str) -> KubeletConfiguration:
-    """Convert plain values to a configuration. Raises Invalid, which names ``origin`` and all invalid fields."""
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """Where the fields of a configuration come from."""
+
+    name: str
+    """All files, for fields without a place."""
+    places: Mapping[str, str]
+    """``FILE:LINE:COLUMN`` by field path."""
+
+    def error(self, wrong: Iterable[str]) -> Invalid:
+        """Return the error for messages that begin with a field path, each with the place of the field."""
+        return Invalid("; ".join(f"{self._place(each.partition(': ')[0])}: {each}" for each in wrong))
+
+    def _place(self, field: str) -> str:
+        while field:
+            if field in self.places:
+                return self.places[field]
+            cut = max(field.rfind("."), field.rfind("["))
+            field = field[:cut] if cut > 0 else ""
+        return self.name
+
+
+def _decode(document: dict[str, Any], origin: _Origin) -> KubeletConfiguration:
+    """Convert plain values to a configuration. Raises Invalid, which names all invalid fields and their places."""
     document = _defaulted(document)
-    unknown = [f"{field}: unknown field" for field in _unknown(document, KubeletConfiguration, "")]
+    unknown = list(_unknown(document, KubeletConfiguration, ""))
     if unknown:
-        raise Invalid(f"{origin}: " + "; ".join(unknown))
+        raise origin.error(unknown)
     try:
         config = msgspec.convert(document, KubeletConfiguration)
     except msgspec.ValidationError as error:
         text, _, place = str(error).partition(" - at ")
         field = place.strip("`").removeprefix("$.") or "document"
-        raise Invalid(f"{origin}: {field}: {text[0].lower()}{text[1:]}") from error
+        raise origin.error([f"{field}: {text[0].lower()}{text[1:]}"]) from error
     wrong = list(_wrong(config))
     if wrong:
-        raise Invalid(f"{origin}: " + "; ".join(wrong))
+        raise origin.error(wrong)
     return config
 
 
@@ -93,13 +120,17 @@ def _without_zero(document: dict[str, Any], path: list[str]) -> dict[str, Any]:
     return {key: each for key, each in document.items() if key != name} if zero and value is not False else document
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _bytes(path: Path) -> bytes:
     try:
         data = path.read_bytes()
     except OSError as error:
         raise Invalid(f"{path}: cannot be read: {error.strerror}") from error
     if len(data) > _MAX_BYTES:
         raise Invalid(f"{path}: larger than 1 MiB, which no configuration needs")
+    return data
+
+
+def _read(path: Path, data: bytes) -> dict[str, Any]:
     try:
         document = read_yaml(data)
     except Invalid as error:
@@ -129,13 +160,14 @@ def _with(base: dict[str, Any], path: list[str], value: object) -> dict[str, Any
 
 
 def _unknown(value: object, kind: Any, path: str) -> Iterator[str]:
-    """Yield the paths of unknown keys."""
+    """Yield a message for each unknown key, which begins with its path."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict):
         hints = get_type_hints(kind)
         fields = {f.encode_name: hints[f.name] for f in msgspec.structs.fields(kind)}
         for key, item in value.items():
             if key not in fields:
-                yield f"{path}{key}"
+                close = closest(str(key), fields)
+                yield f"{path}{key}: unknown field" + (f" (did you mean {close}?)" if close else "")
             else:
                 yield from _unknown(item, fields[key], f"{path}{key}.")
     elif get_origin(kind) is tuple and isinstance(value, list):

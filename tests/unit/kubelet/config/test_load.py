@@ -37,9 +37,16 @@ def test_drop_ins_are_laid_over_the_file_in_the_order_of_their_names(tmp_path: P
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("maxPodss: 1\nsyncFrequencyy: 1m\n", "maxPodss: unknown field; syncFrequencyy: unknown field"),
-        ("authentication: {x509: {file: a}}\n", "authentication.x509.file: unknown field"),
-        ("registerWithTaints: [{key: a, effectt: b}]\n", "registerWithTaints[0].effectt: unknown field"),
+        ("maxPodss: 1\n", "config.yaml:3:1: maxPodss: unknown field (did you mean maxPods?)"),
+        ("maxPods: 1\nMaxpods: 1\n", "config.yaml:4:1: Maxpods: unknown field (did you mean maxPods?)"),
+        ("abc: 1\nxyz: 1\n", "config.yaml:3:1: abc: unknown field; "),
+        ("abc: 1\nxyz: 1\n", "config.yaml:4:1: xyz: unknown field"),
+        ("authentication: {x509: {file: a}}\n", "config.yaml:3:25: authentication.x509.file: unknown field"),
+        (
+            "registerWithTaints: [{key: a, effectt: b}]\n",
+            "config.yaml:3:31: registerWithTaints[0].effectt: unknown field (did you mean effect?)",
+        ),
+        ("registerWithTaints:\n- key: 1\n", "config.yaml:4:3: registerWithTaints[0].key: expected `str`, got `int`"),
         ("maxPods: many\n", "maxPods: expected `int`, got `str`"),
         ("syncFrequency: 10\n", "syncFrequency: expected `str`, got `int`"),
         ("syncFrequency: ten\n", "syncFrequency: 'ten' is not a duration"),
@@ -78,6 +85,16 @@ def test_a_wrong_field_is_named_with_its_file(tmp_path: Path, body: str, message
         load_configuration(file)
     assert str(file) in str(caught.value)
     assert message in str(caught.value)
+
+
+def test_wrong_field_of_a_drop_in_names_its_file_and_line(tmp_path: Path) -> None:
+    file = write(tmp_path / "config.yaml", "maxPods: 3\n")
+    (tmp_path / "d").mkdir()
+    wrong = write(tmp_path / "d" / "10.conf", "maxPods: many\n")
+    with pytest.raises(Invalid, match=f"^{wrong}:3:1: maxPods: expected `int`"):
+        load_configuration(file, tmp_path / "d")
+    with pytest.raises(Invalid, match=r"^flags: nothing: unknown field$"):
+        load_configuration(None, None, {"nothing": 1})
 
 
 @pytest.mark.parametrize("head", ["kind: Pod\napiVersion: v1\n", "kind: KubeletConfiguration\napiVersion: v1\n"])

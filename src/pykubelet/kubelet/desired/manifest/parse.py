@@ -12,6 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from pykubelet.kubelet.desired.manifest.defaults import with_defaults
+from pykubelet.kubelet.desired.manifest.foreign import foreign_file, foreign_kind
 from pykubelet.kubelet.desired.manifest.manifest_types import (
     MAX_NODES,
     Finding,
@@ -47,7 +48,6 @@ _LISTS: Final[Mapping[str, str]] = {
     "ConfigMapList": "ConfigMap",
     "SecretList": "Secret",
 }
-_TEMPLATED: Final = frozenset({"Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "Job", "CronJob", "PodTemplate"})
 
 
 def parse(data: bytes, origin: str, *, positions: bool = False) -> Manifest:
@@ -167,6 +167,8 @@ class _ManifestReader:
         """Return the type for kind and apiVersion, or why a node does not support it."""
         if not isinstance(place.node, MapNode):
             return Finding("", "must be a Kubernetes object: a mapping with apiVersion, kind and metadata")
+        if (foreign := foreign_file(place.node)) is not None and not place.kind:
+            return foreign
         kind = _text(place.node, "kind") or place.kind
         version = _text(place.node, "apiVersion") or ("v1" if place.kind else "")
         if not kind:
@@ -175,7 +177,7 @@ class _ManifestReader:
             return Finding("apiVersion", "is required", "write apiVersion: v1")
         model = _MODELS.get(kind)
         if model is None:
-            return Finding("kind", f"{shown(kind)} is not for a node", _kind_advice(kind))
+            return foreign_kind(kind, _MODELS)
         if version != "v1":
             return Finding("apiVersion", f"{shown(version)} has no {kind}", "write apiVersion: v1")
         return model
@@ -238,12 +240,3 @@ def _text(node: Node | None, name: str) -> str:
 def _key(node: Node, name: str) -> Node:
     """Return the position of a field; that of the object if the field is absent."""
     return node.entries[name][0] if isinstance(node, MapNode) and name in node.entries else node
-
-
-def _kind_advice(kind: str) -> str:
-    close = next((each for each in _MODELS if each.lower() == kind.lower()), None)
-    if close:
-        return f"did you mean {close}?"
-    if kind in _TEMPLATED:
-        return f"a {kind} needs a cluster; make a Pod of its template"
-    return "a node runs Pods, with ConfigMaps and Secrets"

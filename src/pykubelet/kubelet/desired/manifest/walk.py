@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.suggestion import closest
 from pykubelet.base.text import encodable, printable
 from pykubelet.kubelet.desired.manifest.manifest_types import MAX_NODES, MAX_PROBLEMS, Finding
 from pykubelet.kubelet.desired.manifest.shape import Field, Kind, Shape, fields_of
@@ -314,14 +315,8 @@ def _indent_advice(node: Node) -> str:
 
 def _suggest(name: str, fields: Mapping[str, Field]) -> str:
     """Return the known field that an unknown one probably means."""
-    lower = {each.lower(): each for each in fields}
-    if name.lower() in lower:
-        return f"did you mean {lower[name.lower()]}?"
-    import difflib  # large, and only needed for errors
-
-    close = difflib.get_close_matches(name[:64], fields, n=1, cutoff=0.6)
-    if close:
-        return f"did you mean {close[0]}?"
+    if close := closest(name, fields):
+        return f"did you mean {close}?"
     if len(fields) <= 12:
         return "the fields here are " + ", ".join(sorted(fields))
     return "is it in the right place?"

@@ -62,6 +62,16 @@ class LocalObjects:
         """Return the keys of all objects."""
         return tuple(self._objects)
 
+    def data_keys(self, key: ObjectKey) -> tuple[str, ...]:
+        """Return the keys of an object's data, sorted; none if it does not exist."""
+        match self._objects.get(key):
+            case ConfigMap(data=data, binary_data=binary):
+                return tuple(sorted((*data, *binary)))
+            case Secret(data=secret):
+                return tuple(sorted(secret))
+            case _:
+                return ()
+
     def _missing(self, kind: str, namespace: str, name: str) -> NotFound:
         others = sorted(key.namespace for key in self._objects if key.kind == kind and key.name == name)
         advice = f"put a {kind} of that name into the manifest directory"

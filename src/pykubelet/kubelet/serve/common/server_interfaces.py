@@ -21,7 +21,7 @@ from pykubelet.kubelet.serve.common.server_types import (
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.container_ends import ContainerEnd
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
-from pykubelet.kubelet.types.node_view import ObjectView
+from pykubelet.kubelet.types.node_view import NodeView, ObjectView
 from pykubelet.kubelet.types.stats import Summary
 from pykubelet.kubelet.types.timeline_views import TimelineView
 from pykubelet.models.core_v1 import Event
@@ -59,6 +59,9 @@ class Node(Protocol):
 
     def manifest_files(self) -> ManifestsView:
         """Return where the agent reads manifests, and what it has read from each file."""
+
+    def node_view(self) -> NodeView:
+        """Return what manifests are checked against: the node's resources, labels and objects, and its pods."""
 
     def version(self) -> VersionView:
         """Return the versions of the agent and the runtime."""

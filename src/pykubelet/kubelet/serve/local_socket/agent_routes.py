@@ -45,6 +45,7 @@ class AgentRoutes:
             web.get(f"{_BASE}/pulls", self._pulls),
             web.get(f"{_BASE}/objects", self._objects),
             web.get(f"{_BASE}/manifests", self._manifests),
+            web.get(f"{_BASE}/node", self._node_view),
             web.get(f"{_BASE}/usage", self._usage),
             web.get(f"{_BASE}/version", self._version),
             web.get(f"{_BASE}/healthz", self._healthz),
@@ -77,6 +78,9 @@ class AgentRoutes:
 
     async def _manifests(self, _: web.Request) -> web.Response:
         return json_response(self._node.manifest_files())
+
+    async def _node_view(self, _: web.Request) -> web.Response:
+        return json_response(self._node.node_view())
 
     async def _usage(self, _: web.Request) -> web.Response:
         return json_response(await self._measure_usage())

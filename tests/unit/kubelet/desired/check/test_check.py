@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from pykubelet.kubelet.desired.check import CheckFinding, CheckSource, Rule, Severity, check
@@ -215,6 +216,14 @@ def test_pods_that_do_not_fit_together_are_a_warning() -> None:
     (found,) = run(pod(half), pod(half, name="b"))
     assert (found.severity, found.problem.origin) == (WARNING, "b.yaml")
     assert "the other pods leave 424Mi of 1Gi" in found.problem.message
+
+
+def test_pods_of_the_api_server_are_preempted_but_keep_their_ports() -> None:
+    other = PodView(namespace="default", name="api", requests={"cpu": "2"}, host_ports=(HostPortView(port=90),))
+    node = msgspec.structs.replace(NODE, pods=(other,))
+    assert run(pod("resources: {requests: {cpu: 2}}"), node=node) == ()
+    (found,) = run(pod("ports: [{containerPort: 1, hostPort: 90}]"), node=node)
+    assert "90/TCP is already taken by Pod default/api (the API server)" in found.problem.message
 
 
 def test_number_of_pods_is_limited() -> None:

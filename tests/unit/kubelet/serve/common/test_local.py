@@ -257,6 +257,8 @@ async def test_problems_images_and_objects_of_other_stages_are_served(world: Wor
         assert (end["container"], end["containerId"], end["exitCode"]) == ("c", "x://1", 3)
         (secret,) = (await answer(served, "/pykubelet/v1/objects"))["items"]
         assert secret["keys"] == ["password"]
+        node = await answer(served, "/pykubelet/v1/node")
+        assert (node["name"], node["maxPods"], node["objects"]) == ("n", 110, [secret])
         version = await answer(served, "/pykubelet/v1/version")
         assert (version["agent"], version["runtimeName"]) == ("0.1.0", "containerd")
         usage = await answer(served, "/pykubelet/v1/usage")

@@ -33,7 +33,7 @@ from pykubelet.kubelet.serve.local_socket import (
 )
 from pykubelet.kubelet.types.container_ends import ContainerEnd
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
-from pykubelet.kubelet.types.node_view import ObjectView
+from pykubelet.kubelet.types.node_view import NodeView, ObjectView
 from pykubelet.kubelet.types.stats import CpuStats, NodeStats, Summary
 from pykubelet.kubelet.types.timeline_views import TimelineView
 from pykubelet.models import core_v1 as core
@@ -106,6 +106,9 @@ class FakeNode:
     def manifest_files(self) -> ManifestsView:
         web = ManifestView(file="/m/web.yaml", objects=("Pod ns/web",), problems=("/m/web.yaml:1: wrong",))
         return ManifestsView(path="/m", node_name="n1", items=(web,))
+
+    def node_view(self) -> NodeView:
+        return NodeView(name="n", allocatable={"cpu": "2"}, objects=tuple(self.objects()))
 
     def version(self) -> VersionView:
         return VersionView(agent="0.1.0", kubernetes="v1.36.0", runtime_name="containerd", runtime_version="1.6")

@@ -1,9 +1,9 @@
 """Whether objects are defined once, images can be parsed, and the ConfigMaps and Secrets that pods use exist. Pure."""
 
-import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from pykubelet.base.image_reference import InvalidReference, parse
+from pykubelet.base.suggestion import closest
 from pykubelet.kubelet.desired.check.check_types import CheckFinding, CheckSource, Place, Rule, Severity
 from pykubelet.kubelet.desired.check.plan.subject import GivenPod, Subject, defined_elsewhere
 from pykubelet.kubelet.desired.manifest.manifest_types import Manifest, ObjectKey
@@ -101,11 +101,11 @@ def _missing(
 ) -> CheckFinding:
     same = sorted(each.namespace for each in there if (each.kind, each.name) == (key.kind, key.name))
     names = sorted(each.name for each in there if (each.kind, each.namespace) == (key.kind, key.namespace))
-    close = difflib.get_close_matches(key.name, names, n=1)
+    close = closest(key.name, names)
     if same:
         remedy = f"there is one in namespace {same[0]!r}; a pod can only use those of its own namespace"
     elif close:
-        remedy = f"did you mean {close[0]}?"
+        remedy = f"did you mean {close}?"
     else:
         remedy = f"write a {key.kind} of that name into the manifest directory, or set optional: true"
     sure = subject.node is not None and not subject.node.cluster
@@ -120,9 +120,9 @@ def _missing_keys(pod: GivenPod, reference: Reference, key: ObjectKey, keys: Key
     for name, field in reference.keys:
         if name in keys:
             continue
-        close = difflib.get_close_matches(name, keys, n=1)
+        close = closest(name, sorted(keys))
         listed = ", ".join(sorted(keys)) or "none"
-        remedy = f"did you mean {close[0]}?" if close else f"its keys are: {listed[:200]}"
+        remedy = f"did you mean {close}?" if close else f"its keys are: {listed[:200]}"
         message = f"{key.kind} {key.name!r} has no key {name!r}"
         yield pod.found(Rule.MISSING_OBJECT, Severity.ERROR, field, message, remedy)
 

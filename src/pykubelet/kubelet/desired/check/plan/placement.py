@@ -13,6 +13,7 @@ from pykubelet.kubelet.desired.admission.plan.fit import (
     amount_of,
     host_ports,
     is_extended,
+    needs_of,
     ports_conflict,
     shortages,
 )
@@ -60,7 +61,8 @@ def port_conflicts(subject: Subject) -> Iterator[CheckFinding]:
 def node_findings(subject: Subject, node: NodeView) -> Iterator[CheckFinding]:
     """Yield what this node lacks for the pods."""
     facts = _facts(node)
-    beside = [other.needs for other in subject.beside]
+    # Pods of manifests are critical: they preempt pods of the API server, but not each other.
+    beside = [other.needs for other in subject.beside if other.source]
     for index, pod in enumerate(subject.pods):
         yield from _selectors(pod, facts)
         yield from _resources(pod, facts, [*beside, *(other.needs for other in subject.pods[:index])])
@@ -113,7 +115,7 @@ def _resources(pod: GivenPod, node: NodeFacts, others: Sequence[Needs]) -> Itera
     for short in alone:
         yield _too_large(pod, short)
     reported = {short.name for short in alone}
-    for short in () if pod.needs.critical else shortages(pod.needs, others, node):
+    for short in shortages(pod.needs, others, node):
         if short.name in reported:
             continue
         message = (
@@ -141,7 +143,7 @@ def _features(pod: GivenPod, node: NodeFacts) -> Iterator[CheckFinding]:
         static = adopt(pod.pod, pod.item.digest, Source.FILE, pod.source.path, node.name)
     except Invalid:
         return  # reported with the duplicates
-    verdict = decide(static, pod.needs, (), node)
+    verdict = decide(static, needs_of(static), (), node)
     if not verdict.admitted and verdict.reason not in _REPORTED and not verdict.reason.startswith("OutOf"):
         field = _feature_field(pod.pod, verdict.reason)
         yield pod.found(Rule.NODE_FEATURE, Severity.ERROR, field, f"{verdict.reason}: {verdict.message}")
