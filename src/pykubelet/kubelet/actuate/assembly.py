@@ -21,7 +21,6 @@ from pykubelet.kubelet.actuate.cluster_interfaces import ActuatorMetrics, Cluste
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.actuate.criconfig.config_interfaces import ConfigReader
 from pykubelet.kubelet.actuate.criconfig.config_types import SecurityConfig
-from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
 from pykubelet.kubelet.actuate.images import ImageConfig, ImageDeps, ImageManager
 from pykubelet.kubelet.actuate.images.image_gc import GcDeps, ImageGc, disk_use
 from pykubelet.kubelet.actuate.images.plan.image_gc import GcPolicy
@@ -36,6 +35,7 @@ from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.allocatable import Machine, node_allocatable, node_capacity, unreserved, written
 from pykubelet.kubelet.types.podresources import CPU, MEMORY
+from pykubelet.kubelet.types.sysctls import SysctlAllowlist
 from pykubelet.kubelet.types.work_meter import WorkMeter
 from pykubelet.linux import cgroups, system
 from pykubelet.models.quantity import to_value

@@ -64,6 +64,7 @@ class NodeViewer:
             runtime_handlers=tuple(handler.name for handler in deps.facts.handlers),
             app_armor=node.app_armor,
             strict_groups=node.strict_groups,
+            sysctls=deps.facts.sysctls().patterns,
             objects=tuple(self.objects()),
             pods=tuple(self._pods(node.name)),
         )

@@ -57,6 +57,8 @@ class NodeView(Struct, frozen=True, kw_only=True, rename="camel"):
     app_armor: bool = False
     strict_groups: bool | None = None
     """Whether the runtime supports the supplemental groups policy Strict; None: unknown."""
+    sysctls: tuple[str, ...] = ()
+    """Sysctls that pods may set besides those that are safe on every kernel; a name may end in ``*``."""
     objects: tuple[ObjectView, ...] = ()
     pods: tuple[PodView, ...] = ()
 

@@ -11,7 +11,7 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.actuate.actuate_types import HostMount, ImageFacts
 from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import LinuxResources
 from pykubelet.kubelet.actuate.criconfig.config_interfaces import ConfigReader
-from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
+from pykubelet.kubelet.types.sysctls import SysctlAllowlist
 from pykubelet.models.core_v1 import Pod
 from pykubelet.models.scalars import Quantity
 

@@ -7,8 +7,8 @@ from pykubelet.kubelet.actuate.criconfig.names import kernel_hostname, pod_hostn
 from pykubelet.kubelet.actuate.criconfig.port_mappings import port_mappings
 from pykubelet.kubelet.actuate.criconfig.resources import resources_message
 from pykubelet.kubelet.actuate.criconfig.security import sandbox_security
-from pykubelet.kubelet.actuate.criconfig.sysctls import pod_sysctls
 from pykubelet.kubelet.types.ids import ref_of
+from pykubelet.kubelet.types.sysctls import pod_sysctls
 from pykubelet.models.core_v1 import Pod
 from pykubelet.pb import runtime_v1_pb2 as pb
 

@@ -17,11 +17,11 @@ from pykubelet.kubelet.actuate.criconfig.config_types import (
     SecurityConfig,
     UserNamespace,
 )
-from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.kubelet.types.runtime import ContainerKind
+from pykubelet.kubelet.types.sysctls import SysctlAllowlist
 from pykubelet.kubelet.types.work_meter import WorkMeter
 from pykubelet.linux.cgroups import CgroupResources
 from pykubelet.models.core_v1 import Pod

@@ -27,7 +27,6 @@ from pykubelet.kubelet.actuate.criconfig.config_types import (
     SecurityConfig,
     UserNamespace,
 )
-from pykubelet.kubelet.actuate.criconfig.sysctls import SysctlAllowlist
 from pykubelet.kubelet.actuate.podruntime import PodInputs, PodRuntime, PodRuntimeConfig, PodRuntimeDeps
 from pykubelet.kubelet.actuate.volumes import PodDirs
 from pykubelet.kubelet.telemetry import Telemetry
@@ -36,6 +35,7 @@ from pykubelet.kubelet.types.outcome import Outcome
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.kubelet.types.probes import ContainerProbes
 from pykubelet.kubelet.types.runtime import ContainerKind, PodRuntimeStatus
+from pykubelet.kubelet.types.sysctls import SysctlAllowlist
 from pykubelet.kubelet.types.timeline import Step
 from pykubelet.linux.cgroups import CgroupResources
 from pykubelet.models.core_v1 import ConfigMap, Pod, Secret

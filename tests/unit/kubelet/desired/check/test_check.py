@@ -91,6 +91,7 @@ def test_a_valid_pod_has_no_finding() -> None:
         (pod("resources: {limits: {example.com/gpu: 1}}"), Rule.EXTENDED_RESOURCE, WARNING, "6 spec.containers[0].resources.limits[example.com/gpu]", "no device plugin has registered 'example.com/gpu'", "hostPath"),
         (pod(spec="  runtimeClassName: kata\n"), Rule.RUNTIME_CLASS, ERROR, "7 spec.runtimeClassName", "'kata': no such handler in the container runtime; available: crun", "take the field away"),
         (pod(spec="  securityContext: {appArmorProfile: {type: RuntimeDefault}}\n"), Rule.NODE_FEATURE, ERROR, "7 spec.securityContext.appArmorProfile", "AppArmor is not enabled on the host", ""),
+        (pod(spec="  securityContext:\n    sysctls: [{name: net.ipv4.tcp_syncookies, value: '1'}, {name: kernel.msgmax, value: '1'}]\n"), Rule.NODE_FEATURE, ERROR, "8 spec.securityContext.sysctls[1].name", 'forbidden sysctl: "kernel.msgmax" not allowlisted', "allowedUnsafeSysctls"),
         # one object alone: volumes, fields
         (pod("volumeMounts: [{name: data, mountPath: /d}]"), Rule.INVALID_MANIFEST, ERROR, "6 spec.containers[0].volumeMounts[0].name", "the pod has no volume 'data'", "its volumes are: none"),
     ],
@@ -238,8 +239,17 @@ def test_without_a_node_only_the_capacity_of_the_machine_is_checked() -> None:
         "  nodeSelector: {x: y}\n  runtimeClassName: z\n",
     )
     assert run(text, node=None) == ()
-    (found,) = run(text, node=None, capacity={"cpu": "1", "memory": "1Gi"})
+    (found,) = run(text, node=None, capacity={"cpu": "1", "memory": "1234567Ki"})
     assert (found.rule, found.severity) == (Rule.NODE_RESOURCES, ERROR)
+    assert found.problem.message == "requests 2Gi of memory, but this machine has only 1.2Gi of it"
+
+
+def test_sysctls_that_the_node_allows_are_valid() -> None:
+    text = pod(
+        spec="  securityContext: {sysctls: [{name: kernel.msgmax, value: '1'}, {name: net.core.x, value: '1'}]}\n"
+    )
+    node = msgspec.structs.replace(NODE, sysctls=("kernel.msgmax", "net.core.*"))
+    assert run(text, node=node) == ()
 
 
 def test_name_that_is_too_long_with_the_nodes_is_reported() -> None:

@@ -5,6 +5,8 @@ Each verdict is that of ``admission/plan``; here it gets its line and remedy.
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.desired.admission.admission_types import Needs, NodeFacts
 from pykubelet.kubelet.desired.admission.plan.fit import (
@@ -24,12 +26,15 @@ from pykubelet.kubelet.desired.check.plan.subject import GivenPod, Subject
 from pykubelet.kubelet.desired.manifest.static import adopt
 from pykubelet.kubelet.types.node_view import NodeView, missing_handler
 from pykubelet.kubelet.types.podresources import CPU, amounts
+from pykubelet.kubelet.types.sysctls import SysctlAllowlist
 from pykubelet.kubelet.types.updates import Source
-from pykubelet.models.core_v1 import Pod
+from pykubelet.models.core_v1 import Pod, PodSecurityContext
 from pykubelet.models.quantity import NANO, Amount, Notation
 from pykubelet.models.scalars import Quantity
 
 _AFFINITY = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+_UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_MAX_CHARS = 6
 _REPORTED = ("NodeAffinity", "NodeName", "NodePorts", "UnexpectedAdmissionError")
 """Reasons of admission that the other rules of this module report, besides ``OutOf…``."""
 
@@ -61,6 +66,7 @@ def port_conflicts(subject: Subject) -> Iterator[CheckFinding]:
 def node_findings(subject: Subject, node: NodeView) -> Iterator[CheckFinding]:
     """Yield what this node lacks for the pods."""
     facts = _facts(node)
+    allowed = SysctlAllowlist.make((0, 0), node.sysctls)
     # Pods of manifests are critical: they preempt pods of the API server, but not each other.
     beside = [other.needs for other in subject.beside if other.source]
     for index, pod in enumerate(subject.pods):
@@ -70,6 +76,7 @@ def node_findings(subject: Subject, node: NodeView) -> Iterator[CheckFinding]:
             message = f"{pod.pod.spec.runtime_class_name!r}: {fault}"
             remedy = "configure the handler in the container runtime, or take the field away"
             yield pod.found(Rule.RUNTIME_CLASS, Severity.ERROR, "spec.runtimeClassName", message, remedy)
+        yield from _sysctls(pod, allowed)
         yield from _features(pod, facts)
 
 
@@ -78,7 +85,7 @@ def too_large(subject: Subject, capacity: Mapping[str, Quantity]) -> Iterator[Ch
     facts = NodeFacts(name="", allocatable=amounts(capacity))
     for pod in subject.pods:
         for short in shortages(pod.needs, (), facts):
-            yield _too_large(pod, short)
+            yield _too_large(pod, short, "this machine has only {} of it")
 
 
 def _selectors(pod: GivenPod, node: NodeFacts) -> Iterator[CheckFinding]:
@@ -113,7 +120,7 @@ def _resources(pod: GivenPod, node: NodeFacts, others: Sequence[Needs]) -> Itera
             )
     alone = shortages(pod.needs, (), node)
     for short in alone:
-        yield _too_large(pod, short)
+        yield _too_large(pod, short, "the node has only {} for pods")
     reported = {short.name for short in alone}
     for short in shortages(pod.needs, others, node):
         if short.name in reported:
@@ -129,12 +136,21 @@ def _resources(pod: GivenPod, node: NodeFacts, others: Sequence[Needs]) -> Itera
         yield pod.found(Rule.NODE_RESOURCES, Severity.WARNING, field, message, "lower the requests, or remove a pod")
 
 
-def _too_large(pod: GivenPod, short: Shortage) -> CheckFinding:
-    message = (
-        f"requests {_written(short.name, short.requested)} of {short.name}, "
-        f"but the node has only {_written(short.name, short.capacity)} for pods"
-    )
+def _too_large(pod: GivenPod, short: Shortage, limit: str) -> CheckFinding:
+    """Return a finding about a request; ``limit`` says what there is, with a place for the amount."""
+    requested, capacity = _written(short.name, short.requested), _written(short.name, short.capacity)
+    message = f"requests {requested} of {short.name}, but {limit.format(capacity)}"
     return pod.found(Rule.NODE_RESOURCES, Severity.ERROR, _request_field(pod, short.name), message, "lower the request")
+
+
+def _sysctls(pod: GivenPod, allowed: SysctlAllowlist) -> Iterator[CheckFinding]:
+    context = pod.pod.spec.security_context
+    for index, sysctl in enumerate(context.sysctls if context is not None else ()):
+        alone = replace(pod.pod, spec=replace(pod.pod.spec, security_context=PodSecurityContext(sysctls=(sysctl,))))
+        if refusal := allowed.refusal(alone):
+            remedy = "take it away, or allow it with allowedUnsafeSysctls in the configuration of the agent"
+            field = f"spec.securityContext.sysctls[{index}].name"
+            yield pod.found(Rule.NODE_FEATURE, Severity.ERROR, field, refusal, remedy)
 
 
 def _features(pod: GivenPod, node: NodeFacts) -> Iterator[CheckFinding]:
@@ -189,12 +205,16 @@ def _request_field(pod: GivenPod, name: str) -> str:
 
 
 def _written(name: str, amount: int) -> str:
-    """Write an amount in the unit of `Shortage` as a quantity."""
+    """Write an amount in the unit of `Shortage` as a quantity, a long one rounded to a tenth of its unit."""
     if name == CPU:
         return str(Amount(amount * (NANO // 1000)))
     if name == PODS or "/" in name:
         return str(amount)
-    return str(Amount(amount * NANO, Notation.BINARY))
+    exact = str(Amount(amount * NANO, Notation.BINARY))
+    if len(exact) <= _MAX_CHARS:
+        return exact
+    exponent = (amount.bit_length() - 1) // 10
+    return f"{amount / (1 << 10 * exponent):.1f}{_UNITS[exponent]}"
 
 
 def _listed(labels: Mapping[str, str]) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from pykubelet.base.errors import Invalid
-from pykubelet.kubelet.actuate.criconfig.sysctls import (
+from pykubelet.kubelet.types.sysctls import (
     SysctlAllowlist,
     SysctlNamespace,
     namespace_of,

@@ -107,6 +107,11 @@ class SysctlAllowlist:
         """The safe sysctls of any maintained kernel."""
         return cls.make((4, 19))
 
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The list as patterns: `make` with them as the administrator's returns an equal list."""
+        return (*sorted(self.names), *(f"{prefix}*" for prefix in sorted(self.prefixes)))
+
     def refusal(self, pod: Pod) -> str | None:
         """Reason for rejecting the pod because of its sysctls; None if they are allowed."""
         context = pod.spec.security_context
