@@ -9,6 +9,7 @@ import msgspec
 
 from pykubelet.base.documents import read_yaml
 from pykubelet.base.errors import Invalid
+from pykubelet.criserver.config.field_errors import field_error
 from pykubelet.criserver.config.settings import Settings
 
 _MAX_BYTES = 1 << 20
@@ -25,7 +26,7 @@ def load_settings(file: Path | None, *, defaults: Mapping[str, object] | None = 
     try:
         settings = msgspec.convert(document, Settings, dec_hook=_path)
     except msgspec.ValidationError as error:
-        raise Invalid(f"{origin}: {error}") from error
+        raise (field_error(error, Settings, file) if file else Invalid(f"{origin}: {error}")) from error
     if settings.default_handler not in settings.handlers:
         known = ", ".join(sorted(settings.handlers))
         raise Invalid(f"{origin}: default_handler {settings.default_handler!r} is not among the handlers: {known}")

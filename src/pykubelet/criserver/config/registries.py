@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct, field
 
 from pykubelet.base.errors import Invalid
+from pykubelet.criserver.config.field_errors import field_error
 from pykubelet.criserver.config.load import read_document
 from pykubelet.criserver.config.settings import RegistryHost
 
@@ -38,6 +39,6 @@ class RegistryTable:
             try:
                 self._found = msgspec.convert(read_document(self._file), _File).registries
             except msgspec.ValidationError as error:
-                raise Invalid(f"{self._file}: {error}") from error
+                raise field_error(error, _File, self._file) from error
             self._seen = seen
         return self._fixed | dict(self._found)

@@ -54,6 +54,29 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None
         load_settings(tmp_path / "c.yaml")
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("c.yaml", "run: /r\nrooot: /x\n", "2:1: rooot: unknown field (did you mean root?)"),
+        ("c.yaml", "cni:\n  tiemout: 1\n", "2:3: cni.tiemout: unknown field (did you mean timeout?)"),
+        ("c.yaml", "handlers:\n  a: {pat: x}\n", "2:7: handlers[...].pat: unknown field (did you mean path?)"),
+        ("c.yaml", "registries:\n  a: {mirrors: [1]}\n", "2:17: registries[...].mirrors[0]: expected `str`, got `int`"),
+        ("c.yaml", "zzz: 1\n", "1:1: zzz: unknown field"),
+        ("c.toml", 'run = "/r"\nrooot = "/x"\n', "2:1: rooot: unknown field (did you mean root?)"),
+        ("c.toml", '[cni]\n  "tiemout" = 1\n', "2:3: cni.tiemout: unknown field (did you mean timeout?)"),
+        ("c.toml", '[registries."a.b"]\nmirrors = [1]\n', "2:1: registries[...].mirrors[0]: expected `str`, got `int`"),
+        ("c.toml", "[handlers.a]\npath = 1\n[handlers.b]\npath = 1\n", "c.toml: handlers[...].path: expected `str`"),
+    ],
+)
+def test_wrong_field_is_named_with_line_and_suggestion(tmp_path: Path, name: str, text: str, message: str) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    with pytest.raises(Invalid) as caught:
+        load_settings(file, run="/other")
+    assert str(caught.value).startswith(str(file))
+    assert message in str(caught.value)
+
+
 def test_a_missing_file() -> None:
     with pytest.raises(Invalid, match="cannot be read"):
         load_settings(Path("/no/such/file.toml"))

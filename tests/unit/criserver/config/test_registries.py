@@ -13,7 +13,7 @@ from pykubelet.criserver.wiring.images import open_images
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[registries.a]\nmirror = []", r"registries\.toml: .*mirror"),
+        ("[registries.a]\nmirror = []", r"registries\.toml:2:1: .*mirror"),
         ("[registries.a]\nmirrors = 'x'", r"registries\[\.\.\.\]\.mirrors"),
         ("[registry.a]\n", "registry"),
         ("[", r"registries\.toml: not toml"),
