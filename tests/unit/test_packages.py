@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,65 @@ def test_packages_say_where_to_start_reading(package: str) -> None:
     file = start(docstring(package))
     assert file, f"{package}/__init__.py: name the file after 'Start reading in'"
     assert any((base / file).is_file() for base in (PACKAGE / package, PACKAGE)), f"{package}: {file} does not exist"
+
+
+@cache
+def _imported(directory: Path) -> frozenset[str]:
+    """The names of the project, as paths, that the modules in a directory and below import."""
+    found = {name for path in directory.iterdir() if path.is_dir() for name in _imported(path)}
+    for file in directory.glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pykubelet."):
+                module = node.module or ""
+                found |= {f"{module}.{name.name}".removeprefix("pykubelet.").replace(".", "/") for name in node.names}
+    return frozenset(found)
+
+
+def siblings(package: str) -> set[str]:
+    """The packages beside this one, below the same parent, that it imports."""
+    parent = f"{Path(package).parent}/".removeprefix("./")
+    names = {
+        path.removeprefix(parent).split("/")[0] for path in _imported(PACKAGE / package) if path.startswith(parent)
+    }
+    return {name for name in names - {Path(package).name} if (PACKAGE / parent / name).is_dir()}
+
+
+def cycle(graph: dict[str, set[str]]) -> list[str]:
+    """A cycle in a graph, or nothing."""
+
+    def walk(path: list[str]) -> list[str]:
+        for following in sorted(graph.get(path[-1], ())):
+            if following in path:
+                return path[path.index(following) :]
+            if following not in done and (found := walk([*path, following])):
+                return found
+        done.add(path[-1])
+        return []
+
+    done: set[str] = set()
+    return next((found for node in sorted(graph) if (found := walk([node]))), [])
+
+
+def test_cycle_is_found() -> None:
+    assert cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c"]
+    assert cycle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+@pytest.mark.parametrize("parent", sorted({str(Path(each).parent) for each in _PACKAGES if each}))
+def test_packages_beside_each_other_have_no_import_cycle(parent: str) -> None:
+    children = [each for each in _PACKAGES if each and str(Path(each).parent) == parent]
+    assert cycle({Path(child).name: siblings(child) for child in children}) == []
+
+
+_IMPORTS = re.compile(r"Imports\s+of\s+(?:the\s+server|this\s+stage):\s+([^.]*)\.")
+
+
+@pytest.mark.parametrize(
+    "package", [each for each in _PACKAGES if str(Path(each).parent) in ("criserver", "kubelet/actuate")]
+)
+def test_docstring_lists_the_packages_beside_that_are_imported(package: str) -> None:
+    found = _IMPORTS.search(docstring(package))
+    listed = re.findall(r"`(\w+)`", found[1]) if found else []
+    expected = ", ".join(f"``{name}``" for name in sorted(siblings(package)))
+    whole = "the server" if package.startswith("criserver") else "this stage"
+    assert listed == sorted(siblings(package)), f"{package}/__init__.py: write 'Imports of {whole}: {expected}.'"

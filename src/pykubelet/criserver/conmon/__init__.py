@@ -2,7 +2,8 @@
 
 conmon calls ``runc create`` as the container's parent, writes the log in CRI format, opens the attach socket, and
 writes the exit code to a file when the container ends. This package starts conmon (``launch.py``) and communicates with
-it (``files.py``). Used by ``container`` and ``sandbox``; imports ``oci``. Start reading at ``launch.py``.
+it (``files.py``). Used by ``container`` and ``sandbox``. Imports of the server: ``oci``, ``types``. Start reading at
+``launch.py``.
 """
 
 from pykubelet.criserver.conmon.files import Exit, read_exit, reopen_log

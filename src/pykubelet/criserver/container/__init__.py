@@ -3,8 +3,9 @@
 Each CRI call has a module: ``create.py``, ``start.py``, ``stop.py``, ``remove.py``, ``exec.py``, ``update.py``,
 ``log.py``; ``recover.py`` runs when the server starts, and ``of_sandbox.py`` when a pod is stopped or removed. They
 share ``table.py`` (the containers in memory) and ``records.py`` (every change, in the database first). Used by
-``server`` for CRI calls about containers, and by ``sandbox``. Imports ``spec``, ``conmon``, ``oci``, ``store``,
-``events`` and ``types``; ``plan/`` is pure. Start reading at ``create.py``; ``build.py`` connects the components.
+``server`` for CRI calls about containers, and by ``sandbox``. Imports of the server: ``config``, ``conmon``,
+``events``, ``oci``, ``spec``, ``storage``, ``store``, ``types``. ``plan/`` is pure. Start reading at ``create.py``;
+``build.py`` connects the components.
 """
 
 from pykubelet.criserver.container.build import ContainerComponents, ContainerDeps, build_containers

@@ -1,9 +1,8 @@
 """Images: pulled from registries or imported from archives, stored as blobs, and unpacked by ``storage``.
 
-Called by the image service, and by ``container`` for the process configuration of an image. Imports ``base``,
-``linux`` and, to read archives, ``unpack``; layers are reached through ``LayerStore`` in ``image_interfaces.py``. Start
-reading at ``image_manager.py``, then ``fetch.py`` (a pull) and ``content.py`` (the blob store); ``registry`` is the
-registry client.
+Called by the image service, and by ``container`` for the process configuration of an image. Imports of the server:
+``unpack``. Layers are reached through ``LayerStore`` in ``image_interfaces.py``. Start reading at ``image_manager.py``,
+then ``fetch.py`` (a pull) and ``content.py`` (the blob store); ``registry`` is the registry client.
 """
 
 from pykubelet.criserver.images.content import ContentStore

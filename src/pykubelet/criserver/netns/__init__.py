@@ -1,6 +1,6 @@
 """The pinned namespaces of sandboxes: network, IPC, UTS and user namespaces are kept by files, not by a process.
 
-Called by ``sandbox``. Imports ``base`` and ``linux``; start reading at ``namespace_manager.py``.
+Called by ``sandbox``. Imports of the server: ``types``. Start reading at ``namespace_manager.py``.
 """
 
 from pykubelet.criserver.netns.namespace_manager import PinnedNamespaces

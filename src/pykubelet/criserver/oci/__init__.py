@@ -1,7 +1,7 @@
 """The OCI runtime (runc, crun): starts, updates, deletes containers and runs commands in them as programs.
 
-``create`` is called by conmon. Used by ``conmon``, ``container``, ``sandbox`` and ``streaming``; imports ``processes``
-and ``types`` of the server only. Start reading at ``runtime.py``.
+``create`` is called by conmon. Used by ``conmon``, ``container``, ``sandbox`` and ``streaming``. Imports of the server:
+``types``. Start reading at ``runtime.py``.
 """
 
 from pykubelet.criserver.oci.handlers import RuntimeHandlers

@@ -3,8 +3,9 @@
 Each CRI call has a module: ``run.py``, ``stop.py``, ``remove.py``, ``update.py``; ``recover.py`` runs when the server
 starts. They share ``table.py`` (the sandboxes in memory), ``records.py`` (every change, in the database first) and
 ``layout.py`` (paths). Used by ``server`` for CRI calls about sandboxes, and by ``container`` through ``view.py``.
-Imports ``netns``, ``cni``, ``spec``, ``conmon``, ``oci``, ``store``, ``events`` and ``types``, and of ``container``
-only helpers; ``plan/`` is pure. Start reading at ``run.py``; ``build.py`` connects the components.
+Imports of the server: ``cni``, ``config``, ``conmon``, ``container``, ``events``, ``netns``, ``oci``, ``spec``,
+``storage``, ``store``, ``types``. Of ``container`` it uses only helpers; ``plan/`` is pure. Start reading at
+``run.py``; ``build.py`` connects the components.
 """
 
 from pykubelet.criserver.sandbox.build import SandboxComponents, SandboxDeps, build_sandboxes

@@ -1,8 +1,8 @@
 """CRI v1 over gRPC: one module for each group of calls, which converts messages to calls of the managers and back.
 
-Imports the managers of ``sandbox``, ``container``, ``images``, ``stats`` and ``streaming``; only the composition root
-imports it. ``errors.py`` maps errors to gRPC codes, ``view.py`` records to messages. Start reading at
-``containers.py``: ``register`` lists the calls.
+Imports of the server: ``config``, ``container``, ``events``, ``images``, ``oci``, ``sandbox``, ``spec``, ``stats``,
+``streaming``, ``types``. Only the composition root imports it. ``errors.py`` maps errors to gRPC codes, ``view.py``
+records to messages. Start reading at ``containers.py``: ``register`` lists the calls.
 """
 
 from pykubelet.criserver.server.service import CriServer, Groups

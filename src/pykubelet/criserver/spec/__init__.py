@@ -1,6 +1,6 @@
 """Builds OCI runtime specifications (config.json) from requests, images and facts of the machine. Pure.
 
-Imports only ``types`` of the server. Used by ``container`` and ``sandbox``. Start reading at ``container.py``.
+Imports of the server: ``types``. Used by ``container`` and ``sandbox``. Start reading at ``container.py``.
 """
 
 from pykubelet.criserver.spec.container import build_container

@@ -1,9 +1,8 @@
 """The streaming server for exec, attach and port-forward: HTTP on loopback, with URLs that work once, for a minute.
 
-A CRI call registers a request here and gets a URL; the kubelet connects its client to that URL. The package imports
-``base``, ``linux``, and the conmon and oci packages of the runtime server. Start reading at ``server.py``; then
-``execute.py``, ``attach.py`` and ``forward.py``, and the protocols ``spdy_client.py``, ``forward_spdy.py``,
-``websocket.py`` and ``forward_websocket.py``.
+A CRI call registers a request here and gets a URL; the kubelet connects its client to that URL. Imports of the server:
+``conmon``, ``oci``. Start reading at ``server.py``; then ``execute.py``, ``attach.py`` and ``forward.py``, and the
+protocols ``spdy_client.py``, ``forward_spdy.py``, ``websocket.py`` and ``forward_websocket.py``.
 """
 
 from pykubelet.criserver.streaming.server import StreamingServer

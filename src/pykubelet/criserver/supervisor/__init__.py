@@ -1,8 +1,8 @@
 """The runtime supervisor: runs a runtime server beside the agent. It finds a running one, or starts and restarts it.
 
 The server is a daemon in its own session. It outlives the agent; the next agent finds it by the note in the server's
-run directory. Used by ``pykubelet run`` when no other runtime is configured. Imports ``config``, ``directories``,
-``processes`` and ``types`` of the server only. Start reading at ``supervisor.py``.
+run directory. Used by ``pykubelet run`` when no other runtime is configured. Imports of the server: ``config``,
+``types``. Start reading at ``supervisor.py``.
 """
 
 from pykubelet.criserver.supervisor.note import note_of, read_note, write_note

@@ -10,7 +10,6 @@ from pykubelet.criserver.config import RegistryHost, RegistryTable, Settings
 from pykubelet.criserver.container import ContainerTable, ImageUsers
 from pykubelet.criserver.directories import make_traversable
 from pykubelet.criserver.images import ContentStore, ImageDeps, ImageIndex, ImageManager, ImageSettings
-from pykubelet.criserver.images.for_containers import ContainerImages
 from pykubelet.criserver.images.image_interfaces import Registry
 from pykubelet.criserver.images.manifests import Platform
 from pykubelet.criserver.images.registry import Host, RegistryClient, Tls
@@ -21,6 +20,7 @@ from pykubelet.criserver.server.transfer import TransferCalls
 from pykubelet.criserver.stats.writable_layers import WritableLayers
 from pykubelet.criserver.storage import Layers, Snapshots
 from pykubelet.criserver.types import ProtectedIds
+from pykubelet.criserver.wiring.container_images import ContainerImages
 from pykubelet.linux.system import architecture
 
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.container import ContainerComponents, ContainerDeps, Directories, build_containers
-from pykubelet.criserver.images.for_containers import ContainerImages
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.netns import PinnedNamespaces
 from pykubelet.criserver.sandbox import (
@@ -20,6 +19,7 @@ from pykubelet.criserver.sandbox import (
 from pykubelet.criserver.sandbox.sandbox_interfaces import PodNetwork
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.store import Store
+from pykubelet.criserver.wiring.container_images import ContainerImages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

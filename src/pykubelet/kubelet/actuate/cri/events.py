@@ -17,7 +17,7 @@ from pykubelet.base.guard import Guard
 from pykubelet.kubelet.actuate.cri.client import CriClient
 from pykubelet.kubelet.actuate.cri.containerd_events import watch_containerd
 from pykubelet.kubelet.actuate.cri.errors import cri_error
-from pykubelet.kubelet.actuate.podruntime.plan.conversion import seen_pod
+from pykubelet.kubelet.actuate.cri.plan.conversion import seen_pod
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.runtime_events import RuntimeEvent, RuntimeEventKind
 from pykubelet.pb import runtime_v1_pb2 as pb

@@ -3,8 +3,8 @@
 Contains names, labels, environment, DNS, hosts files and security settings. The pod runtime calls
 :func:`sandbox_config` and :func:`container_config`; the volume manager shares :mod:`.downward`.
 
-All modules are pure: no I/O, no time, no logging. May import ``models``, ``pb`` and ``kubelet/types``.
-Start reading in ``sandbox.py`` and ``container.py``; ``config_types.py`` has their inputs.
+All modules are pure: no I/O, no time, no logging. Imports of this stage: ``cgroups``. Start reading in ``sandbox.py``
+and ``container.py``; ``config_types.py`` has their inputs.
 """
 
 from pykubelet.kubelet.actuate.criconfig.config_types import (

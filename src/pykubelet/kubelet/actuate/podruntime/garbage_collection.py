@@ -9,11 +9,11 @@ from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, PykubeletError, Transient
 from pykubelet.base.guard import Guard
+from pykubelet.kubelet.actuate.cri.plan import conversion
 from pykubelet.kubelet.actuate.criconfig.labels import parse_container
 from pykubelet.kubelet.actuate.podruntime.concurrency import both, concurrently
 from pykubelet.kubelet.actuate.podruntime.kill_pod import Killer, KillRequest
 from pykubelet.kubelet.actuate.podruntime.log_directories import LogFiles
-from pykubelet.kubelet.actuate.podruntime.plan import conversion
 from pykubelet.kubelet.actuate.podruntime.plan.removals import GcPolicy, garbage_containers, garbage_sandboxes
 from pykubelet.kubelet.actuate.podruntime.podruntime_interfaces import Cri
 from pykubelet.kubelet.actuate.podruntime.podruntime_types import ContainerKill

@@ -13,6 +13,7 @@ from typing import TypeAlias, TypeVar
 from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.kubelet.actuate.cri.plan import conversion
 from pykubelet.kubelet.actuate.criconfig.labels import POD_UID, ParsedContainerLabels, parse_container
 from pykubelet.kubelet.actuate.criconfig.termination import (
     LOG_TAIL_BYTES,
@@ -22,7 +23,6 @@ from pykubelet.kubelet.actuate.criconfig.termination import (
 )
 from pykubelet.kubelet.actuate.podruntime.concurrency import both, concurrently
 from pykubelet.kubelet.actuate.podruntime.log_directories import LogFiles
-from pykubelet.kubelet.actuate.podruntime.plan import conversion
 from pykubelet.kubelet.actuate.podruntime.podruntime_interfaces import Cri, PodFiles
 from pykubelet.kubelet.actuate.podruntime.start.pod_files import read_tail
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, SandboxID

@@ -3,11 +3,11 @@
 The pod worker has a pod's volumes set up and torn down; the pod runtime gets the mounts of a container, and the paths
 of termination logs and hosts files (`PodDirs`).
 
-May import ``actuate/criconfig``, ``actuate/actuate_types.py``, ``kubelet/types`` and ``linux``; the API server and the
-image manager are used through the protocols in ``volume_interfaces.py``. Start reading in `volume_manager.py`. There is
-one module for each kind of volume that the node itself provides (`kinds/empty_dir.py`, `kinds/config_map.py`,
-`kinds/local.py`, …). `source_lookup.py` reads claims and PersistentVolumes, `mount/remote_volumes.py` has the volumes
-of file servers and CSI drivers, `csi/` the CSI node side.
+Imports of this stage: ``cri``, ``criconfig``. The API server and the image manager are used through the protocols in
+``volume_interfaces.py``. Start reading in `volume_manager.py`. There is one module for each kind of volume that the
+node itself provides (`kinds/empty_dir.py`, `kinds/config_map.py`, `kinds/local.py`, …). `source_lookup.py` reads claims
+and PersistentVolumes, `mount/remote_volumes.py` has the volumes of file servers and CSI drivers, `csi/` the CSI node
+side.
 """
 
 from pykubelet.kubelet.actuate.volumes.plan.pod_volumes import only_shows_objects, referenced_objects

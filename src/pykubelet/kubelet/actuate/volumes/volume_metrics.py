@@ -7,7 +7,7 @@ from typing import Final
 
 from pykubelet.base.clock import Clock, SystemClock
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.actuate.volumes.kinds import nfs
+from pykubelet.kubelet.actuate.volumes.mount import nfs
 from pykubelet.kubelet.actuate.volumes.volume_source import CSI, NFS, Source
 from pykubelet.kubelet.types.work_meter import NoMeter, StoragePlugin, WorkMeter
 

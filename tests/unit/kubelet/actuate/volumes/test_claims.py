@@ -11,7 +11,7 @@ from pykubelet.kubelet.actuate.actuate_types import VolumeError
 from pykubelet.kubelet.actuate.criconfig.config_types import HostDevice
 from pykubelet.kubelet.actuate.volumes import VolumeDeps, VolumeManager
 from pykubelet.kubelet.actuate.volumes.csi.plan.csi_rules import volume_of
-from pykubelet.kubelet.actuate.volumes.kinds import nfs
+from pykubelet.kubelet.actuate.volumes.mount import nfs
 from pykubelet.kubelet.actuate.volumes.source_lookup import SourceLookup
 from pykubelet.kubelet.actuate.volumes.volume_source import Source
 from pykubelet.models.codec import from_builtins

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.kubelet.actuate.volumes.mount.ownership import give_to_group, group_mode, needs_change
+from pykubelet.kubelet.actuate.volumes.ownership import give_to_group, group_mode, needs_change
 
 GROUP = os.getgid()
 

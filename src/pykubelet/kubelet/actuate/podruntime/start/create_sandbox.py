@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from pykubelet.base import blocking
 from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.kubelet.actuate.cri.plan.conversion import sandbox_status
 from pykubelet.kubelet.actuate.criconfig.config_types import ConfigError, SandboxContext
 from pykubelet.kubelet.actuate.criconfig.dns import pod_dns
 from pykubelet.kubelet.actuate.criconfig.sandbox import sandbox_config
 from pykubelet.kubelet.actuate.podruntime.log_directories import LogFiles
-from pykubelet.kubelet.actuate.podruntime.plan.conversion import sandbox_status
 from pykubelet.kubelet.actuate.podruntime.podruntime_interfaces import Cri, PodInputs
 from pykubelet.kubelet.actuate.podruntime.podruntime_types import PodReason, PodRuntimeConfig
 from pykubelet.kubelet.actuate.podruntime.runtime_errors import NameConflicts, error_message, is_name_conflict

@@ -23,7 +23,7 @@ from pykubelet.kubelet.actuate.volumes.csi.csi_locks import VolumeLocks
 from pykubelet.kubelet.actuate.volumes.csi.csi_types import CsiConfig, CsiVolume, Published, Staged, VolumeRef
 from pykubelet.kubelet.actuate.volumes.csi.driver_registry import DriverRegistry
 from pykubelet.kubelet.actuate.volumes.csi.plan import csi_rules
-from pykubelet.kubelet.actuate.volumes.mount.ownership import give_to_group
+from pykubelet.kubelet.actuate.volumes.ownership import give_to_group
 from pykubelet.kubelet.actuate.volumes.volume_interfaces import CsiObjects
 from pykubelet.kubelet.actuate.volumes.volume_metrics import csi_plugin, storage_work
 from pykubelet.kubelet.actuate.volumes.volume_source import Source

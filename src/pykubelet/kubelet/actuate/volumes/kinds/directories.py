@@ -10,7 +10,7 @@ from typing import Final
 
 from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.base.units import Bytes
-from pykubelet.kubelet.actuate.volumes.mount.ownership import give_to_group, group_mode
+from pykubelet.kubelet.actuate.volumes.ownership import give_to_group, group_mode
 from pykubelet.linux import mounts
 from pykubelet.linux.mountinfo import is_mount_point
 

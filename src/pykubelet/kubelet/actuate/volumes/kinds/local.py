@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from pykubelet.base.errors import Conflict, Invalid, Transient
-from pykubelet.kubelet.actuate.volumes.mount.ownership import give_to_group
+from pykubelet.kubelet.actuate.volumes.ownership import give_to_group
 from pykubelet.kubelet.actuate.volumes.volume_types import Attributes, Request, Work
 from pykubelet.linux import mounts
 from pykubelet.linux.mountinfo import is_mount_point

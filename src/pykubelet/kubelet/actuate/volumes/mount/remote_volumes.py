@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from pykubelet.base.errors import NotFound, PykubeletError, Transient, Unsupported
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.actuate.volumes.kinds import nfs
+from pykubelet.kubelet.actuate.volumes.mount import nfs
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.actuate.volumes.volume_metrics import Measure
 from pykubelet.kubelet.actuate.volumes.volume_source import CSI, NFS, Source

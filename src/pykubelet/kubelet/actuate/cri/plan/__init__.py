@@ -1,0 +1,1 @@
+"""Conversion of CRI messages. Pure: no module here reads files, clocks or the network, or awaits."""
