@@ -20,6 +20,7 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.criserver.server.calls import Calls
 from pykubelet.criserver.server.errors import status_of
 from pykubelet.criserver.server.images import ImageCalls
+from pykubelet.criserver.server.request_text import check_text
 from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.fuzz.criserver import Stage, staged
 from tests.fuzz.machine import IMAGE
@@ -80,6 +81,7 @@ class _Given:
 async def _answer(calls: Stage, name: str, request: Message) -> Message | None:
     """The reply, or the last one of a stream; None if the request was refused with an intended status code."""
     try:
+        check_text(request)
         if name in calls.calls:
             reply = await calls.calls[name](request)
         else:

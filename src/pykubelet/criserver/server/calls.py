@@ -3,13 +3,14 @@
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import grpc
 from google.protobuf.message import Message
 
 from pykubelet.base.units import MIB
 from pykubelet.criserver.server.errors import status_of
+from pykubelet.criserver.server.request_text import Received, received
 
 _log = logging.getLogger(__name__)
 _Context = grpc.aio.ServicerContext[Message, Message]
@@ -25,35 +26,35 @@ class Calls:
 
     def __init__(self, service: str) -> None:
         self._service = service
-        self._methods: dict[str, grpc.RpcMethodHandler[Message, Message]] = {}
+        self._methods: dict[str, grpc.RpcMethodHandler[Any, Message]] = {}
 
     def unary(self, name: str, request: type[_Request], function: Callable[[_Request], Awaitable[Message]]) -> None:
         """Serve a call with one reply."""
 
-        async def handle(message: _Request, context: _Context) -> Message:
+        async def handle(given: Received[_Request], context: _Context) -> Message:
             try:
-                return await function(message)
+                return await function(given.checked())
             except Exception as error:
                 code, details = status_of(error, name)
                 _log.debug("call refused", extra={"call": name, "code": code.name, "error": details})
                 await context.abort(code, details)
 
-        self._methods[name] = grpc.unary_unary_rpc_method_handler(handle, request.FromString, _serialise)
+        self._methods[name] = grpc.unary_unary_rpc_method_handler(handle, received(request), _serialise)
 
     def stream(
         self, name: str, request: type[_Request], function: Callable[[_Request], AsyncIterator[Message]]
     ) -> None:
         """Serve a call with a stream of replies."""
 
-        async def handle(message: _Request, context: _Context) -> AsyncGenerator[Message, None]:
+        async def handle(given: Received[_Request], context: _Context) -> AsyncGenerator[Message, None]:
             try:
-                async for reply in function(message):
+                async for reply in function(given.checked()):
                     yield reply
             except Exception as error:
                 code, details = status_of(error, name)
                 await context.abort(code, details)
 
-        self._methods[name] = grpc.unary_stream_rpc_method_handler(handle, request.FromString, _serialise)
+        self._methods[name] = grpc.unary_stream_rpc_method_handler(handle, received(request), _serialise)
 
     def exchange(
         self,
@@ -74,7 +75,7 @@ class Calls:
 
         self._methods[name] = grpc.stream_stream_rpc_method_handler(handle, request.FromString, _serialise)
 
-    def handler(self) -> "grpc.GenericRpcHandler[Message, Message]":
+    def handler(self) -> "grpc.GenericRpcHandler[Any, Message]":
         """The table in gRPC's form."""
         return grpc.method_handlers_generic_handler(self._service, self._methods)
 
