@@ -4,9 +4,11 @@ import pytest
 
 from pykubelet.kubelet.actuate.cri import calls
 from pykubelet.kubelet.actuate.cri.transport import StreamCall, UnaryCall
+from pykubelet.pb import images_v1_pb2 as transfer
 from pykubelet.pb import runtime_v1_pb2 as pb
 
-TABLE = [value for value in vars(calls).values() if isinstance(value, UnaryCall | StreamCall)]
+_ALL = [value for value in vars(calls).values() if isinstance(value, UnaryCall | StreamCall)]
+TABLE = [call for call in _ALL if call.path.startswith("/runtime.v1.")]
 METHODS = [
     (f"/{service.full_name}/{method.name}", method)
     for service in pb.DESCRIPTOR.services_by_name.values()
@@ -24,6 +26,16 @@ def test_the_contract_has_the_41_calls_of_kubernetes_1_36() -> None:
 
 def test_every_call_stands_in_the_table_once() -> None:
     assert sorted(call.path for call in TABLE) == sorted(path for path, _ in METHODS)
+
+
+def test_calls_beside_cri_are_those_of_the_image_transfer_service() -> None:
+    (service,) = transfer.DESCRIPTOR.services_by_name.values()
+    methods = {f"/{service.full_name}/{method.name}": method for method in service.methods}
+    beside = [call for call in _ALL if call not in TABLE]
+    assert [call.path for call in beside] == ["/pykubelet.images.v1.ImageTransfer/ListPulls"]
+    for call in beside:
+        assert call.request.DESCRIPTOR is methods[call.path].input_type
+        assert call.reply.DESCRIPTOR is methods[call.path].output_type
 
 
 @pytest.mark.parametrize("path", [path for path, _ in METHODS])
