@@ -19,7 +19,7 @@ _COMMANDS = {
     "apply": ("apply", "Create or change pods, ConfigMaps and Secrets."),
     "delete": ("delete", "Delete pods, ConfigMaps and Secrets."),
     "wait": ("wait", "Wait until pods are ready, completed or deleted."),
-    "get": ("get", "List pods, events or images."),
+    "get": ("get", "List pods, events, ConfigMaps, Secrets, the node, images or problems."),
     "describe": ("describe", "Show a pod in detail, with its events."),
     "logs": ("logs", "Print a container's log."),
     "exec": ("exec", "Run a command in a container."),

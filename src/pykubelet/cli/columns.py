@@ -21,6 +21,11 @@ class Columns:
             self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, row, strict=True)]
         return "\n".join(self._line(row) for row in shown)
 
+    def aligned(self, rows: Sequence[Sequence[str]]) -> str:
+        """Return the rows as lines without the headings."""
+        self._headed = True
+        return self.render(rows)
+
     def _line(self, row: Sequence[str]) -> str:
         return "   ".join(cell.ljust(width) for cell, width in zip(row, self._widths, strict=True)).rstrip()
 

@@ -1,138 +1,147 @@
-"""``pykubelet get``: list or watch pods, events or images."""
+"""``pykubelet get``: list or watch pods, events, ConfigMaps, Secrets, the node, images or problems."""
 
-import json
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import click
-import yaml
 
-from pykubelet.cli.columns import Columns, age, size
+from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.cli.kinds import Kind
+from pykubelet.cli.listing import Listed, Selection, listed
 from pykubelet.cli.local_api import LocalApi
-from pykubelet.cli.lookup import api_of, find_pod
-from pykubelet.cli.pod_row import pod_row
+from pykubelet.cli.lookup import api_of
+from pykubelet.cli.object_watch import print_table, table, watch_objects
+from pykubelet.cli.output_form import METAVAR, OutputForm, OutputParam, document, document_printer, print_names
 from pykubelet.cli.pull_progress import watch_with_pulls
-from pykubelet.models.codec import from_builtins
-from pykubelet.models.core_v1 import Event, Pod
-
-_KINDS = {"pod": "pods", "po": "pods", "event": "events", "ev": "events", "image": "images"}
+from pykubelet.cli.targets import Target, parse_targets
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
-    """How objects of one kind are requested and printed."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """How the result is printed."""
 
-    path: str
-    headings: tuple[str, ...]
-    rows: Callable[[Any, bool], Sequence[Sequence[str]]]
-    wide: tuple[str, ...] = ()
+    form: OutputForm
+    headed: bool
+    all_namespaces: bool
+    namespace: str
+    sort_by: str
 
-
-def _pod_rows(item: Any, wide: bool) -> Sequence[Sequence[str]]:
-    row = pod_row(from_builtins(item, Pod), time.time())
-    cells = (row.namespace, row.name, row.ready, row.status, row.restarts, age(row.age_seconds))
-    return [(*cells, row.ip, row.node) if wide else cells]
-
-
-def _event_rows(item: Any, wide: bool) -> Sequence[Sequence[str]]:
-    event = from_builtins(item, Event)
-    seen = event.last_timestamp or event.metadata.creation_timestamp
-    subject = event.involved_object
-    name = f"{subject.kind.lower()}/{subject.name}"
-    cells = (_ago(seen), event.type, event.reason, name, event.message.replace("\n", " "))
-    return [(*cells, str(event.count or 1), subject.field_path) if wide else cells]
-
-
-def _image_rows(item: Any, wide: bool) -> Sequence[Sequence[str]]:
-    """Return a row for each name of the image."""
-    names = item.get("repoTags") or item.get("repoDigests") or ["<none>"]
-    identity = str(item.get("id", ""))
-    shown = identity if wide else identity.removeprefix("sha256:")[:12]
-    return [(name, shown, size(int(item.get("size", 0)))) for name in names]
-
-
-_VIEWS = {
-    "pods": _View(
-        "/api/v1/pods",
-        ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE"),
-        _pod_rows,
-        ("IP", "NODE"),
-    ),
-    "events": _View(
-        "/api/v1/events", ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), _event_rows, ("COUNT", "FIELD")
-    ),
-    "images": _View("/pykubelet/v1/images", ("IMAGE", "ID", "SIZE"), _image_rows),
-}
-
-
-def _ago(moment: datetime | None) -> str:
-    return age(time.time() - moment.timestamp()) if moment else "<unknown>"
+    def has_namespace(self, kind: Kind) -> bool:
+        """Return whether the table of a kind shows the namespaces."""
+        return kind.namespaced and (self.all_namespaces or (kind.shows_namespace and not self.namespace))
 
 
 @click.command(name="get")
-@click.argument("kind", type=click.Choice(["pods", "events", "images", *_KINDS]), metavar="pods|events|images")
-@click.argument("name", required=False)
+@click.argument("words", nargs=-1, required=True, metavar="KIND [NAME]... | KIND/NAME...")
 @click.option("-n", "--namespace", default="", help="Only this namespace (default: all).")
-@click.option("-o", "--output", type=click.Choice(["wide", "json", "yaml"]), default=None, help="Output format.")
-@click.option("-w", "--watch", is_flag=True, help="Watch for changes.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces, each with its column.")
+@click.option("-l", "--selector", default="", help="Only objects with these labels, for example app=web,tier!=db.")
+@click.option("--field-selector", default="", help="Only objects with these fields, for example status.phase=Running.")
+@click.option("-o", "--output", "form", type=OutputParam(), metavar=METAVAR, default=OutputForm(), help="Output form.")
+@click.option("--no-headers", is_flag=True, help="Print no headings.")
+@click.option("--sort-by", default="", metavar="PATH", help="Sort by a field, for example .status.startTime.")
+@click.option("--ignore-not-found", is_flag=True, help="An object that does not exist is no error.")
+@click.option("-w", "--watch", is_flag=True, help="Go on with a row for each change.")
+@click.option("--watch-only", is_flag=True, help="Print only changes from now on.")
 @click.pass_obj
-def command(socket: object, kind: str, name: str | None, namespace: str, output: str | None, watch: bool) -> None:
-    """List pods, events or images of the agent; with a NAME only that pod (or its events)."""
+def command(
+    socket: object,
+    words: tuple[str, ...],
+    namespace: str,
+    all_namespaces: bool,
+    selector: str,
+    field_selector: str,
+    form: OutputForm,
+    no_headers: bool,
+    sort_by: str,
+    ignore_not_found: bool,
+    watch: bool,
+    watch_only: bool,
+) -> None:
+    """List objects of the agent.
+
+    KIND is one of pods (po), events (ev), configmaps (cm), secrets, nodes (no), images and problems, or several,
+    separated by commas. With a NAME only that object, or the events of that pod. Tables of Secrets show sizes; their
+    values are in `-o yaml`.
+
+    Example: pykubelet get pods -l app=web -o jsonpath='{.items[*].status.podIP}'
+    """
     api = api_of(socket)
-    kind = _KINDS.get(kind, kind)
-    if watch and kind == "images":
-        raise click.UsageError("images cannot be watched")
-    view = _VIEWS[kind]
-    path, query = _request(api, kind, view.path, name, namespace)
-    show = _printer(view, output, single=bool(name) or watch)
-    if watch:
-        events = api.watch(path, **query)
-        if kind == "pods" and output in (None, "wide"):
-            events = watch_with_pulls(events, api)
-        for event_type, item in events:
-            show([item] if event_type != "DELETED" or output else [_deleted(item)])
+    space = "" if all_namespaces else namespace
+    shown = _Shown(form=form, headed=not no_headers, all_namespaces=all_namespaces, namespace=space, sort_by=sort_by)
+    targets = parse_targets(words)
+    selection = Selection(space, selector, field_selector)
+    if (selector or field_selector) and any(target.names for target in targets):
+        raise click.UsageError("name objects, or select them with -l or --field-selector")
+    if watch or watch_only:
+        _watch(api, targets, selection, shown, only_changes=watch_only)
         return
-    items = api.get(path, **query)["items"]
-    if not items and output not in ("json", "yaml"):
-        click.echo(f"no {kind} found", err=True)
+    results = [listed(api, target, selection) for target in targets]
+    _print(results, shown, single=sum(len(target.names) for target in targets) == 1)
+    if shown.form.is_table and any(result.kind.plural == "pods" for result in results):
+        _banner(api)
+    missing = [error for result in results for error in result.missing]
+    if missing and not ignore_not_found:
+        raise NotFound("\n".join(map(str, missing)))
+
+
+def _print(results: list[Listed], shown: _Shown, *, single: bool) -> None:
+    if shown.sort_by:
+        from pykubelet.cli.plan.custom_columns import sorted_by
+
+        results = [Listed(r.kind, sorted_by(shown.sort_by, r.items), r.version, r.missing) for r in results]
+    items: list[Any] = [item for result in results for item in result.items]
+    form = shown.form
+    if form.name == "name":
+        for result in results:
+            print_names(result.kind, result.items)
+    elif form.is_table or form.name == "custom-columns":
+        tables = []
+        for result in results:
+            headings, rows = table(result.kind, form, namespace=shown.has_namespace(result.kind))
+            if result.items:
+                tables.append((result.kind, headings, [row for item in result.items for row in rows(item)]))
+            elif not result.missing:
+                click.echo(f"no {result.kind.plural} found", err=True)
+        if tables:
+            print_table(tables, headed=shown.headed)
+    elif items or not any(result.missing for result in results):
+        document_printer(form)(document(items, single=single))
+
+
+def _watch(api: LocalApi, targets: list[Target], selection: Selection, shown: _Shown, *, only_changes: bool) -> None:
+    kind = targets[0].kind
+    if len(targets) > 1 or not kind.watchable:
+        raise click.UsageError("watch one kind: pods or events")
+    first = listed(api, targets[0], selection)
+    if first.missing:
+        raise first.missing[0]
+    path, query = selection.of_kind(kind)
+    events: Iterable[tuple[str, Any]] = api.watch(path, resourceVersion=first.version, **query)
+    if targets[0].names:
+        names = {item["metadata"]["name"] for item in first.items} | set(targets[0].names)
+        events = ((change, item) for change, item in events if _subject(kind, item) in names)
+    if kind.plural == "pods" and shown.form.is_table:
+        _banner(api)
+        # The pods of the list may wait for images, too; their rows are not repeated.
+        events = watch_with_pulls(chain((("ADDED", item) for item in first.items), events), api)
+    namespace = shown.has_namespace(kind)
+    watch_objects(first, events, shown.form, namespace=namespace, headed=shown.headed, only_changes=only_changes)
+
+
+def _subject(kind: Kind, item: Any) -> str:
+    owner = item.get("involvedObject", {}) if kind.plural == "events" else item["metadata"]
+    return str(owner.get("name", ""))
+
+
+def _banner(api: LocalApi) -> None:
+    """Say on standard error that manifests are broken: their pods are missing in the table, or are old versions."""
+    try:
+        items = api.get("/pykubelet/v1/problems")["items"]
+    except PykubeletError:
         return
-    show(items)
-
-
-def _request(api: LocalApi, kind: str, path: str, name: str | None, namespace: str) -> tuple[str, dict[str, str]]:
-    query: dict[str, str] = {}
-    if name and kind != "images":
-        pod = find_pod(api, name, namespace)
-        field = "metadata.name" if kind == "pods" else "involvedObject.name"
-        query["fieldSelector"] = f"{field}={pod.metadata.name}"
-        namespace = pod.metadata.namespace
-    if namespace and kind != "images":
-        path = path.replace("/api/v1/", f"/api/v1/namespaces/{namespace}/")
-    return path, query
-
-
-def _deleted(item: Any) -> Any:
-    status = {**item.get("status", {}), "reason": "Deleted", "containerStatuses": [], "initContainerStatuses": []}
-    return {**item, "status": status, "metadata": {**item["metadata"], "deletionTimestamp": None}}
-
-
-def _printer(view: _View, output: str | None, *, single: bool) -> Callable[[list[Any]], None]:
-    """Return a function that prints objects in the requested form; with ``single``, one object without a list."""
-
-    def document(items: list[Any]) -> Any:
-        return items[0] if single and len(items) == 1 else _list(items)
-
-    if output == "json":
-        return lambda items: click.echo(json.dumps(document(items), indent=2))
-    if output == "yaml":
-        return lambda items: click.echo(yaml.dump(document(items), Dumper=yaml.CSafeDumper, sort_keys=False), nl=False)
-    wide = output == "wide"
-    columns = Columns(*view.headings, *(view.wide if wide else ()))
-    return lambda items: click.echo(columns.render([row for item in items for row in view.rows(item, wide)]))
-
-
-def _list(items: list[Any]) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "List", "items": items}
+    if items:
+        count = f"{len(items)} problems, the first" if len(items) > 1 else "1 problem"
+        click.echo(f"{count}: {items[0]['message']} (see `pykubelet get problems`)", err=True)

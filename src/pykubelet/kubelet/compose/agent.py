@@ -15,7 +15,9 @@ from pykubelet.kubelet.compose.control import LoopPartsDeps, build_loop, build_w
 from pykubelet.kubelet.compose.desired import build_admission, build_manifests, build_sources, post_changed_objects
 from pykubelet.kubelet.compose.hung_calls import HungCalls
 from pykubelet.kubelet.compose.local_api import LocalApiView
+from pykubelet.kubelet.compose.local_node import LocalNode
 from pykubelet.kubelet.compose.node_mode import cluster_builder, open_access
+from pykubelet.kubelet.compose.node_status import NodeStatusReader
 from pykubelet.kubelet.compose.node_view import NodeViewDeps, NodeViewer
 from pykubelet.kubelet.compose.observe import NodePressureDeps, Observers, build_observers, build_pressure, build_usage
 from pykubelet.kubelet.compose.recorders import Recorders, build_recorders
@@ -93,10 +95,11 @@ def build_agent(settings: Settings, clock: Clock) -> Agent:
         runtime_recovered=observers.runtime_recovered,
     )
     cluster = cluster_builder()(access, recorders, cluster_deps) if access is not None else None
+    registered = cluster.registered if cluster is not None else lambda: None
     admission_node = AdmissionNode(
         settings,
         actuators.node,
-        registered=cluster.registered if cluster is not None else lambda: None,
+        registered=registered,
         conditions=pressure.conditions,
     )
     admission = build_admission(
@@ -122,6 +125,7 @@ def build_agent(settings: Settings, clock: Clock) -> Agent:
         manifests=manifests,
         manifest_path=settings.config.static_pod_path,
         recorders=recorders,
+        local_node=LocalNode(settings.node_name, registered, NodeStatusReader(node_status), clock),
         runtime_fault=observers.health.healthy,
         viewer=NodeViewer(
             NodeViewDeps(

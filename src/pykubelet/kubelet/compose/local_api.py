@@ -9,6 +9,7 @@ from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.node import NodeFacts
 from pykubelet.kubelet.compose.clients import RuntimeClients
 from pykubelet.kubelet.compose.desired import Manifests
+from pykubelet.kubelet.compose.local_node import LocalNode
 from pykubelet.kubelet.compose.node_view import NodeViewer
 from pykubelet.kubelet.compose.recorders import Recorders
 from pykubelet.kubelet.serve.local_socket import (
@@ -27,7 +28,7 @@ from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID
 from pykubelet.kubelet.types.node_view import NodeView, ObjectView
 from pykubelet.kubelet.types.timeline_views import TimelineView
 from pykubelet.kubelet.types.updates import Source
-from pykubelet.models.core_v1 import Event
+from pykubelet.models.core_v1 import ConfigMap, Event, Node, Secret
 from pykubelet.pb import images_v1_pb2 as transfer
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -43,6 +44,7 @@ class LocalApiView:
     manifest_path: str
     """The directory or file of manifests; empty: the agent reads no such path."""
     recorders: Recorders
+    local_node: LocalNode
     runtime_fault: Callable[[], str | None]
     viewer: NodeViewer
 
@@ -122,6 +124,14 @@ class LocalApiView:
             if state.source is Source.FILE
         )
         return ManifestsView(path=self.manifest_path, node_name=self.name, items=items)
+
+    def manifest_objects(self) -> Sequence[ConfigMap | Secret]:
+        """Return the ConfigMaps and Secrets of the manifests."""
+        return self.manifests.objects.objects()
+
+    async def node(self) -> Node:
+        """Return the Node object."""
+        return await self.local_node.read()
 
     def version(self) -> VersionView:
         """Return the versions of the agent and the runtime."""

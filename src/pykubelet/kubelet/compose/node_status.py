@@ -1,9 +1,12 @@
-"""Reader of the node's current state for the Node object: machine, runtime and configuration, from several stages."""
+"""Reader of the node's current state for the Node object: machine, runtime and configuration, from several stages.
+
+Without node mode it is used only if a client asks for the node, so it imports the node's package when it reads.
+"""
 
 import ipaddress
 import logging
 from collections.abc import Set as AbstractSet
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pykubelet import KUBERNETES_VERSION
 from pykubelet.base import blocking
@@ -12,7 +15,6 @@ from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.node import read_machine, reservations
 from pykubelet.kubelet.compose.compose_interfaces import NodeStatusDeps
 from pykubelet.kubelet.config.server import server_enabled
-from pykubelet.kubelet.report.node import Image, NodeFacts, Pressure
 from pykubelet.kubelet.types.allocatable import PODS, node_allocatable, node_capacity, pod_limit, written
 from pykubelet.linux import system
 from pykubelet.models.core_v1 import (
@@ -23,6 +25,9 @@ from pykubelet.models.core_v1 import (
     NodeSystemInfo,
 )
 from pykubelet.models.quantity import NANO, Amount
+
+if TYPE_CHECKING:
+    from pykubelet.kubelet.report.node import Image, NodeFacts, Pressure
 
 _log = logging.getLogger(__name__)
 _IMAGES_EVERY: Final = 60.0
@@ -39,8 +44,10 @@ class NodeStatusReader:
         self._images_at: Seconds | None = None
         self._begun = deps.clock.monotonic()
 
-    async def read(self) -> NodeFacts:
+    async def read(self) -> "NodeFacts":
         """Read the node's current state."""
+        from pykubelet.kubelet.report.node import NodeFacts
+
         deps = self._deps
         await self._list_images()
         capacity = await blocking.call("node", self._capacity)
@@ -80,6 +87,8 @@ class NodeStatusReader:
             _log.debug("node status: listing images failed", extra={"error": str(error)})
             return
         self._images_at = now
+        from pykubelet.kubelet.report.node import Image
+
         self._images = tuple(Image((*image.repo_digests, *image.repo_tags), Bytes(image.size)) for image in found)
 
     def _capacity(self) -> dict[str, Amount]:
@@ -128,7 +137,9 @@ def _usable(text: str) -> bool:
     return not address.is_unspecified and not address.is_multicast
 
 
-def _pressure(conditions: AbstractSet[str]) -> Pressure:
+def _pressure(conditions: AbstractSet[str]) -> "Pressure":
+    from pykubelet.kubelet.report.node import Pressure
+
     return Pressure(
         memory="MemoryPressure" in conditions, disk="DiskPressure" in conditions, pids="PIDPressure" in conditions
     )

@@ -72,6 +72,10 @@ class LocalObjects:
             case _:
                 return ()
 
+    def objects(self) -> tuple[ConfigMap | Secret, ...]:
+        """Return all objects."""
+        return tuple(self._objects.values())
+
     def _missing(self, kind: str, namespace: str, name: str) -> NotFound:
         others = sorted(key.namespace for key in self._objects if key.kind == kind and key.name == name)
         advice = f"put a {kind} of that name into the manifest directory"

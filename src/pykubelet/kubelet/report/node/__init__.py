@@ -9,7 +9,7 @@ from pykubelet.kubelet.report.node.csi_node import CsiNodeReporter
 from pykubelet.kubelet.report.node.lease import LeaseRenewer
 from pykubelet.kubelet.report.node.node_reporter import NodeDeps, NodeReporter
 from pykubelet.kubelet.report.node.node_types import Image, NodeConfig, NodeFacts, Pressure
-from pykubelet.kubelet.report.node.plan.node_object import check_labels, host_ips
+from pykubelet.kubelet.report.node.plan.node_object import check_labels, host_ips, new_node, node_status
 
 __all__ = [
     "CsiNodeReporter",
@@ -22,4 +22,6 @@ __all__ = [
     "Pressure",
     "check_labels",
     "host_ips",
+    "new_node",
+    "node_status",
 ]

@@ -24,7 +24,8 @@ from pykubelet.kubelet.types.ids import ContainerID, PodUID
 from pykubelet.kubelet.types.node_view import NodeView, ObjectView
 from pykubelet.kubelet.types.stats import Summary
 from pykubelet.kubelet.types.timeline_views import TimelineView
-from pykubelet.models.core_v1 import Event
+from pykubelet.models.core_v1 import ConfigMap, Event, Secret
+from pykubelet.models.core_v1 import Node as NodeObject
 
 HealthCheck = Callable[[], str | None]
 """Returns the reason of a failure; None: healthy."""
@@ -62,6 +63,12 @@ class Node(Protocol):
 
     def node_view(self) -> NodeView:
         """Return what manifests are checked against: the node's resources, labels and objects, and its pods."""
+
+    def manifest_objects(self) -> Sequence[ConfigMap | Secret]:
+        """Return these ConfigMaps and Secrets with their content."""
+
+    async def node(self) -> NodeObject:
+        """Return the Node object: the API server's, or one that is made now."""
 
     def version(self) -> VersionView:
         """Return the versions of the agent and the runtime."""

@@ -11,6 +11,7 @@ API_VERSIONS: Final[dict[str, object]] = {
 }
 API_GROUPS: Final = APIGroupList(api_version="v1", kind="APIGroupList")
 _READ: Final = ("get", "list", "watch")
+_NO_WATCH: Final = ("get", "list")
 CORE_RESOURCES: Final = APIResourceList(
     api_version="v1",
     kind="APIResourceList",
@@ -23,6 +24,18 @@ CORE_RESOURCES: Final = APIResourceList(
         APIResource(
             name="events", singular_name="event", namespaced=True, kind="Event", verbs=_READ, short_names=("ev",)
         ),
+        APIResource(
+            name="nodes", singular_name="node", namespaced=False, kind="Node", verbs=_NO_WATCH, short_names=("no",)
+        ),
+        APIResource(
+            name="configmaps",
+            singular_name="configmap",
+            namespaced=True,
+            kind="ConfigMap",
+            verbs=_NO_WATCH,
+            short_names=("cm",),
+        ),
+        APIResource(name="secrets", singular_name="secret", namespaced=True, kind="Secret", verbs=_NO_WATCH),
     ),
 )
 

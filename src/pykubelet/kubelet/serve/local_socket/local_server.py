@@ -7,6 +7,7 @@ from pykubelet.kubelet.serve.common.server_interfaces import LocalConfig, LocalD
 from pykubelet.kubelet.serve.common.serving import ServerConfig, application
 from pykubelet.kubelet.serve.local_socket.agent_routes import AgentRoutes
 from pykubelet.kubelet.serve.local_socket.kube_routes import KubeRoutes
+from pykubelet.kubelet.serve.local_socket.object_routes import ObjectRoutes
 from pykubelet.kubelet.serve.local_socket.unix_socket import listening
 from pykubelet.kubelet.serve.logs.directory_watch import DirWatcher
 from pykubelet.kubelet.serve.logs.log_response import LogSource
@@ -36,6 +37,7 @@ class LocalServer:
                 config = ServerConfig("local", self._config.connections, self._config.slots)
                 routes = [
                     *self._kube_routes(watcher).routes(),
+                    *ObjectRoutes(self._deps.node).routes(),
                     *self._agent_routes().routes(),
                 ]
                 try:

@@ -6,6 +6,7 @@ from typing import Final, TypeVar
 
 from pykubelet.base.errors import Invalid
 from pykubelet.models.core_v1 import Event, Pod
+from pykubelet.models.meta_v1 import ObjectMeta
 
 T = TypeVar("T")
 LabelTest = Callable[[Mapping[str, str]], bool]
@@ -38,6 +39,10 @@ EVENT_FIELDS: Final[Mapping[str, Callable[[Event], str]]] = {
     "reportingComponent": lambda event: event.reporting_component,
     "source": lambda event: event.source.component if event.source is not None else "",
     "type": lambda event: event.type,
+}
+OBJECT_FIELDS: Final[Mapping[str, Callable[[ObjectMeta], str]]] = {
+    "metadata.name": lambda meta: meta.name,
+    "metadata.namespace": lambda meta: meta.namespace,
 }
 
 

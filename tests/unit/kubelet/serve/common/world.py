@@ -38,6 +38,7 @@ from pykubelet.kubelet.types.stats import CpuStats, NodeStats, Summary
 from pykubelet.kubelet.types.timeline_views import TimelineView
 from pykubelet.models import core_v1 as core
 from pykubelet.models.core_v1 import Event, Pod
+from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.models.scalars import time_from_unix
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.telemetry import telemetry
@@ -109,6 +110,17 @@ class FakeNode:
 
     def node_view(self) -> NodeView:
         return NodeView(name="n", allocatable={"cpu": "2"}, objects=tuple(self.objects()))
+
+    def manifest_objects(self) -> Sequence[core.ConfigMap | core.Secret]:
+        meta = ObjectMeta(name="s", namespace="ns", labels={"app": "web"})
+        return [
+            core.ConfigMap(metadata=ObjectMeta(name="c", namespace="ns"), data={"k": "v"}),
+            core.Secret(metadata=meta, type="Opaque", data={"password": b"hidden"}),
+            core.Secret(metadata=ObjectMeta(name="other", namespace="apart")),
+        ]
+
+    async def node(self) -> core.Node:
+        return core.Node(metadata=ObjectMeta(name="node-1"), status=core.NodeStatus(capacity={"cpu": "4"}))
 
     def version(self) -> VersionView:
         return VersionView(agent="0.1.0", kubernetes="v1.36.0", runtime_name="containerd", runtime_version="1.6")

@@ -1,0 +1,128 @@
+"""Lists the objects that the user asks for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.cli.kinds import Kind, name_of
+from pykubelet.cli.local_api import LocalApi
+from pykubelet.cli.plan.suggestions import did_you_mean
+from pykubelet.cli.targets import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which objects of a kind; empty: any."""
+
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+
+    def of_kind(self, kind: Kind) -> tuple[str, dict[str, str]]:
+        """Return path and query of a list request. UsageError: the kind has no selectors."""
+        if (self.labels or self.fields) and not kind.selectable:
+            raise click.UsageError(f"{kind.plural} cannot be selected with -l or --field-selector")
+        path = kind.path
+        if self.namespace and kind.namespaced:
+            path = path.replace("/api/v1/", f"/api/v1/namespaces/{self.namespace}/")
+        return path, {"labelSelector": self.labels, "fieldSelector": self.fields}
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Objects of one kind, and the names that do not exist."""
+
+    kind: Kind
+    items: Sequence[Any]
+    version: str = ""
+    """Version of the list, from which a watch goes on."""
+    missing: Sequence[NotFound] = ()
+
+
+def listed(api: LocalApi, target: Target, selection: Selection) -> Listed:
+    """Return the objects of a target. Errors as of :meth:`LocalApi.get`; missing names are in the result."""
+    path, query = selection.of_kind(target.kind)
+    if target.names and target.kind.plural == "events":
+        return _events_of_pods(api, target, selection)
+    answer = api.get(path, **query)
+    items = list(answer["items"])
+    if target.kind.plural == "problems":
+        items += pod_problems(api.get("/api/v1/pods")["items"])
+    version = str(answer.get("metadata", {}).get("resourceVersion", ""))
+    if not target.names:
+        return Listed(target.kind, items, version)
+    found, missing = named(target.kind, items, target.names, selection.namespace)
+    return Listed(target.kind, found, version, missing)
+
+
+def named(kind: Kind, items: Sequence[Any], names: Sequence[str], namespace: str) -> tuple[list[Any], list[NotFound]]:
+    """Return the objects with these names, and an error for each name that no object has.
+
+    Static pods are also found by their manifest's name. Invalid: several namespaces have an object of a name.
+    """
+    found, missing = [], []
+    for name in names:
+        chosen = [item for item in items if name in _names_of(item)] or [
+            item for item in items if name_of(item) == f"{name}-{item.get('spec', {}).get('nodeName')}"
+        ]
+        spaces = [item.get("metadata", {}).get("namespace", "") for item in chosen]
+        if len(set(spaces)) > 1:
+            listed = ", ".join(spaces)
+            raise Invalid(f"{kind.singular} {name!r} exists in several namespaces ({listed}); choose one with -n")
+        if chosen:
+            found += chosen
+        else:
+            missing.append(not_found(kind.singular, name, [_short_name(item) for item in items], namespace))
+    return found, missing
+
+
+def not_found(kind: str, name: str, known: Sequence[str], namespace: str = "") -> NotFound:
+    """Return the error for a name that no object has, with the closest name or the existing ones."""
+    where = f" in namespace {namespace}" if namespace else ""
+    advice = did_you_mean(name, known) or f"; existing {kind}s: {', '.join(known[:20]) or 'none'}"
+    return NotFound(f"{kind} {name!r} not found{where}{advice}")
+
+
+def pod_problems(pods: Sequence[Any]) -> list[Any]:
+    """Return a problem for each container that cannot start or go on, and each pod that the agent has rejected."""
+    found = []
+    for pod in pods:
+        status = pod.get("status", {})
+        subject = f"pod {pod['metadata'].get('namespace', '')}/{name_of(pod)}"
+        if status.get("phase") == "Failed" and status.get("reason"):
+            found.append({"subject": subject, "reason": status["reason"], "message": status.get("message", "")})
+        for each in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
+            waiting = each.get("state", {}).get("waiting") or {}
+            if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
+                message = f"container {each['name']}: {waiting.get('message') or waiting['reason']}"
+                found.append({"subject": subject, "reason": waiting["reason"], "message": message})
+    return found
+
+
+def _short_name(item: Any) -> str:
+    """Return the name that the user is likely to type: that of a static pod's manifest."""
+    return name_of(item).removesuffix(f"-{item.get('spec', {}).get('nodeName')}")
+
+
+def _names_of(item: Any) -> Sequence[str]:
+    return [*item.get("repoTags", ()), *item.get("repoDigests", ()), name_of(item)]
+
+
+def _events_of_pods(api: LocalApi, target: Target, selection: Selection) -> Listed:
+    """Return the events of the named pods, also of those that are gone."""
+    path, query = selection.of_kind(target.kind)
+    answer = api.get(path, **query)
+    pods, _ = _pods_named(api, target.names, selection.namespace)
+    names = {name_of(pod) for pod in pods} | set(target.names)
+    items = [item for item in answer["items"] if item.get("involvedObject", {}).get("name") in names]
+    return Listed(target.kind, items, str(answer.get("metadata", {}).get("resourceVersion", "")))
+
+
+def _pods_named(api: LocalApi, names: Sequence[str], namespace: str) -> tuple[list[Any], list[NotFound]]:
+    from pykubelet.cli.kinds import BY_NAME
+
+    path, _ = Selection(namespace).of_kind(BY_NAME["pods"])
+    return named(BY_NAME["pods"], api.get(path)["items"], names, namespace)
