@@ -175,6 +175,7 @@ def test_draft_of_an_object_of_the_node_is_a_warning_unless_its_file_has_the_sam
 def test_new_version_of_a_file_replaces_the_nodes_objects() -> None:
     text = pod("ports: [{containerPort: 1, hostPort: 80}], resources: {requests: {cpu: 2}}", name="next")
     assert check(sources({"web.yaml": text}, DIRECTORY), NODE) == ()
+    assert check(sources({"web.yaml": text}, "/home/me"), NODE) == ()
     uses = pod("envFrom: [{configMapRef: {name: settings}}]")
     (found,) = check(sources({"s.yaml": uses}, DIRECTORY), NODE)
     assert "no ConfigMap 'settings'" in found.problem.message

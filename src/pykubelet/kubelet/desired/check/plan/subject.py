@@ -106,37 +106,40 @@ def subject_of(sources: Sequence[CheckSource], node: NodeView | None, known: Seq
     )
     if node is None:
         return Subject(given, pods, invalid, None)
-    paths = {source.path for source in sources if source.path}
+    replaced = _replaced(sources, node)
     items = {(m.origin, item.key): item for m in known for item in m.objects}
     beside = []
     for view in node.pods:
         key = ObjectKey("Pod", view.namespace, view.name)
-        if view.source not in paths and key not in first:
+        if view.source not in replaced and key not in first:
             beside.append(Beside(key, view.source, _needs(view), items.get((view.source, key))))
     objects = tuple(
         view
         for view in node.objects
-        if view.source not in paths and ObjectKey(view.kind, view.namespace, view.name) not in first
+        if view.source not in replaced and ObjectKey(view.kind, view.namespace, view.name) not in first
     )
     return Subject(given, pods, invalid, node, tuple(beside), objects)
 
 
 def defined_elsewhere(sources: Sequence[CheckSource], node: NodeView) -> Iterator[tuple[Given, str, bool]]:
     """Yield the objects that the node has from another file: the object, that file, and whether both are in the
-    manifest directory.
-
-    A file outside of the directory with the same name counts as the next version of the file in it.
-    """
-    paths = {source.path for source in sources if source.path}
+    manifest directory."""
+    replaced = _replaced(sources, node)
     there = {ObjectKey("Pod", pod.namespace, pod.name): pod.source for pod in node.pods}
     there |= {ObjectKey(each.kind, each.namespace, each.name): each.source for each in node.objects}
     for source in sources:
-        path = PurePath(source.path)
-        inside = bool(source.path) and str(path.parent) == node.manifests
+        inside = bool(source.path) and str(PurePath(source.path).parent) == node.manifests
         for item in source.manifest.objects:
             other = there.get(item.key, "")
-            if other and other not in paths and (inside or PurePath(other).name != path.name):
+            if other and other not in replaced:
                 yield Given(source, item), other, inside
+
+
+def _replaced(sources: Sequence[CheckSource], node: NodeView) -> set[str]:
+    """Return the files of the node of which a source is the next version: itself, and those of the same name in the
+    manifest directory."""
+    paths = {source.path for source in sources if source.path}
+    return paths | {str(PurePath(node.manifests, PurePath(path).name)) for path in paths if node.manifests}
 
 
 def _needs(view: PodView) -> Needs:
