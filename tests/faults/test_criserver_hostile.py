@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 
 from pykubelet.kubelet.actuate.cri import CriClient
-from pykubelet.kubelet.actuate.cri.errors import CriError
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.linux.system import boot_id
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -183,37 +182,41 @@ def test_server_does_not_wait_for_a_container_with_the_mark_of_its_programs(yard
     yard.do(look)
 
 
-def test_server_starts_with_a_container_that_cannot_be_removed(yard: Yard) -> None:
-    """The kill of the server interrupts the removal, and an immutable file blocks it until the test removes it."""
+def test_container_with_a_file_that_cannot_be_deleted_is_removed(yard: Yard) -> None:
+    """Its files stay in the trash, which the status and the doctor show, until the test makes the file mutable."""
     container = ContainerID("")
-    root = yard.server.home / "root" / "storage" / "containers"
+    storage = yard.server.home / "root" / "storage"
 
     async def begin(client: CriClient) -> None:
         nonlocal container
         container = await yard.container(client, "immutable", "exec sleep 600")
         await yard.container(client, "neighbour", "exec sleep 600")
-        locked = root / container / "upper" / "locked"
+        locked = storage / "containers" / container / "upper" / "locked"
         locked.write_bytes(b"")
         _chattr("+i", locked)
-        with pytest.raises(CriError):
-            await client.remove_container(container)
+        await client.remove_container(container)
 
     async def look(client: CriClient) -> None:
         pods = await client.list_pod_sandboxes()
         assert len(pods) == 2
-        (other,) = [each for each in await client.list_containers() if each.id != container]
-        assert other.state == pb.CONTAINER_RUNNING
+        (other,) = await client.list_containers()
+        assert other.id != container and other.state == pb.CONTAINER_RUNNING
 
     with contextlib.ExitStack() as stack:
-        stack.callback(lambda: _chattr("-i", *root.glob("*/upper/locked")))
+        stack.callback(lambda: _chattr("-i", *storage.glob("*/*/upper/locked")))
         yard.do(begin)
-        assert yard.restart() < _SERVES
-        yard.do(look)
-        (item,) = yard.quarantined()
-        assert item["id"] == container
-        assert "Operation not permitted" in item["error"]
-        assert f"container {container}" in _doctor(yard)
+        for restart in (False, True):
+            if restart:
+                assert yard.restart() < _SERVES
+            yard.do(look)
+            wait_for(yard.quarantined, 30, lambda: "the tree in the trash is not shown")
+            (item,) = yard.quarantined()
+            assert item["kind"] == "trash" and item["id"].startswith(container)
+            assert "'locked': Operation not permitted" in item["error"]
+        doctor = _doctor(yard)
+        assert f"trash {container}" in doctor and "of removed containers and images are being deleted" in doctor
     wait_for(lambda: yard.quarantined() == [], 60, lambda: str(yard.quarantined()))
+    assert list((storage / "trash").iterdir()) == []
     yard.do(yard.clear)
 
 

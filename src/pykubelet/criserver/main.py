@@ -195,6 +195,7 @@ class Server:
                 network_problem=parts.network.problem,
                 pods=self.pods,
                 layers=parts.images.usage,
+                trash=parts.images.layers.trash,
                 streaming=self._streaming,
             )
         )

@@ -245,7 +245,22 @@ async def _ask_runtime(endpoint: str) -> list[Finding]:
                 "put a CNI configuration into /etc/cni/net.d" if condition.type == "NetworkReady" else "see its log"
             )
             findings.append(Finding(Verdict.FAILED, condition.type, condition.message or condition.reason, remedy))
+    findings += _trash(status.info.get("trash", "{}"))
     return [*findings, *_quarantine(status.info.get("quarantine", "[]"))]
+
+
+class _Waiting(msgspec.Struct):
+    trees: int = 0
+    bytes: int = 0
+    inodes: int = 0
+
+
+def _trash(text: str) -> Iterator[Finding]:
+    """Yield what pykubelet's own server still has to delete of removed containers and images."""
+    found = msgspec.json.decode(text, type=_Waiting)
+    if found.trees:
+        size = f"{found.bytes / (1 << 20):.1f} MiB in {found.inodes} files"
+        yield Finding(Verdict.OK, "trash", f"{size} of removed containers and images are being deleted")
 
 
 class _Quarantined(msgspec.Struct):
@@ -255,7 +270,7 @@ class _Quarantined(msgspec.Struct):
 
 
 def _quarantine(text: str) -> Iterator[Finding]:
-    """Yield what pykubelet's own server could not repair at its start, and retries."""
+    """Yield what pykubelet's own server could not repair at its start, or cannot delete, and retries."""
     for item in msgspec.json.decode(text, type=list[_Quarantined]):
         cause = item.error or "repair is slow"
         remedy = "remove the cause; the server retries by itself"

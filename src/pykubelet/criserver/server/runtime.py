@@ -4,11 +4,15 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Protocol
 
 from pykubelet import __version__
 from pykubelet.base.blocking import hung
+from pykubelet.base.errors import Transient
 from pykubelet.base.guard import item_failures
 from pykubelet.base.text import printable
+from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.config import CgroupManager, Settings
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.repairs import Unfinished
@@ -18,6 +22,44 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 NAME = "pykubelet"
 API_VERSION = "v1"
+
+
+class TrashCount(Protocol):
+    """What waits for deletion."""
+
+    @property
+    def trees(self) -> int: ...
+
+    @property
+    def bytes(self) -> Bytes: ...
+
+    @property
+    def inodes(self) -> int: ...
+
+
+class Undeleted(Protocol):
+    """A tree that cannot be deleted now."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def error(self) -> str: ...
+
+    @property
+    def since(self) -> Seconds: ...
+
+
+class Trash(Protocol):
+    """The files of removed containers and images that are deleted in the background."""
+
+    def undeleted(self) -> Sequence[Undeleted]:
+        """The trees that cannot be deleted now; they are retried."""
+        ...
+
+    async def usage(self) -> TrashCount:
+        """What waits for deletion. Raises Transient if the disk is not responding."""
+        ...
 
 
 class RuntimeCalls:
@@ -31,12 +73,14 @@ class RuntimeCalls:
         handlers: Mapping[str, OciRuntime],
         host: Host,
         unfinished: Callable[[], Sequence[Unfinished]],
+        trash: Trash,
     ) -> None:
         self._settings = settings
         self._network_problem = network_problem
         self._handlers = handlers
         self._host = host
         self._unfinished = unfinished
+        self._trash = trash
 
     def register(self, calls: Calls) -> None:
         """Register the calls of this group."""
@@ -63,7 +107,7 @@ class RuntimeCalls:
             status=pb.RuntimeStatus(conditions=conditions),
             runtime_handlers=handlers,
             features=pb.RuntimeFeatures(supplemental_groups_policy=True),
-            info=self._info() if request.verbose else {},
+            info=await self._info() if request.verbose else {},
         )
 
     async def runtime_config(self, request: pb.RuntimeConfigRequest) -> pb.RuntimeConfigResponse:
@@ -84,11 +128,15 @@ class RuntimeCalls:
         )
         return pb.RuntimeHandler(name=name, features=features)
 
-    def _info(self) -> dict[str, str]:
-        """The settings, the repairs that have not succeeded yet, and figures of the process; as JSON."""
+    async def _info(self) -> dict[str, str]:
+        """The settings, what could not be repaired or deleted yet, and figures of the process and the trash; JSON."""
         unfinished = [
             {"kind": each.kind, "id": printable(each.id), "error": each.error, "since": each.since}
             for each in self._unfinished()
+        ]
+        unfinished += [
+            {"kind": "trash", "id": printable(each.name), "error": each.error, "since": each.since}
+            for each in self._trash.undeleted()
         ]
         process = {
             "tasks": len(asyncio.all_tasks()),
@@ -97,6 +145,9 @@ class RuntimeCalls:
             "hungCalls": [f"{each.call} for {each.owner}" for each in hung()],
         }
         found = {"config": self._described(), "quarantine": unfinished, "process": process}
+        with suppress(Transient):
+            waiting = await self._trash.usage()
+            found["trash"] = {"trees": waiting.trees, "bytes": waiting.bytes, "inodes": waiting.inodes}
         return {name: json.dumps(value) for name, value in found.items()}
 
     def _described(self) -> dict[str, object]:

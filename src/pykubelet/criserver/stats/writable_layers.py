@@ -42,7 +42,10 @@ class WritableLayers:
         return LayerUsage(self._directory, found.bytes, found.inodes)
 
     async def total(self) -> LayerUsage:
-        """Sum what all containers have written; cached for 30 seconds, since it walks all their files."""
+        """Sum what all containers have written, and what removed ones have written and is not deleted yet.
+
+        Cached for 30 seconds, since it walks all their files.
+        """
         async with self._counting:
             now = self._clock.monotonic()
             if self._counted is None or now - self._counted_at >= _COUNT_EVERY:
@@ -54,5 +57,11 @@ class WritableLayers:
         # Concurrently: each may take long.
         found = await asyncio.gather(*(self.usage(ContainerID(name)) for name in names))
         layers = [each for each in found if each is not None]
+        try:
+            trash = await self._snapshots.trash_usage()
+        except (PykubeletError, OSError) as error:
+            _log.warning("disk usage of the trash unavailable", extra={"error": str(error)})
+        else:
+            layers.append(LayerUsage(self._directory, trash.bytes, trash.inodes))
         used = Bytes(sum(each.used for each in layers))
         return LayerUsage(self._directory, used, sum(each.inodes for each in layers))

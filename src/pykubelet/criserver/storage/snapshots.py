@@ -26,6 +26,7 @@ from pykubelet.criserver.directories import set_aside_obstacle
 from pykubelet.criserver.images.image_types import ImageRecord
 from pykubelet.criserver.storage.layer_records import LayerMeta, RootfsMeta
 from pykubelet.criserver.storage.layers import EMPTY, Layers
+from pykubelet.criserver.storage.trash import TrashUsage
 from pykubelet.criserver.storage.usage import UsageCounter
 from pykubelet.criserver.types import UserNamespace
 from pykubelet.linux.errors import wrap
@@ -151,6 +152,10 @@ class Snapshots:
         """
         found = await self._counts.of(container_id, str(self._place(container_id) / "upper"))
         return None if found is None else RootfsUsage(found.bytes, found.inodes)
+
+    async def trash_usage(self) -> TrashUsage:
+        """The usage of removed root file systems and layers that are not deleted yet. Transient: unknown now."""
+        return await self._trash.usage()
 
     def _in_use(self) -> set[str]:
         return {chain_id for chain_ids in self._used.values() for chain_id in chain_ids}

@@ -12,6 +12,7 @@ import os
 import re
 import secrets
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -19,13 +20,14 @@ import msgspec
 
 from pykubelet.base import blocking, proc
 from pykubelet.base.clock import Clock
-from pykubelet.base.errors import Permanent, Transient
-from pykubelet.base.guard import MAXIMUM, Guard
-from pykubelet.base.units import Seconds
+from pykubelet.base.errors import NotFound, Permanent, Transient
+from pykubelet.base.guard import MAXIMUM, Attempt, Guard
+from pykubelet.base.units import Bytes, Seconds
 from pykubelet.base.wakeup import Wakeup
 from pykubelet.criserver.directories import set_aside_obstacle
 from pykubelet.criserver.storage.plan.pace import Pace, pace
 from pykubelet.criserver.storage.remove import removal_steps, remove_any
+from pykubelet.criserver.storage.usage import UsageCounter
 from pykubelet.linux import fsusage
 
 _log = logging.getLogger(__name__)
@@ -37,6 +39,7 @@ _SLICE: Final[Seconds] = 10.0
 _RESPONDING: Final[Seconds] = 60.0
 """Deadline of a blocking call, and of a worker after its slice: missed only if the disk is not responding."""
 _MOST_NAME: Final = 160
+_ALL: Final = "trash"
 _ODD: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -48,15 +51,37 @@ class _Outcome(msgspec.Struct, frozen=True):
     refused: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class TrashUsage:
+    """What waits for deletion; counted as far as that is possible within about a second."""
+
+    trees: int = 0
+    bytes: Bytes = Bytes(0)
+    inodes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Undeleted:
+    """A tree whose last deletion failed; it is retried. ``since``: Unix time of the first failure."""
+
+    name: str
+    error: str
+    since: Seconds
+
+
 class Trash:
     """The trash of one file system. Call ``load`` first; ``run`` deletes."""
 
     def __init__(self, directory: Path, clock: Clock) -> None:
         self.directory: Final = directory
+        self._clock = clock
         self._wakeup = Wakeup(clock, "trash")
         self._guard = Guard("trash.trees", clock.monotonic)
         self._large: dict[str, None] = {}
         """The trees that a worker deletes, in the order of their next slices."""
+        self._since: dict[str, Seconds] = {}
+        """When the failing trees failed first."""
+        self._counts = UsageCounter()
 
     def load(self) -> None:
         """Create the directory if that is possible. Blocks."""
@@ -89,29 +114,51 @@ class Trash:
         """Delete now what has been moved to the trash. Call it in the event loop."""
         self._wakeup.wake()
 
-    def waiting(self) -> dict[str, str]:
-        """The trees that could not be deleted at once, each with the error of the last attempt or an empty string."""
-        return dict.fromkeys(self._large, "") | dict(self._guard.failing)
+    def undeleted(self) -> list[Undeleted]:
+        """The trees that cannot be deleted now, each with the reason."""
+        now = self._clock.now()
+        return [Undeleted(name, error, self._since.get(name, now)) for name, error in self._guard.failing.items()]
+
+    async def usage(self) -> TrashUsage:
+        """The space that is used until the deletion. Raises Transient if the disk is not responding."""
+        names = await blocking.call("trash", self._names, deadline=_RESPONDING)
+        if not names:
+            self._counts.forget(_ALL)
+            return TrashUsage()
+        try:
+            found = await self._counts.of(_ALL, str(self.directory))
+        except NotFound:
+            found = None
+        return TrashUsage(len(names)) if found is None else TrashUsage(len(names), found.bytes, found.inodes)
 
     async def run(self) -> None:
         """Delete what is in the trash; runs until cancelled."""
         while True:
             self._wakeup.clear()
             names = await blocking.call("trash", self._names, deadline=_RESPONDING)
-            for gone in self._large.keys() - set(names):
-                del self._large[gone]
+            for known in (self._large, self._since):
+                for gone in known.keys() - set(names):
+                    del known[gone]
             due = list(self._guard.due(names))
             for name in due:
                 if name not in self._large:
-                    with self._guard.item(name):
+                    with self._guard.item(name) as attempt:
                         await self._begin(name)
+                    self._note(name, attempt)
             # One slice of one large tree: the next round sees what has come meanwhile.
             name = next((name for name in self._large if self._guard.is_due(name)), "")
             if name:
-                with self._guard.item(name):
+                with self._guard.item(name) as attempt:
                     await self._continue(name)
+                self._note(name, attempt)
             else:
                 await self._wakeup.sleep(min((self._guard.delay(name) for name in names), default=MAXIMUM))
+
+    def _note(self, name: str, attempt: Attempt) -> None:
+        if attempt.error is None:
+            self._since.pop(name, None)
+        else:
+            self._since.setdefault(name, self._clock.now())
 
     async def _begin(self, name: str) -> None:
         """Delete a small tree, or the first part of a large one."""
@@ -127,7 +174,9 @@ class Trash:
         except BaseException:
             self._large[name] = None
             raise
-        if not done:
+        if done:
+            self._counts.forget(_ALL)  # it may have counted that tree, and is kept for long then
+        else:
             self._large[name] = None
 
     async def _run_worker(self, name: str, chosen: Pace) -> bool:

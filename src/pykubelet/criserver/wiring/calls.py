@@ -17,6 +17,7 @@ from pykubelet.criserver.server.streaming import StreamingCalls
 from pykubelet.criserver.stats import StatsCollector
 from pykubelet.criserver.stats.inspector import Inspector
 from pykubelet.criserver.stats.stats_interfaces import Layers
+from pykubelet.criserver.storage.trash import Trash
 from pykubelet.criserver.streaming import StreamingServer
 from pykubelet.criserver.wiring.pods import Pods
 from pykubelet.linux import cgroups
@@ -33,6 +34,7 @@ class CallDeps:
     network_problem: Callable[[], str]
     pods: Pods
     layers: Layers
+    trash: Trash
     streaming: StreamingServer
 
 
@@ -50,6 +52,7 @@ def build_calls(deps: CallDeps) -> Groups:
             handlers=machine.handlers.runtimes,
             host=machine.host,
             unfinished=scope.repairs.unfinished,
+            trash=deps.trash,
         ),
         SandboxCalls(sandboxes=sandboxes, containers=containers, scope=scope),
         ContainerCalls(containers=containers, sandboxes=sandboxes, scope=scope),

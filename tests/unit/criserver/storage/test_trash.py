@@ -17,7 +17,7 @@ from pykubelet.criserver.images.image_types import ImageConfig, ImageRecord
 from pykubelet.criserver.storage import Layers, Snapshots, trash
 from pykubelet.criserver.storage.plan.pace import CALM, HURRIED, Pace, pace
 from pykubelet.criserver.storage.remove import removal_steps
-from pykubelet.criserver.storage.trash import Trash
+from pykubelet.criserver.storage.trash import Trash, TrashUsage
 from pykubelet.linux.mountinfo import mounts_below
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.wait import until
@@ -101,10 +101,16 @@ async def test_small_tree_is_deleted_between_the_slices_of_a_large_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trash, "_SLICE", 0.0)  # each slice deletes 64 files
-    opened = _open(tmp_path)
+    opened, started = _open(tmp_path), list[Path]()
+
+    def calm(path: Path) -> Pace:
+        started.append(path)
+        return CALM
+
+    monkeypatch.setattr(trash, "_pace", calm)
     opened.take(_tree(tmp_path / "large", 20_000))
     async with _running(opened):
-        await until(lambda: [name for name in opened.waiting() if name.startswith("large")])
+        await until(lambda: started)
         opened.take(_tree(tmp_path / "small"))
         opened.wake()
         await until(lambda: not list((tmp_path / "trash").glob("small*")))
@@ -173,14 +179,15 @@ async def test_tree_that_cannot_be_deleted_keeps_no_other_and_is_retried(
         opened.take(_tree(tmp_path / name))
     async with _running(opened):
         await clock.settle()
-        await until(lambda: len(opened.waiting()) == 1)
-        (stuck,) = opened.waiting().items()
-        assert stuck[0].startswith("b.") and "not permitted" in stuck[1]
-        assert [record for record in caplog.records if getattr(record, "item", "") == stuck[0]]
+        await until(opened.undeleted)
+        (stuck,) = opened.undeleted()
+        assert stuck.name.startswith("b.") and "not permitted" in stuck.error and stuck.since == clock.now()
+        assert [record for record in caplog.records if getattr(record, "item", "") == stuck.name]
+        await until(lambda: len(list(opened.directory.iterdir())) == 1)
         monkeypatch.undo()
         await until(lambda: clock.sleepers > 0)
         await clock.advance(5)
-        await until(lambda: _is_empty(tmp_path))
+        await until(lambda: _is_empty(tmp_path) and not opened.undeleted())
 
 
 @contextmanager
@@ -211,7 +218,7 @@ async def test_immutable_file_is_named_and_everything_beside_it_is_deleted(
     (place,) = (tmp_path / "trash").iterdir()
     with _immutable(place / "sub/stuck"):
         async with _running(opened):
-            await until(lambda: "'stuck': Operation not permitted" in "".join(opened.waiting().values()))
+            await until(lambda: any("'stuck': Operation not permitted" in each.error for each in opened.undeleted()))
             assert [path.name for path in place.rglob("*") if path.is_file()] == ["stuck"]
     async with _running(_open(tmp_path)):
         await until(lambda: _is_empty(tmp_path))
@@ -252,6 +259,18 @@ async def test_whatever_is_moved_to_the_trash_is_deleted(tmp_path: Path, kind: s
     async with _running(opened):
         await until(lambda: _is_empty(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["trash"]
+
+
+async def test_usage_is_what_the_waiting_trees_take(tmp_path: Path) -> None:
+    opened, top = _open(tmp_path), _tree(tmp_path / "layer")
+    assert await opened.usage() == TrashUsage()
+    (top / "data").write_bytes(b"x" * 1_000_000)
+    opened.take(top)
+    found = await opened.usage()
+    assert found.trees == 1 and found.bytes >= 1_000_000 and found.inodes >= 9
+    async with _running(opened):
+        await until(lambda: _is_empty(tmp_path))
+    assert await opened.usage() == TrashUsage(), "no stale count"
 
 
 @pytest.mark.parametrize(
