@@ -41,6 +41,10 @@ class Images(RootFilesystems, Protocol):
         """Find an image by name, digest or id; None: it is not present."""
         ...
 
+    async def make_room(self) -> None:
+        """If space is short, wait a limited time until the files of released root file systems are deleted."""
+        ...
+
 
 class Sandboxes(Protocol):
     """The sandboxes of the containers."""

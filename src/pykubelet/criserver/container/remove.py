@@ -35,10 +35,14 @@ class ContainerRemover:
         self._images = images
 
     async def remove(self, identity: str) -> None:
-        """Remove a container; a running one is killed. No error if it does not exist."""
+        """Remove a container; a running one is killed. No error if it does not exist.
+
+        Its files are deleted in the background; the call waits for that only if the disk is short of space.
+        """
         container = self._table.find(identity)
         if container is not None:
             await self.discard(container)
+            await self._images.make_room()
 
     async def discard(self, container: Container, *, with_sandbox: bool = False) -> None:
         """Remove a container in any phase; a running one is killed first.

@@ -37,6 +37,10 @@ class Retainer(Protocol):
         """Keep these layers and those of containers; remove the others, now and whenever a container is removed."""
         ...
 
+    async def make_room(self) -> None:
+        """If space is short, wait a limited time until what was removed is deleted."""
+        ...
+
     def unused_bytes(self, chain_ids: Collection[str]) -> Bytes:
         """The bytes of those of these layers that no container uses."""
         ...

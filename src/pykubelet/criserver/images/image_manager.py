@@ -157,6 +157,7 @@ class ImageManager:
                 return
             await blocking.call_to_end("images", self._index.remove, found.id, deadline=None)
         await self.collect()
+        await self._deps.retainer.make_room()
 
     async def remove_name(self, ref_or_id: str, users: Callable[[str], Sequence[str]], *, force: bool) -> Removed:
         """Remove one name of an image, and the image with its last name; an id removes it with all names.

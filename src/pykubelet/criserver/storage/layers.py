@@ -103,7 +103,7 @@ class Layers:
         return tuple(self._leftovers)
 
     async def remove_leftover(self, path: Path) -> None:
-        """Remove a leftover. Idempotent. Raises Transient if it is in use or slow; errors of ``linux.errors.wrap``."""
+        """Move a leftover to the trash. Idempotent. Raises Transient if it is in use, and errors of ``wrap``."""
         if path.parent == self._meta:
             chain_id = path.name.removesuffix(".json").replace("-", ":", 1)
             async with self._chain(chain_id):
@@ -111,6 +111,7 @@ class Layers:
                     await _remove_in_time(path, remove_any, str(path))
         else:
             await _remove_in_time(path, self._remove, path)
+            self.trash.wake()
         self._leftovers.discard(path)
 
     async def clean(self) -> None:
@@ -240,7 +241,10 @@ class Layers:
         return directory.is_dir() and not directory.is_symlink()
 
     def _remove(self, path: Path) -> None:
-        """Remove a directory of a layer or of its mounts, or any other file. Transient: a worker is writing there."""
+        """Remove a directory of a layer or of its mounts, or any other file; the content goes to the trash.
+
+        Transient: a worker is writing there.
+        """
         try:
             os.close(lock_layer(self.directory / path.name, fcntl.LOCK_EX))
         except BlockingIOError as error:
@@ -253,18 +257,15 @@ class Layers:
         remove_any(str(merge))
         if path.parent == self._merge:
             return
-        if path.name.endswith(_GONE):
-            remove_any(str(path))
-            return
         # The rename ensures that a partly removed layer never counts as a complete one, even if its record survives.
-        gone = path.with_name(path.name + _GONE)
+        gone = path if path.name.endswith(_GONE) else path.with_name(path.name + _GONE)
         try:
             path.rename(gone)
         except FileNotFoundError:
             pass  # an earlier attempt renamed it
         except OSError as error:
             raise wrap(error, f"cannot remove {path}") from error
-        remove_any(str(gone))
+        self.trash.take(gone)
 
     def _file(self, chain_id: str) -> Path:
         return self._meta / f"{chain_id.replace(':', '-')}.json"

@@ -157,6 +157,10 @@ class Snapshots:
         """The usage of removed root file systems and layers that are not deleted yet. Transient: unknown now."""
         return await self._trash.usage()
 
+    async def make_room(self) -> None:
+        """If space is short, wait a limited time until what was removed is deleted."""
+        await self._trash.make_room()
+
     def _in_use(self) -> set[str]:
         return {chain_id for chain_ids in self._used.values() for chain_id in chain_ids}
 

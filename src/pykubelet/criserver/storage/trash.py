@@ -6,12 +6,14 @@ worker process of low priority, in slices. The directory is the only state: what
 next start. Until then its space is used.
 """
 
+import asyncio
 import json
 import logging
 import os
 import re
 import secrets
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,7 +22,7 @@ import msgspec
 
 from pykubelet.base import blocking, proc
 from pykubelet.base.clock import Clock
-from pykubelet.base.errors import NotFound, Permanent, Transient
+from pykubelet.base.errors import NotFound, Permanent, PykubeletError, Transient
 from pykubelet.base.guard import MAXIMUM, Attempt, Guard
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.base.wakeup import Wakeup
@@ -82,6 +84,8 @@ class Trash:
         self._since: dict[str, Seconds] = {}
         """When the failing trees failed first."""
         self._counts = UsageCounter()
+        self._round: asyncio.Event | None = None
+        """Set when the current round of ``run`` has ended; None while it does not run."""
 
     def load(self) -> None:
         """Create the directory if that is possible. Blocks."""
@@ -131,28 +135,56 @@ class Trash:
             found = None
         return TrashUsage(len(names)) if found is None else TrashUsage(len(names), found.bytes, found.inodes)
 
+    async def make_room(self) -> None:
+        """If space is short, wait until what is in the trash now is deleted, for a limited time."""
+        try:
+            chosen = await blocking.call("trash", _pace, self.directory, deadline=_RESPONDING)
+            if chosen.wait > 0:
+                async with asyncio.timeout(chosen.wait):
+                    await self._wait_for_deletion()
+        except (TimeoutError, PykubeletError) as error:
+            _log.info("not waiting any longer for the deletion of the trash", extra={"error": str(error)})
+
+    async def _wait_for_deletion(self) -> None:
+        before: set[str] | None = None
+        while (current := self._round) is not None:
+            names = set(await blocking.call("trash", self._names, deadline=_RESPONDING))
+            before = names if before is None else before & names
+            if not before - self._guard.failing.keys():
+                return
+            await current.wait()
+
     async def run(self) -> None:
         """Delete what is in the trash; runs until cancelled."""
-        while True:
-            self._wakeup.clear()
-            names = await blocking.call("trash", self._names, deadline=_RESPONDING)
-            for known in (self._large, self._since):
-                for gone in known.keys() - set(names):
-                    del known[gone]
-            due = list(self._guard.due(names))
-            for name in due:
-                if name not in self._large:
+        self._round = asyncio.Event()
+        try:
+            while True:
+                self._wakeup.clear()
+                names = await blocking.call("trash", self._names, deadline=_RESPONDING)
+                self._forget_all_but(names)
+                for name in list(self._guard.due(names)):
+                    if name not in self._large:
+                        with self._guard.item(name) as attempt:
+                            await self._begin(name)
+                        self._note(name, attempt)
+                # One slice of one large tree: the next round sees what has come meanwhile.
+                name = next((name for name in self._large if self._guard.is_due(name)), "")
+                if name:
                     with self._guard.item(name) as attempt:
-                        await self._begin(name)
+                        await self._continue(name)
                     self._note(name, attempt)
-            # One slice of one large tree: the next round sees what has come meanwhile.
-            name = next((name for name in self._large if self._guard.is_due(name)), "")
-            if name:
-                with self._guard.item(name) as attempt:
-                    await self._continue(name)
-                self._note(name, attempt)
-            else:
-                await self._wakeup.sleep(min((self._guard.delay(name) for name in names), default=MAXIMUM))
+                self._round.set()
+                self._round = asyncio.Event()
+                if not name:
+                    await self._wakeup.sleep(min((self._guard.delay(name) for name in names), default=MAXIMUM))
+        finally:
+            self._round.set()
+            self._round = None
+
+    def _forget_all_but(self, names: Collection[str]) -> None:
+        for known in (self._large, self._since):
+            for gone in known.keys() - set(names):
+                del known[gone]
 
     def _note(self, name: str, attempt: Attempt) -> None:
         if attempt.error is None:

@@ -50,8 +50,12 @@ class ContainerImages:
         return await self._snapshots.prepare_rootfs(self._record(image_id), container, user)
 
     async def release(self, container: ContainerID) -> None:
-        """Unmount and remove a container's root file system."""
+        """Unmount a container's root file system, and leave its files to be deleted in the background."""
         await self._snapshots.remove_rootfs(container)
+
+    async def make_room(self) -> None:
+        """If space is short, wait a limited time until the files of released root file systems are deleted."""
+        await self._snapshots.make_room()
 
     def _record(self, image_id: str) -> ImageRecord:
         record = self._images.status(image_id)

@@ -94,6 +94,9 @@ class FakeImages:
         (self.directory / container).mkdir(parents=True, exist_ok=True)
         return self.directory / container
 
+    async def make_room(self) -> None:
+        return None
+
     async def release(self, container: ContainerID) -> None:
         self.held.discard(container)
 

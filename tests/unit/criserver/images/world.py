@@ -38,6 +38,9 @@ class NoUnpacking:
     def used(self) -> tuple[Bytes, int]:
         return Bytes(0), 0
 
+    async def make_room(self) -> None:
+        return None
+
     async def retain(self, chain_ids: Collection[str]) -> None:
         return
 

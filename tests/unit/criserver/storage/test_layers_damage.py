@@ -10,6 +10,7 @@ import pytest
 from pykubelet.base.errors import Transient
 from pykubelet.criserver.storage import Layers, Snapshots, layers
 from pykubelet.criserver.storage.remove import remove_any
+from pykubelet.criserver.storage.trash import Trash
 from pykubelet.testing.clock import VirtualClock
 from tests.unit.criserver.storage.test_layers import World, entry
 
@@ -32,12 +33,22 @@ def _again(world: World, clock: VirtualClock | None = None) -> tuple[Layers, Sna
 
 
 def _refuse(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
-    def remove(path: str) -> None:
+    take = Trash.take
+
+    def refuse(path: str | Path) -> None:
         if Path(path).name.startswith(names):
             raise PermissionError(1, "Operation not permitted", path)
+
+    def remove(path: str) -> None:
+        refuse(path)
         remove_any(path)
 
+    def throw_away(trash: Trash, path: Path) -> bool:
+        refuse(path)
+        return take(trash, path)
+
     monkeypatch.setattr(layers, "remove_any", remove)
+    monkeypatch.setattr(Trash, "take", throw_away)
 
 
 async def test_worker_of_the_last_server_that_goes_on_is_left_alone_and_keeps_no_start(world: World) -> None:

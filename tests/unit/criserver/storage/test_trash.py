@@ -15,7 +15,7 @@ from pykubelet.base.clock import Clock, SystemClock
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.images.image_types import ImageConfig, ImageRecord
 from pykubelet.criserver.storage import Layers, Snapshots, trash
-from pykubelet.criserver.storage.plan.pace import CALM, HURRIED, Pace, pace
+from pykubelet.criserver.storage.plan.pace import CALM, HURRIED, PRESSED, Pace, pace
 from pykubelet.criserver.storage.remove import removal_steps
 from pykubelet.criserver.storage.trash import Trash, TrashUsage
 from pykubelet.linux.mountinfo import mounts_below
@@ -279,6 +279,8 @@ async def test_usage_is_what_the_waiting_trees_take(tmp_path: Path) -> None:
         (50 * _GIB, 1000, 900, CALM),
         (19 * _GIB, 1000, 900, HURRIED),
         (50 * _GIB, 1000, 99, HURRIED),
+        (14 * _GIB, 1000, 900, PRESSED),
+        (50 * _GIB, 1000, 49, PRESSED),
         (50 * _GIB, 0, 0, CALM),  # a file system that creates inodes as it needs them
     ],
 )
@@ -287,3 +289,36 @@ def test_trash_is_deleted_at_full_speed_before_kubelets_evict_pods_for_its_space
 ) -> None:
     assert pace(Bytes(100 * _GIB), Bytes(available), inodes, inodes_free) == expected
     assert CALM.niceness > HURRIED.niceness and CALM.rest > HURRIED.rest
+    assert PRESSED.wait > HURRIED.wait == CALM.wait == 0
+
+
+@pytest.mark.parametrize("chosen", [CALM, PRESSED])
+async def test_removal_waits_for_the_deletion_only_if_space_is_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: Pace
+) -> None:
+    monkeypatch.setattr(trash, "_pace", lambda path: chosen)
+    monkeypatch.setattr(trash, "_SMALL", 0)
+    opened = _open(tmp_path)
+    async with _running(opened):
+        await until(lambda: opened._round)
+        opened.take(_tree(tmp_path / "layer", 1000))
+        opened.wake()
+        await opened.make_room()
+        assert _is_empty(tmp_path) == (chosen is PRESSED)
+
+
+async def test_removal_does_not_wait_long_for_trash_that_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trash, "_pace", lambda path: Pace(niceness=0, rest=0.0, wait=0.05))
+    never = asyncio.Event()
+
+    async def hang(opened: Trash, name: str) -> None:
+        await never.wait()
+
+    monkeypatch.setattr(Trash, "_begin", hang)
+    opened = _open(tmp_path)
+    opened.take(_tree(tmp_path / "layer"))
+    await opened.make_room()  # no loop runs that could delete it
+    async with _running(opened):
+        await until(lambda: opened._round is not None)
+        await opened.make_room()
+    assert not _is_empty(tmp_path)

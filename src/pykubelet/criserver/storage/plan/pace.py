@@ -2,11 +2,16 @@
 
 from dataclasses import dataclass
 
-from pykubelet.base.units import Bytes
+from pykubelet.base.units import Bytes, Seconds
 
 _FREE_BYTES = 0.2
 _FREE_INODES = 0.1
-"""Shares of the file system. Kubelets evict pods at 15 % and 5 % by default, so that deletion speeds up before."""
+"""Shares of the file system below which the deletion speeds up, before a kubelet evicts pods."""
+_SHORT_BYTES = 0.15
+_SHORT_INODES = 0.05
+"""The default thresholds at which kubelets evict pods."""
+_LONGEST_WAIT: Seconds = 20.0
+"""A fraction of the time that kubelets wait for a call (120 s by default)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +22,20 @@ class Pace:
     """As of nice(1); the I/O priority follows it."""
     rest: float
     """How long the worker rests after a piece of work, as a multiple of the time of the work."""
+    wait: Seconds = 0.0
+    """How long a removal waits for the deletion at most: a kubelet that needs space measures it after the removal, and
+    would evict another pod."""
 
 
 CALM = Pace(niceness=19, rest=1.0)
 HURRIED = Pace(niceness=0, rest=0.0)
+PRESSED = Pace(niceness=0, rest=0.0, wait=_LONGEST_WAIT)
 
 
 def pace(capacity: Bytes, available: Bytes, inodes: int, inodes_free: int) -> Pace:
     """The pace for a file system in this state. ``inodes`` is 0 for file systems without a fixed number."""
-    short = available < capacity * _FREE_BYTES or inodes_free < inodes * _FREE_INODES
-    return HURRIED if short else CALM
+    if available < capacity * _SHORT_BYTES or inodes_free < inodes * _SHORT_INODES:
+        return PRESSED
+    if available < capacity * _FREE_BYTES or inodes_free < inodes * _FREE_INODES:
+        return HURRIED
+    return CALM
