@@ -209,7 +209,7 @@ def test_container_with_a_file_that_cannot_be_deleted_is_removed(yard: Yard) -> 
             if restart:
                 assert yard.restart() < _SERVES
             yard.do(look)
-            wait_for(yard.quarantined, 30, lambda: "the tree in the trash is not shown")
+            wait_for(lambda: bool(yard.quarantined()), 30, lambda: "the tree in the trash is not shown")
             (item,) = yard.quarantined()
             assert item["kind"] == "trash" and item["id"].startswith(container)
             assert "'locked': Operation not permitted" in item["error"]
