@@ -14,8 +14,11 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.base.spdy import SpdyConnection, StreamLink
 from pykubelet.base.upgrade import request_head, request_upgrade
 from pykubelet.testing.agent import AgentProcess, wait_for
+from pykubelet.testing.patience import PATIENCE
 
 _READY_SECONDS = 120.0
+_FILES_PER_SECOND = 1000
+"""As slow as a container may be that creates files, on a machine that does other work: this is only preparation."""
 _RUNS_SECONDS = 30.0
 _AT_ONCE = 20
 _SESSION_SECONDS = 20.0
@@ -105,7 +108,8 @@ def hostile(
         try:
             wait_for(lambda: bool(node.containers(name)), _RUNS_SECONDS, lambda: f"{name} does not run")
             if ready:
-                wait_for(mark.exists, _READY_SECONDS, lambda: f"{name} is not ready")
+                patience = PATIENCE * (_READY_SECONDS + node.options.files / _FILES_PER_SECOND)
+                wait_for(mark.exists, patience, lambda: f"{name} is not ready after {patience:g} s")
             if restart:
                 node.runtime.signal(signal.SIGKILL)
                 node.start_runtime()
