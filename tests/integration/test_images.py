@@ -170,6 +170,9 @@ class Counted:
 
     reasons: set[str]
 
+    def runtime_trash(self, size: Bytes) -> None:
+        assert size >= 0
+
     def image_collected(self, reason: str) -> None:
         self.reasons.add(reason)
 

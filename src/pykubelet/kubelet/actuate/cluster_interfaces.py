@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from pykubelet.base.units import Seconds
+from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.volumes.volume_interfaces import ClaimReader, CsiObjects
 from pykubelet.kubelet.types.work_meter import WorkMeter
 from pykubelet.models.core_v1 import ClusterTrustBundleProjection, Pod, Service, ServiceAccountTokenProjection
@@ -21,6 +21,9 @@ class ActuatorMetrics(Protocol):
 
     def image_collected(self, reason: str) -> None:
         """Count a removed image by its reason, ``space`` or ``age``."""
+
+    def runtime_trash(self, size: Bytes) -> None:
+        """Set the bytes of removed containers and images that the runtime server has not deleted yet."""
 
     def csi_operation(self, driver: str, method: str, code: str, seconds: Seconds) -> None:
         """Record a call to a CSI driver; ``code`` is the gRPC code's readable name."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -54,6 +54,9 @@ class GcMetrics(Protocol):
 
     def image_collected(self, reason: str) -> None:
         """Count a removed image by its reason, ``space`` or ``age``."""
+
+    def runtime_trash(self, size: Bytes) -> None:
+        """Set the bytes of removed containers and images that the runtime server has not deleted yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +136,10 @@ class ImageGc:
         names = set()
         for row in await self._deps.users.list_containers():
             names |= {row.image_ref, row.image_id, row.image.image}
-        names.add(_sandbox_image(await self._deps.users.status(verbose=True)))
+        status = await self._deps.users.status(verbose=True)
+        names.add(_sandbox_image(status))
+        if "trash" in status.info:  # only this project's own server has it
+            self._deps.telemetry.metrics.runtime_trash(_trash_bytes(status))
         return {
             image.id
             for image in listed
@@ -170,8 +176,18 @@ def disk_use(path: str) -> DiskUse:
 
 def _sandbox_image(status: pb.StatusResponse) -> str:
     """Image of sandboxes, which is in no container list; containerd before 2.0 does not pin it."""
+    return str(_info(status, "config").get("sandboxImage", ""))
+
+
+def _trash_bytes(status: pb.StatusResponse) -> Bytes:
+    found = _info(status, "trash").get("bytes", 0)
+    return Bytes(found if isinstance(found, int) else 0)
+
+
+def _info(status: pb.StatusResponse, name: str) -> Mapping[str, object]:
+    """One of the JSON objects in the runtime's verbose status; empty if it is missing or of another kind."""
     try:
-        config = read_json(status.info.get("config", "{}"))
+        found = read_json(status.info.get(name, "{}"))
     except Invalid:
-        return ""
-    return str(config.get("sandboxImage", "")) if isinstance(config, dict) else ""
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -107,6 +107,10 @@ class Instruments:
         text = "Seconds to pull an image, waiting included."
         self.image_pull_duration = self._histogram("image_pull_duration_seconds", text, _PULL, "image_size_in_bytes")
         self.images_collected = self._counter("image_garbage_collected_total", "Unused images removed.", "reason")
+        text = (
+            "Bytes of removed containers and images that the runtime server still had to delete at the last image GC."
+        )
+        self.runtime_trash = Gauge("pykubelet_runtime_trash_bytes", text, registry=self._registry)
         text = "Seconds to create, update or remove a cgroup."
         self.cgroup_duration = self._histogram("cgroup_manager_duration_seconds", text, _DEFAULT, "operation_type")
         text = "Seconds to create a pod's sandbox."

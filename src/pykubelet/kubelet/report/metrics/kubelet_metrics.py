@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from pykubelet import KUBERNETES_VERSION
 from pykubelet.base.clock import Clock
-from pykubelet.base.units import Seconds
+from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.report.metrics.failures import FailuresCollector
 from pykubelet.kubelet.report.metrics.instruments import PLAIN_COUNTERS, Instruments, ProbeInstruments
 from pykubelet.kubelet.report.metrics.metric_types import (
@@ -145,6 +145,10 @@ class KubeletMetrics:
     def image_collected(self, reason: str) -> None:
         """Count the removal of an unused image, for ``space`` or for its ``age``."""
         self._own.images_collected.labels(reason).inc()
+
+    def runtime_trash(self, size: Bytes) -> None:
+        """Set the bytes of removed containers and images that the runtime server has not deleted yet."""
+        self._own.runtime_trash.set(size)
 
     def evicted(self, signal: str) -> None:
         """Count an eviction for node pressure or for exceeding local storage limits."""

@@ -29,6 +29,8 @@ class Node:
     events: list[str] = field(default_factory=list)
     counted: list[str] = field(default_factory=list)
     refusing: set[str] = field(default_factory=set)
+    info: dict[str, str] = field(default_factory=dict)
+    trash: list[Bytes] = field(default_factory=list)
     down: bool = False
 
     def add(self, name: str, size: int = 100, *, pinned: bool = False) -> None:
@@ -64,7 +66,10 @@ class Node:
 
     async def status(self, *, verbose: bool = False) -> pb.StatusResponse:
         assert verbose
-        return pb.StatusResponse(info={"config": json.dumps({"sandboxImage": self.sandbox_image})})
+        return pb.StatusResponse(info={"config": json.dumps({"sandboxImage": self.sandbox_image}), **self.info})
+
+    def runtime_trash(self, size: Bytes) -> None:
+        self.trash.append(size)
 
     def image_collected(self, reason: str) -> None:
         self.counted.append(reason)
@@ -175,3 +180,18 @@ async def test_images_after_the_wall_clock_jumped_are_as_old_as_before(jump: flo
     await node.clock.advance(21)
     assert await gc.collect() == 100
     assert node.counted == ["space"]
+
+
+@pytest.mark.parametrize(
+    ("info", "expected"),
+    [
+        ({"trash": '{"trees": 2, "bytes": 4096, "inodes": 7}'}, [4096]),
+        ({}, []),  # another runtime
+        ({"trash": "[]"}, [0]),
+        ({"trash": "{"}, [0]),
+    ],
+)
+async def test_round_reports_what_the_runtime_still_has_to_delete(info: dict[str, str], expected: list[int]) -> None:
+    node = Node(info=info)
+    await node.gc().collect()
+    assert node.trash == expected

@@ -1,5 +1,6 @@
 """The volume manager, as far as no mounts are needed (those: tests/integration/test_volumes.py)."""
 
+import asyncio
 import os
 import stat
 import threading
@@ -11,9 +12,12 @@ from pykubelet.kubelet.actuate.actuate_types import HostMount, ImageError, Propa
 from pykubelet.kubelet.actuate.criconfig.config_types import EnvFile
 from pykubelet.kubelet.actuate.volumes import VolumeConfig
 from pykubelet.kubelet.actuate.volumes.kinds import host_path as host_path_module
+from pykubelet.kubelet.actuate.volumes.mount import teardown
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.linux.removal import remove_tree
 from pykubelet.models.core_v1 import ConfigMap
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.wait import until
 from tests.unit.kubelet.actuate.volumes.build import UID, Fields, Kit, make_pod, mounting, pod_with
 
 EMPTY: Fields = {"name": "scratch", "emptyDir": {}}
@@ -216,6 +220,30 @@ async def test_hung_host_path_delays_only_its_pod(tmp_path: Path, monkeypatch: p
     finally:
         dead.set()
     await kit.manager.unmount(UID)
+
+
+async def test_large_empty_dir_that_is_deleted_delays_only_its_pod(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pod waits for the deletion: only then is its space free, and the pod reported as ended."""
+    begun, deleted = threading.Event(), threading.Event()
+    real = remove_tree
+
+    def remove(path: Path) -> None:
+        if "u-1" in path.parts and path.name == "volumes":
+            begun.set()
+            assert deleted.wait(60)
+        real(path)
+
+    monkeypatch.setattr(teardown, "remove_tree", remove)
+    pods = {uid: make_pod({"volumes": [EMPTY]}, uid=uid) for uid in ("u-1", "u-2")}
+    for made in pods.values():
+        await kit.manager.mount(made, kit.context)
+    first = asyncio.create_task(kit.manager.unmount(PodUID("u-1")), name="first")
+    await until(begun.is_set)
+    await kit.manager.unmount(PodUID("u-2"))
+    await kit.manager.mount(make_pod({"volumes": [EMPTY]}, uid="u-3"), kit.context)
+    assert not first.done()
+    deleted.set()
+    await first
 
 
 async def test_mounts_of_a_container(kit: Kit) -> None:
