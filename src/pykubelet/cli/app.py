@@ -26,6 +26,7 @@ _COMMANDS = {
     "attach": ("attach", "Show a running container's own streams."),
     "port-forward": ("port_forward", "Connect local ports to ports of a pod."),
     "top": ("top", "Show the CPU and memory that pods or the node use."),
+    "explain": ("explain", "Show why a pod is in its state, from the agent's own decisions."),
     "timeline": ("timeline", "Show where a pod's start-up time went."),
     "check": ("check", "Check manifests without running them."),
     "doctor": ("doctor", "Report what the machine lacks for running pods, and how to fix it."),

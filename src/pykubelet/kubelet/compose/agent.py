@@ -13,6 +13,7 @@ from pykubelet.kubelet.compose.clients import connect
 from pykubelet.kubelet.compose.compose_interfaces import ClusterDeps, NodeStatusDeps
 from pykubelet.kubelet.compose.control import LoopPartsDeps, build_loop, build_workers
 from pykubelet.kubelet.compose.desired import build_admission, build_manifests, build_sources, post_changed_objects
+from pykubelet.kubelet.compose.explain import Explanations
 from pykubelet.kubelet.compose.hung_calls import HungCalls
 from pykubelet.kubelet.compose.local_api import LocalApiView
 from pykubelet.kubelet.compose.local_node import LocalNode
@@ -136,6 +137,7 @@ def build_agent(settings: Settings, clock: Clock) -> Agent:
                 manifests=manifests,
             )
         ),
+        explain=Explanations(pods=reports.view, workers=workers, probes=observers.probes, recorders=recorders),
     )
     servers = build_servers(
         settings,

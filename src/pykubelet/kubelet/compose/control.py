@@ -64,6 +64,7 @@ def build_loop(given: LoopPartsDeps) -> LoopParts:
         node_pods=given.actuators.pod_resources,
         garbage=given.actuators.runtime,
         admission=given.admission,
+        journal=given.recorders.journal,
         telemetry=given.recorders.telemetry(),
     )
     return LoopParts(

@@ -14,7 +14,6 @@ from pykubelet.kubelet.compose.node_view import NodeViewer
 from pykubelet.kubelet.compose.recorders import Recorders
 from pykubelet.kubelet.serve.local_socket import (
     ImageView,
-    JournalView,
     ManifestsView,
     ManifestView,
     ProblemView,
@@ -24,6 +23,7 @@ from pykubelet.kubelet.serve.local_socket import (
 )
 from pykubelet.kubelet.types.container_ends import ContainerEnd
 from pykubelet.kubelet.types.events import Reason
+from pykubelet.kubelet.types.explain_views import ExplainView
 from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID
 from pykubelet.kubelet.types.node_view import NodeView, ObjectView
 from pykubelet.kubelet.types.timeline_views import TimelineView
@@ -47,6 +47,8 @@ class LocalApiView:
     local_node: LocalNode
     runtime_fault: Callable[[], str | None]
     viewer: NodeViewer
+    explain: Callable[[PodUID], ExplainView | None]
+    """Returns why a pod is in its state."""
 
     async def images(self) -> Sequence[ImageView]:
         """Return the images of the runtime."""
@@ -83,13 +85,6 @@ class LocalApiView:
         if fault:
             found.append(ProblemView(subject="container runtime", reason=Reason.RUNTIME_NOT_READY, message=fault))
         return found
-
-    def journal(self, uid: PodUID) -> Sequence[JournalView]:
-        """Return the journal of decisions about a pod."""
-        return [
-            JournalView(at=entry.at, message=entry.message, fields={name: str(value) for name, value in entry.fields})
-            for entry in self.recorders.journal.entries(uid)
-        ]
 
     def timeline(self, uid: PodUID) -> TimelineView | None:
         """Return the timeline of the pod's starts."""

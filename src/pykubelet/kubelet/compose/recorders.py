@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from pykubelet.base.clock import Clock
-from pykubelet.base.journal import Journal
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.report.events import EventLog
+from pykubelet.kubelet.report.explain import DecisionJournal
 from pykubelet.kubelet.report.history import History, HistoryDeps, StartTimes
 from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.report.timeline import PodTimelines
@@ -22,7 +22,7 @@ class Recorders:
     events: EventLog
     timelines: PodTimelines
     metrics: KubeletMetrics
-    journal: Journal
+    journal: DecisionJournal
     starts: StartTimes
     history: History
 
@@ -48,7 +48,7 @@ def build_recorders(settings: Settings, pods: PodManager, clock: Clock) -> Recor
         events=events,
         timelines=timelines,
         metrics=metrics,
-        journal=Journal(),
+        journal=DecisionJournal(clock),
         starts=starts,
         history=history,
     )

@@ -1,7 +1,8 @@
 """The result of the admission of a pod."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from pykubelet.kubelet.types.decisions import Decision, Topic
 from pykubelet.kubelet.types.ids import PodUID
 
 
@@ -14,12 +15,22 @@ class Verdict:
     message: str = ""
     preempts: tuple[PodUID, ...] = ()
     """Pods to be preempted for it."""
+    rule: str = field(default="", compare=False)
+    """The rule that decided."""
 
     @property
     def admitted(self) -> bool:
         return not self.reason
 
+    @property
+    def decision(self) -> Decision:
+        """The verdict as a decision for the journal."""
+        if not self.admitted:
+            return Decision(Topic.ADMISSION, "", "reject", f"rule {self.rule}: {self.reason}", self.message)
+        text = f"{len(self.preempts)} other pods are preempted for it" if self.preempts else ""
+        return Decision(Topic.ADMISSION, "", "admit", self.rule, text)
 
-ADMITTED = Verdict()
+
+ADMITTED = Verdict(rule="no rule rejects it")
 
 PREEMPTION_MESSAGE = "Preempted in order to admit critical pod"

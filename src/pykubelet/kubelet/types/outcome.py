@@ -4,6 +4,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.types.decisions import Decision
+
 
 class SyncAction(StrEnum):
     """The steps of a sync that can fail, named as in the Go kubelet."""
@@ -29,6 +32,8 @@ class Failure:
     message: str
     transient: bool = False
     """It resolves by itself (a back-off, a network that is not ready): retry soon, do not count it as an error."""
+    retry_at: Seconds | None = field(default=None, compare=False)
+    """Monotonic time of the end of its back-off, if it has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,8 @@ class Outcome:
     """Monotonic time of the next sync, if its cause is known (the end of a back-off)."""
     started: tuple[str, ...] = field(default=())
     """Names of the containers that were started."""
+    decisions: tuple[Decision, ...] = field(default=(), compare=False)
+    """What was decided about the pod's sandbox and containers, and why."""
 
     @property
     def ok(self) -> bool:

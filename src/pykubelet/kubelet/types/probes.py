@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.types.decisions import Decision, Topic
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
 
 
@@ -30,6 +32,36 @@ class ProbeUpdate:
     container_id: ContainerID
     probe_type: ProbeType
     result: ProbeResult
+    container: str = ""
+    message: str = ""
+    """The last answer, for a failure."""
+
+    @property
+    def decision(self) -> Decision:
+        """The conclusion as a decision for the journal."""
+        action = f"{self.probe_type.lower()}: {self.result}"
+        return Decision(Topic.PROBE, self.container, action, "the probe's threshold was reached", self.message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeReport:
+    """The state of one probe of a container."""
+
+    container: str
+    probe_type: ProbeType
+    conclusion: ProbeResult | None
+    """None: unknown."""
+    last: ProbeResult | None
+    """Result of the last try; None: none has ended yet."""
+    run: int
+    """Number of consecutive results equal to ``last``."""
+    failure_threshold: int
+    message: str = ""
+    """The last answer, if it was a failure."""
+    error: str = ""
+    """Why the last try could not be made; empty: it was."""
+    at: Seconds = 0.0
+    """Unix time of the last try; 0: none has ended yet."""
 
 
 @dataclass(frozen=True, slots=True)

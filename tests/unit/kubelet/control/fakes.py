@@ -1,15 +1,15 @@
 """A node in a few lines: pods run as soon as they are synced and stop as soon as they are killed."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pykubelet.base.clock import utc
 from pykubelet.base.errors import PykubeletError
-from pykubelet.base.journal import Journal
 from pykubelet.kubelet.control.workers.steps import PodSteps
 from pykubelet.kubelet.control.workers.worker_interfaces import Probes, WorkerDeps
 from pykubelet.kubelet.telemetry import Telemetry
+from pykubelet.kubelet.types.decisions import Decision
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.outcome import Failure, Outcome, Prepared
 from pykubelet.kubelet.types.probes import ContainerProbes
@@ -41,6 +41,23 @@ class NoProbes:
     def remove_pod(self, uid: PodUID) -> None: ...
 
 
+class Decisions:
+    """The recorder of decisions: keeps what is recorded, as text."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.forgotten: list[PodUID] = []
+
+    def add(self, uid: PodUID, decisions: Iterable[Decision]) -> None:
+        self.told += (f"{uid}: {d.topic} {d.subject}: {d.action}: {d.reason}: {d.message}" for d in decisions)
+
+    def synced(self, uid: PodUID, decisions: Iterable[Decision]) -> None:
+        self.add(uid, decisions)
+
+    def forget(self, uid: PodUID) -> None:
+        self.forgotten.append(uid)
+
+
 @dataclass
 class Node:
     """A fake of every interface that the workers call; records the calls."""
@@ -62,7 +79,7 @@ class Node:
     start_time: float | None = None
     watched: list[PodUID] = field(default_factory=list)
     metered: list[str] = field(default_factory=list)
-    journal: Journal = field(default_factory=Journal)
+    journal: Decisions = field(default_factory=Decisions)
 
     def deps(self) -> WorkerDeps:
         return WorkerDeps(

@@ -32,7 +32,7 @@ from pykubelet.kubelet.types.updates import ANNOTATION_MIRROR, PodOp, PodUpdate,
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.telemetry import telemetry
-from tests.unit.kubelet.control.fakes import make_pod
+from tests.unit.kubelet.control.fakes import Decisions, make_pod
 
 A, B, C = PodUID("a"), PodUID("b"), PodUID("c")
 
@@ -65,6 +65,7 @@ class LoopFakes:
     granted: list[Granted] = field(default_factory=list)
     triggers: list[str] = field(default_factory=list)
     queue: EventQueue = field(default_factory=EventQueue)
+    journal: Decisions = field(default_factory=Decisions)
     swept: list[tuple[int, int]] = field(default_factory=list)
 
     def deps(self) -> LoopDeps:
@@ -74,6 +75,7 @@ class LoopFakes:
             node_pods=self,
             garbage=self,
             admission=self,
+            journal=self.journal,
             telemetry=telemetry(self.clock, self, timeline=self),
         )
 
@@ -365,3 +367,15 @@ async def test_deferred_resizes_are_retried_periodically() -> None:
     fakes.granted.append(Granted(make_pod("b")))
     loop.handle(events[0])
     assert fakes.calls == ["update b"]
+
+
+def test_verdicts_and_probe_results_are_recorded_as_decisions() -> None:
+    fakes = LoopFakes(verdicts={PodUID("a"): Verdict("NodePorts", "taken", rule="host ports")})
+    loop = SyncLoop(fakes.deps(), fakes.queue)
+    loop.handle(PodUpdate(PodOp.ADD, Source.FILE, (make_pod("a", "x"), make_pod("b", "y"))))
+    loop.handle(ProbeUpdate(A, ContainerID("c"), ProbeType.READINESS, ProbeResult.FAILURE, "app", "500"))
+    assert fakes.journal.told == [
+        "a: admission : reject: rule host ports: NodePorts: taken",
+        "b: admission : admit: no rule rejects it: ",
+        "a: probe app: readiness: failure: the probe's threshold was reached: 500",
+    ]

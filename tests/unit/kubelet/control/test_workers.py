@@ -313,16 +313,33 @@ async def test_idle_pods_are_synced_once_a_minute() -> None:
         assert len(node.calls) == 100
 
 
-async def test_step_results_are_recorded_in_the_journal() -> None:
+async def test_decisions_of_steps_and_changes_are_recorded_until_the_pod_is_removed() -> None:
     node = Node(outcomes=[Outcome(failures=(BROKEN,))])
     async with running(node) as workers:
         workers.update(make_pod("u1"))
         await node.clock.settle()
+        assert node.journal.told == ["u1: container c: retry: RunContainerError: no such file"]
         workers.remove(U1)
+        assert node.journal.told[1:] == ["u1: pod : stop and remove: no source lists the pod any more: "]
+        assert node.journal.forgotten == []
         await node.clock.settle()
-    journal = node.journal.render("u1")
-    assert "step sync taken next=sync failures=StartContainer c: RunContainerError: no such file" in journal
-    assert "step terminating taken finished=True next=terminated" in journal
+    assert node.journal.told[2:] == [
+        "u1: pod : release volumes and cgroups: no container runs any more: ",
+    ]
+    assert node.journal.forgotten == [U1]
+
+
+async def test_state_and_next_sync_of_a_worker_are_known() -> None:
+    node = Node()
+    async with running(node) as workers:
+        assert (workers.state(U1), workers.next_sync(U1)) == (None, None)
+        workers.update(make_pod("u1"))
+        await node.clock.settle()
+        state, following = workers.state(U1), workers.next_sync(U1)
+        assert state is not None
+        assert state.phase is Phase.SYNC
+        assert following is not None
+        assert 60 <= following - node.clock.monotonic() <= 90
 
 
 async def test_rejected_pod_fails_at_once_and_never_starts() -> None:

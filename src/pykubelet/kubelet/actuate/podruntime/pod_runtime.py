@@ -141,8 +141,8 @@ class PodRuntime:
         if self.allocations.progress(uid) is not None:
             actions, plan = with_resize(actions, pod, status, self.allocations.applied(uid))
         if actions.idle and plan is None:
-            return Outcome()
-        report = SyncReport()
+            return Outcome(decisions=actions.decisions)
+        report = SyncReport(decisions=actions.decisions)
         if actions.kill_pod:
             await self._kill_old_pod(pod, status, actions, report)
             if report.failures or not actions.create_sandbox:
@@ -350,7 +350,7 @@ class PodRuntime:
     def _note_failure(self, job: StartJob, error: StartError, report: SyncReport) -> None:
         action = SyncAction.INIT_CONTAINER if job.kind is ContainerKind.INIT else SyncAction.START_CONTAINER
         name = job.container.name
-        report.failures.append(Failure(action, name, error.reason, error.message, error.transient))
+        report.failures.append(Failure(action, name, error.reason, error.message, error.transient, error.retry_at))
         report.wake(error.retry_at)
         _log.info(
             "container not started",

@@ -1,9 +1,10 @@
 """Values of the pod runtime: actions, reasons and settings."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pykubelet.base.units import Seconds
+from pykubelet.kubelet.types.decisions import Decision
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.models.core_v1 import Container, EphemeralContainer
 
@@ -76,6 +77,8 @@ class PodActions:
     start_ephemeral: tuple[EphemeralContainer, ...] = ()
     start_init: tuple[Container, ...] = ()
     start: tuple[Container, ...] = ()
+    decisions: tuple[Decision, ...] = field(default=(), compare=False)
+    """The reason of each action, and of what is left as it is."""
 
     @property
     def idle(self) -> bool:

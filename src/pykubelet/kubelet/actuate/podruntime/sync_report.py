@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from pykubelet.kubelet.types.decisions import Decision
 from pykubelet.kubelet.types.outcome import Failure, Outcome
 
 
@@ -13,6 +14,7 @@ class SyncReport:
     failures: list[Failure] = field(default_factory=list)
     wake_at: float | None = None
     started: list[str] = field(default_factory=list)
+    decisions: tuple[Decision, ...] = ()
 
     def wake(self, at: float | None) -> None:
         """Request the next sync at this monotonic time at the latest; None requests nothing."""
@@ -21,4 +23,4 @@ class SyncReport:
 
     def outcome(self) -> Outcome:
         """Return the outcome of the sync."""
-        return Outcome(self.changed, tuple(self.failures), self.wake_at, tuple(self.started))
+        return Outcome(self.changed, tuple(self.failures), self.wake_at, tuple(self.started), self.decisions)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.admission import Verdict
+from pykubelet.kubelet.types.decisions import DecisionRecorder
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.resize import Retry
 from pykubelet.kubelet.types.runtime import RuntimePod
@@ -127,4 +128,5 @@ class LoopDeps:
     node_pods: NodePods
     garbage: Garbage
     admission: Admission
+    journal: DecisionRecorder
     telemetry: Telemetry[OrphanMetrics]

@@ -10,7 +10,7 @@ from typing import assert_never
 from pykubelet.base.guard import Guard
 from pykubelet.kubelet.control.sync.events import EventQueue, LoopEvent, PeriodicRetry, PodsAffected, RuntimeRecovered
 from pykubelet.kubelet.control.sync.sync_interfaces import LoopDeps
-from pykubelet.kubelet.types.admission import PREEMPTION_MESSAGE
+from pykubelet.kubelet.types.admission import PREEMPTION_MESSAGE, Verdict
 from pykubelet.kubelet.types.events import Reason
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.probes import ProbeUpdate
@@ -18,6 +18,8 @@ from pykubelet.kubelet.types.resize import Retry
 from pykubelet.kubelet.types.runtime import PodEventType, PodLifecycleEvent
 from pykubelet.kubelet.types.updates import PodOp, PodUpdate, is_mirror
 from pykubelet.models.core_v1 import Pod
+
+_FITS_NOW = Verdict(rule="it fits now that another pod has been removed").decision
 
 
 class SyncLoop:
@@ -58,7 +60,10 @@ class SyncLoop:
                 self._apply(event)
             case PodLifecycleEvent(type=PodEventType.CONTAINER_REMOVED):
                 pass  # Only the agent removes containers, so the pod's worker knows already.
-            case PodLifecycleEvent(uid=uid) | ProbeUpdate(uid=uid):
+            case PodLifecycleEvent(uid=uid):
+                self._deps.workers.poke(uid)
+            case ProbeUpdate(uid=uid):
+                self._deps.journal.add(uid, (event.decision,))
                 self._deps.workers.poke(uid)
             case PodsAffected(uids=uids):
                 self._poke(uids)
@@ -121,6 +126,7 @@ class SyncLoop:
     def _reconsider(self) -> None:
         """Restart rejected pods that fit on the node now that another pod has been removed."""
         for pod in self._deps.admission.reconsider():
+            self._deps.journal.add(PodUID(pod.metadata.uid), (_FITS_NOW,))
             self._deps.workers.remove(PodUID(pod.metadata.uid))
             self._deps.workers.update(pod)
 
@@ -143,6 +149,7 @@ class SyncLoop:
         deps.telemetry.timeline.pod_seen(pod)
         deps.pods.set(pod)
         verdict = deps.admission.admit(pod)
+        deps.journal.add(PodUID(pod.metadata.uid), (verdict.decision,))
         if not verdict.admitted:
             deps.workers.reject(pod, verdict.reason, verdict.message)
             return

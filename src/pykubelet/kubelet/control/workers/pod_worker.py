@@ -7,12 +7,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from pykubelet.base.journal import Journal
 from pykubelet.base.transition_table import Life
 from pykubelet.kubelet.control.workers.plan import lifecycle
+from pykubelet.kubelet.control.workers.plan.decisions import change_decisions, step_decisions
 from pykubelet.kubelet.control.workers.worker_interfaces import Meter
 from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState
 from pykubelet.kubelet.telemetry import Telemetry
+from pykubelet.kubelet.types.decisions import DecisionRecorder
 from pykubelet.kubelet.types.timeline import Step
 
 _log = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ class PodWorker:
         *,
         take_step: TakeStep,
         set_timer: Callable[[float], None],
-        journal: Journal,
+        journal: DecisionRecorder,
         telemetry: Telemetry[Meter],
     ) -> None:
         """``set_timer`` gets the monotonic time at which the worker is to be woken."""
@@ -55,7 +56,9 @@ class PodWorker:
 
         Permanent, with the worker's history: the phase cannot follow the present one; nothing was changed.
         """
+        before = self.state
         self._enter(state)
+        self._journal.add(state.ref.uid, change_decisions(before, state))
         if self._step and not self._interrupted and lifecycle.interrupts(self._step[0], state):
             self._interrupted = True
             self._step[1].reschedule(asyncio.get_running_loop().time())
@@ -97,13 +100,10 @@ class PodWorker:
         self._state = state
 
     def _record_step(self, phase: Phase, result: StepResult) -> None:
-        """Add the step's result to the journal, which the local API shows."""
-        if result == StepResult():
-            return
-        failures = "; ".join(f"{f.action} {f.target}: {f.reason}: {f.message}" for f in result.failures)
-        fields = {"again": result.again, "finished": result.finished, "next": self.state.phase, "failures": failures}
-        set_fields = {name: value for name, value in fields.items() if value}
-        self._journal.add(self.state.ref.uid, self._clock.now(), f"step {phase} taken", **set_fields)
+        """Add the step's decisions to the journal, which `explain` shows."""
+        decisions = step_decisions(phase, result, self.state)
+        record = self._journal.synced if phase is Phase.SYNC else self._journal.add
+        record(self.state.ref.uid, decisions)
 
     async def _take(self, phase: Phase) -> StepResult | None:
         """Take a step and return its result; None: it was cancelled because the worker's state changed."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from pykubelet.base.supervise import RestartPolicy, supervise
+from pykubelet.base.units import Seconds
 from pykubelet.kubelet.control.workers.plan import lifecycle
 from pykubelet.kubelet.control.workers.pod_worker import PodWorker
 from pykubelet.kubelet.control.workers.steps import PodSteps
@@ -117,6 +118,16 @@ class PodWorkers:
         """Return the current state of every worker."""
         return (w.state for w in self._workers.values())
 
+    def state(self, uid: PodUID) -> WorkerState | None:
+        """Return the state of a pod's worker; None: it has none."""
+        worker = self._workers.get(uid)
+        return worker.state if worker is not None else None
+
+    def next_sync(self, uid: PodUID) -> Seconds | None:
+        """Return the monotonic time at which the pod is synced at the latest; None: it waits for an event, or a step
+        is being taken."""
+        return self._timers.due(uid)
+
     def ended(self, uid: PodUID) -> bool:
         """Whether no container of the pod runs any more."""
         worker = self._workers.get(uid)
@@ -171,6 +182,8 @@ class PodWorkers:
         if self._active.get(ref.full_name) == ref.uid:
             del self._active[ref.full_name]
         again, refusal = worker.state.restart, worker.state.restart_refusal
+        if again is None:
+            self._journal.forget(ref.uid)
         if again is not None and refusal is not None:
             self.reject(again, *refusal)
         elif again is not None:

@@ -110,7 +110,7 @@ class PodSteps:
         if outcome.failures != state.failures and not outcome.changed:
             self._report(state, pod, runtime, outcome.failures)
         wake = min((t for t in (deadline, outcome.wake_at) if t is not None), default=None)
-        return StepResult(again=outcome.changed, wake_at=wake, failures=outcome.failures)
+        return StepResult(again=outcome.changed, wake_at=wake, failures=outcome.failures, decisions=outcome.decisions)
 
     def _started(self, pod: Pod, api: PodStatus) -> Seconds | None:
         """Return the monotonic time of the pod's start, which its status has in wall time."""

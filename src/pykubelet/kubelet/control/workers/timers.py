@@ -34,6 +34,10 @@ class WakeTimers:
         if at < self._sleeping_until:
             self._wakeup.wake()
 
+    def due(self, uid: PodUID) -> float | None:
+        """Return the pod's wake-up time; None: it has none."""
+        return self._due.get(uid)
+
     def cancel(self, uid: PodUID) -> None:
         """Drop the pod's wake-up time."""
         self._due.pop(uid, None)

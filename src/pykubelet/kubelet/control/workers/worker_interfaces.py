@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from pykubelet.base.journal import Journal
 from pykubelet.kubelet.telemetry import Telemetry
+from pykubelet.kubelet.types.decisions import DecisionRecorder
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.outcome import Outcome, Prepared
 from pykubelet.kubelet.types.probes import ContainerProbes
@@ -118,7 +118,7 @@ class WorkerDeps:
     probes: Probes
     status: Status
     conditions: Conditions
-    journal: Journal
+    journal: DecisionRecorder
     telemetry: Telemetry[Meter]
     watch_closely: Callable[[PodUID], None]
     """Called when a step has changed the pod, so that PLEG lists it soon where the runtime sends no events."""

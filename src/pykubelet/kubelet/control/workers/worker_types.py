@@ -9,6 +9,7 @@ pod that its source no longer lists continues to Removed, after which nothing of
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from pykubelet.kubelet.types.decisions import Decision
 from pykubelet.kubelet.types.ids import PodRef
 from pykubelet.kubelet.types.outcome import Failure
 from pykubelet.models.core_v1 import Pod
@@ -69,3 +70,5 @@ class StepResult:
     failures: tuple[Failure, ...] = field(default=())
     terminal_reason: str = ""
     terminal_message: str = ""
+    decisions: tuple[Decision, ...] = field(default=(), compare=False)
+    """What a sync decided about the sandbox and the containers, and why."""

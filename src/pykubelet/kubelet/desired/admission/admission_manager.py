@@ -12,7 +12,7 @@ from pykubelet.kubelet.desired.admission.plan.resize_order import needs_during_r
 from pykubelet.kubelet.desired.admission.plan.rules import decide, is_for_shortage
 from pykubelet.kubelet.desired.admission.resizes import Resized, ResizeDeps, Resizes
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.admission import ADMITTED, PREEMPTION_MESSAGE, Verdict
+from pykubelet.kubelet.types.admission import PREEMPTION_MESSAGE, Verdict
 from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.resize import Allocations, PendingResizes, Retry, with_allocation
@@ -135,7 +135,7 @@ class Admission:
 
     def _judge(self, pod: Pod) -> Verdict:
         if is_mirror(pod) or ref_of(pod).uid in self._before or _is_ending(pod):
-            return ADMITTED
+            return Verdict(rule="it was admitted before, is ending, or is a mirror pod")
         return self._judge_resize(pod)
 
     def _judge_resize(self, pod: Pod) -> Verdict:
@@ -145,7 +145,7 @@ class Admission:
             wanted = needs_of(pod)
             others = [self._needs_of(other) for other in self._deps.active() if other.metadata.uid != uid]
         except Invalid as error:
-            return Verdict("UnexpectedAdmissionError", str(error))
+            return Verdict("UnexpectedAdmissionError", str(error), rule="valid requests")
         return decide(pod, wanted, others, self._deps.node(), self._deps.sysctl_refusal(pod))
 
     def _infeasible(self, pod: Pod) -> str:

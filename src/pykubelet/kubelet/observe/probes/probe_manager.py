@@ -24,7 +24,7 @@ from pykubelet.kubelet.observe.probes.probe_interfaces import ProbeDeps
 from pykubelet.kubelet.observe.probes.probe_types import ProbeKey, Target
 from pykubelet.kubelet.observe.probes.probe_worker import ProbeWorker
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
-from pykubelet.kubelet.types.probes import ContainerProbes, ProbeResult, ProbeType, ProbeUpdate
+from pykubelet.kubelet.types.probes import ContainerProbes, ProbeReport, ProbeResult, ProbeType, ProbeUpdate
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus
 from pykubelet.models.core_v1 import Pod
 
@@ -86,6 +86,11 @@ class ProbeManager:
                 readiness=self._conclusion(container_id, ProbeType.READINESS),
             )
         return found
+
+    def reports(self, uid: PodUID) -> tuple[ProbeReport, ...]:
+        """Return the states of the pod's probes, by container and type."""
+        found = [self._workers[key].report() for key in self._of_pod.get(uid, ())]
+        return tuple(sorted(found, key=lambda each: (each.container, each.probe_type)))
 
     def stop_all_but_readiness(self, uid: PodUID) -> None:
         """Stop liveness and startup probes of a pod that is being stopped, whose containers end on purpose.
@@ -171,7 +176,16 @@ class ProbeManager:
         _log.info("probe: result changed", extra=fields | {"result": conclusion})
         if target.probe_type is ProbeType.STARTUP and conclusion is ProbeResult.SUCCESS:
             self._start_gated(target)
-        self._deps.on_change(ProbeUpdate(target.ref.uid, target.container_id, target.probe_type, conclusion))
+        self._deps.on_change(
+            ProbeUpdate(
+                target.ref.uid,
+                target.container_id,
+                target.probe_type,
+                conclusion,
+                target.container.name,
+                worker.last_seen.message if worker.last_seen is not None else "",
+            )
+        )
 
     def _start_gated(self, startup: Target) -> None:
         now = self._deps.telemetry.clock.monotonic()

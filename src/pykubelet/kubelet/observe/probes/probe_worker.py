@@ -10,7 +10,7 @@ from pykubelet.kubelet.observe.probes.probe_interfaces import ProbeMetrics, Prob
 from pykubelet.kubelet.observe.probes.probe_types import Observation, Target, Verdict
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.events import WARNING, Reason
-from pykubelet.kubelet.types.probes import ProbeResult
+from pykubelet.kubelet.types.probes import ProbeReport, ProbeResult
 
 _METRIC_LABELS = {
     Verdict.SUCCESS: "successful",
@@ -41,6 +41,9 @@ class ProbeWorker:
         """Time since which it waits for the next probe; None: before the first one, or while one runs."""
         self.first_delay: Seconds = 0.0
         """Seconds that the next call of `run` waits before its first probe."""
+        self.last_seen: Observation | None = None
+        """The result of the last try, at the Unix time ``last_at``."""
+        self.last_at: Seconds = 0.0
         self._prober = prober
         self._telemetry = telemetry
         self._timing = probe_rules.timing(target.probe)
@@ -60,12 +63,29 @@ class ProbeWorker:
 
     def _process(self, seen: Observation, began: Seconds) -> None:
         self._report(seen, began)
+        self.last_seen, self.last_at = seen, self._telemetry.clock.now()
         if seen.verdict is Verdict.ERROR:
             return
         old, result = self.state, _result(seen.verdict)
         self.state = probe_rules.observe(old, result, self._timing)
         if probe_rules.is_reported(old, self.state):
             self._concluded(self)
+
+    def report(self) -> ProbeReport:
+        """Return the probe's state."""
+        target, seen = self.target, self.last_seen
+        failed = seen is not None and seen.verdict is Verdict.FAILURE
+        return ProbeReport(
+            container=target.container.name,
+            probe_type=target.probe_type,
+            conclusion=self.state.conclusion,
+            last=self.state.last,
+            run=self.state.run,
+            failure_threshold=self._timing.failure_threshold,
+            message=seen.message if seen is not None and failed else "",
+            error=seen.message if seen is not None and seen.verdict is Verdict.ERROR else "",
+            at=self.last_at,
+        )
 
     def _report(self, seen: Observation, began: Seconds) -> None:
         target, name = self.target, self.target.container.name

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
@@ -103,6 +104,8 @@ class History:
         """The last ends of containers, by pod."""
         self._restored: set[PodUID] = set()
         """Pods of an earlier run that no source has delivered yet."""
+        self._written: dict[PodUID, int] = {}
+        """Checksums of the timelines as they were written last."""
         self._has_more_events = False
         self._failing = False
         deps.events.recorded.subscribe(self._event_recorded)
@@ -177,6 +180,7 @@ class History:
 
     def _pod_removed(self, uid: PodUID) -> None:
         self._timelines.discard(uid)
+        self._written.pop(uid, None)
         self._ends.pop(uid, None)
         self._deps.timelines.forget(uid)
         self._records.pop(("pod", uid), None)
@@ -223,7 +227,8 @@ class History:
         self._changed.clear()
         events, records, timelines = self._events, self._records, self._timelines
         self._events, self._records, self._timelines = OrderedDict(), OrderedDict(), set()
-        batch = [*records.values(), *self._timeline_records(timelines), *_event_records(events)]
+        drawn, sums = self._timeline_records(timelines)
+        batch = [*records.values(), *drawn, *_event_records(events)]
         if not batch:
             return True
         try:
@@ -238,14 +243,24 @@ class History:
             self._failed(error, "written")
             return False
         self._succeeded()
+        self._written |= sums
         if damage:
             self._warn(Reason.HISTORY_DAMAGED, damage)
         return True
 
-    def _timeline_records(self, uids: Iterable[PodUID]) -> list[Record]:
-        views = ((uid, self._deps.timelines.view(uid)) for uid in sorted(uids))
-        shown = ((uid, view) for uid, view in views if view is not None)
-        return [TimelineRecord(uid, view.started_at, _short(view)) for uid, view in shown]
+    def _timeline_records(self, uids: Iterable[PodUID]) -> tuple[list[Record], dict[PodUID, int]]:
+        """Return the timelines that differ from what was written last, and their checksums."""
+        records: list[Record] = []
+        sums: dict[PodUID, int] = {}
+        for uid in sorted(uids):
+            view = self._deps.timelines.view(uid)
+            if view is not None:
+                record = TimelineRecord(uid, view.started_at, _short(view))
+                found = zlib.crc32(codec.encode(record))
+                if self._written.get(uid) != found:
+                    records.append(record)
+                    sums[uid] = found
+        return records, sums
 
     async def _write_last(self) -> None:
         """Write what waits when the agent stops, if the disk responds soon."""

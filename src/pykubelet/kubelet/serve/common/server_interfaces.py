@@ -11,7 +11,6 @@ from pykubelet.kubelet.serve.common.limits import ConnectionLimits, SlotLimits
 from pykubelet.kubelet.serve.common.pods_view import PodsView
 from pykubelet.kubelet.serve.common.server_types import (
     ImageView,
-    JournalView,
     ManifestsView,
     ProblemView,
     PullView,
@@ -20,6 +19,7 @@ from pykubelet.kubelet.serve.common.server_types import (
 )
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.container_ends import ContainerEnd
+from pykubelet.kubelet.types.explain_views import ExplainView
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
 from pykubelet.kubelet.types.node_view import NodeView, ObjectView
 from pykubelet.kubelet.types.stats import Summary
@@ -43,8 +43,9 @@ class Node(Protocol):
     def problems(self) -> Sequence[ProblemView]:
         """Return present problems: unreadable manifests, pods that cannot start, an unavailable runtime."""
 
-    def journal(self, uid: PodUID) -> Sequence[JournalView]:
-        """Return the decisions about a pod, oldest first."""
+    @property
+    def explain(self) -> Callable[[PodUID], ExplainView | None]:
+        """The function that returns why a pod is in its state; None: it is unknown."""
 
     def timeline(self, uid: PodUID) -> TimelineView | None:
         """Return the pod's starts; None if none was recorded."""

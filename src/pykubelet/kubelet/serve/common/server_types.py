@@ -44,15 +44,6 @@ class ProblemView(Struct, frozen=True, kw_only=True, rename="camel"):
     """Unix time."""
 
 
-class JournalView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """One decision of the agent about a pod."""
-
-    at: float
-    """Unix time."""
-    message: str
-    fields: dict[str, str] = {}
-
-
 class ManifestView(Struct, frozen=True, kw_only=True, rename="camel"):
     """A file of the manifest directory, as the agent has read it."""
 

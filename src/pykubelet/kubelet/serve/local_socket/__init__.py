@@ -20,7 +20,6 @@ from pykubelet.kubelet.serve.common.server_interfaces import (
 )
 from pykubelet.kubelet.serve.common.server_types import (
     ImageView,
-    JournalView,
     ManifestsView,
     ManifestView,
     ProblemView,
@@ -37,7 +36,6 @@ __all__ = [
     "HealthServer",
     "HttpMeter",
     "ImageView",
-    "JournalView",
     "LocalConfig",
     "LocalDeps",
     "LocalServer",

@@ -38,7 +38,7 @@ class AgentRoutes:
         """Return the routes."""
         return [
             web.get(f"{_BASE}/timeline/{_NAMED}", self._timeline),
-            web.get(f"{_BASE}/journal/{_NAMED}", self._journal),
+            web.get(f"{_BASE}/explain/{_NAMED}", self._explain),
             web.get(f"{_BASE}/restarts/{_NAMED}", self._restarts),
             web.get(f"{_BASE}/problems", self._problems),
             web.get(f"{_BASE}/images", self._images),
@@ -58,8 +58,11 @@ class AgentRoutes:
             raise NotFound(f"no start recorded for pod {_name(request)}")
         return json_response(view)
 
-    async def _journal(self, request: web.Request) -> web.Response:
-        return json_response({"items": self._node.journal(self._uid(request))})
+    async def _explain(self, request: web.Request) -> web.Response:
+        view = self._node.explain(self._uid(request))
+        if view is None:
+            raise NotFound(f"pod {_name(request)} not found")
+        return json_response(view)
 
     async def _restarts(self, request: web.Request) -> web.Response:
         return json_response({"items": self._node.ends(self._uid(request))})

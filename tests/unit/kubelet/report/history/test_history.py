@@ -116,6 +116,22 @@ async def test_everything_is_there_again(tmp_path: Path) -> None:
     assert (after.started_at, after.total_s, after.ready) == (before.started_at, before.total_s, True)
 
 
+async def test_timeline_is_written_again_only_if_it_has_changed(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    async with world.running():
+        world.timelines.pod_seen(pod())
+        world.timelines.end(UID, Step.SANDBOX)
+        world.timelines.end(UID, Step.READY)
+        for number in range(3):
+            world.status(1000.0 + number)
+            await world.written(f'"at":{1000.0 + number}')
+        assert world.path.read_text().count('"type":"timeline"') == 1
+        world.timelines.end(UID, Step.SANDBOX)
+        world.status(2000.0)
+        await world.written('"at":2000.0')
+    assert world.path.read_text().count('"type":"timeline"') > 1
+
+
 async def test_what_waits_is_written_when_the_agent_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BATCH_SECONDS", 3600.0)
     world = World(tmp_path)

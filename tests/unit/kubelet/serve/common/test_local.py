@@ -251,8 +251,9 @@ async def test_problems_images_and_objects_of_other_stages_are_served(world: Wor
         assert pull == {"image": "docker.io/library/busybox:1", "phase": "downloading", "done": 1, "total": 4}
         (problem,) = (await answer(served, "/pykubelet/v1/problems"))["items"]
         assert problem["subject"] == "web.yaml"
-        (entry,) = (await answer(served, "/pykubelet/v1/journal/ns/web"))["items"]
-        assert entry["fields"] == {"uid": "uid-1"}
+        assert (await answer(served, "/pykubelet/v1/explain/ns/web"))["uid"] == "uid-1"
+        async with served.get("/pykubelet/v1/explain/ns/none") as response:
+            assert response.status == 404
         (end,) = (await answer(served, "/pykubelet/v1/restarts/ns/web"))["items"]
         assert (end["container"], end["containerId"], end["exitCode"]) == ("c", "x://1", 3)
         (secret,) = (await answer(served, "/pykubelet/v1/objects"))["items"]

@@ -19,7 +19,6 @@ from pykubelet.kubelet.report.status import StatusManager
 from pykubelet.kubelet.report.timeline import PodTimelines
 from pykubelet.kubelet.serve.local_socket import (
     ImageView,
-    JournalView,
     LocalConfig,
     LocalDeps,
     LocalServer,
@@ -32,6 +31,7 @@ from pykubelet.kubelet.serve.local_socket import (
     VersionView,
 )
 from pykubelet.kubelet.types.container_ends import ContainerEnd
+from pykubelet.kubelet.types.explain_views import ExplainView
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
 from pykubelet.kubelet.types.node_view import NodeView, ObjectView
 from pykubelet.kubelet.types.stats import CpuStats, NodeStats, Summary
@@ -85,8 +85,8 @@ class FakeNode:
     def problems(self) -> Sequence[ProblemView]:
         return [ProblemView(subject="web.yaml", reason="Invalid", message="spec: missing", since=5.0)]
 
-    def journal(self, uid: PodUID) -> Sequence[JournalView]:
-        return [JournalView(at=1.0, message="sync", fields={"uid": uid})]
+    def explain(self, uid: PodUID) -> ExplainView | None:
+        return ExplainView(namespace="ns", name="web", uid=uid, phase="Running") if uid != "unexplained" else None
 
     def ends(self, uid: PodUID) -> Sequence[ContainerEnd]:
         return [

@@ -5,9 +5,10 @@ Counterpart of ``computePodActions`` of the Go kubelet.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pykubelet.kubelet.actuate.criconfig.labels import container_hash
+from pykubelet.kubelet.actuate.podruntime.plan import reasons
 from pykubelet.kubelet.actuate.podruntime.plan.init_containers import plan_init
 from pykubelet.kubelet.actuate.podruntime.plan.restart import (
     current,
@@ -21,6 +22,7 @@ from pykubelet.kubelet.actuate.podruntime.podruntime_types import (
     KillReason,
     PodActions,
 )
+from pykubelet.kubelet.types.decisions import Decision, Topic
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.kubelet.types.probes import ContainerProbes, ProbeResult
 from pykubelet.kubelet.types.runtime import ContainerState, ContainerStatus, PodRuntimeStatus
@@ -37,6 +39,8 @@ class SandboxVerdict:
     id: SandboxID | None = None
     attempt: int = 0
     """Attempt number of that sandbox, or of the one to create."""
+    reason: str = field(default="", compare=False)
+    """Why it cannot be used."""
 
 
 def compute_pod_actions(pod: Pod, status: PodRuntimeStatus, probes: Probes) -> PodActions:
@@ -49,30 +53,37 @@ def compute_pod_actions(pod: Pod, status: PodRuntimeStatus, probes: Probes) -> P
         return _with_new_sandbox(pod, status, sandbox)
     reset = _resets(pod, status, sandbox.id)
     if reset:
-        return PodActions(attempt=sandbox.attempt, sandbox_id=sandbox.id, reset=reset)
+        why = tuple(
+            Decision(Topic.CONTAINER, name, "remove", "a restart rule restarts all containers of the pod")
+            for name in dict.fromkeys(each.name for each in reset)
+        )
+        return PodActions(attempt=sandbox.attempt, sandbox_id=sandbox.id, reset=reset, decisions=why)
     return _in_sandbox(pod, status, probes, sandbox)
 
 
 def judge_sandbox(pod: Pod, status: PodRuntimeStatus) -> SandboxVerdict:
     """Check the newest sandbox: usable if it is the only ready one, has the right network mode and an address."""
     if not status.sandboxes:
-        return SandboxVerdict(usable=False)
+        return SandboxVerdict(usable=False, reason="the pod has no sandbox yet")
     newest = status.sandboxes[0]
     host_network = bool(pod.spec.host_network)
-    usable = (
-        newest.ready
-        and sum(s.ready for s in status.sandboxes) == 1
-        and newest.host_network == host_network
-        and (host_network or bool(newest.ips))
-    )
-    if usable:
+    if not newest.ready:
+        reason = "its sandbox does not run"
+    elif sum(s.ready for s in status.sandboxes) != 1:
+        reason = "more than one of its sandboxes runs"
+    elif newest.host_network != host_network:
+        reason = "its sandbox has another network mode"
+    elif not host_network and not newest.ips:
+        reason = "its sandbox has no address"
+    else:
         return SandboxVerdict(True, newest.id, newest.attempt)
-    return SandboxVerdict(False, newest.id, max(s.attempt for s in status.sandboxes) + 1)
+    return SandboxVerdict(False, newest.id, max(s.attempt for s in status.sandboxes) + 1, reason)
 
 
 def _with_new_sandbox(pod: Pod, status: PodRuntimeStatus, sandbox: SandboxVerdict) -> PodActions:
     """Kill the pod and start it in a new sandbox, unless all its containers have completed."""
-    end = PodActions(attempt=sandbox.attempt, sandbox_id=sandbox.id, kill_pod=True)
+    why = reasons.of_end(f"{sandbox.reason}, and its containers are not restarted")
+    end = PodActions(attempt=sandbox.attempt, sandbox_id=sandbox.id, kill_pod=True, decisions=why)
     # A pod that never restarts has had its run once a container was started.
     has_run = any(c.state is not ContainerState.CREATED for c in status.containers)
     if has_run and not restarts_after_failure(pod):
@@ -82,6 +93,7 @@ def _with_new_sandbox(pod: Pod, status: PodRuntimeStatus, sandbox: SandboxVerdic
     if not start and ran_before:
         return end
     first_init = pod.spec.init_containers[:1]
+    starts = (Decision(Topic.CONTAINER, c.name, "start", "in the new sandbox") for c in first_init or start)
     return PodActions(
         attempt=sandbox.attempt,
         sandbox_id=sandbox.id,
@@ -89,6 +101,7 @@ def _with_new_sandbox(pod: Pod, status: PodRuntimeStatus, sandbox: SandboxVerdic
         create_sandbox=True,
         start_init=first_init,
         start=() if first_init else start,
+        decisions=(Decision(Topic.SANDBOX, "", "create", sandbox.reason), *starts),
     )
 
 
@@ -131,10 +144,13 @@ def _in_sandbox(pod: Pod, status: PodRuntimeStatus, probes: Probes, sandbox: San
     base = PodActions(attempt=sandbox.attempt, sandbox_id=sandbox.id)
     leftovers = _leftovers(status, sandbox.id)
     if leftovers:
-        return replace(base, kill=leftovers)
+        return replace(base, kill=leftovers, decisions=reasons.of_kills(leftovers))
     init = plan_init(pod, status, probes, sandbox.id)
     if init.failed:
-        return replace(base, kill_pod=True)
+        why = reasons.of_end("an init container has failed, and is not restarted")
+        return replace(base, kill_pod=True, decisions=why)
+    attempts = [(c, current(status, c.name, sandbox.id)) for c in pod.spec.init_containers]
+    decisions = list(reasons.of_init(pod, attempts, init.start, init.kill))
     kill = list(init.kill)
     # Ephemeral containers run once, and may run before the pod is initialized.
     ephemeral = tuple(
@@ -142,19 +158,32 @@ def _in_sandbox(pod: Pod, status: PodRuntimeStatus, probes: Probes, sandbox: San
         for c in pod.spec.ephemeral_containers
         if (attempt := current(status, c.name)) is None or attempt.state is ContainerState.CREATED
     )
+    decisions += (reasons.of_container(pod, c, current(status, c.name), start=True, kill=None) for c in ephemeral)
     start: list[Container] = []
     if init.initialized:
         keep = False
         for container in pod.spec.containers:
-            verdict = _container(pod, container, current(status, container.name), probes)
+            attempt = current(status, container.name)
+            verdict = _container(pod, container, attempt, probes)
+            decisions.append(reasons.of_container(pod, container, attempt, start=verdict.start, kill=verdict.kill))
             keep = keep or verdict.keep
             if verdict.start:
                 start.append(container)
             if verdict.kill is not None:
                 kill.append(verdict.kill)
         if not keep and not start:
-            return replace(base, kill_pod=True)
-    return replace(base, kill=tuple(kill), start_ephemeral=ephemeral, start_init=init.start, start=tuple(start))
+            why = reasons.of_end("all its containers have ended, and none is restarted")
+            return replace(base, kill_pod=True, decisions=(*decisions, *why))
+    else:
+        decisions += reasons.of_waiting(pod.spec.containers)
+    return replace(
+        base,
+        kill=tuple(kill),
+        start_ephemeral=ephemeral,
+        start_init=init.start,
+        start=tuple(start),
+        decisions=tuple(decisions),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,13 @@ _APP_ARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
 _MEMORY_PRESSURE = "MemoryPressure"
 _MEMORY_TAINT = Taint(key="node.kubernetes.io/memory-pressure", effect="NoSchedule")
 _UNCONFINED = ("Unconfined", "unconfined")
+_PREDICATES = {
+    "NodeAffinity": "node selector and affinity",
+    "NodeName": "node name",
+    "NodePorts": "host ports",
+    "TaintToleration": "taints",
+}
+"""Rules by their predicates' names."""
 
 
 def decide(
@@ -30,9 +37,9 @@ def decide(
 ) -> Verdict:
     """Decide whether the pod may run with the `others`. ``sysctl_refusal``: why its sysctls are forbidden, or None."""
     if _is_kept_out_by_pressure(pod, wanted, node):
-        return Verdict(Reason.EVICTED, f"The node had condition: [{' '.join(node.conditions)}]. ")
+        return Verdict(Reason.EVICTED, f"The node had condition: [{' '.join(node.conditions)}]. ", rule="node pressure")
     if sysctl_refusal is not None:
-        return Verdict("SysctlForbidden", sysctl_refusal)
+        return Verdict("SysctlForbidden", sysctl_refusal, rule="sysctls")
     wrong = _system(pod, node)
     if not wrong.admitted:
         return wrong
@@ -68,13 +75,15 @@ def _system(pod: Pod, node: NodeFacts) -> Verdict:
         return Verdict(
             "PodOSSelectorNodeLabelDoesNotMatch",
             "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label",
+            rule="operating system",
         )
     if pod.spec.os is not None and pod.spec.os.name != OS:
-        return Verdict("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+        message = "Failed to admit pod as the OS field doesn't match node OS"
+        return Verdict("PodOSNotSupported", message, rule="operating system")
     context = pod.spec.security_context
     if context is not None and context.supplemental_groups_policy == "Strict" and node.strict_groups is False:
         message = "SupplementalGroupsPolicy=Strict is not supported in this node"
-        return Verdict("SupplementalGroupsPolicyNotSupported", message)
+        return Verdict("SupplementalGroupsPolicyNotSupported", message, rule="supplemental groups policy")
     return ADMITTED
 
 
@@ -92,23 +101,23 @@ def _mismatch(pod: Pod, wanted: Needs, others: Sequence[Needs], node: NodeFacts)
 
 
 def _predicate(name: str, text: str) -> Verdict:
-    return Verdict(name, f"Predicate {name} failed: {text}")
+    return Verdict(name, f"Predicate {name} failed: {text}", rule=_PREDICATES[name])
 
 
 def _preempt(wanted: Needs, others: Sequence[Needs], short: tuple[Shortage, ...]) -> Verdict:
     if not wanted.critical:
-        return Verdict(short[0].reason, str(short[0]))
+        return Verdict(short[0].reason, str(short[0]), rule="resources")
     found = victims(wanted, others, short)
     if isinstance(found, str):
         message = f"Unexpected error while attempting to recover from admission failure: {found}"
-        return Verdict("UnexpectedAdmissionError", message)
-    return Verdict(preempts=tuple(each.uid for each in found))
+        return Verdict("UnexpectedAdmissionError", message, rule="resources, with preemption")
+    return Verdict(preempts=tuple(each.uid for each in found), rule="resources, with preemption")
 
 
 def _app_armor(pod: Pod, node: NodeFacts, verdict: Verdict) -> Verdict:
     if node.app_armor or not any(_is_confined(pod, container) for _, container in each_container(pod)):
         return verdict
-    return Verdict("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host")
+    return Verdict("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host", rule="AppArmor")
 
 
 def _is_confined(pod: Pod, container: AnyContainer) -> bool:

@@ -1,0 +1,27 @@
+"""Values of the journal of decisions."""
+
+from dataclasses import dataclass
+
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.types.decisions import Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A decision, taken ``count`` times for the same reason. Times are Unix seconds."""
+
+    decision: Decision
+    first_at: Seconds
+    last_at: Seconds
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PodJournal:
+    """What the journal has of one pod."""
+
+    entries: tuple[Entry, ...] = ()
+    """The newest first."""
+    synced_at: Seconds = 0.0
+    """Unix time of the last sync; 0: there was none."""
+    last_sync: tuple[Decision, ...] = ()

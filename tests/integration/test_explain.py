@@ -1,0 +1,123 @@
+"""``pykubelet explain`` on a real node: why a pod does not run, or is not ready."""
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykubelet.testing.agent import AgentProcess, cli_command, environment, wait_for, waiting_reason
+from tests.manifests import Apply, config_map, container, exec_handler, pod, sh
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime]
+
+
+def explained(agent: AgentProcess, name: str) -> Any:
+    done = agent.cli("explain", name, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def text(agent: AgentProcess, *arguments: str) -> str:
+    done = agent.cli("explain", *arguments)
+    assert done.returncode == 0, done.stderr
+    print(done.stdout)
+    return done.stdout
+
+
+def waits(agent: AgentProcess, name: str, kind: str) -> list[Any]:
+    return [wait for wait in explained(agent, name).get("waits", ()) if wait["kind"] == kind]
+
+
+def wait_waits(agent: AgentProcess, name: str, kind: str) -> Any:
+    """Wait until the pod waits for something of that kind; returns it."""
+    wait_for(lambda: bool(waits(agent, name, kind)), 30, lambda: text(agent, name))
+    return waits(agent, name, kind)[0]
+
+
+def decisions(view: Any, topic: str) -> list[tuple[str, str]]:
+    return [(each["action"], each["reason"]) for each in view["decisions"] if each["topic"] == topic]
+
+
+def test_crash_looping_pod(agent: AgentProcess, apply: Apply) -> None:
+    apply("crashing", pod("crashing", container(command=sh("exit 7"))))
+    agent.wait_pod("crashing", lambda pod: waiting_reason(pod) == "CrashLoopBackOff")
+    wait = wait_waits(agent, "crashing", "backOff")
+    assert (wait["subject"], wait["reason"]) == ("main", "CrashLoopBackOff")
+    assert 0 < wait["secondsLeft"] <= 10
+    view = explained(agent, "crashing")
+    assert view["admission"]["reason"] == "no rule rejects it"
+    assert ("start", "exited with code 7; restart policy Always") in decisions(view, "container")
+    assert decisions(view, "sandbox") == [("create", "the pod has no sandbox yet")]
+    times = [each["at"] for each in view["decisions"]]
+    assert times == sorted(times, reverse=True)
+    (started,) = [d for d in view["decisions"] if d["reason"].startswith("exited") and d["action"] == "start"]
+    assert started.get("count", 1) == agent.pod("crashing").status.container_statuses[0].restart_count
+    shown = text(agent, "pod/crashing")
+    assert "back-off of main, " in shown
+    assert "s left: CrashLoopBackOff: back-off 10s restarting failed container=main" in shown
+
+
+def test_pod_that_waits_for_a_config_map(agent: AgentProcess, apply: Apply) -> None:
+    volume = {"name": "conf", "configMap": {"name": "late"}}
+    mounted = container(volumeMounts=[{"name": "conf", "mountPath": "/conf"}])
+    apply("waiting", pod("waiting", mounted, volumes=[volume]))
+    wait = wait_waits(agent, "waiting", "volumes")
+    assert wait["reason"] == "FailedMount"
+    assert "late" in wait["message"]
+    assert "volumes, " in text(agent, "pod", "waiting", "-n", "default")
+    apply("late", config_map("late", {"a": "b"}))
+    agent.wait_running("waiting")
+    wait_for(lambda: not explained(agent, "waiting").get("waits"), 20, lambda: text(agent, "waiting"))
+    view = explained(agent, "waiting")
+    (kept,) = view["lastSync"]["decisions"]
+    assert (kept["subject"], kept["action"], kept["reason"]) == ("main", "keep", "it runs as specified")
+    assert ("retry", "FailedMount") in decisions(view, "volumes")
+    assert "Waits for: nothing" in text(agent, "waiting")
+
+
+def test_failing_readiness_probe_shows_its_last_answer(agent: AgentProcess, apply: Apply) -> None:
+    probe = {**exec_handler("echo the cache is cold; exit 1"), "periodSeconds": 1, "failureThreshold": 2}
+    apply("unready", pod("unready", container(readinessProbe=probe)))
+    wait_for(
+        lambda: any("cold" in wait.get("message", "") for wait in waits(agent, "unready", "probe")),
+        30,
+        lambda: text(agent, "unready"),
+    )
+    wait = wait_waits(agent, "unready", "probe")
+    assert wait["subject"] == "main"
+    assert "readiness probe failed " in wait["reason"]
+    assert "2 fail it" in wait["reason"]
+    assert "the cache is cold" in text(agent, "unready")
+
+
+def test_rejected_pod_names_the_rule(agent: AgentProcess, apply: Apply) -> None:
+    apply("rejected", pod("rejected", nodeSelector={"disk": "gold"}))
+    agent.wait_pod("rejected", lambda pod: pod.status.phase == "Failed")
+    view = explained(agent, "rejected")
+    assert view["admission"]["action"] == "reject"
+    assert view["admission"]["reason"] == "rule node selector and affinity: NodeAffinity"
+    shown = text(agent, "rejected")
+    assert "reject: rule node selector and affinity: NodeAffinity: Predicate NodeAffinity failed" in shown
+    assert agent.cli("explain", "nosuch").returncode == 1
+
+
+def test_watch_follows_a_pod_until_it_runs(agent: AgentProcess, apply: Apply, tmp_path: Path) -> None:
+    volume = {"name": "conf", "configMap": {"name": "watched"}}
+    mounted = container(volumeMounts=[{"name": "conf", "mountPath": "/conf"}])
+    apply("watched", pod("watched", mounted, volumes=[volume]))
+    wait_waits(agent, "watched", "volumes")
+    out = tmp_path / "out"
+    command = cli_command(agent.socket, "explain", "watched", "-w", "-o", "json")
+    with out.open("wb") as file, subprocess.Popen(command, stdout=file, env=environment()) as process:
+        try:
+            wait_for(lambda: b"FailedMount" in out.read_bytes(), 20, agent.log_tail)
+            apply("watched-map", config_map("watched", {"a": "b"}))
+            wait_for(lambda: b'"keep"' in out.read_bytes(), 20, out.read_text)
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+    views = [json.loads(line) for line in out.read_text().splitlines()]
+    assert len(views) < 12, "a view is shown when it has changed, not with each second"
