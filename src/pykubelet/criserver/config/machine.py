@@ -29,6 +29,7 @@ def host_facts() -> Host:
         cgroup_version=layout.version,
         least_oom_score=_LEAST if "CAP_SYS_RESOURCE" in capabilities else own_score,
         seccomp="Seccomp" in masks,
+        oom_score=own_score,
         # The OCI runtime fails on limits of a controller that is not there.
         hugepage_sizes=frozenset(_page_size(pages.size) for pages in system.hugepages()) if hugetlb else frozenset(),
         swap=swap,

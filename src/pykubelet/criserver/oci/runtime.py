@@ -24,6 +24,7 @@ from pykubelet.base.units import KIB, MIB, Seconds
 from pykubelet.criserver.oci.command import Command
 from pykubelet.criserver.oci.fifo import SHELL, fifo_of, release_exec_fifo
 from pykubelet.criserver.types import ContainerID, ProcessRef
+from pykubelet.linux import procfs
 from pykubelet.linux.cgroups import MigrationWarmUp
 from pykubelet.linux.errors import wrap
 
@@ -92,6 +93,7 @@ class OciRuntime:
         self.systemd = systemd
         self._cgroup_migrations = cgroup_migrations
         self._features: Features | None = None
+        self._choom = shutil.which("choom", path=_PATH)
         # A wrapper of runc with another name may add hooks, which only the program runs.
         name = Path(found).name
         self._plain_runc = name == "runc" and os.access(SHELL, os.X_OK)
@@ -182,7 +184,8 @@ class OciRuntime:
         with tempfile.TemporaryDirectory(prefix="exec-", dir=self._scratch) as directory:
             spec, pid_file = Path(directory, "process.json"), Path(directory, "pid")
             spec.write_text(json.dumps(process))
-            argv = [*self._argv(directory), "exec", "--process", str(spec), "--pid-file", str(pid_file), container]
+            files = ("--process", str(spec), "--pid-file", str(pid_file))
+            argv = [*self._with_oom_score(process), *self._argv(directory), "exec", *files, container]
             self.expect_cgroup_migration()
             command = Command(pid_file, container)
             task = asyncio.ensure_future(self._run_command(argv, command))
@@ -227,6 +230,7 @@ class OciRuntime:
         spec.write_text(json.dumps(process))
         flags = ["--tty"] if terminal else []
         argv = [
+            *self._with_oom_score(process),
             *self._argv(str(directory)),
             "exec",
             "--process",
@@ -248,6 +252,18 @@ class OciRuntime:
                 raise Permanent(f"{Path(self.path).name} {arguments[0]}: {words}") from error
             except ProgramTimeout as error:
                 raise Transient(f"{Path(self.path).name} {arguments[0]} timed out and was killed") from error
+
+    def _with_oom_score(self, process: Mapping[str, object]) -> list[str]:
+        """The program that sets the OOM score of an exec command before the runtime runs.
+
+        runc sets it, crun does not: the command would inherit the score of the server, which may be protected. A lower
+        score than the server's needs a capability, and is left to the runtime.
+        """
+        score = process.get("oomScoreAdj")
+        if self._plain_runc or self._choom is None or not isinstance(score, int):
+            return []
+        own = int(procfs.machine("self/oom_score_adj") or 0)
+        return [self._choom, "-n", str(score), "--"] if score > own else []
 
     def _argv(self, directory: str) -> list[str]:
         return [self.path, *self.global_arguments(), f"--log={directory}/log", "--log-format=json"]

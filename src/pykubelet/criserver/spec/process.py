@@ -8,7 +8,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.criserver.spec.apparmor import apparmor_profile
 from pykubelet.criserver.spec.capabilities import capability_set
 from pykubelet.criserver.spec.labels import selinux_labels
-from pykubelet.criserver.spec.spec_types import ContainerInput, ImageDefaults, Json
+from pykubelet.criserver.spec.spec_types import ContainerInput, Host, ImageDefaults, Json
 from pykubelet.criserver.types import ContainerUser
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -67,12 +67,18 @@ def build_process(given: ContainerInput) -> Json:
         "cwd": config.working_dir or given.image.working_dir or "/",
         "capabilities": capability_set(context.capabilities, context.privileged, given.host.capabilities),
         "noNewPrivileges": context.no_new_privs,
-        "oomScoreAdj": max(config.linux.resources.oom_score_adj, given.host.least_oom_score),
+        "oomScoreAdj": _oom_score(config.linux.resources.oom_score_adj, given.host),
     }
     profile, (label, _) = apparmor_profile(context, given.host), selinux_labels(context, given.host)
     process |= ({"apparmorProfile": profile} if profile else {}) | ({"selinuxLabel": label} if label else {})
     check_cwd(config.metadata.name, str(process["cwd"]))
     return process
+
+
+def _oom_score(asked: int, host: Host) -> int:
+    score = max(asked, host.least_oom_score)
+    # crun before 1.9 takes 0 for a score that is not given: the container would inherit the server's protection.
+    return 1 if score == 0 and host.oom_score < 0 else score
 
 
 def check_cwd(container: str, cwd: str) -> None:

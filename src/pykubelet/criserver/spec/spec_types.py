@@ -46,6 +46,8 @@ class Host:
     least_oom_score: int
     """The lowest oom_score_adj that can be set: without CAP_SYS_RESOURCE, that of this process."""
     seccomp: bool
+    oom_score: int = 0
+    """The oom_score_adj of this process, which programs that it starts inherit."""
     hugepage_sizes: frozenset[str] = frozenset()
     swap: bool = False
     """The kernel accounts swap (memory.memsw files, or cgroup v2)."""

@@ -3,12 +3,13 @@
 import asyncio
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from pykubelet.base.errors import Permanent
-from pykubelet.base.proc import ProgramTimeout
+from pykubelet.base.proc import ProgramTimeout, run
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.types import ContainerID
 from tests.unit.criserver.streaming.rig import strange_process
@@ -51,6 +52,28 @@ def runtime(tmp_path: Path) -> OciRuntime:
 async def test_exec_returns_exit_code_and_output(runtime: OciRuntime) -> None:
     result = await runtime.execute(C1, {"args": ["sh", "-c", "echo out; echo err >&2; exit 5"]}, 10)
     assert (result.exit_code, result.stdout, result.stderr) == (5, b"out\n", b"err\n")
+
+
+async def test_exec_has_the_oom_score_of_its_process_from_the_start(runtime: OciRuntime) -> None:
+    """crun leaves a command the score that it inherits from the server."""
+    process = {"args": ["cat", "/proc/self/oom_score_adj"], "oomScoreAdj": 700}
+    assert (await runtime.execute(C1, process, 10)).stdout == b"700\n"
+    argv, _, directory = runtime.exec_command(C1, process, False)
+    try:
+        completed = await run(argv, timeout=10)
+    finally:
+        shutil.rmtree(directory)
+    assert completed.stdout == b"700\n"
+
+
+async def test_exec_with_the_oom_score_of_the_server_runs_the_runtime_itself(runtime: OciRuntime) -> None:
+    """A lower score needs a capability; the runtime sets it if it can."""
+    own = int(Path("/proc/self/oom_score_adj").read_text())
+    for score in (own, own - 1):
+        process = {"args": ["true"], "oomScoreAdj": score}
+        argv, _, directory = runtime.exec_command(C1, process, False)
+        shutil.rmtree(directory)
+        assert argv[0] == runtime.path
 
 
 async def test_exec_of_a_missing_program_is_permanent(runtime: OciRuntime) -> None:

@@ -85,6 +85,12 @@ def test_oom_score_below_the_lowest_possible_is_raised(asked: int, least: int, e
     assert build_process(given(config, host=replace(HOST, least_oom_score=least)))["oomScoreAdj"] == expected
 
 
+@pytest.mark.parametrize(("own", "expected"), [(-999, 1), (0, 0), (10, 0)])
+def test_oom_score_zero_is_not_left_to_inheritance_from_a_protected_server(own: int, expected: int) -> None:
+    """crun before 1.9 takes 0 for a score that is not given, and the container would inherit the server's."""
+    assert build_process(given(host=replace(HOST, oom_score=own)))["oomScoreAdj"] == expected
+
+
 def _bounding(capability: pb.Capability, available: frozenset[str] = EVERY) -> set[str]:
     found = capability_set(capability, False, available)
     assert "inheritable" not in found
