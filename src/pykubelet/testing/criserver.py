@@ -34,8 +34,8 @@ from pykubelet.testing.traces import kill_processes, remove_firewall_rules, remo
 _START_SECONDS = 30.0 * PATIENCE
 _STOP_SECONDS = 15.0 * PATIENCE
 _OCI = os.environ.get("PYKUBELET_TEST_OCI", "runc")
-"""Program of the OCI runtime: runc or crun."""
-_HANDLERS = {name: name for name in ("runc", "crun", _OCI)}
+"""Program of the OCI runtime: runc or crun, or a path of one."""
+_HANDLERS = {"runc": "runc", "crun": "crun", Path(_OCI).name: _OCI}
 _PROGRAMS = {"conmon": "conmon", _OCI: _OCI, "catatonit": "catatonit"}
 
 
@@ -195,7 +195,7 @@ class PrivateCriServer:
             "root": str(self.home / "root"),
             "run": str(self.home / "run"),
             "listen": str(self.socket),
-            "default_handler": _OCI,
+            "default_handler": Path(_OCI).name,
             "handlers": {name: {"path": path} for name, path in {**_HANDLERS, **self.handlers}.items()},
             "registries_file": str(self.home / "registries.toml"),
             "cdi_dirs": [str(self.home / "cdi")],

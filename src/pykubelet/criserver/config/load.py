@@ -1,5 +1,6 @@
 """Loading and validation of the configuration file."""
 
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from pykubelet.criserver.config.field_errors import field_error
 from pykubelet.criserver.config.settings import Settings
 
 _MAX_BYTES = 1 << 20
+_HANDLER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 def load_settings(file: Path | None, *, defaults: Mapping[str, object] | None = None, **overrides: object) -> Settings:
@@ -27,6 +29,13 @@ def load_settings(file: Path | None, *, defaults: Mapping[str, object] | None = 
         settings = msgspec.convert(document, Settings, dec_hook=_path)
     except msgspec.ValidationError as error:
         raise (field_error(error, Settings, file) if file else Invalid(f"{origin}: {error}")) from error
+    for handler in settings.handlers:
+        # It is also the name of a directory.
+        if not _HANDLER.fullmatch(handler):
+            raise Invalid(
+                f"{origin}: handlers: {handler!r} is not a name of letters, digits, '-', '_' and '.'; the program "
+                "belongs in its path"
+            )
     if settings.default_handler not in settings.handlers:
         known = ", ".join(sorted(settings.handlers))
         raise Invalid(f"{origin}: default_handler {settings.default_handler!r} is not among the handlers: {known}")
