@@ -62,9 +62,8 @@ class ContainerStarter:
                 error = failure
                 await shielded(lambda: self._fail(container, error))
                 raise
-            await self._records.note(container, started)
-            self._records.publish(started, EventKind.STARTED, started.started_at)
-        self._watcher.watch(container)
+            # To its end: a running container that is not watched could not be stopped or removed.
+            await shielded(lambda: self._started(container, started))
 
     async def _run(self, container: Container) -> ContainerRecord:
         record = container.record
@@ -76,6 +75,11 @@ class ContainerStarter:
         await runtime.start(record.id, None if container.config.CDI_devices else process)
         changes = {"process": process, "monitor": monitor, "started_at": now, "pod_oom_kills": pod_oom_kills}
         return container.moved(ContainerPhase.RUNNING, **changes)
+
+    async def _started(self, container: Container, started: ContainerRecord) -> None:
+        await self._records.note(container, started)
+        self._records.publish(started, EventKind.STARTED, started.started_at)
+        self._watcher.watch(container)
 
     async def _fail(self, container: Container, error: BaseException) -> None:
         """Undo a failed start and record StartError; not if the server is ending: it may be started again then."""

@@ -102,7 +102,7 @@ async def test_exec_timeout_with_a_reused_pid_spares_the_other_process(
         assert other.poll() is None
 
 
-async def test_cancelled_exec_leaves_nothing_running(runtime: OciRuntime, tmp_path: Path) -> None:
+async def test_cancelled_exec_leaves_nothing_running(runtime: OciRuntime, tmp_path: Path, inside: None) -> None:
     note = tmp_path / "pid"
     os.mkfifo(note)
     script = f"echo $$ > {note}; exec sleep 98765"
