@@ -30,6 +30,9 @@ _COMMANDS = {
     "timeline": ("timeline", "Show where a pod's start-up time went."),
     "check": ("check", "Check manifests without running them."),
     "doctor": ("doctor", "Report what the machine lacks for running pods, and how to fix it."),
+    "install": ("install", "Write systemd units for the agent and the runtime server."),
+    "uninstall": ("uninstall", "Stop the services and remove their systemd units."),
+    "reset": ("reset", "Remove all pods and everything else that the daemons have made."),
     "completion": ("completion", "Print the completion script for a shell."),
     "version": ("version", "Print versions."),
 }

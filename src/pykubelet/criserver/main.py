@@ -42,11 +42,14 @@ _REPAIRS: Seconds = 3.0
 """How long a start waits for the first attempts of repairs."""
 
 
-async def run_criserver(settings: Settings, ending: Callable[[], None], kept: bool = False) -> None:
+async def run_criserver(
+    settings: Settings, ending: Callable[[], None], kept: bool = False, serving: Callable[[], None] | None = None
+) -> None:
     """Recover, then serve until cancelled. Containers continue to run afterwards.
 
     ``ending`` is called as soon as the server begins to end, also by itself, so that the caller can limit the time.
-    ``kept``: an agent started the server. Conflict: another server uses the directories.
+    ``kept``: an agent started the server. ``serving`` is called once when calls are answered.
+    Conflict: another server uses the directories.
     """
     memory.limit_arenas()
     async with AsyncExitStack() as stack:
@@ -84,6 +87,8 @@ async def run_criserver(settings: Settings, ending: Callable[[], None], kept: bo
             await wait_for_former_programs(settings.run, marks, clock)
             await server.recover()
             await server.serve()
+            if serving is not None:
+                serving()
 
 
 async def _tell_end(ending: Callable[[], None]) -> None:
@@ -165,7 +170,7 @@ class Server:
         await repairs.wait_for_first_attempts(_REPAIRS)
 
     async def serve(self) -> None:
-        """Start all tasks of the server; they end with the task group."""
+        """Start all tasks of the server, which end with the task group; return when calls are answered."""
         scope, images = self._parts.scope, self._parts.images
         ready = asyncio.Event()
         scope.tasks.create_task(self._streaming.run(ready), name="streaming-server")
@@ -183,6 +188,7 @@ class Server:
         }
         for name, follower in followers.items():
             scope.supervise(follower, name)
+        await server.serving.wait()
 
     def calls(self) -> Groups:
         """The groups of calls of RuntimeService."""

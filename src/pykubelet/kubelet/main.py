@@ -20,8 +20,14 @@ from pykubelet.linux import memory
 _log = logging.getLogger(__name__)
 
 
-async def run_kubelet(settings: Settings, failed: Callable[[], None]) -> None:
-    """Run the agent until cancelled; pods keep running. ``failed`` is called as soon as a core task has failed.
+def _nothing() -> None:
+    """For callers that need not know when the agent serves."""
+
+
+async def run_kubelet(settings: Settings, failed: Callable[[], None], serving: Callable[[], None] = _nothing) -> None:
+    """Run the agent until cancelled; pods keep running.
+
+    ``failed`` is called as soon as a core task has failed, ``serving`` once when the local API answers.
 
     Raises PykubeletError for an invalid configuration, and an ExceptionGroup if a core task fails.
     """
@@ -33,16 +39,20 @@ async def run_kubelet(settings: Settings, failed: Callable[[], None]) -> None:
         agent = build_agent(settings, clock)
         for close in agent.closers:
             stack.push_async_callback(close)
-        await run_agent(agent, settings, failed)
+        await run_agent(agent, settings, failed, serving)
 
 
-async def run_agent(agent: Agent, settings: Settings, failed: Callable[[], None]) -> None:
-    """Start the agent and run its core tasks until cancelled or one of them fails."""
+async def run_agent(
+    agent: Agent, settings: Settings, failed: Callable[[], None], serving: Callable[[], None] = _nothing
+) -> None:
+    """Start the agent and run its core tasks until cancelled or one of them fails; see ``run_kubelet``."""
     await _start(agent, settings)
     with blocking.on_hung(agent.hung_calls):
         async with asyncio.TaskGroup() as group:
             for name, part in agent.parts().items():
                 group.create_task(_run_part(name, part, failed), name=name)
+            await agent.servers.local.serving.wait()
+            serving()
 
 
 async def _start(agent: Agent, settings: Settings) -> None:

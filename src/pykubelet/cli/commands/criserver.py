@@ -13,6 +13,7 @@ from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.inherited_signals import ignore_here_only
 from pykubelet.base.log import setup
 from pykubelet.base.loop import run_daemon
+from pykubelet.base.notify import Notifier
 from pykubelet.base.shutdown import Shutdown
 from pykubelet.criserver.config import Settings, load_settings
 
@@ -37,15 +38,21 @@ def command(config: Path | None, kept: bool, log_level: str, log_format: str, **
         raise Invalid("the runtime server must run as root: it creates namespaces, mounts and cgroups")
     grpc_core.configure("ERROR")
     with contextlib.suppress(KeyboardInterrupt):
-        run_daemon(_run(settings, kept))
+        run_daemon(_run(settings, kept, Notifier.from_environment()))
 
 
-async def _run(settings: Settings, kept: bool) -> None:
+async def _run(settings: Settings, kept: bool, notifier: Notifier) -> None:
     from pykubelet.criserver.main import run_criserver
 
     ignore_here_only()  # otherwise containers would inherit the ignored signals
-    shutdown = Shutdown(lambda: server.cancel())
-    server = asyncio.create_task(run_criserver(settings, shutdown.begin, kept), name="criserver")
+
+    def stop() -> None:
+        notifier.stopping()
+        server.cancel()
+
+    shutdown = Shutdown(stop)
+    run = run_criserver(settings, shutdown.begin, kept, notifier.ready)
+    server = asyncio.create_task(run, name="criserver")
     shutdown.on_signals()
     try:
         await server

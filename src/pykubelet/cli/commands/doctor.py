@@ -3,7 +3,7 @@
 import asyncio
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +15,7 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.base.state_files import DamagedFile
 from pykubelet.cli.endpoint import other_runtimes
 from pykubelet.cli.local_api import LocalApi
+from pykubelet.cli.machine_fixes import apply_fixes, fixes
 from pykubelet.criserver.config.settings import DEFAULT_RUN
 from pykubelet.linux import cgroups, fsusage, procfs, system
 
@@ -42,6 +43,10 @@ class Finding:
     subject: str
     text: str
     remedy: str = ""
+    packages: tuple[str, ...] = ()
+    """Debian packages that ``--fix`` installs."""
+    command: tuple[str, ...] = ()
+    """A command that ``--fix`` runs."""
 
 
 _MARKS = {
@@ -60,13 +65,30 @@ _MARKS = {
 @click.option(
     "--root-dir", type=click.Path(path_type=Path), default=Path("/var/lib"), help="The directory of the agent's state."
 )
+@click.option("--fix", is_flag=True, help="Install what is missing, after asking.")
+@click.option("-y", "--yes", is_flag=True, help="With --fix: do not ask.")
 @click.pass_context
-def command(ctx: click.Context, container_runtime_endpoint: str, root_dir: Path) -> None:
+def command(ctx: click.Context, container_runtime_endpoint: str, root_dir: Path, fix: bool, yes: bool) -> None:
     """Check kernel, cgroups, programs and runtime; exits with 1 if pods cannot run on this machine."""
-    agent = LocalApi(ctx.obj)
-    endpoint = container_runtime_endpoint or _runtime_of(agent)
-    findings = [*machine_findings(), *program_findings(), *_disk(root_dir), *_runtime(endpoint)]
-    findings += damaged_findings(agent)
+    findings = _findings(LocalApi(ctx.obj), container_runtime_endpoint, root_dir)
+    _print(findings)
+    needed = [finding for finding in findings if fix]
+    steps = fixes((name for f in needed for name in f.packages), (f.command for f in needed))
+    if fix and not steps:
+        click.echo("nothing that --fix could change")
+    if steps:
+        apply_fixes(steps, ask=not yes)
+        findings = _findings(LocalApi(ctx.obj), container_runtime_endpoint, root_dir)
+        _print(findings)
+    ctx.exit(1 if any(f.verdict is Verdict.FAILED for f in findings) else 0)
+
+
+def _findings(agent: LocalApi, endpoint: str, root_dir: Path) -> list[Finding]:
+    runtime = _runtime(endpoint or _runtime_of(agent))
+    return [*machine_findings(), *program_findings(), *_disk(root_dir), *runtime, *damaged_findings(agent)]
+
+
+def _print(findings: Sequence[Finding]) -> None:
     width = max(len(f.subject) for f in findings)
     for finding in findings:
         click.echo(f"{_MARKS[finding.verdict]} {finding.subject:<{width}}  {finding.text}")
@@ -75,7 +97,6 @@ def command(ctx: click.Context, container_runtime_endpoint: str, root_dir: Path)
     failed = sum(f.verdict is Verdict.FAILED for f in findings)
     warned = sum(f.verdict is Verdict.WARNING for f in findings)
     click.echo(f"\n{failed} failed, {warned} warnings")
-    ctx.exit(1 if failed else 0)
 
 
 def damaged_findings(agent: LocalApi) -> Iterator[Finding]:
@@ -119,7 +140,7 @@ def _filesystem(name: str) -> Finding:
     known = procfs.machine("filesystems").split()
     if name in known:
         return Finding(Verdict.OK, "overlayfs", "supported")
-    return Finding(Verdict.WARNING, "overlayfs", "not loaded", f"modprobe {name}")
+    return Finding(Verdict.WARNING, "overlayfs", "not loaded", f"modprobe {name}", command=("modprobe", name))
 
 
 def _seccomp() -> Finding:
@@ -135,7 +156,8 @@ def _limits() -> Iterator[Finding]:
         instances = int(words[0])
         if instances < _MIN_INOTIFY_INSTANCES:
             remedy = "sysctl -w fs.inotify.max_user_instances=8192"
-            yield Finding(Verdict.WARNING, "inotify", f"only {instances} instances", remedy)
+            text = f"only {instances} instances"
+            yield Finding(Verdict.WARNING, "inotify", text, remedy, command=tuple(remedy.split()))
         else:
             yield Finding(Verdict.OK, "inotify", f"{instances} instances")
     forward = procfs.machine("sys/net/ipv4/ip_forward").strip()
@@ -153,21 +175,26 @@ def program_findings() -> Iterator[Finding]:
     if runtimes:
         yield Finding(Verdict.OK, "OCI runtime", ", ".join(runtimes))
     else:
-        yield Finding(Verdict.FAILED, "OCI runtime", "neither runc nor crun is installed", "apt-get install runc")
+        yield Finding(Verdict.FAILED, "OCI runtime", "neither runc nor crun is installed", *_install("runc"))
     plugins = {
         name for directory in _CNI_DIRECTORIES if directory.is_dir() for name in (p.name for p in directory.iterdir())
     }
     missing = [name for name in _CNI_PLUGINS if name not in plugins]
     if missing:
         text = f"missing: {', '.join(missing)}"
-        yield Finding(Verdict.FAILED, "CNI plugins", text, "apt-get install containernetworking-plugins")
+        yield Finding(Verdict.FAILED, "CNI plugins", text, *_install("containernetworking-plugins"))
     else:
         yield Finding(Verdict.OK, "CNI plugins", ", ".join(_CNI_PLUGINS))
     if _installed("iptables"):
         yield Finding(Verdict.OK, "iptables", "installed")
     else:
         text = "missing; hostPort and masquerading need it"
-        yield Finding(Verdict.WARNING, "iptables", text, "apt-get install iptables")
+        yield Finding(Verdict.WARNING, "iptables", text, *_install("iptables"))
+
+
+def _install(package: str) -> tuple[str, tuple[str, ...]]:
+    """Return the remedy that installs a Debian package, and the package."""
+    return f"apt-get install {package}", (package,)
 
 
 def _installed(program: str) -> bool:
@@ -222,12 +249,14 @@ def _own_server() -> Iterator[Finding]:
         yield Finding(Verdict.OK, "conmon", "installed")
     else:
         text = "missing; pykubelet's own runtime server needs it for every container"
-        yield Finding(Verdict.FAILED, "conmon", text, "apt-get install conmon, or --container-runtime-endpoint")
+        yield Finding(
+            Verdict.FAILED, "conmon", text, "apt-get install conmon, or --container-runtime-endpoint", ("conmon",)
+        )
     if _installed("catatonit"):
         yield Finding(Verdict.OK, "catatonit", "installed")
     else:
         text = "missing; pods with shareProcessNamespace need it"
-        yield Finding(Verdict.WARNING, "catatonit", text, "apt-get install catatonit")
+        yield Finding(Verdict.WARNING, "catatonit", text, *_install("catatonit"))
 
 
 async def _ask_runtime(endpoint: str) -> list[Finding]:

@@ -18,6 +18,7 @@ from pykubelet.base import blocking, grpc_core
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.log import Format, setup
 from pykubelet.base.loop import run_daemon
+from pykubelet.base.notify import Notifier
 from pykubelet.base.shutdown import Shutdown
 from pykubelet.cli.cluster_flags import cluster_options, take_cluster_settings
 from pykubelet.cli.embedded import embedded_server, supervised
@@ -115,7 +116,7 @@ def command(log_level: str | None, log_format: str | None, verbosity: str, versi
         _log.warning("flags without effect in this version", extra={"flags": ", ".join(ignored_flags)})
     grpc_core.configure("ERROR")
     with contextlib.suppress(KeyboardInterrupt):
-        run_daemon(_run(settings, server))
+        run_daemon(_run(settings, server, Notifier.from_environment()))
 
 
 def _shown_flags() -> dict[str, str]:
@@ -188,9 +189,13 @@ def _settings(flags: _Flags, config: KubeletConfiguration, server: SupervisorCon
     )
 
 
-async def _run(settings: Settings, server: SupervisorConfig | None) -> None:
-    shutdown = Shutdown(lambda: agent.cancel())
-    agent = asyncio.create_task(_agent(settings, server, shutdown.begin), name="kubelet")
+async def _run(settings: Settings, server: SupervisorConfig | None, notifier: Notifier) -> None:
+    def stop() -> None:
+        notifier.stopping()
+        agent.cancel()
+
+    shutdown = Shutdown(stop)
+    agent = asyncio.create_task(_agent(settings, server, shutdown.begin, notifier.ready), name="kubelet")
     shutdown.on_signals()
     try:
         await agent
@@ -205,13 +210,15 @@ async def _run(settings: Settings, server: SupervisorConfig | None) -> None:
         shutdown.begin()  # a thread may still keep the process alive
 
 
-async def _agent(settings: Settings, server: SupervisorConfig | None, failed: Callable[[], None]) -> None:
+async def _agent(
+    settings: Settings, server: SupervisorConfig | None, failed: Callable[[], None], serving: Callable[[], None]
+) -> None:
     from pykubelet.kubelet.main import run_kubelet
 
     _set_oom_score(settings.config.oom_score_adj)
     await blocking.call("root", _make_root_shared, settings.root_dir)
     async with supervised(server):
-        await run_kubelet(settings, failed)
+        await run_kubelet(settings, failed, serving)
 
 
 def _set_oom_score(score: int) -> None:

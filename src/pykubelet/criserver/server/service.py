@@ -47,6 +47,8 @@ class CriServer:
         if len(str(path).encode()) > _MAX_SOCKET_PATH:
             raise Invalid(f"socket path {path} is longer than {_MAX_SOCKET_PATH} bytes; use a shorter directory")
         self._path = path
+        self.serving = asyncio.Event()
+        """Set once calls are answered."""
         services = ("runtime.v1.RuntimeService", "runtime.v1.ImageService", "pykubelet.images.v1.ImageTransfer")
         self._tables = tuple(map(Calls, services))
         for table, groups in zip(self._tables, (runtime, images, transfer), strict=True):
@@ -62,6 +64,7 @@ class CriServer:
         # Before it answers, so that no client that may connect is refused once.
         self._path.chmod(0o660)
         await server.start()
+        self.serving.set()
         try:
             await asyncio.get_running_loop().create_future()
         finally:

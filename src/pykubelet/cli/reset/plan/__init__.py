@@ -1,0 +1,1 @@
+"""What is a leftover of this program, and what is not; pure."""
