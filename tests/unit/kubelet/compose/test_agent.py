@@ -27,7 +27,7 @@ from pykubelet.kubelet.main import run_agent
 from pykubelet.testing.fake_api import FakeApi
 from pykubelet.testing.fake_api.store import Place
 from pykubelet.testing.fake_cri import FakeCri, serve
-from pykubelet.testing.wait import until_answer
+from pykubelet.testing.wait import until, until_answer
 
 POD = {
     "apiVersion": "v1",
@@ -209,9 +209,16 @@ async def test_agent_serves_the_kubelet_api_if_it_is_enabled(tmp_path: Path) -> 
     ports: dict[str, Any] = {"port": free_port(), "read_only_port": free_port()}
     async with running(tmp_path, enable_server=True, address="127.0.0.1", **ports, **access) as rig:
         await rig.until_phase("Running", "web-node-1")
+        # The server may start later than the pod.
+        await until(lambda: _listens(ports["read_only_port"]))
         url = f"http://127.0.0.1:{ports['read_only_port']}/pods"
         async with aiohttp.ClientSession() as session, session.get(url) as reply:
             assert [pod["metadata"]["name"] for pod in (await reply.json())["items"]] == ["web-node-1"]
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 async def test_invalid_threshold_is_rejected_before_anything_runs(tmp_path: Path) -> None:
