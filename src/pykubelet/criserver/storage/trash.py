@@ -40,6 +40,7 @@ _SLICE: Final[Seconds] = 10.0
 """Time of a worker's slice; between two, small trees that have come meanwhile are deleted."""
 _RESPONDING: Final[Seconds] = 60.0
 """Deadline of a blocking call, and of a worker after its slice: missed only if the disk is not responding."""
+_IN_VAIN: Final[Seconds] = 60.0
 _MOST_NAME: Final = 160
 _ALL: Final = "trash"
 _ODD: Final = re.compile(r"[^A-Za-z0-9_.-]")
@@ -84,6 +85,7 @@ class Trash:
         self._since: dict[str, Seconds] = {}
         """When the failing trees failed first."""
         self._counts = UsageCounter()
+        self._in_vain_until: Seconds = 0.0
         self._round: asyncio.Event | None = None
         """Set when the current round of ``run`` has ended; None while it does not run."""
 
@@ -136,13 +138,19 @@ class Trash:
         return TrashUsage(len(names)) if found is None else TrashUsage(len(names), found.bytes, found.inodes)
 
     async def make_room(self) -> None:
-        """If space is short, wait until what is in the trash now is deleted, for a limited time."""
+        """If space is short, wait until what is in the trash now is deleted, for a limited time.
+
+        When that was in vain, the removals of the next minute do not wait: a kubelet removes containers one by one.
+        """
+        if self._clock.monotonic() < self._in_vain_until:
+            return
         try:
             chosen = await blocking.call("trash", _pace, self.directory, deadline=_RESPONDING)
             if chosen.wait > 0:
                 async with asyncio.timeout(chosen.wait):
                     await self._wait_for_deletion()
         except (TimeoutError, PykubeletError) as error:
+            self._in_vain_until = self._clock.monotonic() + _IN_VAIN
             _log.info("not waiting any longer for the deletion of the trash", extra={"error": str(error)})
 
     async def _wait_for_deletion(self) -> None:
