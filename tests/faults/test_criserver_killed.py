@@ -110,6 +110,7 @@ def test_each_step_of_an_image_s(stage: Stage, name: str, kills: int, luck: rand
         act: Act = {"pull": pull, "import": import_, "remove": remove}[name]
         stage.do(pull)
         stage.do(remove)
+        stage.wait_for_deletion()
         before = stage.stored()
         if act is remove:
             stage.do(pull)
@@ -125,6 +126,7 @@ def test_each_step_of_an_image_s(stage: Stage, name: str, kills: int, luck: rand
             stage.server.start()
             stage.do(act)
             stage.do(remove)
+            stage.wait_for_deletion()
             wait_for(lambda: stage.stored() == before, 10, lambda: f"left: {stage.stored() ^ before}")
     print(f"{died} kills at {len(chosen)} of {total} steps: 0 lost, 0 leaked")
     assert died >= 0.7 * len(chosen) - 1, "the steps are counted wrongly"

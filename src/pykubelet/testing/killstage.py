@@ -78,6 +78,7 @@ class Stage:
         failed = False
         try:
             self.do(act)
+            self.wait_for_deletion()
         except (PykubeletError, ConnectionError):
             failed = True
         finally:
@@ -88,6 +89,15 @@ class Stage:
             wait_for(lambda: self.server.pid() is None, 5, self._why_it_lives)
             return True
         return False
+
+    def wait_for_deletion(self) -> None:
+        """Wait until the server has deleted what is in its trash, or is killed while it does."""
+        trash = self.server.home / "root/storage/trash"
+
+        def is_over() -> bool:
+            return self.server.pid() is None or not trash.is_dir() or not list(trash.iterdir())
+
+        wait_for(is_over, 60, lambda: f"still in the trash: {[path.name for path in trash.iterdir()]}")
 
     def steps(self, act: Act) -> int:
         """Run an act on a server that is not killed; returns the number of its steps."""
