@@ -1,6 +1,7 @@
 """``pykubelet explain`` on a real node: why a pod does not run, or is not ready."""
 
 import json
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -33,8 +34,14 @@ def waits(agent: AgentProcess, name: str, kind: str) -> list[Any]:
 
 def wait_waits(agent: AgentProcess, name: str, kind: str) -> Any:
     """Wait until the pod waits for something of that kind; returns it."""
-    wait_for(lambda: bool(waits(agent, name, kind)), 30, lambda: text(agent, name))
-    return waits(agent, name, kind)[0]
+    found: list[Any] = []
+
+    def seen() -> bool:
+        found[:] = waits(agent, name, kind)
+        return bool(found)
+
+    wait_for(seen, 30, lambda: text(agent, name))
+    return found[0]
 
 
 def decisions(view: Any, topic: str) -> list[tuple[str, str]]:
@@ -46,7 +53,7 @@ def test_crash_looping_pod(agent: AgentProcess, apply: Apply) -> None:
     agent.wait_pod("crashing", lambda pod: waiting_reason(pod) == "CrashLoopBackOff")
     wait = wait_waits(agent, "crashing", "backOff")
     assert (wait["subject"], wait["reason"]) == ("main", "CrashLoopBackOff")
-    assert 0 < wait["secondsLeft"] <= 10
+    assert 0 <= wait["secondsLeft"] <= 300
     view = explained(agent, "crashing")
     assert view["admission"]["reason"] == "no rule rejects it"
     assert ("start", "exited with code 7; restart policy Always") in decisions(view, "container")
@@ -54,10 +61,12 @@ def test_crash_looping_pod(agent: AgentProcess, apply: Apply) -> None:
     times = [each["at"] for each in view["decisions"]]
     assert times == sorted(times, reverse=True)
     (started,) = [d for d in view["decisions"] if d["reason"].startswith("exited") and d["action"] == "start"]
-    assert started.get("count", 1) == agent.pod("crashing").status.container_statuses[0].restart_count
-    shown = text(agent, "pod/crashing")
-    assert "back-off of main, " in shown
-    assert "s left: CrashLoopBackOff: back-off 10s restarting failed container=main" in shown
+    # The pod goes on crashing between the two requests.
+    assert 1 <= started.get("count", 1) <= agent.pod("crashing").status.container_statuses[0].restart_count
+    line = re.compile(
+        r"back-off of main, [0-9.]+ s left: CrashLoopBackOff: back-off \w+ restarting failed container=main"
+    )
+    wait_for(lambda: line.search(text(agent, "pod/crashing")) is not None, 30, agent.log_tail)
 
 
 def test_pod_that_waits_for_a_config_map(agent: AgentProcess, apply: Apply) -> None:
