@@ -90,11 +90,15 @@ class Launcher:
             return False
         prelaunch.claimed.set()
         if prelaunch.begun:
-            await asyncio.wait({prelaunch.result}, timeout=_HALT)
-            if not prelaunch.result.done():
-                await prelaunch.halt()
-            await self._cleanup.undo_launch(container, self.runtime(container))
+            # To its end: no other call knows of this launch any more.
+            await shielded(lambda: self._undo(container, prelaunch))
         return True
+
+    async def _undo(self, container: Container, prelaunch: "_Prelaunch") -> None:
+        await asyncio.wait({prelaunch.result}, timeout=_HALT)
+        if not prelaunch.result.done():
+            await prelaunch.halt()
+        await self._cleanup.undo_launch(container, self.runtime(container))
 
     def is_prelaunched(self, container: Container) -> bool:
         """Whether a pre-launch is in progress or waits for the start."""

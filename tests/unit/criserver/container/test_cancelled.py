@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,17 @@ async def _remove_all(rig: Rig, directory: Path) -> None:
     assert rig.images.held == set()
     assert list((directory / "bundles").iterdir()) == []
     await until(lambda: not list((directory / "oci").iterdir()))
+    await until(lambda: not _processes(str(directory / "bundles")))
+
+
+def _processes(mark: str) -> list[str]:
+    """The processes with this text in their arguments: the monitors of containers."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdecimal() and mark.encode() in (entry / "cmdline").read_bytes():
+                found.append(entry.name)
+    return found
 
 
 async def test_creation_cancelled_at_any_point_leaves_nothing(tmp_path: Path) -> None:
