@@ -206,7 +206,7 @@ def test_exec(agent: AgentProcess) -> None:
     big = agent.cli("exec", "web", "--", "sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' x")
     assert len(big.stdout) == 1_000_000
     missing = agent.cli("exec", "web", "--", "no-such-program")
-    assert missing.returncode != 0
+    assert missing.returncode == 127
     assert "no-such-program" in missing.stderr
 
 

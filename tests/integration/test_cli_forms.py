@@ -4,6 +4,7 @@ import base64
 import json
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -12,8 +13,10 @@ import pytest
 import yaml
 
 from pykubelet.testing.agent import AgentProcess, cli_command, environment, wait_for
+from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.patience import PATIENCE
-from tests.manifests import config_map, container, pod, secret
+from pykubelet.testing.runtime import PrivateRuntime
+from tests.manifests import config_map, container, pod, secret, serving
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 
@@ -27,8 +30,13 @@ def shown(agent: AgentProcess) -> Iterator[None]:
         "forms.json",
         config_map("settings", {"k": "value"}),
         secret("key", {"password": "hidden"}),
-        pod("web", metadata={"labels": {"app": "web"}}),
-        pod("db", metadata={"labels": {"app": "db"}, "namespace": "apart"}),
+        pod(
+            "web",
+            container(command=serving("echo up"), ports=[{"name": "http", "containerPort": 8080}]),
+            initContainers=[container("once", ["sh", "-c", "echo done"])],
+            metadata={"labels": {"app": "web"}},
+        ),
+        pod("db", container(command=serving("echo up")), metadata={"labels": {"app": "db"}, "namespace": "apart"}),
     )
     agent.wait_running("web", "db")
     yield
@@ -110,6 +118,105 @@ def test_watch_has_stable_columns_and_a_row_per_change(agent: AgentProcess) -> N
         cells = line.split()
         for name, cell in zip(heading.split()[3:], cells[3:], strict=True):
             assert line[heading.index(name) :].startswith(cell), "\n".join(lines)
+
+
+def test_exec_of_a_missing_command_says_so_once_with_127(agent: AgentProcess) -> None:
+    missing = agent.cli("exec", "pod/web", "--", "nosuch")
+    assert missing.returncode == 127
+    assert (missing.stdout + missing.stderr).count("not found") == 1, missing.stdout + missing.stderr
+    assert agent.cli("exec", "web", "--", "/nosuch").returncode == 127
+    assert agent.cli("exec", "web", "--", "/etc").returncode == 126
+    assert agent.cli("exec", "web", "--", "sh", "-c", "exit 7").returncode == 7
+    stopped = agent.cli("exec", "web", "-c", "once", "--", "true")
+    assert (stopped.returncode, "not running" in stopped.stderr) == (1, True)
+
+
+def test_words_that_do_not_exist_are_answered_with_the_closest(agent: AgentProcess) -> None:
+    for words, advice in (
+        (("gett", "pods"), "did you mean get?"),
+        (("logs", "wbe"), "did you mean web?"),
+        (("logs", "web", "-c", "mian"), "did you mean main?"),
+        (("describe", "pod", "wep"), "did you mean web?"),
+    ):
+        done = agent.cli(*words)
+        assert done.returncode != 0
+        assert advice in done.stderr
+
+
+def test_logs_of_several_containers_and_pods(agent: AgentProcess) -> None:
+    every = "[pod/web-testnode/once] done\n[pod/web-testnode/main] up\n"
+    assert ok(agent, "logs", "pod/web", "--all-containers", "--prefix") == every
+    assert ok(agent, "logs", "-l", "app in (web,db)", "-c", "main", "--prefix").splitlines() == [
+        "[pod/db-testnode/main] up",
+        "[pod/web-testnode/main] up",
+    ]
+    began = ok(agent, "logs", "web", "-c", "main", "--timestamps").split()[0]
+    assert ok(agent, "logs", "web", "-c", "main", "--since-time", began) == "up\n"
+    assert ok(agent, "logs", "web", "-c", "main", "--since-time", "2100-01-01T00:00:00Z") == ""
+    with watching(agent, "logs", "-f", "-l", "app", "-c", "main", "--prefix") as seen:
+        wait_for(lambda: len(seen()) == 2, 10, lambda: "\n".join(seen()))
+
+
+def test_describe_and_timeline_take_both_forms_and_name_the_file(agent: AgentProcess) -> None:
+    path = agent.manifests / "forms.json"
+    for words in (("pod", "web"), ("pod/web",), ("web",)):
+        assert f"{path}\n" in ok(agent, "describe", *words)
+        assert "web-testnode: " in ok(agent, "timeline", *words)
+    good = path.read_text()
+    agent.write_text("forms.json", good.replace('"containers"', '"containerz"', 1))
+    try:
+        wait_for(lambda: "containerz" in ok(agent, "describe", "web"), 10, lambda: ok(agent, "describe", "web"))
+    finally:
+        agent.write_text("forms.json", good)
+    wait_for(lambda: "containerz" not in ok(agent, "describe", "web"), 10, lambda: ok(agent, "describe", "web"))
+
+
+def test_ports_are_forwarded_by_name(agent: AgentProcess) -> None:
+    with watching(agent, "port-forward", "web", ":http") as seen:
+        wait_for(lambda: "-> 8080" in "".join(seen()), 10, lambda: "".join(seen()))
+    done = agent.cli("port-forward", "web", "htp")
+    assert (done.returncode, "did you mean http?" in done.stderr) == (2, True)
+
+
+def test_completion_knows_pods_containers_namespaces_and_ports(agent: AgentProcess) -> None:
+    for words, found in (
+        (("logs", ""), {"web-testnode", "db-testnode"}),
+        (("exec", "pod/w"), {"pod/web-testnode"}),
+        (("logs", "web", "-c", ""), {"main", "once"}),
+        (("get", "pods", "-n", "a"), {"apart"}),
+        (("get", "sec"), {"secrets"}),
+        (("port-forward", "web", "9000:"), {"9000:http", "9000:8080"}),
+        (("help", "gett"), set[str]()),
+    ):
+        variables = {
+            "_PYKUBELET_COMPLETE": "bash_complete",
+            "COMP_WORDS": " ".join(("pykubelet", *words)),
+            "COMP_CWORD": str(len(words)),
+            "PYKUBELET_SOCKET": str(agent.socket),
+        }
+        command = [sys.executable, "-c", "from pykubelet.cli import main; main()"]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment() | variables)
+        assert {line.partition(",")[2] for line in done.stdout.splitlines() if line} == found, (words, done)
+
+
+def test_an_agent_is_found_without_naming_its_socket(isolation: Isolation, daemon: PrivateRuntime) -> None:
+    home = isolation.home / "linked"
+    links = {"PYKUBELET_AGENTS_DIR": str(home / "agents")}
+    other = AgentProcess(home, daemon.endpoint, f"{isolation.cgroup_root}/linked", node_name="othernode")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYKUBELET_AGENTS_DIR", links["PYKUBELET_AGENTS_DIR"])
+        other.start()
+        try:
+            command = [sys.executable, "-m", "pykubelet.cli", "get", "nodes", "-o", "name"]
+            done = subprocess.run(command, capture_output=True, text=True, env=environment())
+            assert (done.returncode, done.stdout) == (0, "node/othernode\n"), done
+            named = {**environment(), "PYKUBELET_AGENTS_DIR": "", "PYKUBELET_SOCKET": str(other.socket)}
+            done = subprocess.run(command, capture_output=True, text=True, env=named)
+            assert (done.returncode, done.stdout) == (0, "node/othernode\n"), done
+            other.stop()
+            assert not (home / "agents").exists()
+        finally:
+            other.destroy()
 
 
 @contextmanager

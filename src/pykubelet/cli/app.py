@@ -8,9 +8,12 @@ from typing import NoReturn
 
 import click
 
+import pykubelet
 from pykubelet.base.errors import Invalid, PykubeletError
-
-DEFAULT_SOCKET = Path("/run/pykubelet/agent.sock")
+from pykubelet.cli.agent_socket import default_socket
+from pykubelet.cli.command_group import SuggestingGroup
+from pykubelet.cli.exit_status import ExitStatus
+from pykubelet.cli.rejected_request import RejectedRequest
 
 _COMMANDS = {
     "run": ("run", "Run the agent in the foreground."),
@@ -35,10 +38,11 @@ _COMMANDS = {
     "reset": ("reset", "Remove all pods and everything else that the daemons have made."),
     "completion": ("completion", "Print the completion script for a shell."),
     "version": ("version", "Print versions."),
+    "help": ("help", "Print the help of a command."),
 }
 
 
-class _Lazy(click.Group):
+class _Lazy(SuggestingGroup):
     """A group whose commands are imported on use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -60,31 +64,44 @@ class _Lazy(click.Group):
 @click.option(
     "--socket",
     type=click.Path(path_type=Path),
-    default=DEFAULT_SOCKET,
-    show_default=True,
+    default=default_socket,
+    show_default="that of the running agent",
     help="The agent's local socket.",
+)
+@click.version_option(
+    pykubelet.__version__, message=f"pykubelet %(version)s, Kubernetes {pykubelet.KUBERNETES_VERSION}"
 )
 @click.pass_context
 def cli(ctx: click.Context, socket: Path) -> None:
-    """A Kubernetes node agent: runs pods from manifests on a container runtime."""
+    """A Kubernetes node agent: runs pods from manifests on a container runtime.
+
+    Every command has --help. Exit status: 0 done, 1 failed, 2 wrong usage, 124 time limit, 130 interrupted; exec exits
+    with the status of its command, 126 or 127 if there is no such command.
+    """
     ctx.obj = socket
 
 
 def main() -> NoReturn:
-    """Run the command line and exit: 0 success, 1 failure, 2 wrong usage, 130 interrupted."""
+    """Run the command line and exit with an `ExitStatus`, or with the status of a command that was run."""
     try:
-        sys.exit(cli.main(prog_name="pykubelet", standalone_mode=False) or 0)
+        sys.exit(cli.main(prog_name="pykubelet", standalone_mode=False) or ExitStatus.DONE)
     except click.exceptions.Abort:
-        sys.exit(130)
+        sys.exit(ExitStatus.INTERRUPTED)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
     except PykubeletError as error:
         click.echo(f"error: {error}", err=True)
-        sys.exit(2 if isinstance(error, Invalid) else 1)
+        sys.exit(_status(error))
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(ExitStatus.INTERRUPTED)
     except BrokenPipeError:
         # The reader (head, less) has exited; buffered output is discarded.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        sys.exit(ExitStatus.PIPE_CLOSED)
+
+
+def _status(error: PykubeletError) -> ExitStatus:
+    """Return 2 for what the user has written wrongly, 1 for what the agent could not do."""
+    wrong_usage = isinstance(error, Invalid) and not isinstance(error, RejectedRequest)
+    return ExitStatus.USAGE if wrong_usage else ExitStatus.FAILED

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, Transient
+from pykubelet.base.errors import Conflict, NotFound, Permanent, Transient
+from pykubelet.cli.rejected_request import RejectedRequest
 
 _TIMEOUT_SECONDS = 30.0
 
@@ -121,7 +122,7 @@ def _error(status: int, body: bytes) -> Exception:
         case 409:
             return Conflict(message)
         case 400 | 422:
-            return Invalid(message)
+            return RejectedRequest(message)
         case 429 | 503:
             return Transient(message)
         case _:

@@ -3,7 +3,9 @@
 from pathlib import Path
 
 from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.cli.agent_socket import DEFAULT_SOCKET, running_agents
 from pykubelet.cli.local_api import LocalApi
+from pykubelet.cli.plan.suggestions import did_you_mean
 from pykubelet.kubelet.types.podspec import each_container
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod
@@ -13,6 +15,9 @@ def api_of(socket: object) -> LocalApi:
     """Return the client for the socket given to the root command."""
     if not isinstance(socket, Path):
         raise Invalid("no socket given; use --socket")
+    if socket == DEFAULT_SOCKET and not socket.exists() and len(running := running_agents()) > 1:
+        found = ", ".join(map(str, running))
+        raise Invalid(f"several agents run; choose one with --socket or PYKUBELET_SOCKET: {found}")
     return LocalApi(socket)
 
 
@@ -24,18 +29,24 @@ def list_pods(api: LocalApi, namespace: str = "") -> list[Pod]:
 
 
 def find_pod(api: LocalApi, name: str, namespace: str = "") -> Pod:
-    """Return the pod of that name; static pods are also found by their manifest's name (without ``-NODENAME``).
+    """Return the pod of that name; ``pod/NAME`` is possible, too.
+
+    Static pods are also found by their manifest's name (without ``-NODENAME``).
 
     NotFound: it does not exist. Invalid: several namespaces have one.
     """
+    prefix, slash, rest = name.partition("/")
+    if slash and prefix in ("pod", "pods", "po"):
+        name = rest
     pods = list_pods(api, namespace)
     found = [pod for pod in pods if pod.metadata.name == name] or [
         pod for pod in pods if pod.metadata.name == f"{name}-{pod.spec.node_name}"
     ]
     if not found:
-        known = ", ".join(pod.metadata.name for pod in pods) or "none"
+        known = [pod.metadata.name.removesuffix(f"-{pod.spec.node_name}") for pod in pods]
         where = f" in namespace {namespace}" if namespace else ""
-        raise NotFound(f"pod {name!r} not found{where}; existing pods: {known}")
+        advice = did_you_mean(name, known) or f"; existing pods: {', '.join(known) or 'none'}"
+        raise NotFound(f"pod {name!r} not found{where}{advice}")
     if len(found) > 1:
         spaces = ", ".join(pod.metadata.namespace for pod in found)
         raise Invalid(f"pod {name!r} exists in several namespaces ({spaces}); choose one with -n")
@@ -51,5 +62,6 @@ def find_container(pod: Pod, name: str | None) -> str:
         return pod.spec.containers[0].name
     names = [container.name for _, container in each_container(pod)]
     if name not in names:
-        raise NotFound(f"pod {pod.metadata.name} has no container {name!r}; it has: {', '.join(names)}")
+        advice = did_you_mean(name, names)
+        raise NotFound(f"pod {pod.metadata.name} has no container {name!r}{advice}; it has: {', '.join(names)}")
     return name

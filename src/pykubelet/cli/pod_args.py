@@ -101,6 +101,17 @@ def pod_names_of(words: Sequence[str]) -> list[str]:
     return [name for _, name in found]
 
 
+def one_pod(words: Sequence[str]) -> str:
+    """Return the name of the only pod given as ``NAME``, ``pod/NAME`` or ``pod NAME``. UsageError: there are several.
+
+    Invalid: another kind.
+    """
+    names = pod_names_of(words)
+    if len(names) != 1:
+        raise click.UsageError(f"name one pod; these are {', '.join(names)}")
+    return names[0]
+
+
 def chosen_pods(
     api: LocalApi, words: Sequence[str], namespace: str, *, selector: str = "", everything: bool = False
 ) -> list[Pod]:

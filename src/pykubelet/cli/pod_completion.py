@@ -1,13 +1,93 @@
-"""Shell completion of pod names."""
+"""Shell completion of kinds, pods, containers, namespaces and ports.
 
+An agent that does not respond gives no words, since completion cannot show errors.
+"""
+
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
+if TYPE_CHECKING:
+    from pykubelet.models.core_v1 import Pod
+
 
 def pod_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the agent's pods; empty if the agent does not respond, since completion cannot show errors."""
+    """Return the agent's pods, of the namespace that is given, if any."""
+    pods = _pods(ctx, ctx.params.get("namespace") or "")
+    prefix, slash, rest = incomplete.rpartition("/")
+    found = _starting(rest, ((pod.metadata.name, pod.metadata.namespace) for pod in pods))
+    for item in found:
+        item.value = f"{prefix}{slash}{item.value}"
+    return found
+
+
+def container_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the containers of the pod that is named before."""
+    from pykubelet.kubelet.types.podspec import each_container
+
+    pod = _named_pod(ctx)
+    containers = each_container(pod) if pod is not None else ()
+    return _starting(incomplete, ((container.name, container.image) for _, container in containers))
+
+
+def namespaces(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the namespaces of the agent's pods."""
+    return _starting(incomplete, ((pod.metadata.namespace, "") for pod in _pods(ctx)))
+
+
+def port_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the names and numbers of the pod's ports, behind the local port if one is given."""
+    from pykubelet.kubelet.types.podspec import each_container
+
+    pod = _named_pod(ctx)
+    ports = [port for _, container in each_container(pod) for port in container.ports] if pod is not None else []
+    local, colon, remote = incomplete.rpartition(":")
+    words = [(port.name, str(port.container_port)) for port in ports if port.name]
+    words += [(str(port.container_port), port.name) for port in ports]
+    found = _starting(remote, words)
+    for item in found:
+        item.value = f"{local}{colon}{item.value}"
+    return found
+
+
+def kinds_and_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the kinds of ``get``, or after ``pods`` the pods."""
+    from pykubelet.cli.kinds import BY_NAME, KINDS
+
+    words: Sequence[str] = ctx.params.get("words") or ()
+    first = BY_NAME.get(words[0] if words else incomplete.partition("/")[0])
+    if (words or "/" in incomplete) and first is not None:
+        return pod_names(ctx, parameter, incomplete) if first.plural in ("pods", "events") else []
+    return _starting(incomplete, ((kind.plural, kind.short) for kind in KINDS))
+
+
+def _starting(incomplete: str, words: Iterable[tuple[str, str]]) -> list[CompletionItem]:
+    """Return those of the words (word, help) that begin like this, each once."""
+    return [CompletionItem(word, help=about) for word, about in dict(words).items() if word.startswith(incomplete)]
+
+
+def _named_pod(ctx: click.Context) -> "Pod | None":
+    """Return the pod that the command line names already."""
+    from pykubelet.base.errors import PykubeletError
+    from pykubelet.cli.local_api import LocalApi
+    from pykubelet.cli.lookup import find_pod
+
+    # While the value of an option is completed, click has not yet assigned the arguments.
+    named = ctx.params.get("pod") or ctx.params.get("words") or ctx.args
+    socket = ctx.find_root().params.get("socket")
+    name = named if isinstance(named, str) else next(iter(named or ()), "")
+    if not name or not isinstance(socket, Path):
+        return None
+    try:
+        return find_pod(LocalApi(socket), name, ctx.params.get("namespace") or "")
+    except PykubeletError:
+        return None
+
+
+def _pods(ctx: click.Context, namespace: str = "") -> "list[Pod]":
     from pykubelet.base.errors import PykubeletError
     from pykubelet.cli.local_api import LocalApi
     from pykubelet.cli.lookup import list_pods
@@ -16,11 +96,6 @@ def pod_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[C
     if not isinstance(socket, Path):
         return []
     try:
-        pods = list_pods(LocalApi(socket), ctx.params.get("namespace") or "")
+        return list_pods(LocalApi(socket), namespace)
     except PykubeletError:
         return []
-    return [
-        CompletionItem(pod.metadata.name, help=pod.metadata.namespace)
-        for pod in pods
-        if pod.metadata.name.startswith(incomplete)
-    ]

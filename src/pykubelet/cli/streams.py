@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import sys
 import termios
@@ -13,14 +14,30 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
+import click
 
 from pykubelet.base import blocking
 from pykubelet.base.errors import Permanent, PykubeletError, Transient
+from pykubelet.cli.exit_status import ExitStatus
 from pykubelet.cli.local_api import LocalApi
 
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 _PROTOCOL = "v5.channel.k8s.io"
 _READ_BYTES = 32768
+_KEPT_BYTES = 4096
+_NOT_STARTED = (
+    (
+        ExitStatus.NOT_FOUND,
+        re.compile(r'executable file [^:]{0,200}not found|exec: "[^"]*": (?:stat [^:]*: )?no such file or directory'),
+    ),
+    (
+        ExitStatus.NOT_EXECUTABLE,
+        re.compile(
+            r'exec: "[^"]*": (?:permission denied|is a directory)|exec format error|open executable: [^:]*denied'
+        ),
+    ),
+)
+"""What OCI runtimes say of a command that does not exist, and of one that the kernel does not execute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,31 +112,60 @@ async def _exchange(channel: aiohttp.ClientWebSocketResponse, session: Session) 
 
 
 async def _receive(channel: aiohttp.ClientWebSocketResponse) -> int:
+    """Write the output, and return the exit status. Permanent: the command failed in another way."""
     outputs = {_STDOUT: sys.stdout.buffer, _STDERR: sys.stderr.buffer}
-    status: int | None = None
+    status: bytes | None = None
+    shown = b""
     async for message in channel:
         if message.type is not aiohttp.WSMsgType.BINARY or not message.data:
             continue
         number, data = message.data[0], message.data[1:]
         if number == _ERROR and data:
-            status = exit_status(data)
+            status = data
         elif (output := outputs.get(number)) and data:
             output.write(data)
             output.flush()
+            shown = (shown + data)[-_KEPT_BYTES:]
     if status is None:
         raise Transient("the connection ended before the command's status was known")
-    return status
+    try:
+        return exit_status(status)
+    except CommandNotStarted as error:
+        # An OCI runtime has written its error to the command's stderr already.
+        if not error.is_in(shown.decode(errors="replace")):
+            click.echo(f"error: {error}", err=True)
+        return error.status
+
+
+class CommandNotStarted(Permanent):
+    """The OCI runtime could not execute the command. Its words differ: they are those of runc, crun and the kernel."""
+
+    def __init__(self, message: str, status: ExitStatus, cause: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self._cause = cause
+
+    def is_in(self, output: str) -> bool:
+        """Return whether the output says the same."""
+        return self._cause in output
 
 
 def exit_status(data: bytes) -> int:
-    """Return the exit status from the error channel's Status object. Permanent: another failure."""
+    """Return the exit status from the error channel's Status object.
+
+    CommandNotStarted: the command does not exist or cannot be executed. Permanent: another failure.
+    """
     answer = json.loads(data)
     if answer.get("status") == "Success":
         return 0
     for cause in answer.get("details", {}).get("causes", ()):
         if cause.get("reason") == "ExitCode":
             return int(cause["message"])
-    raise Permanent(str(answer.get("message", "the command failed")))
+    message = str(answer.get("message", "the command failed"))
+    for status, pattern in _NOT_STARTED:
+        if found := pattern.search(message):
+            raise CommandNotStarted(message, status, found[0])
+    raise Permanent(message)
 
 
 async def _send_stdin(channel: aiohttp.ClientWebSocketResponse) -> None:

@@ -275,7 +275,9 @@ def environment() -> dict[str, str]:
     """An environment in which child processes import this copy of the package, installed or not."""
     source = str(Path(pykubelet.__file__).parents[1])
     inherited = os.environ.get("PYTHONPATH", "")
-    return {**os.environ, "PYTHONPATH": f"{source}:{inherited}" if inherited else source}
+    # Agents of tests leave no links to their sockets for the commands of users.
+    own = {"PYKUBELET_AGENTS_DIR": "", **os.environ}
+    return {**own, "PYTHONPATH": f"{source}:{inherited}" if inherited else source}
 
 
 def is_ready(pod: Pod) -> bool:

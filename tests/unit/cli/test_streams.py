@@ -1,6 +1,7 @@
 """exec, attach and port-forward on the command line."""
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,7 +17,7 @@ from pykubelet.base.upgrade import switching_response
 from pykubelet.cli.app import cli
 from pykubelet.cli.commands.port_forward import parse_ports
 from pykubelet.cli.forwarding import Forwarding, forward
-from pykubelet.cli.streams import Session, exit_status, run_session
+from pykubelet.cli.streams import CommandNotStarted, Session, exit_status, run_session
 from pykubelet.testing.wait import until
 
 
@@ -24,13 +25,23 @@ from pykubelet.testing.wait import until
     ("text", "pair"), [("8080:80", (8080, 80)), ("80", (80, 80)), (":80", (0, 80)), ("65535:1", (65535, 1))]
 )
 def test_parse_ports(text: str, pair: tuple[int, int]) -> None:
-    assert parse_ports(text) == pair
+    assert parse_ports(text, {}) == pair
 
 
-@pytest.mark.parametrize("text", ["", ":", "80:", "a", "80:b", "0", "1:0", "65536", "1:65536", "1:2:3", "-1:5", "٣"])
+@pytest.mark.parametrize(("text", "pair"), [("http", (80, 80)), ("8080:http", (8080, 80)), (":http", (0, 80))])
+def test_named_ports_are_parsed(text: str, pair: tuple[int, int]) -> None:
+    assert parse_ports(text, {"http": 80, "db": 5432}) == pair
+
+
+def test_unknown_port_name_lists_the_existing_ones() -> None:
+    with pytest.raises(Invalid, match=r"no port named 'htp'; did you mean http\?; its named ports: http \(80\)"):
+        parse_ports("8080:htp", {"http": 80})
+
+
+@pytest.mark.parametrize("text", ["", ":", "80:", "0", "1:0", "65536", "1:65536", "1:2:3", "-1:5", "٣"])
 def test_parse_ports_rejects_invalid_ports(text: str) -> None:
     with pytest.raises(Invalid, match="invalid ports"):
-        parse_ports(text)
+        parse_ports(text, {})
 
 
 def test_exit_status_of_status_objects() -> None:
@@ -39,6 +50,30 @@ def test_exit_status_of_status_objects() -> None:
     assert exit_status(failed) == 7
     with pytest.raises(Permanent, match="no such file"):
         exit_status(b'{"status":"Failure","message":"no such file"}')
+
+
+@pytest.mark.parametrize(
+    ("message", "status"),
+    [
+        ('exec failed: unable to start container process: exec: "nosuch": executable file not found in $PATH', 127),
+        ('exec: "/nosuch": stat /nosuch: no such file or directory: unknown', 127),
+        ("executable file `nosuch` not found in $PATH: No such file or directory", 127),
+        ('unable to start container process: exec: "/etc/passwd": permission denied', 126),
+        ("exec /bin/other: exec format error", 126),
+    ],
+)
+def test_commands_that_cannot_start_have_the_status_of_shells(message: str, status: int) -> None:
+    with pytest.raises(CommandNotStarted) as caught:
+        exit_status(json.dumps({"status": "Failure", "message": message}).encode())
+    assert caught.value.status == status
+    assert caught.value.is_in(f"runc: {message}\n")
+    assert not caught.value.is_in("output of a command")
+
+
+def test_other_failures_have_no_status_of_a_command() -> None:
+    with pytest.raises(Permanent) as caught:
+        exit_status(b'{"status":"Failure","message":"open /run/x: no such file or directory"}')
+    assert not isinstance(caught.value, CommandNotStarted)
 
 
 def test_stream_commands_have_help() -> None:

@@ -6,14 +6,16 @@ from urllib.parse import urlencode
 import click
 
 from pykubelet.cli.lookup import api_of, find_container, find_pod
-from pykubelet.cli.pod_completion import pod_names
+from pykubelet.cli.pod_completion import container_names, namespaces, pod_names
 from pykubelet.kubelet.types.podspec import each_container
 
 
 @click.command(name="attach")
 @click.argument("pod", shell_complete=pod_names)
-@click.option("-c", "--container", default=None, help="The container (default: the first).")
-@click.option("-n", "--namespace", default="", help="The pod's namespace.")
+@click.option(
+    "-c", "--container", default=None, shell_complete=container_names, help="The container (default: the first)."
+)
+@click.option("-n", "--namespace", default="", shell_complete=namespaces, help="The pod's namespace.")
 @click.option("-i", "--stdin", is_flag=True, help="Forward standard input; the container must have `stdin: true`.")
 @click.option("-t", "--tty", "terminal", is_flag=True, help="Use the container's terminal (`tty: true`).")
 @click.pass_context

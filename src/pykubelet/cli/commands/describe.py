@@ -1,7 +1,7 @@
 """``pykubelet describe``: show one pod in detail, with its events."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import click
 import msgspec
@@ -10,7 +10,8 @@ from pykubelet.base.errors import NotFound
 from pykubelet.cli.columns import Columns, age
 from pykubelet.cli.local_api import LocalApi
 from pykubelet.cli.lookup import api_of, find_pod
-from pykubelet.cli.pod_completion import pod_names
+from pykubelet.cli.pod_args import one_pod
+from pykubelet.cli.pod_completion import namespaces, pod_names
 from pykubelet.cli.pod_row import pod_status_word
 from pykubelet.cli.pull_progress import Pulls, long_text, pull_of, running_pulls
 from pykubelet.kubelet.types.container_ends import ContainerEnd
@@ -28,21 +29,25 @@ _TITLES = {
 
 @click.command(name="describe")
 @click.argument("words", nargs=-1, required=True, metavar="[pod] NAME", shell_complete=pod_names)
-@click.option("-n", "--namespace", default="", help="The pod's namespace.")
+@click.option("-n", "--namespace", default="", shell_complete=namespaces, help="The pod's namespace.")
 @click.pass_obj
 def command(socket: object, words: tuple[str, ...], namespace: str) -> None:
     """Show a pod in detail, with its events."""
-    name = words[-1].removeprefix("pod/")
-    if len(words) > 2 or (len(words) == 2 and words[0] not in ("pod", "pods", "po")):
-        raise click.UsageError("only pods can be described: pykubelet describe pod NAME")
     api = api_of(socket)
-    pod = find_pod(api, name, namespace)
+    pod = find_pod(api, one_pod(words), namespace)
     selector = f"involvedObject.name={pod.metadata.name}"
     items = api.get(f"/api/v1/namespaces/{pod.metadata.namespace}/events", fieldSelector=selector)["items"]
     events = [from_builtins(item, Event) for item in items]
     ends = _ends_of(api, pod)
     pulls = running_pulls(api) if pod.status.phase == "Pending" else {}
-    parts = (_head(pod), _containers(pod, pulls), _conditions(pod), _volumes(pod), _restarts(ends), _events(events))
+    parts = (
+        _head(pod, _manifest_of(api, pod)),
+        _containers(pod, pulls),
+        _conditions(pod),
+        _volumes(pod),
+        _restarts(ends),
+        _events(events),
+    )
     click.echo("\n".join(line for part in parts for line in part))
 
 
@@ -52,6 +57,17 @@ def _ends_of(api: LocalApi, pod: Pod) -> list[ContainerEnd]:
     except NotFound:  # an older agent, or the pod is gone by now
         return []
     return msgspec.convert(items, list[ContainerEnd])
+
+
+def _manifest_of(api: LocalApi, pod: Pod) -> list[str]:
+    """Return the lines about the pod's file; none if the pod comes from elsewhere."""
+    name = pod.metadata.name.removesuffix(f"-{pod.spec.node_name.lower()}")
+    key = f"Pod {pod.metadata.namespace}/{name}"
+    for item in api.get("/pykubelet/v1/manifests")["items"]:
+        if key in (*item.get("objects", ()), *item.get("kept", ())):
+            problems = item.get("problems", ()) if key in item.get("kept", ()) else ()
+            return [item["file"], *(f"{problem} (an earlier version of the pod is in force)" for problem in problems)]
+    return []
 
 
 def _field(label: str, value: object, indent: int = 0) -> str:
@@ -64,11 +80,13 @@ def _pairs(label: str, pairs: dict[str, str]) -> Iterator[str]:
     yield from (" " * 18 + line for line in lines[1:])
 
 
-def _head(pod: Pod) -> Iterator[str]:
+def _head(pod: Pod, manifest: Sequence[str]) -> Iterator[str]:
     status = pod.status
     yield _field("Name", pod.metadata.name)
     yield _field("Namespace", pod.metadata.namespace)
     yield _field("Node", f"{pod.spec.node_name}/{status.host_ip}")
+    for label, value in zip(("Manifest", *["Problem"] * len(manifest)), manifest, strict=False):
+        yield _field(label, value)
     yield _field("Start Time", status.start_time or "<none>")
     yield from _pairs("Labels", pod.metadata.labels)
     yield from _pairs("Annotations", pod.metadata.annotations)

@@ -6,14 +6,16 @@ from urllib.parse import urlencode
 import click
 
 from pykubelet.cli.lookup import api_of, find_container, find_pod
-from pykubelet.cli.pod_completion import pod_names
+from pykubelet.cli.pod_completion import container_names, namespaces, pod_names
 
 
 @click.command(name="exec", context_settings={"ignore_unknown_options": True})
 @click.argument("pod", shell_complete=pod_names)
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[--] COMMAND [ARG]...")
-@click.option("-c", "--container", default=None, help="The container (default: the first).")
-@click.option("-n", "--namespace", default="", help="The pod's namespace.")
+@click.option(
+    "-c", "--container", default=None, shell_complete=container_names, help="The container (default: the first)."
+)
+@click.option("-n", "--namespace", default="", shell_complete=namespaces, help="The pod's namespace.")
 @click.option("-i", "--stdin", is_flag=True, help="Forward standard input.")
 @click.option("-t", "--tty", "terminal", is_flag=True, help="Allocate a terminal for the command.")
 @click.pass_context

@@ -14,6 +14,7 @@ from pykubelet.cli.local_api import LocalApi
 from pykubelet.cli.lookup import api_of
 from pykubelet.cli.object_watch import print_table, table, watch_objects
 from pykubelet.cli.output_form import METAVAR, OutputForm, OutputParam, document, document_printer, print_names
+from pykubelet.cli.pod_completion import kinds_and_names, namespaces
 from pykubelet.cli.pull_progress import watch_with_pulls
 from pykubelet.cli.targets import Target, parse_targets
 
@@ -34,8 +35,10 @@ class _Shown:
 
 
 @click.command(name="get")
-@click.argument("words", nargs=-1, required=True, metavar="KIND [NAME]... | KIND/NAME...")
-@click.option("-n", "--namespace", default="", help="Only this namespace (default: all).")
+@click.argument(
+    "words", nargs=-1, required=True, metavar="KIND [NAME]... | KIND/NAME...", shell_complete=kinds_and_names
+)
+@click.option("-n", "--namespace", default="", shell_complete=namespaces, help="Only this namespace (default: all).")
 @click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces, each with its column.")
 @click.option("-l", "--selector", default="", help="Only objects with these labels, for example app=web,tier!=db.")
 @click.option("--field-selector", default="", help="Only objects with these fields, for example status.phase=Running.")

@@ -13,6 +13,7 @@ import click
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.units import MIB
 from pykubelet.cli.columns import Columns, size
+from pykubelet.cli.command_group import SuggestingGroup
 from pykubelet.cli.image_archive import archive_writer
 from pykubelet.cli.image_client import ImageClient, choose_endpoint
 from pykubelet.cli.image_progress import progress_output, short
@@ -62,7 +63,7 @@ class _Target:
         return sorted({str(each["image"]) for pod in pods for group in groups for each in pod["spec"].get(group, ())})
 
 
-@click.group(name="image")
+@click.group(name="image", cls=SuggestingGroup)
 @click.option("--endpoint", default="", help="The runtime's socket (default: the running agent's, or the first known).")
 @click.pass_context
 def command(ctx: click.Context, endpoint: str) -> None:

@@ -1,34 +1,59 @@
 """``pykubelet port-forward``: forward local ports to a pod."""
 
+from collections.abc import Mapping
+
 import click
 
 from pykubelet.base.errors import Invalid
 from pykubelet.cli.lookup import api_of, find_pod
-from pykubelet.cli.pod_completion import pod_names
+from pykubelet.cli.plan.suggestions import did_you_mean
+from pykubelet.cli.pod_completion import namespaces, pod_names, port_names
+from pykubelet.kubelet.types.podspec import each_container
+from pykubelet.models.core_v1 import Pod
 
 
-def parse_ports(text: str) -> tuple[int, int]:
-    """Parse ``LOCAL:REMOTE``, ``PORT`` or ``:REMOTE`` into (local, remote); local 0: any free port. Raises Invalid."""
+def parse_ports(text: str, names: Mapping[str, int]) -> tuple[int, int]:
+    """Parse ``LOCAL:REMOTE``, ``PORT`` or ``:REMOTE`` into (local, remote); local 0: any free port. Raises Invalid.
+
+    REMOTE may be one of the ``names`` of the pod's ports.
+    """
     local, colon, remote = text.partition(":")
     if not colon:
         remote = local
+    if remote and not remote[0].isdecimal() and remote[0].isalnum():
+        number = _numbered(remote, names)
+        local, remote = local if colon else number, number
     words = (local or "0", remote)
     if not all(word.isascii() and word.isdecimal() and int(word[:6]) < 65536 for word in words) or int(remote) == 0:
         raise Invalid(f"invalid ports {text!r}; use LOCAL:REMOTE, for example 8080:80, or :80 for any free local port")
     return int(words[0]), int(words[1])
 
 
+def _numbered(name: str, names: Mapping[str, int]) -> str:
+    if name in names:
+        return str(names[name])
+    known = ", ".join(f"{each} ({number})" for each, number in names.items()) or "none"
+    raise Invalid(f"the pod has no port named {name!r}{did_you_mean(name, names)}; its named ports: {known}")
+
+
+def named_ports(pod: Pod) -> dict[str, int]:
+    """Return the numbers of the pod's named ports; of equal names, the first container's."""
+    ports = [port for _, container in each_container(pod) for port in container.ports if port.name]
+    return {port.name: port.container_port for port in reversed(ports)}
+
+
 @click.command(name="port-forward")
 @click.argument("pod", shell_complete=pod_names)
-@click.argument("ports", nargs=-1, required=True, metavar="[LOCAL:]REMOTE...")
-@click.option("-n", "--namespace", default="", help="The pod's namespace.")
+@click.argument("ports", nargs=-1, required=True, metavar="[LOCAL:]REMOTE...", shell_complete=port_names)
+@click.option("-n", "--namespace", default="", shell_complete=namespaces, help="The pod's namespace.")
 @click.option("--address", default="localhost", show_default=True, help="Address to listen on.")
 @click.pass_obj
 def command(socket: object, pod: str, ports: tuple[str, ...], namespace: str, address: str) -> None:
-    """Listen on LOCAL ports and connect them to REMOTE ports of POD, until Ctrl-C."""
-    pairs = [parse_ports(text) for text in ports]
+    """Listen on LOCAL ports and connect them to REMOTE ports of POD, numbers or names, until Ctrl-C."""
     api = api_of(socket)
     found = find_pod(api, pod, namespace)
+    names = named_ports(found)
+    pairs = [parse_ports(text, names) for text in ports]
     path = f"/api/v1/namespaces/{found.metadata.namespace}/pods/{found.metadata.name}/portforward"
     import asyncio
 

@@ -20,6 +20,7 @@ from pykubelet.base.log import Format, setup
 from pykubelet.base.loop import run_daemon
 from pykubelet.base.notify import Notifier
 from pykubelet.base.shutdown import Shutdown
+from pykubelet.cli.agent_socket import linked
 from pykubelet.cli.cluster_flags import cluster_options, take_cluster_settings
 from pykubelet.cli.embedded import embedded_server, supervised
 from pykubelet.cli.kubelet_flags import kubelet_options, take_kubelet_flags
@@ -115,7 +116,7 @@ def command(log_level: str | None, log_format: str | None, verbosity: str, versi
     if ignored_flags:
         _log.warning("flags without effect in this version", extra={"flags": ", ".join(ignored_flags)})
     grpc_core.configure("ERROR")
-    with contextlib.suppress(KeyboardInterrupt):
+    with contextlib.suppress(KeyboardInterrupt), linked(settings.socket):
         run_daemon(_run(settings, server, Notifier.from_environment()))
 
 

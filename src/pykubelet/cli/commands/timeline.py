@@ -6,21 +6,22 @@ from typing import Any
 import click
 
 from pykubelet.cli.lookup import api_of, find_pod
-from pykubelet.cli.pod_completion import pod_names
+from pykubelet.cli.pod_args import one_pod
+from pykubelet.cli.pod_completion import namespaces, pod_names
 
 _WIDTH = 48
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 @click.command(name="timeline")
-@click.argument("pod", shell_complete=pod_names)
-@click.option("-n", "--namespace", default="", help="The pod's namespace.")
+@click.argument("words", nargs=-1, required=True, metavar="[pod] NAME", shell_complete=pod_names)
+@click.option("-n", "--namespace", default="", shell_complete=namespaces, help="The pod's namespace.")
 @click.option("-o", "--output", type=click.Choice(["json"]), default=None, help="Output format.")
 @click.pass_obj
-def command(socket: object, pod: str, namespace: str, output: str | None) -> None:
+def command(socket: object, words: tuple[str, ...], namespace: str, output: str | None) -> None:
     """Show how long each step of a POD's start took."""
     api = api_of(socket)
-    found = find_pod(api, pod, namespace)
+    found = find_pod(api, one_pod(words), namespace)
     view = api.get(f"/pykubelet/v1/timeline/{found.metadata.namespace}/{found.metadata.name}")
     if output == "json":
         click.echo(json.dumps(view, indent=2))

@@ -6,6 +6,7 @@ import click
 
 from pykubelet.cli.columns import Columns
 from pykubelet.cli.lookup import api_of
+from pykubelet.cli.pod_completion import namespaces
 
 _MIB = 1 << 20
 _KINDS = {"po": "pods", "pod": "pods", "pods": "pods", "no": "nodes", "node": "nodes", "nodes": "nodes"}
@@ -14,7 +15,7 @@ _KINDS = {"po": "pods", "pod": "pods", "pods": "pods", "no": "nodes", "node": "n
 @click.command(name="top")
 @click.argument("kind", type=click.Choice(list(_KINDS)), metavar="pods|node")
 @click.argument("name", required=False)
-@click.option("-n", "--namespace", default="", help="Only this namespace (default: all).")
+@click.option("-n", "--namespace", default="", shell_complete=namespaces, help="Only this namespace (default: all).")
 @click.option("--containers", is_flag=True, help="Print a line for each container.")
 @click.option("--sort-by", type=click.Choice(["cpu", "memory"]), help="Sort by usage, highest first.")
 @click.pass_obj

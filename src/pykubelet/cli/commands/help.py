@@ -1,0 +1,21 @@
+"""``pykubelet help``: print the help of the program or of a command."""
+
+import click
+
+from pykubelet.cli.plan.suggestions import did_you_mean
+
+
+@click.command(name="help")
+@click.argument("words", nargs=-1, metavar="[COMMAND]...")
+@click.pass_context
+def command(ctx: click.Context, words: tuple[str, ...]) -> None:
+    """Print the help of a COMMAND, as its option --help does."""
+    context = ctx.find_root()
+    for word in words:
+        group = context.command
+        found = group.get_command(context, word) if isinstance(group, click.Group) else None
+        if found is None:
+            known = group.list_commands(context) if isinstance(group, click.Group) else []
+            raise click.UsageError(f"there is no command {word!r}{did_you_mean(word, known)}", context)
+        context = click.Context(found, info_name=word, parent=context)
+    click.echo(context.get_help())

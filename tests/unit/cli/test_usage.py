@@ -1,0 +1,121 @@
+"""Suggestions, help, versions, exit statuses, and the search for the agent's socket."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import pykubelet
+from pykubelet.cli import agent_socket
+from pykubelet.cli.agent_socket import default_socket, linked, running_agents
+from pykubelet.cli.app import cli
+from pykubelet.cli.exit_status import MEANINGS, ExitStatus
+from pykubelet.testing.agent import environment
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (("gett", "pods"), "there is no command 'gett'; did you mean get?"),
+        (("port-foward",), "did you mean port-forward?"),
+        (("image", "lst"), "there is no command 'lst'; did you mean ls?"),
+        (("help", "discribe"), "did you mean describe?"),
+        (("zzzz",), "the commands are run, criserver, "),
+        (("get", "--all-namespace"), "--all-namespaces"),
+    ],
+)
+def test_a_wrong_word_is_answered_with_the_closest_one(words: tuple[str, ...], advice: str) -> None:
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == ExitStatus.USAGE
+    assert advice in done.stderr
+
+
+def test_version_and_help() -> None:
+    version = CliRunner().invoke(cli, ["--version"])
+    assert (version.exit_code, version.output.split()[:2]) == (0, ["pykubelet", f"{pykubelet.__version__},"])
+    for words, usage in (
+        (["help"], "[OPTIONS] COMMAND"),
+        (["help", "image", "pull"], "image pull [OPTIONS] REFERENCE"),
+    ):
+        done = CliRunner().invoke(cli, words)
+        assert (done.exit_code, usage in done.output) == (0, True), done.output
+    assert CliRunner().invoke(cli, ["help", "get"]).output == CliRunner().invoke(cli, ["get", "--help"]).output
+
+
+def test_the_table_of_exit_statuses_is_that_of_the_code() -> None:
+    text = (ROOT / "docs/command-line.md").read_text()
+    table = {int(number): words for number, words in re.findall(r"^\| (\d+) \| (.*) \|$", text, re.MULTILINE)}
+    assert table == {int(status): words for status, words in MEANINGS.items()}
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (("version",), ExitStatus.DONE),
+        (("get", "pods"), ExitStatus.FAILED),
+        (("check", "/nonexistent.yaml"), ExitStatus.FAILED),
+        (("get",), ExitStatus.USAGE),
+        (("logs", "web", "--since", "1x"), ExitStatus.USAGE),
+        (("logs",), ExitStatus.USAGE),
+        (("logs", "web", "--all-containers", "-c", "a"), ExitStatus.USAGE),
+    ],
+)
+def test_exit_statuses(tmp_path: Path, words: tuple[str, ...], status: ExitStatus) -> None:
+    command = [sys.executable, "-m", "pykubelet.cli", "--socket", str(tmp_path / "none"), *words]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment())
+    assert done.returncode == status, done.stderr
+
+
+@pytest.fixture
+def agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The directory of links, and no agent at the default socket."""
+    monkeypatch.setenv("PYKUBELET_AGENTS_DIR", str(tmp_path / "agents"))
+    monkeypatch.setattr(agent_socket, "DEFAULT_SOCKET", tmp_path / "default.sock")
+    yield tmp_path / "agents"
+
+
+def listening(path: Path) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    made.bind(str(path))
+    made.listen()
+    return made
+
+
+def test_an_agent_with_its_own_directory_is_found_by_its_link(tmp_path: Path, agents: Path) -> None:
+    one, two = tmp_path / "one.sock", tmp_path / "two.sock"
+    assert default_socket() == tmp_path / "default.sock"
+    with listening(one), linked(one):
+        assert default_socket() == one
+        with listening(two), linked(two):
+            assert running_agents() == [one, two]
+            assert default_socket() == tmp_path / "default.sock"
+        with linked(two):  # its process has ended
+            assert default_socket() == one
+        with listening(tmp_path / "default.sock"):
+            assert default_socket() == tmp_path / "default.sock"
+    assert not agents.exists()
+
+
+def test_links_that_others_may_have_left_are_not_followed(tmp_path: Path, agents: Path) -> None:
+    with listening(tmp_path / "a.sock"), linked(tmp_path / "a.sock"):
+        agents.chmod(0o777)
+        assert running_agents() == []
+
+
+def test_no_link_is_left_for_an_empty_variable_or_the_default_socket(
+    tmp_path: Path, agents: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with linked(tmp_path / "default.sock"):
+        assert not agents.exists()
+    monkeypatch.setenv("PYKUBELET_AGENTS_DIR", "")
+    with linked(tmp_path / "a.sock"):
+        assert running_agents() == []
+    assert os.listdir(tmp_path) == []  # noqa: PTH208
