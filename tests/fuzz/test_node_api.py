@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from pykubelet.kubelet.serve.common.limits import SlotLimits
 from pykubelet.kubelet.serve.common.slots import Slots
-from pykubelet.kubelet.serve.kubelet_api import AuthConfig, NodeServer
+from pykubelet.kubelet.serve.kubelet_api import AuthConfig, KubeletApiServer
 from pykubelet.models.authentication_v1 import UserInfo
 from pykubelet.testing.wait import until
 from tests.unit.kubelet.report.pods import pod
-from tests.unit.kubelet.serve.common.records import raw
-from tests.unit.kubelet.serve.common.world import open_files, running
 from tests.unit.kubelet.serve.kubelet_api.world import NodeWorld, Pki
+from tests.unit.kubelet.serve.local_socket.world import open_files, running
+from tests.unit.kubelet.serve.logs.records import raw
 
 _PROXY: Final = ("proxy",)
 _PODS: Final = ("pods", "proxy")
@@ -85,7 +85,7 @@ class Rig:
         self.seen = Seen()
         self.world = world = self.runner.run(self._world(base))
         self.context = ssl.create_default_context(cafile=str(world.authority.ca))
-        self.server = NodeServer(world.server_config, world.server_deps)
+        self.server = KubeletApiServer(world.server_config, world.server_deps)
         self.task = self.runner.run(self._start())
 
     @staticmethod

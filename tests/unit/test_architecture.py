@@ -132,3 +132,56 @@ def test_reads_of_proc_are_recognized(tmp_path: Path) -> None:
         '_P = Path("/proc")\n(_P / "1" / "stat").read_text()\nopen(f"/proc/{pid}/stat")\nopen("/etc/proc")\n'
     )
     assert _reads_proc(module) == [2, 3]
+
+
+UNIT_TESTS = Path(__file__).resolve().parent
+OUTSIDE_THE_PACKAGE = {"benchmarks", "tools"}
+"""Directories of tests of the directories of these names next to ``src``."""
+
+
+def test_directories_of_unit_tests_mirror_the_source_tree() -> None:
+    directories = {path.parent.relative_to(UNIT_TESTS) for path in UNIT_TESTS.rglob("*.py")}
+    assert len(directories) > 60
+    missing = {str(each) for each in directories if not (SOURCE / "pykubelet" / each).is_dir()}
+    assert missing == OUTSIDE_THE_PACKAGE
+
+
+def test_unit_tests_have_no_names_of_former_modules() -> None:
+    names = [str(path.relative_to(UNIT_TESTS)) for path in UNIT_TESTS.rglob("test_*.py")]
+    assert [name for name in names if re.search(r"/test_(decide|compute)(_|\.)", name)] == []
+
+
+def _sleeps_or_waits(node: ast.AST) -> bool:
+    """Whether a statement waits for an event with a time limit after which it goes on: a wake-or-sleep by hand."""
+    if not isinstance(node, ast.Try) or len(node.body) != 1 or not isinstance(node.body[0], ast.AsyncWith):
+        return False
+    limited = any("asyncio.timeout(" in ast.unparse(each.context_expr) for each in node.body[0].items)
+    waits = [ast.unparse(each) for each in node.body[0].body]
+    handled = [ast.unparse(each.type) for each in node.handlers if each.type and _goes_on(each)]
+    return limited and len(waits) == 1 and waits[0].endswith(".wait()") and "TimeoutError" in handled
+
+
+def _goes_on(handler: ast.ExceptHandler) -> bool:
+    return all(
+        isinstance(each, ast.Pass | ast.Continue)
+        or ast.unparse(each) == "return"
+        or ast.unparse(each).endswith(".set()")
+        for each in handler.body
+    )
+
+
+def test_wake_or_sleep_has_one_implementation() -> None:
+    found = {
+        f"{module_of(path)}:{getattr(node, 'lineno', 0)}"
+        for path in OURS
+        if "testing" not in path.parts
+        for node in ast.walk(ast.parse(path.read_text()))
+        if _sleeps_or_waits(node)
+    }
+    assert found == set(), "use pykubelet.base.wakeup.Wakeup"
+
+
+def test_wake_or_sleep_by_hand_is_recognized() -> None:
+    code = "try:\n    async with asyncio.timeout(3):\n        await self._news.wait()\nexcept TimeoutError:\n    {}\n"
+    assert any(map(_sleeps_or_waits, ast.walk(ast.parse(code.format("pass")))))
+    assert not any(map(_sleeps_or_waits, ast.walk(ast.parse(code.format("raise Transient()")))))

@@ -29,7 +29,7 @@ INJECTIONS: dict[str, str] = {
     "server.connections": (
         "unit/kubelet/serve/common/test_listener.py::test_listener_goes_on_after_an_error_of_one_connection"
     ),
-    "server.log-dirs": "unit/kubelet/serve/common/test_dirwatch.py::test_error_of_the_watcher_does_not_end_it",
+    "server.log-dirs": "unit/kubelet/serve/logs/test_directory_watch.py::test_error_of_the_watcher_does_not_end_it",
     "gc.containers": "unit/kubelet/actuate/podruntime/test_garbage_collection.py"
     "::test_garbage_that_raises_does_not_keep_the_rest",
     "gc.sandboxes": "unit/kubelet/actuate/podruntime/test_garbage_collection.py"
@@ -39,9 +39,9 @@ INJECTIONS: dict[str, str] = {
     "gc.log-links": "unit/kubelet/actuate/podruntime/test_garbage_collection.py"
     "::test_logs_that_cannot_be_removed_do_not_keep_the_rest",
     "history.batches": "unit/kubelet/report/history/test_history.py::test_batch_that_raises_is_followed_by_others",
-    "housekeeping.rounds": "unit/kubelet/control/test_sync.py::test_failing_pod_list_does_not_prevent_gc",
-    "housekeeping.pods": "unit/kubelet/control/test_sync.py::test_failing_orphan_does_not_delay_others",
-    "housekeeping.leftovers": "unit/kubelet/control/test_sync.py::test_failing_orphan_does_not_delay_others",
+    "housekeeping.rounds": "unit/kubelet/control/sync/test_sync_loop.py::test_failing_pod_list_does_not_prevent_gc",
+    "housekeeping.pods": "unit/kubelet/control/sync/test_sync_loop.py::test_failing_orphan_does_not_delay_others",
+    "housekeeping.leftovers": "unit/kubelet/control/sync/test_sync_loop.py::test_failing_orphan_does_not_delay_others",
     "usage.pods": "unit/kubelet/observe/stats/test_volume_usage.py::test_failing_walk_of_a_pod_does_not_affect_others",
     "records.resources": "unit/kubelet/actuate/test_records.py"
     "::test_damaged_resource_record_keeps_no_other_from_being_read",

@@ -23,8 +23,16 @@ class Wakeup:
         """Forget earlier calls of `wake`."""
         self._woken.clear()
 
-    async def sleep(self, seconds: Seconds) -> None:
-        """Sleep for this time, or until `wake` is called."""
+    @property
+    def woken(self) -> bool:
+        """Whether `wake` has been called since the last `clear`."""
+        return self._woken.is_set()
+
+    async def sleep(self, seconds: Seconds | None) -> None:
+        """Sleep for this time, or until `wake` is called; None: only until then."""
+        if seconds is None:
+            await self._woken.wait()
+            return
         async with asyncio.TaskGroup() as group:
             sleeper = group.create_task(self._clock.sleep(seconds), name=f"{self._name}-sleep")
             watcher = group.create_task(self._woken.wait(), name=f"{self._name}-wakeup")

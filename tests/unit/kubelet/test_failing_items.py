@@ -17,7 +17,7 @@ from pykubelet.apiclient.certificates.certificate_manager import CertificateMana
 from pykubelet.apiclient.reflector import Query, Reflector
 from pykubelet.base.guard import item_failures
 from pykubelet.base.units import Bytes
-from pykubelet.kubelet.actuate.cgroups.cgroup_manager import ResourceManager
+from pykubelet.kubelet.actuate.cgroups.cgroup_manager import PodCgroupManager
 from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle
 from pykubelet.kubelet.actuate.cri.events import RuntimeEvents
 from pykubelet.kubelet.actuate.images.image_gc import ImageGc
@@ -36,8 +36,8 @@ from pykubelet.kubelet.desired.sources.file_source import FileSource
 from pykubelet.kubelet.desired.sources.source_types import FileSourceConfig
 from pykubelet.kubelet.desired.sources.url_source import HttpSource
 from pykubelet.kubelet.observe.eviction import eviction_manager as pressure
-from pykubelet.kubelet.observe.eviction.eviction_manager import Pressure
-from pykubelet.kubelet.observe.pleg.plan.diff import Check
+from pykubelet.kubelet.observe.eviction.eviction_manager import EvictionManager
+from pykubelet.kubelet.observe.pleg.plan.schedule import Check
 from pykubelet.kubelet.observe.pleg.pleg import Pleg
 from pykubelet.kubelet.observe.runtime_health import RuntimeHealth
 from pykubelet.kubelet.report.events.event_sink import EventSink
@@ -53,7 +53,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.telemetry import telemetry
 from tests.unit.kubelet.control.fakes import make_pod
-from tests.unit.kubelet.control.test_sync import LoopFakes
+from tests.unit.kubelet.control.sync.test_sync_loop import LoopFakes
 from tests.unit.kubelet.observe.pleg.fakes import container, pod
 
 A, B = PodUID("a"), PodUID("b")
@@ -93,14 +93,14 @@ def _mirrors(clock: VirtualClock, _: Path) -> MirrorPods:
     return made
 
 
-def _resources(clock: VirtualClock, _: Path) -> ResourceManager:
-    made = ResourceManager(ns(), ns(cgroup_root="/", per_qos=True, style=NameStyle.CGROUPFS), clock)
+def _resources(clock: VirtualClock, _: Path) -> PodCgroupManager:
+    made = PodCgroupManager(ns(), ns(cgroup_root="/", per_qos=True, style=NameStyle.CGROUPFS), clock)
     made._dirty.set()
     return made
 
 
 _ROUNDS: dict[str, tuple[Make, str, str]] = {
-    "pressure.rounds": (lambda c, p: Pressure(ns(telemetry=telemetry(c, None)), ns()), "run", "check"),
+    "pressure.rounds": (lambda c, p: EvictionManager(ns(telemetry=telemetry(c, None)), ns()), "run", "check"),
     "image-gc.rounds": (
         lambda c, p: ImageGc(ns(telemetry=telemetry(c, None)), GcPolicy()),
         "run",
@@ -259,14 +259,14 @@ def _pleg(clock: VirtualClock, told: Callable[[PodLifecycleEvent], None]) -> Ple
 async def test_pod_that_raises_keeps_pleg_from_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[PodLifecycleEvent] = []
     pleg = _pleg(VirtualClock(), told.append)
-    original = Pleg._with_events
+    original = Pleg._accept
 
-    def fail(self: Pleg, uid: PodUID, seen: Some) -> Some:
+    def fail(self: Pleg, uid: PodUID, seen: Some) -> None:
         if uid == A:
             raise ValueError("no error that anyone foresaw")
-        return original(self, uid, seen)
+        original(self, uid, seen)
 
-    monkeypatch.setattr(Pleg, "_with_events", fail)
+    monkeypatch.setattr(Pleg, "_accept", fail)
     await pleg._relist()
     assert {event.uid for event in told} == {B}
     assert pleg.healthy() is None
@@ -314,7 +314,9 @@ async def test_pod_whose_use_raises_keeps_no_other_from_its_limits(monkeypatch: 
             raise ValueError("no error that anyone foresaw")
         return ns()
 
-    part = Pressure(ns(telemetry=telemetry(VirtualClock(), None), usage=usage, workers=ns(active=lambda: pods)), ns())
+    part = EvictionManager(
+        ns(telemetry=telemetry(VirtualClock(), None), usage=usage, workers=ns(active=lambda: pods)), ns()
+    )
     monkeypatch.setattr(pressure, "pod_use", use)
     monkeypatch.setattr(pressure, "has_limits", lambda _: True)
     monkeypatch.setattr(pressure, "is_critical", lambda _: False)

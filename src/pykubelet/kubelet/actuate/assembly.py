@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Bytes, MilliCPU, Seconds
 from pykubelet.kubelet.actuate.cgroups import (
+    PodCgroupConfig,
+    PodCgroupManager,
     PolicyConfig,
-    ResourceManager,
-    ResourcesConfig,
     RootLimits,
     node_policy,
     open_manager,
@@ -63,7 +63,7 @@ class Actuators:
 
     node: NodeFacts
     images: ImageManager
-    resources: ResourceManager
+    resources: PodCgroupManager
     runtime: PodRuntime
     pod_resources: PodResources
     logs: LogRotation
@@ -222,12 +222,12 @@ def _policy(settings: Settings) -> PolicyConfig:
     )
 
 
-def _resources(settings: Settings, machine: Machine, clock: Clock, meter: WorkMeter) -> ResourceManager:
+def _resources(settings: Settings, machine: Machine, clock: Clock, meter: WorkMeter) -> PodCgroupManager:
     config = settings.config
     layout = cgroups.detect()
     return open_manager(
         layout,
-        ResourcesConfig(
+        PodCgroupConfig(
             policy=node_policy(layout, _policy(settings)),
             root_limits=_root_limits(settings, machine),
             cgroup_root=config.cgroup_root or "/",

@@ -11,7 +11,7 @@ from pykubelet.base import blocking
 from pykubelet.base.errors import PykubeletError, Transient
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.actuate_types import VolumeError
-from pykubelet.kubelet.actuate.cgroups import ResourceManager
+from pykubelet.kubelet.actuate.cgroups import PodCgroupManager
 from pykubelet.kubelet.actuate.cluster_interfaces import ClusterInputs
 from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext
 from pykubelet.kubelet.actuate.node import NodeFacts
@@ -35,7 +35,7 @@ _LIST_SECONDS: Final[Seconds] = 5.0
 class PodResourcesDeps:
     """Dependencies of :class:`PodResources`."""
 
-    resources: ResourceManager
+    resources: PodCgroupManager
     volumes: VolumeManager
     runtime: PodRuntime
     objects: ConfigReader

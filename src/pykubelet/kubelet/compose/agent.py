@@ -20,7 +20,7 @@ from pykubelet.kubelet.compose.local_node import LocalNode
 from pykubelet.kubelet.compose.node_mode import cluster_builder, open_access
 from pykubelet.kubelet.compose.node_status import NodeStatusReader
 from pykubelet.kubelet.compose.node_view import NodeViewDeps, NodeViewer
-from pykubelet.kubelet.compose.observe import NodePressureDeps, Observers, build_observers, build_pressure, build_usage
+from pykubelet.kubelet.compose.observe import NodeEvictionDeps, Observers, build_eviction, build_observers, build_usage
 from pykubelet.kubelet.compose.recorders import Recorders, build_recorders
 from pykubelet.kubelet.compose.report import build_reports
 from pykubelet.kubelet.compose.serve import ServeDeps, Servers, build_servers, health_checks
@@ -71,9 +71,9 @@ def build_agent(settings: Settings, clock: Clock) -> Agent:
     observers = build_observers(clients, actuators, queue, telemetry)
     usage = build_usage(settings, clients=clients, actuators=actuators, pods=reports.view, clock=clock)
     workers = build_workers(actuators=actuators, observers=observers, statuses=reports.statuses, recorders=recorders)
-    pressure = build_pressure(
+    eviction = build_eviction(
         settings,
-        NodePressureDeps(clients=clients, actuators=actuators, workers=workers, usage=usage, telemetry=telemetry),
+        NodeEvictionDeps(clients=clients, actuators=actuators, workers=workers, usage=usage, telemetry=telemetry),
     )
     sources = build_sources(settings, manifests=manifests, access=access, queue=queue, clock=clock)
     csi = actuators.csi
@@ -83,7 +83,7 @@ def build_agent(settings: Settings, clock: Clock) -> Agent:
         image_cri=clients.image_cri,
         conditions=observers.health.current,
         pleg_fault=observers.pleg.healthy,
-        pressure=pressure.conditions,
+        pressure=eviction.conditions,
         volumes_in_use=csi.volumes.in_use if csi is not None else tuple,
         clock=clock,
     )
@@ -101,7 +101,7 @@ def build_agent(settings: Settings, clock: Clock) -> Agent:
         settings,
         actuators.node,
         registered=registered,
-        conditions=pressure.conditions,
+        conditions=eviction.conditions,
     )
     admission = build_admission(
         node=admission_node, workers=workers, actuators=actuators, pending=pending, telemetry=telemetry
@@ -174,7 +174,7 @@ def build_agent(settings: Settings, clock: Clock) -> Agent:
             "resizes": post_periodic_retries(clock, queue.post),
             "sources": sources.sources.run(),
             "housekeeping": control.housekeeping.run(),
-            "pressure": pressure.run(),
+            "pressure": eviction.run(),
             "image-gc": actuators.image_gc.run(),
             "log-rotation": actuators.logs.run(),
             "history": recorders.history.run(desired_uids),

@@ -28,7 +28,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 if TYPE_CHECKING:
     from pykubelet.apiclient import ApiClient
     from pykubelet.kubelet.compose.api_access import ApiAccess
-    from pykubelet.kubelet.serve.kubelet_api import NodeServer, NodeServerConfig
+    from pykubelet.kubelet.serve.kubelet_api import KubeletApiServer, KubeletApiServerConfig
 
 _RUN_SECONDS: Final = 120.0
 
@@ -47,12 +47,12 @@ class KubeletApiDeps:
     telemetry: Telemetry[KubeletMetrics]
 
 
-def build_kubelet_api(settings: Settings, deps: KubeletApiDeps) -> "NodeServer | None":
+def build_kubelet_api(settings: Settings, deps: KubeletApiDeps) -> "KubeletApiServer | None":
     """Build the server; None if it is not enabled."""
     if not server_enabled(settings):
         return None
     # Imported here, since most agents in standalone mode have no such server.
-    from pykubelet.kubelet.serve.kubelet_api import CertFiles, EffectiveConfig, NodeServer, NodeServerDeps
+    from pykubelet.kubelet.serve.kubelet_api import CertFiles, EffectiveConfig, KubeletApiServer, KubeletApiServerDeps
 
     config, access = settings.config, deps.access
     given = CertFiles(Path(config.tls_cert_file), Path(config.tls_private_key_file)) if config.tls_cert_file else None
@@ -64,7 +64,7 @@ def build_kubelet_api(settings: Settings, deps: KubeletApiDeps) -> "NodeServer |
         pair = access.serving() if access is not None else None
         return CertFiles(pair.certificate, pair.key) if pair is not None else None
 
-    server_deps = NodeServerDeps(
+    server_deps = KubeletApiServerDeps(
         pods=deps.pods,
         runtime=RuntimeAccess(deps.cri, deps.streams),
         stats=deps.usage,
@@ -74,7 +74,7 @@ def build_kubelet_api(settings: Settings, deps: KubeletApiDeps) -> "NodeServer |
         reviews=Reviews(access.client) if access is not None else None,
         telemetry=deps.telemetry,
     )
-    return NodeServer(_server_config(settings), server_deps)
+    return KubeletApiServer(_server_config(settings), server_deps)
 
 
 def configuration(settings: Settings) -> Mapping[str, object]:
@@ -152,13 +152,13 @@ def _bare_pod(uid: str, containers: Sequence[pb.Container]) -> Pod:
     )
 
 
-def _server_config(settings: Settings) -> "NodeServerConfig":
-    from pykubelet.kubelet.serve.kubelet_api import AuthConfig, NodeServerConfig, TlsConfig
+def _server_config(settings: Settings) -> "KubeletApiServerConfig":
+    from pykubelet.kubelet.serve.kubelet_api import AuthConfig, KubeletApiServerConfig, TlsConfig
 
     config, seconds = settings.config, settings.seconds
     authn, authz = config.authentication, config.authorization
     client_ca = authn.x509.client_ca_file
-    return NodeServerConfig(
+    return KubeletApiServerConfig(
         node_name=settings.node_name,
         address=config.address,
         port=config.port,

@@ -27,7 +27,7 @@ from pykubelet.models.core_v1 import (
 from pykubelet.models.quantity import NANO, Amount
 
 if TYPE_CHECKING:
-    from pykubelet.kubelet.report.node import Image, NodeFacts, Pressure
+    from pykubelet.kubelet.report.node import Image, NodeFacts, PressureConditions
 
 _log = logging.getLogger(__name__)
 _IMAGES_EVERY: Final = 60.0
@@ -137,9 +137,9 @@ def _usable(text: str) -> bool:
     return not address.is_unspecified and not address.is_multicast
 
 
-def _pressure(conditions: AbstractSet[str]) -> "Pressure":
-    from pykubelet.kubelet.report.node import Pressure
+def _pressure(conditions: AbstractSet[str]) -> "PressureConditions":
+    from pykubelet.kubelet.report.node import PressureConditions
 
-    return Pressure(
+    return PressureConditions(
         memory="MemoryPressure" in conditions, disk="DiskPressure" in conditions, pids="PIDPressure" in conditions
     )

@@ -13,7 +13,7 @@ from pykubelet.kubelet.compose.clients import RuntimeClients
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.control.sync.events import EventQueue
 from pykubelet.kubelet.control.workers import PodWorkers
-from pykubelet.kubelet.observe.eviction import Pressure, PressureConfig, PressureDeps
+from pykubelet.kubelet.observe.eviction import EvictionConfig, EvictionDeps, EvictionManager
 from pykubelet.kubelet.observe.eviction.plan.thresholds import thresholds
 from pykubelet.kubelet.observe.eviction.signal_observer import MachineObserver
 from pykubelet.kubelet.observe.pleg import Pleg, PlegDeps
@@ -138,8 +138,8 @@ def stats_config(settings: Settings) -> StatsConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodePressureDeps:
-    """Dependencies of `build_pressure`."""
+class NodeEvictionDeps:
+    """Dependencies of `build_eviction`."""
 
     clients: RuntimeClients
     actuators: Actuators
@@ -148,28 +148,28 @@ class NodePressureDeps:
     telemetry: Telemetry[KubeletMetrics]
 
 
-def build_pressure(settings: Settings, deps: NodePressureDeps) -> Pressure:
-    """Build `Pressure` for the settings. Raises Invalid for a bad threshold in the configuration."""
+def build_eviction(settings: Settings, deps: NodeEvictionDeps) -> EvictionManager:
+    """Build `EvictionManager` for the settings. Raises Invalid for a bad threshold in the configuration."""
     telemetry, actuators = deps.telemetry, deps.actuators
     observer = MachineObserver(settings.root_dir, deps.clients.image_path, telemetry.clock)
-    return Pressure(
-        PressureDeps(
+    return EvictionManager(
+        EvictionDeps(
             observer=observer,
             usage=deps.usage.summary,
             workers=deps.workers,
             reclaimer=DiskReclaimer(actuators.runtime, actuators.image_gc, deps.workers.known),
             telemetry=telemetry,
         ),
-        pressure_config(settings),
+        eviction_config(settings),
     )
 
 
-def pressure_config(settings: Settings) -> PressureConfig:
+def eviction_config(settings: Settings) -> EvictionConfig:
     """Convert the configuration's fields about eviction. Raises Invalid."""
     config = settings.config
     hard = hard_thresholds(config.eviction_hard, merge_defaults=config.merge_default_eviction_settings)
     grace = {name: settings.seconds(text) for name, text in config.eviction_soft_grace_period.items()}
-    return PressureConfig(
+    return EvictionConfig(
         thresholds=thresholds(hard, config.eviction_soft, grace, config.eviction_minimum_reclaim),
         transition=settings.seconds(config.eviction_pressure_transition_period),
         max_grace=config.eviction_max_pod_grace_period,

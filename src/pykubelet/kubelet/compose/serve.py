@@ -25,7 +25,7 @@ from pykubelet.kubelet.serve.local_socket import (
 
 if TYPE_CHECKING:
     from pykubelet.kubelet.compose.api_access import ApiAccess
-    from pykubelet.kubelet.serve.kubelet_api import NodeServer
+    from pykubelet.kubelet.serve.kubelet_api import KubeletApiServer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Servers:
     local: LocalServer
     health: HealthServer | None
     """None: the configuration has no port for it."""
-    kubelet_api: "NodeServer | None"
+    kubelet_api: "KubeletApiServer | None"
     """None: it is not enabled."""
 
     def parts(self) -> dict[str, Coroutine[None, None, None]]:
@@ -57,7 +57,7 @@ class Servers:
         if self.health is not None:
             parts["health-server"] = self.health.run()
         if self.kubelet_api is not None:
-            parts["node-server"] = self.kubelet_api.run()
+            parts["kubelet-api"] = self.kubelet_api.run()
         return parts
 
 

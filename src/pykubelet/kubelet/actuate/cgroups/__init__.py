@@ -5,8 +5,8 @@ orphans) and the pod runtime (CRI settings). May import ``linux`` and ``kubelet/
 ``cgroup_manager.py``; ``plan/linux_resources.py`` (pure) converts requests and limits to kernel settings.
 """
 
-from pykubelet.kubelet.actuate.cgroups.cgroup_manager import ResourceManager, node_policy, open_manager
-from pykubelet.kubelet.actuate.cgroups.cgroup_types import PolicyConfig, ResourcesConfig, RootLimits
+from pykubelet.kubelet.actuate.cgroups.cgroup_manager import PodCgroupManager, node_policy, open_manager
+from pykubelet.kubelet.actuate.cgroups.cgroup_types import PodCgroupConfig, PolicyConfig, RootLimits
 from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle
 from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import (
     LinuxResources,
@@ -20,9 +20,9 @@ __all__ = [
     "LinuxResources",
     "NameStyle",
     "NodePolicy",
+    "PodCgroupConfig",
+    "PodCgroupManager",
     "PolicyConfig",
-    "ResourceManager",
-    "ResourcesConfig",
     "RootLimits",
     "container_resources",
     "node_policy",

@@ -16,7 +16,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Invalid, PykubeletError, Transient
 from pykubelet.base.guard import Guard
 from pykubelet.base.units import Bytes, MilliCPU, Seconds
-from pykubelet.kubelet.actuate.cgroups.cgroup_types import PolicyConfig, ResourcesConfig
+from pykubelet.kubelet.actuate.cgroups.cgroup_types import PodCgroupConfig, PolicyConfig
 from pykubelet.kubelet.actuate.cgroups.measured import MeasuredCgroups
 from pykubelet.kubelet.actuate.cgroups.plan import cgroup_names as names
 from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import (
@@ -57,11 +57,11 @@ _DEADLINE: Seconds = 30.0
 _UNMEASURED = NoMeter()
 
 
-class ResourceManager:
+class PodCgroupManager:
     """Manages the cgroups of pods. `cgroups` None: they cannot be used, for the reason in `why_not`."""
 
     def __init__(
-        self, cgroups: CgroupDriver | None, config: ResourcesConfig, clock: Clock, why_not: str | None = None
+        self, cgroups: CgroupDriver | None, config: PodCgroupConfig, clock: Clock, why_not: str | None = None
     ) -> None:
         self._cgroups = cgroups
         self._config = config
@@ -252,14 +252,14 @@ class ResourceManager:
 
 
 def open_manager(
-    layout: Layout, config: ResourcesConfig, clock: Clock, meter: WorkMeter = _UNMEASURED
-) -> ResourceManager:
+    layout: Layout, config: PodCgroupConfig, clock: Clock, meter: WorkMeter = _UNMEASURED
+) -> PodCgroupManager:
     """Create the manager for this machine's cgroups, or a degraded one if they cannot be used."""
     systemd = config.style is names.NameStyle.SYSTEMD
     why_not = systemd_problem(layout) if systemd else problem(layout)
     opened = open_systemd_driver if systemd else open_driver
     cgroups = None if why_not else MeasuredCgroups(opened(layout), meter, clock)
-    return ResourceManager(cgroups, config, clock, why_not)
+    return PodCgroupManager(cgroups, config, clock, why_not)
 
 
 def node_policy(layout: Layout, config: PolicyConfig) -> NodePolicy:

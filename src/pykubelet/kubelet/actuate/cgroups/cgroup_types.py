@@ -31,7 +31,7 @@ class PolicyConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class ResourcesConfig:
+class PodCgroupConfig:
     """Configuration of the resource manager, fixed at the start."""
 
     policy: NodePolicy

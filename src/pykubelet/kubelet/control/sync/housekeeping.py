@@ -5,37 +5,18 @@ Runs only after every source has been read, so that a pod is never treated as an
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from pykubelet.base.guard import Guard
+from pykubelet.kubelet.control.sync.plan.orphans import find_orphans
 from pykubelet.kubelet.control.sync.sync_interfaces import LoopDeps
-from pykubelet.kubelet.types.ids import PodRef, PodUID
-from pykubelet.kubelet.types.runtime import RuntimePod
+from pykubelet.kubelet.types.ids import PodUID
 
 _log = logging.getLogger(__name__)
 
 HOUSEKEEPING_SECONDS = 10.0
 STARTUP_CHECK_SECONDS = 0.1
 GC_SECONDS = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Orphans:
-    """Pods without a worker, by what exists of them on the node."""
-
-    pods: tuple[PodRef, ...]
-    """Pods that the runtime has: to be stopped and removed."""
-    leftovers: tuple[PodUID, ...]
-    """Pods of which only directories, mounts or cgroups exist: to be released."""
-
-
-def find_orphans(known: Iterable[PodUID], runtime: Iterable[RuntimePod], on_disk: Iterable[PodUID]) -> Orphans:
-    """Return the pods of the runtime and on disk that have no worker. Pure."""
-    alive = set(known)
-    in_runtime = {pod.uid: pod.ref for pod in runtime if pod.uid not in alive}
-    leftovers = sorted(set(on_disk) - alive - in_runtime.keys())
-    return Orphans(tuple(in_runtime.values()), tuple(leftovers))
 
 
 class Housekeeping:

@@ -4,7 +4,6 @@ Level-triggered: after each change of a static pod or a mirror pod, all are comp
 Nothing here changes what runs, whether the API server is available or not.
 """
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Container
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Conflict, Permanent, PykubeletError
 from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
+from pykubelet.base.wakeup import Wakeup
 from pykubelet.kubelet.desired.pods.plan.mirror_changes import mirror_for, plan_mirrors
 from pykubelet.kubelet.desired.pods.pod_manager import PodManager
 from pykubelet.kubelet.types.ids import PodFullName, ref_of
@@ -50,31 +50,27 @@ class MirrorPods:
         self._deps = deps
         self._rounds = Guard("mirrors.rounds", deps.clock.monotonic)
         self._pods = Guard("mirrors.pods", deps.clock.monotonic)
-        self._changed = asyncio.Event()
+        self._wakeup = Wakeup(deps.clock, "mirror-pods")
         self._backoff = Backoff(_FIRST_DELAY, _MAX_DELAY, jitter=0.2)
         self._not_before: dict[PodFullName, Seconds] = {}
         """Names whose last attempt failed, with the time of the next one."""
 
     def poke(self) -> None:
         """Reconcile soon: a static pod, a mirror pod or the node has changed."""
-        self._changed.set()
+        self._wakeup.wake()
 
     async def run(self) -> None:
         """Reconcile whenever poked, until cancelled."""
         while True:
             now = self._deps.clock.monotonic()
             waits = [at - now for at in self._not_before.values()]
-            try:
-                async with asyncio.timeout(max(0.0, min(waits)) if waits else None):
-                    await self._changed.wait()
-            except TimeoutError:
-                pass
-            self._changed.clear()
+            await self._wakeup.sleep(max(0.0, min(waits)) if waits else None)
+            self._wakeup.clear()
             with self._rounds.item("reconcile") as attempt:
                 await self.reconcile()
             if attempt.error is not None:
                 await self._deps.clock.sleep(self._rounds.delay("reconcile"))
-                self._changed.set()
+                self._wakeup.wake()
 
     async def reconcile(self) -> None:
         """Reconcile once; errors are logged, and the pods concerned retried with back-off."""

@@ -7,8 +7,8 @@ messages, ``plan/local_limits.py`` the local storage limits of single pods. Impo
 ``eviction_manager.py``.
 """
 
-from pykubelet.kubelet.observe.eviction.eviction_interfaces import PressureDeps
-from pykubelet.kubelet.observe.eviction.eviction_manager import Pressure
-from pykubelet.kubelet.observe.eviction.eviction_types import Condition, PressureConfig
+from pykubelet.kubelet.observe.eviction.eviction_interfaces import EvictionDeps
+from pykubelet.kubelet.observe.eviction.eviction_manager import EvictionManager
+from pykubelet.kubelet.observe.eviction.eviction_types import Condition, EvictionConfig
 
-__all__ = ["Condition", "Pressure", "PressureConfig", "PressureDeps"]
+__all__ = ["Condition", "EvictionConfig", "EvictionDeps", "EvictionManager"]

@@ -50,8 +50,8 @@ class EvictionMetrics(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PressureDeps:
-    """Dependencies of `Pressure`."""
+class EvictionDeps:
+    """Dependencies of `EvictionManager`."""
 
     observer: Observer
     usage: Callable[[], Awaitable[Summary]]

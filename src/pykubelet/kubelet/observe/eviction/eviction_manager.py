@@ -1,4 +1,4 @@
-"""`Pressure`: reads the machine's signals, keeps the node conditions, and evicts one pod at a time until they end."""
+"""`EvictionManager`: reads the machine's signals, keeps the node conditions, and evicts pods until they end."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.observe.eviction.eviction_interfaces import PressureDeps
+from pykubelet.kubelet.observe.eviction.eviction_interfaces import EvictionDeps
 from pykubelet.kubelet.observe.eviction.eviction_types import (
     CONDITION_OF,
     RESOURCE_OF,
     Condition,
     ContainerUse,
     Eviction,
+    EvictionConfig,
     Observation,
     PodUse,
-    PressureConfig,
     Signal,
     Threshold,
 )
@@ -34,10 +34,10 @@ CHECK_SECONDS: Seconds = 10.0
 CLEANUP_SECONDS: Seconds = 30.0
 
 
-class Pressure:
+class EvictionManager:
     """Node pressure and eviction. Critical pods, static ones included, are never evicted."""
 
-    def __init__(self, deps: PressureDeps, config: PressureConfig) -> None:
+    def __init__(self, deps: EvictionDeps, config: EvictionConfig) -> None:
         self._deps = deps
         self._config = config
         self._rounds = Guard("pressure.rounds", deps.telemetry.clock.monotonic)

@@ -91,7 +91,7 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class PressureConfig:
+class EvictionConfig:
     """The fields of KubeletConfiguration about eviction."""
 
     thresholds: tuple[Threshold, ...]

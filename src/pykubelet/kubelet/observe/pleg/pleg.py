@@ -14,7 +14,7 @@ hangs delays them and makes PLEG unhealthy, but does not end it.
 import asyncio
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
 from pykubelet.base.backoff import Backoff
@@ -22,12 +22,13 @@ from pykubelet.base.errors import PykubeletError, Unsupported
 from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.base.wakeup import Wakeup
-from pykubelet.kubelet.observe.pleg.plan import diff
-from pykubelet.kubelet.observe.pleg.plan.diff import Check
+from pykubelet.kubelet.observe.pleg.plan import diff, schedule
+from pykubelet.kubelet.observe.pleg.plan.event_effects import Apply, CheckPod, Relist, effect
+from pykubelet.kubelet.observe.pleg.plan.schedule import Check
 from pykubelet.kubelet.observe.pleg.pleg_interfaces import PlegDeps
 from pykubelet.kubelet.observe.pleg.pleg_types import PlegConfig
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.runtime import PodEventType, PodLifecycleEvent, RuntimePod
+from pykubelet.kubelet.types.runtime import PodLifecycleEvent, RuntimePod
 from pykubelet.kubelet.types.runtime_events import RuntimeEvent, RuntimeEventKind
 
 _log = logging.getLogger(__name__)
@@ -74,17 +75,11 @@ class Pleg:
             if not self._events_have_pods:
                 self._relist_by(self._now() + self._config.batch_delay)
         else:
-            self._set_check(uid, diff.first_check(self._now(), self._config))
+            self._set_check(uid, schedule.first_check(self._now(), self._config))
 
     def healthy(self) -> str | None:
         """Return None, or why PLEG is unhealthy, in the words of the Go kubelet."""
-        if self._last_success is None:
-            return "pleg has yet to be successful"
-        elapsed = self._now() - self._last_success
-        if elapsed <= self._config.threshold:
-            return None
-        threshold = diff.duration_text(self._config.threshold)
-        return f"pleg was last seen active {diff.duration_text(elapsed)} ago; threshold is {threshold}"
+        return schedule.fault(self._last_success, self._now(), self._config)
 
     # -- the runtime's events
 
@@ -118,26 +113,22 @@ class Pleg:
             return delay
 
     def _trusts_events(self) -> bool:
-        since = self._stream_since
-        return since is not None and self._now() - since >= self._config.trust_after
+        return schedule.is_trusted(self._stream_since, self._now(), self._config)
 
     def _on_runtime_event(self, event: RuntimeEvent) -> None:
         if self._events_meanwhile is not None:
             self._events_meanwhile.append(event)
-        uid = self._owner.get(event.container_id)
         if event.kind is not RuntimeEventKind.DELETED:
             self._events_have_pods = event.seen is not None
-            uid = event.seen.uid if event.seen is not None else uid
-        if uid is not None:
-            self._accept(uid, diff.after(self._pods.get(uid), event))
-        elif event.kind in (RuntimeEventKind.DELETED, RuntimeEventKind.OOM):
-            pass  # An unknown container need not be removed, and an OOM kill alone does not end a container.
-        elif event.pod_uid is not None:
-            self._set_check(event.pod_uid, Check(self._now(), self._now()))
-        else:
-            # The worker that started a container checks it itself; only the end of one is urgent.
-            urgent = event.kind is RuntimeEventKind.STOPPED
-            self._relist_by(self._now() + (0 if urgent else self._config.batch_delay))
+        match effect(event, self._owner.get(event.container_id), self._config):
+            case Apply(uid=uid):
+                self._accept(uid, diff.after(self._pods.get(uid), event))
+            case CheckPod(uid=uid):
+                self._set_check(uid, Check(self._now(), self._now()))
+            case Relist(within=seconds):
+                self._relist_by(self._now() + seconds)
+            case None:
+                pass
 
     # -- lists of all pods, and checks of one
 
@@ -145,26 +136,22 @@ class Pleg:
         while True:
             self._wakeup.clear()
             now = self._now()
-            wanted = min((self._relist_at, *(check.at for check in self._checks.values())))
-            wait = max(wanted, self._free_at) - now
-            if wait > 0:
-                await self._wakeup.sleep(wait)
+            todo = schedule.due(self._relist_at, self._checks, self._free_at, now, self._config.single_checks)
+            if todo.wait > 0:
+                await self._wakeup.sleep(todo.wait)
                 continue
-            due = [uid for uid, check in self._checks.items() if check.at <= now]
-            if self._relist_at <= now or len(due) > self._config.single_checks:
+            if todo.relist:
                 await self._relist()
-            else:
-                for uid in due:
-                    with self._loop_guard.item(uid) as attempt:
-                        await self._check_pod(uid)
-                    if attempt.error is not None:
-                        self._checks.pop(uid, None)  # the list of all pods shows it
-            pause = (self._now() - now) * (1 / self._config.busy_share - 1)
-            self._free_at = self._now() + min(pause, self._config.relist_period)
+            for uid in todo.checks:
+                with self._loop_guard.item(uid) as attempt:
+                    await self._check_pod(uid)
+                if attempt.error is not None:
+                    self._checks.pop(uid, None)  # the list of all pods shows it
+            self._free_at = schedule.free_at(now, self._now(), self._config)
 
     async def _relist(self) -> None:
-        started, config, metrics = self._now(), self._config, self._deps.telemetry.metrics
-        self._relist_at = started + (config.relist_with_events if self._trusts_events() else config.relist_period)
+        started, metrics = self._now(), self._deps.telemetry.metrics
+        self._relist_at = schedule.relist_at(started, self._config, trusted=self._trusts_events())
         if self._last_success is not None:
             metrics.relist_interval(started - self._last_success)
         self._events_meanwhile = []
@@ -172,7 +159,7 @@ class Pleg:
             listed = await self._deps.list_pods()
         except PykubeletError as error:
             self._note_failure(error)
-            self._relist_at = min(self._relist_at, started + config.relist_period)
+            self._relist_at = min(self._relist_at, schedule.relist_at(started, self._config, trusted=False))
         else:
             self._accept_all(listed)
             self._note_success(started)
@@ -190,18 +177,19 @@ class Pleg:
             # The next list of all pods shows whether the runtime is down.
             _log.debug("pleg: check of a pod failed", extra={"uid": uid, "error": str(error)})
         else:
-            self._accept(uid, self._with_events(uid, pod))
+            self._accept(uid, diff.after_all(uid, pod, self._events_meanwhile))
         finally:
             self._events_meanwhile = None
             self._deps.telemetry.metrics.pod_relist_duration(self._now() - started)
         if (check := self._checks.get(uid)) and check.at <= started:
             self._plan_checks([uid])
 
-    def _plan_checks(self, checked: Iterable[PodUID]) -> None:
+    def _plan_checks(self, checked: Collection[PodUID]) -> None:
+        following = schedule.following_checks(self._checks, checked, self._now(), self._config)
         for uid in checked:
-            following = diff.next_check(self._checks.pop(uid), self._now(), self._config)
-            if following is not None and not self._trusts_events():
-                self._checks[uid] = following
+            del self._checks[uid]
+        if not self._trusts_events():
+            self._checks.update(following)
 
     def _note_failure(self, error: PykubeletError) -> None:
         if not self._runtime_down:
@@ -219,19 +207,11 @@ class Pleg:
 
     # -- observed states
 
-    def _with_events(self, uid: PodUID, pod: RuntimePod | None) -> RuntimePod | None:
-        """Apply the events that arrived during a list or check to the pod that it returned."""
-        for event in self._events_meanwhile or ():
-            if event.pod_uid in (None, uid):
-                pod = diff.after(pod, event)
-        return pod
-
     def _accept_all(self, listed: Iterable[RuntimePod]) -> None:
-        answer = {pod.uid: pod for pod in listed}
-        uids = answer.keys() | {event.seen.uid for event in self._events_meanwhile or () if event.seen is not None}
-        for uid in [*(self._pods.keys() - uids), *sorted(uids)]:
+        answer, meanwhile = {pod.uid: pod for pod in listed}, self._events_meanwhile or ()
+        for uid in diff.to_compare(self._pods, answer, meanwhile):
             with self._guard.item(uid):
-                pod = self._with_events(uid, answer.get(uid))
+                pod = diff.after_all(uid, answer.get(uid), meanwhile)
                 if pod != self._pods.get(uid):
                     self._accept(uid, pod)
 
@@ -247,15 +227,12 @@ class Pleg:
 
     def _publish(self, events: Iterable[PodLifecycleEvent]) -> None:
         watch_closely = self._last_success is not None and not self._trusts_events()
-        for event in events:
-            # As upstream: no component acts on a container that was only created.
-            if event.type is PodEventType.CONTAINER_CHANGED:
-                continue
+        for event in filter(diff.is_published, events):
             with self._event_guard.item(event.uid):
                 self._deps.on_event(event)
             pod = self._pods.get(event.uid)
             if watch_closely and pod is not None and pod.is_running:
-                self._set_check(event.uid, diff.first_check(self._now(), self._config))
+                self._set_check(event.uid, schedule.first_check(self._now(), self._config))
 
     # -- time
 

@@ -15,6 +15,7 @@ from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import NotFound
 from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
+from pykubelet.base.wakeup import Wakeup
 from pykubelet.kubelet.report.node.node_interfaces import NodeFactsReader, Startup
 from pykubelet.kubelet.report.node.node_types import NodeConfig, NodeFacts
 from pykubelet.kubelet.report.node.plan.condition_events import (
@@ -66,7 +67,7 @@ class NodeReporter:
         The agent's part of the status as sent last; None: it has to be sent. The API server may drop unknown fields."""
         self._sent_at: Seconds = 0.0
         self._guard = Guard("node.status", deps.telemetry.clock.monotonic)
-        self._news = asyncio.Event()
+        self._wakeup = Wakeup(deps.telemetry.clock, "node-reporter")
         self._conditions_reported: dict[str, str] = {}
         """Conditions that events have been recorded for: type → status."""
         self._cordoned = False
@@ -89,34 +90,30 @@ class NodeReporter:
         self.registered.set()
         if other or (self._sent is not None and conditions_overwritten(self._sent, node.status)):
             self._sent = None
-            self._news.set()
+            self._wakeup.wake()
 
     def node_deleted(self) -> None:
         """Register again: the API server has no such node any more."""
         self._node = self._sent = None
         self._deletions += 1
-        self._news.set()
+        self._wakeup.wake()
 
     def poke(self) -> None:
         """Recompute the status at once: something about the node has changed."""
-        self._news.set()
+        self._wakeup.wake()
 
     async def run(self) -> None:
         """Register, then report until cancelled. Errors are logged and retried."""
         backoff = Backoff(_FIRST_DELAY, _MAX_DELAY, jitter=0.2)
         while True:
-            self._news.clear()
+            self._wakeup.clear()
             with self._guard.item(self._config.name) as attempt:
                 await self.report()
             if attempt.error is not None:
                 await self._deps.telemetry.clock.sleep(backoff.next("", self._deps.telemetry.clock.monotonic()))
                 continue
             backoff.reset("")
-            try:
-                async with asyncio.timeout(self._config.update_every):
-                    await self._news.wait()
-            except TimeoutError:
-                continue
+            await self._wakeup.sleep(self._config.update_every)
 
     async def report(self) -> None:
         """Bring the Node object up to date if it has changed."""

@@ -52,7 +52,7 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
-class Pressure:
+class PressureConditions:
     """Resources that the node is short of."""
 
     memory: bool = False
@@ -73,7 +73,7 @@ class NodeFacts:
     supplemental_groups_policy: bool | None = None
     faults: tuple[str, ...] = ()
     """Reasons why the node is not ready; empty: it is ready."""
-    pressure: Pressure = Pressure()
+    pressure: PressureConditions = PressureConditions()
     port: int = 0
     """The port of the kubelet API server; 0: none."""
     volumes_in_use: tuple[str, ...] = ()

@@ -11,13 +11,13 @@ authorization of every request).
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import (
     AgentMetrics,
     EffectiveConfig,
+    KubeletApiServerConfig,
+    KubeletApiServerDeps,
     NodeRuntime,
-    NodeServerConfig,
-    NodeServerDeps,
     ReviewApi,
     StatsSource,
 )
-from pykubelet.kubelet.serve.kubelet_api.kubelet_api_server import NodeServer
+from pykubelet.kubelet.serve.kubelet_api.kubelet_api_server import KubeletApiServer
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import AuthConfig, CertFiles, TlsConfig
 
 __all__ = [
@@ -25,10 +25,10 @@ __all__ = [
     "AuthConfig",
     "CertFiles",
     "EffectiveConfig",
+    "KubeletApiServer",
+    "KubeletApiServerConfig",
+    "KubeletApiServerDeps",
     "NodeRuntime",
-    "NodeServer",
-    "NodeServerConfig",
-    "NodeServerDeps",
     "ReviewApi",
     "StatsSource",
     "TlsConfig",

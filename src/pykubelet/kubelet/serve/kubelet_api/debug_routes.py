@@ -17,7 +17,7 @@ from aiohttp import web
 
 from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.serve.kubelet_api.disabled import disabled_handler
-from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import NodeServerConfig
+from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import KubeletApiServerConfig
 
 _PROFILES: Final = {"goroutine": "the stacks of all threads and tasks", "cmdline": "the command line"}
 _DEBUG_FROM: Final = 4
@@ -29,7 +29,7 @@ _SHOWN: Final = 100
 class DebugRoutes:
     """Handlers below ``/debug``."""
 
-    def __init__(self, config: NodeServerConfig) -> None:
+    def __init__(self, config: KubeletApiServerConfig) -> None:
         self._config = config
 
     def routes(self) -> Sequence[web.RouteDef]:

@@ -12,7 +12,7 @@ from pykubelet.kubelet.serve.common.health import report_checks
 from pykubelet.kubelet.serve.common.plan.query import boolean
 from pykubelet.kubelet.serve.common.responses import json_response
 from pykubelet.kubelet.serve.kubelet_api.health_slis import HealthSlis
-from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import NodeServerDeps
+from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import KubeletApiServerDeps
 from pykubelet.models.core_v1 import Pod
 
 _log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 class InfoRoutes:
     """Handlers of the read-only routes."""
 
-    def __init__(self, deps: NodeServerDeps) -> None:
+    def __init__(self, deps: KubeletApiServerDeps) -> None:
         self._deps = deps
         self._slis = HealthSlis()
 

@@ -83,7 +83,7 @@ class AgentMetrics(HttpMeter, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeServerConfig:
+class KubeletApiServerConfig:
     """Where the server listens and what it serves; names and defaults are those of KubeletConfiguration."""
 
     node_name: str
@@ -123,7 +123,7 @@ class EffectiveConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeServerDeps:
+class KubeletApiServerDeps:
     """Everything that the server acts through."""
 
     pods: PodsView

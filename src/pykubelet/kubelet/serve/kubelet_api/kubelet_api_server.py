@@ -19,7 +19,7 @@ from pykubelet.kubelet.serve.kubelet_api.authz import Authorizer
 from pykubelet.kubelet.serve.kubelet_api.debug_routes import DebugRoutes
 from pykubelet.kubelet.serve.kubelet_api.disabled import disabled_routes
 from pykubelet.kubelet.serve.kubelet_api.info_routes import InfoRoutes
-from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import NodeServerConfig, NodeServerDeps
+from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import KubeletApiServerConfig, KubeletApiServerDeps
 from pykubelet.kubelet.serve.kubelet_api.node_routes import NodeRoutes
 from pykubelet.kubelet.serve.kubelet_api.pod_routes import PodRoutes
 from pykubelet.kubelet.serve.kubelet_api.serving_certificate import ServingCertificate
@@ -41,10 +41,10 @@ _KNOWN: Final = frozenset(
 )
 
 
-class NodeServer:
+class KubeletApiServer:
     """The kubelet API server; serves until cancelled."""
 
-    def __init__(self, config: NodeServerConfig, deps: NodeServerDeps) -> None:
+    def __init__(self, config: KubeletApiServerConfig, deps: KubeletApiServerDeps) -> None:
         self._config = config
         self._deps = deps
         self.port: int | None = None
@@ -62,9 +62,9 @@ class NodeServer:
         try:
             async with asyncio.TaskGroup() as group:
                 watcher = DirWatcher(self._deps.telemetry.clock)
-                group.create_task(watcher.run(), name="node-server-log-dirs")
+                group.create_task(watcher.run(), name="kubelet-api-log-dirs")
                 if self._config.read_only_port:
-                    group.create_task(self._serve_reading(), name="node-server-read-only")
+                    group.create_task(self._serve_reading(), name="kubelet-api-read-only")
                 await self._serve_all(watcher, tls)
         finally:
             self.serving.clear()

@@ -10,7 +10,7 @@ import pykubelet
 from pykubelet.kubelet.serve.common.responses import json_response
 from pykubelet.kubelet.serve.kubelet_api.disabled import disabled_handler
 from pykubelet.kubelet.serve.kubelet_api.journal_query import LogQueries
-from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import NodeServerConfig, NodeServerDeps
+from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import KubeletApiServerConfig, KubeletApiServerDeps
 from pykubelet.kubelet.serve.kubelet_api.node_logs import NodeLogs
 from pykubelet.kubelet.serve.kubelet_api.plan.zpages import (
     JSON,
@@ -28,7 +28,7 @@ from pykubelet.kubelet.serve.kubelet_api.plan.zpages import (
 class NodeRoutes:
     """Handlers of the routes about the node."""
 
-    def __init__(self, config: NodeServerConfig, deps: NodeServerDeps) -> None:
+    def __init__(self, config: KubeletApiServerConfig, deps: KubeletApiServerDeps) -> None:
         self._deps = deps
         self._config = config
         self._logs = NodeLogs(config.node_logs_dir)

@@ -13,7 +13,7 @@ from pykubelet.kubelet.serve.common.plan.query import forwarded_ports, integer, 
 from pykubelet.kubelet.serve.common.responses import json_response
 from pykubelet.kubelet.serve.common.server_types import StreamOptions
 from pykubelet.kubelet.serve.kubelet_api.info_routes import pod_list
-from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import NodeServerDeps
+from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import KubeletApiServerDeps
 from pykubelet.kubelet.serve.kubelet_api.plan.targets import (
     check_container,
     command_options,
@@ -33,7 +33,7 @@ _CONTAINER: Final = "{container}"
 class PodRoutes:
     """Handlers of the routes into pods."""
 
-    def __init__(self, deps: NodeServerDeps, logs: LogSource, checkpoints: Path) -> None:
+    def __init__(self, deps: KubeletApiServerDeps, logs: LogSource, checkpoints: Path) -> None:
         self._deps = deps
         self._logs = logs
         self._checkpoints = checkpoints

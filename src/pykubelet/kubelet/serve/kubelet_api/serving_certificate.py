@@ -6,7 +6,7 @@ from typing import Final
 from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import NodeServerConfig
+from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import KubeletApiServerConfig
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import CertFiles
 from pykubelet.kubelet.serve.kubelet_api.self_signed import ensure_self_signed
 
@@ -16,7 +16,7 @@ _LOOK_AGAIN: Final[Seconds] = 86400.0
 class ServingCertificate:
     """Chooses the certificate. ``given`` is called each time; the self-signed one is checked once a day."""
 
-    def __init__(self, config: NodeServerConfig, given: Callable[[], CertFiles | None], clock: Clock) -> None:
+    def __init__(self, config: KubeletApiServerConfig, given: Callable[[], CertFiles | None], clock: Clock) -> None:
         self._config = config
         self._given = given
         self._clock = clock

@@ -14,9 +14,9 @@ from pykubelet.base.units import Bytes, MilliCPU
 from pykubelet.kubelet.actuate.cgroups import (
     NameStyle,
     NodePolicy,
+    PodCgroupConfig,
+    PodCgroupManager,
     PolicyConfig,
-    ResourceManager,
-    ResourcesConfig,
     RootLimits,
     node_policy,
     open_manager,
@@ -32,7 +32,7 @@ from pykubelet.testing.cgroups import FakeCgroupFiles
 from pykubelet.testing.clock import VirtualClock
 
 POLICY = NodePolicy(memory_capacity=Bytes(8 << 30))
-CONFIG = ResourcesConfig(policy=POLICY, root_limits=RootLimits(cpu=MilliCPU(1500), memory=Bytes(7 << 30), pids=1000))
+CONFIG = PodCgroupConfig(policy=POLICY, root_limits=RootLimits(cpu=MilliCPU(1500), memory=Bytes(7 << 30), pids=1000))
 
 
 def pod(uid: str, requests: dict[str, Quantity] | None = None, limits: dict[str, Quantity] | None = None) -> Pod:
@@ -83,11 +83,11 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def manager(files: SignallingFiles, clock: VirtualClock) -> ResourceManager:
-    return ResourceManager(CgroupV2(files.root, files), CONFIG, clock)
+def manager(files: SignallingFiles, clock: VirtualClock) -> PodCgroupManager:
+    return PodCgroupManager(CgroupV2(files.root, files), CONFIG, clock)
 
 
-async def test_start_makes_the_levels(manager: ResourceManager, files: SignallingFiles) -> None:
+async def test_start_makes_the_levels(manager: PodCgroupManager, files: SignallingFiles) -> None:
     await manager.start()
     assert manager.problem is None
     assert files.content("kubepods/memory.max") == str(7 << 30)
@@ -106,7 +106,7 @@ async def test_start_makes_the_levels(manager: ResourceManager, files: Signallin
         (BEST_EFFORT, "/kubepods/besteffort/podu-best"),
     ],
 )
-async def test_a_pod_gets_its_cgroup(manager: ResourceManager, files: SignallingFiles, value: Pod, path: str) -> None:
+async def test_a_pod_gets_its_cgroup(manager: PodCgroupManager, files: SignallingFiles, value: Pod, path: str) -> None:
     await manager.start()
     assert await manager.ensure_pod(value) == path
     assert manager.pod_parent(value) == manager.cgroup_path(value) == path
@@ -118,7 +118,7 @@ async def test_a_pod_gets_its_cgroup(manager: ResourceManager, files: Signalling
     await manager.remove_pod(PodUID(value.metadata.uid))
 
 
-async def test_ensure_writes_only_when_something_changed(manager: ResourceManager, files: SignallingFiles) -> None:
+async def test_ensure_writes_only_when_something_changed(manager: PodCgroupManager, files: SignallingFiles) -> None:
     await manager.start()
     await manager.ensure_pod(GUARANTEED)
     assert files.content("kubepods/podu-guar/memory.max") == str(1 << 20)
@@ -130,7 +130,7 @@ async def test_ensure_writes_only_when_something_changed(manager: ResourceManage
     assert files.content("kubepods/podu-guar/memory.max") == str(2 << 20)
 
 
-async def test_ensure_does_not_write_during_a_resize(manager: ResourceManager, files: SignallingFiles) -> None:
+async def test_ensure_does_not_write_during_a_resize(manager: PodCgroupManager, files: SignallingFiles) -> None:
     await manager.start()
     await manager.ensure_pod(GUARANTEED, resizing=True)
     assert files.content("kubepods/podu-guar/memory.max") == str(1 << 20)  # there was none
@@ -151,7 +151,7 @@ async def test_ensure_does_not_write_during_a_resize(manager: ResourceManager, f
     assert await manager.pod_memory(bigger) == 0
 
 
-async def test_missing_limits_are_unlimited(manager: ResourceManager) -> None:
+async def test_missing_limits_are_unlimited(manager: PodCgroupManager) -> None:
     await manager.start()
     await manager.ensure_pod(BEST_EFFORT)
     now, wanted = await manager.pod_limits(BEST_EFFORT), manager.wanted_limits(BEST_EFFORT)
@@ -160,7 +160,7 @@ async def test_missing_limits_are_unlimited(manager: ResourceManager) -> None:
         assert (limits.memory_max, limits.cpu_quota_us) == (UNLIMITED, UNLIMITED)
 
 
-async def test_removed_cgroup_is_created_again(manager: ResourceManager, files: SignallingFiles) -> None:
+async def test_removed_cgroup_is_created_again(manager: PodCgroupManager, files: SignallingFiles) -> None:
     await manager.start()
     await manager.ensure_pod(GUARANTEED)
     files.remove(files.root / "kubepods/podu-guar")
@@ -169,11 +169,11 @@ async def test_removed_cgroup_is_created_again(manager: ResourceManager, files: 
 
 
 async def test_pods_of_a_former_run_are_found_and_removed(files: SignallingFiles, clock: VirtualClock) -> None:
-    first = ResourceManager(CgroupV2(files.root, files), CONFIG, clock)
+    first = PodCgroupManager(CgroupV2(files.root, files), CONFIG, clock)
     await first.start()
     for value in (BURSTABLE, GUARANTEED, BEST_EFFORT):
         await first.ensure_pod(value)
-    second = ResourceManager(CgroupV2(files.root, files), CONFIG, clock)
+    second = PodCgroupManager(CgroupV2(files.root, files), CONFIG, clock)
     await second.start()
     assert await second.list_pods() == {"u-burst", "u-guar", "u-best"}
     await second.remove_pod(PodUID("u-burst"))
@@ -181,7 +181,7 @@ async def test_pods_of_a_former_run_are_found_and_removed(files: SignallingFiles
 
 
 @asynccontextmanager
-async def running(manager: ResourceManager, files: SignallingFiles) -> AsyncIterator[None]:
+async def running(manager: PodCgroupManager, files: SignallingFiles) -> AsyncIterator[None]:
     files.loop = asyncio.get_running_loop()
     async with asyncio.TaskGroup() as group:
         task = group.create_task(manager.run())
@@ -196,7 +196,7 @@ async def burstable_weight(files: SignallingFiles, clock: VirtualClock, weight: 
 
 
 async def test_the_weight_of_the_class_follows_its_pods(
-    manager: ResourceManager, files: SignallingFiles, clock: VirtualClock
+    manager: PodCgroupManager, files: SignallingFiles, clock: VirtualClock
 ) -> None:
     await manager.start()
     async with running(manager, files), asyncio.timeout(10):
@@ -208,7 +208,7 @@ async def test_the_weight_of_the_class_follows_its_pods(
 
 
 async def test_nothing_is_written_while_nothing_changes(
-    manager: ResourceManager, files: SignallingFiles, clock: VirtualClock
+    manager: PodCgroupManager, files: SignallingFiles, clock: VirtualClock
 ) -> None:
     await manager.start()
     files.writes.clear()
@@ -220,7 +220,7 @@ async def test_nothing_is_written_while_nothing_changes(
 
 
 async def test_a_refused_write_is_tried_again(
-    manager: ResourceManager, files: SignallingFiles, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+    manager: PodCgroupManager, files: SignallingFiles, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     await manager.start()
     async with running(manager, files), asyncio.timeout(10):
@@ -246,7 +246,7 @@ async def test_pods_run_without_cgroups(clock: VirtualClock, caplog: pytest.LogC
 
 
 async def test_transient_start_error_is_retried(
-    manager: ResourceManager, files: SignallingFiles, clock: VirtualClock
+    manager: PodCgroupManager, files: SignallingFiles, clock: VirtualClock
 ) -> None:
     files.refuse, files.loop = Transient("systemd does not answer"), asyncio.get_running_loop()
     await manager.start()
@@ -264,7 +264,7 @@ async def test_transient_start_error_is_retried(
         await task
 
 
-async def test_a_refusal_at_start_degrades(manager: ResourceManager, files: SignallingFiles) -> None:
+async def test_a_refusal_at_start_degrades(manager: PodCgroupManager, files: SignallingFiles) -> None:
     files.refuse = Permanent("read-only file system")
     await manager.start()
     assert manager.problem == "read-only file system"
@@ -272,7 +272,7 @@ async def test_a_refusal_at_start_degrades(manager: ResourceManager, files: Sign
 
 
 async def test_systemd_needs_systemd_and_version_2(clock: VirtualClock) -> None:
-    systemd = ResourcesConfig(policy=POLICY, root_limits=RootLimits(cpu=MilliCPU(1)), style=NameStyle.SYSTEMD)
+    systemd = PodCgroupConfig(policy=POLICY, root_limits=RootLimits(cpu=MilliCPU(1)), style=NameStyle.SYSTEMD)
     manager = open_manager(Layout(Mode.HYBRID), systemd, clock)
     await manager.start()
     assert "needs cgroup version 2" in (manager.problem or "")
@@ -280,8 +280,8 @@ async def test_systemd_needs_systemd_and_version_2(clock: VirtualClock) -> None:
 
 
 async def test_slices(files: SignallingFiles, clock: VirtualClock) -> None:
-    systemd = ResourcesConfig(policy=POLICY, root_limits=RootLimits(cpu=MilliCPU(1)), style=NameStyle.SYSTEMD)
-    manager = ResourceManager(CgroupV2(files.root, files), systemd, clock)
+    systemd = PodCgroupConfig(policy=POLICY, root_limits=RootLimits(cpu=MilliCPU(1)), style=NameStyle.SYSTEMD)
+    manager = PodCgroupManager(CgroupV2(files.root, files), systemd, clock)
     await manager.start()
     assert manager.problem is None
     parent = "kubepods-burstable-podu_burst.slice"
@@ -293,15 +293,15 @@ async def test_slices(files: SignallingFiles, clock: VirtualClock) -> None:
 
 
 async def test_no_qos_levels(files: SignallingFiles, clock: VirtualClock) -> None:
-    flat = ResourcesConfig(policy=POLICY, root_limits=RootLimits(cpu=MilliCPU(1)), per_qos=False)
-    manager = ResourceManager(CgroupV2(files.root, files), flat, clock)
+    flat = PodCgroupConfig(policy=POLICY, root_limits=RootLimits(cpu=MilliCPU(1)), per_qos=False)
+    manager = PodCgroupManager(CgroupV2(files.root, files), flat, clock)
     await manager.start()
     assert manager.problem is None
     assert await manager.ensure_pod(BURSTABLE) == ""
     assert files.subdirectories(files.root) == []
 
 
-async def test_a_hostile_uid_is_refused(manager: ResourceManager) -> None:
+async def test_a_hostile_uid_is_refused(manager: PodCgroupManager) -> None:
     await manager.start()
     with pytest.raises(Invalid):
         await manager.ensure_pod(pod("../../etc"))
@@ -358,7 +358,7 @@ async def test_on_the_real_kernel(real_root: str, clock: VirtualClock) -> None:
     layout = detect()
     policy = await asyncio.to_thread(node_policy, layout, PolicyConfig(pod_pids_limit=100))
     limits = RootLimits(cpu=MilliCPU(2000), memory=Bytes(policy.memory_capacity // 2))
-    config = ResourcesConfig(policy=policy, root_limits=limits, cgroup_root=real_root)
+    config = PodCgroupConfig(policy=policy, root_limits=limits, cgroup_root=real_root)
     manager = open_manager(layout, config, clock)
     await manager.start()
     assert manager.problem is None

@@ -1,242 +1,131 @@
-"""Volumes with claims in the volume manager: lookups, errors, mounts and devices of containers."""
+"""Claims that a pod may use, and the sources of their volumes."""
 
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pykubelet.base.errors import Invalid, NotFound, Unsupported
-from pykubelet.kubelet.actuate.actuate_types import VolumeError
-from pykubelet.kubelet.actuate.criconfig.config_types import HostDevice
-from pykubelet.kubelet.actuate.volumes import VolumeDeps, VolumeManager
-from pykubelet.kubelet.actuate.volumes.csi.plan.csi_rules import volume_of
-from pykubelet.kubelet.actuate.volumes.mount import nfs
-from pykubelet.kubelet.actuate.volumes.source_lookup import SourceLookup
-from pykubelet.kubelet.actuate.volumes.volume_source import Source
+from pykubelet.base.errors import PykubeletError
+from pykubelet.kubelet.actuate.volumes.plan import claims
 from pykubelet.models.codec import from_builtins
-from pykubelet.models.core_v1 import NFSVolumeSource, PersistentVolume, PersistentVolumeClaim, Pod, Volume
-from tests.unit.kubelet.actuate.volumes.build import UID, Images, Kit, make_pod, mounting, pod_with
+from pykubelet.models.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod, Volume
 
 Fields = dict[str, Any]
 
 
-@dataclass
-class Claims:
-    """Claim ``NAME`` is bound to volume ``pv-NAME``."""
-
-    specs: dict[str, Fields] = field(default_factory=dict)
-    annotations: dict[str, str] = field(default_factory=dict)
-    reads: int = 0
-
-    async def claim(self, namespace: str, name: str) -> PersistentVolumeClaim:
-        self.reads += 1
-        if name not in self.specs:
-            raise NotFound(f'persistentvolumeclaims "{name}" not found')
-        return from_builtins(
-            {
-                "metadata": {"name": name, "namespace": namespace, "uid": name},
-                "spec": {"volumeName": f"pv-{name}"},
-                "status": {"phase": "Bound"},
-            },
-            PersistentVolumeClaim,
-        )
-
-    async def patch_claim(self, claim: PersistentVolumeClaim, patch: dict[str, object]) -> PersistentVolumeClaim:
-        raise AssertionError("nothing grows here")
-
-    async def volume(self, name: str) -> PersistentVolume:
-        claim = name.removeprefix("pv-")
-        spec = {"claimRef": {"uid": claim}, **self.specs[claim]}
-        return from_builtins(
-            {"metadata": {"name": name, "annotations": self.annotations}, "spec": spec}, PersistentVolume
-        )
+def pod(volume: Fields, *containers: Fields) -> Pod:
+    meta = {"name": "web", "namespace": "shop", "uid": "u-1"}
+    spec = {"containers": list(containers), "volumes": [{"name": "data", **volume}]}
+    return from_builtins({"metadata": meta, "spec": spec}, Pod)
 
 
-@pytest.fixture
-def claims() -> Claims:
-    return Claims()
+CLAIM = {"persistentVolumeClaim": {"claimName": "c"}}
+EPHEMERAL: Fields = {"ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
 
 
-@pytest.fixture
-def kit(tmp_path: Path, claims: Claims) -> Kit:
-    made = Kit(tmp_path / "root")
-    deps = VolumeDeps(images=Images(), claims=claims, telemetry=made.telemetry)
-    made.manager = VolumeManager(made.dirs, deps)
-    return made
-
-
-def using(claim: str, **fields: object) -> Pod:
-    """A pod whose container mounts a claim."""
-    volume: Fields = {"name": "data", "persistentVolumeClaim": {"claimName": claim, **fields}}
-    return pod_with(volume, containers=[{"name": "app", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}])
-
-
-async def test_a_host_path_behind_a_claim(kit: Kit, claims: Claims, tmp_path: Path) -> None:
-    claims.specs["c"] = {"hostPath": {"path": str(tmp_path), "type": "Directory"}}
-    pod = using("c", readOnly=True)
-    await kit.mount(pod)
-    await kit.mount(pod)
-    assert claims.reads == 1  # what is set up is not asked for again
-    (mount,) = await kit.manager.container_mounts(pod, mounting({"name": "data", "mountPath": "/d"}), {})
-    assert mount.host_path == str(tmp_path) and mount.read_only
-
-
-async def test_missing_claim_is_an_error_until_it_exists(kit: Kit, claims: Claims, tmp_path: Path) -> None:
-    pod = using("c")
-    with pytest.raises(VolumeError) as caught:
-        await kit.mount(pod)
-    assert str(caught.value) == (
-        "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[], "
-        'failed to process volumes=[data]: error processing PVC shop/c: persistentvolumeclaims "c" not found'
+def claim(phase: str = "Bound", volume: str = "pv1", **meta: object) -> PersistentVolumeClaim:
+    return from_builtins(
+        {
+            "metadata": {"name": "c", "namespace": "shop", "uid": "c-1", **meta},
+            "spec": {"volumeName": volume},
+            "status": {"phase": phase},
+        },
+        PersistentVolumeClaim,
     )
-    claims.specs["c"] = {"hostPath": {"path": str(tmp_path)}}
-    await kit.mount(pod)
 
 
-async def test_claim_that_no_container_mounts_is_not_read(kit: Kit, claims: Claims) -> None:
-    await kit.mount(pod_with({"name": "data", "persistentVolumeClaim": {"claimName": "c"}}))
-    assert claims.reads == 0
+def volume(uid: str | None = "c-1", **spec: object) -> PersistentVolume:
+    reference = {"claimRef": {"uid": uid}} if uid else {}
+    return from_builtins({"metadata": {"name": "pv1"}, "spec": {**reference, **spec}}, PersistentVolume)
 
 
-async def test_local_volume_with_missing_directory_fails(kit: Kit, claims: Claims, tmp_path: Path) -> None:
-    claims.specs["c"] = {"local": {"path": str(tmp_path / "gone")}}
-    with pytest.raises(VolumeError, match=r'failed for volume "pv-c" \(of claim shop/c\) : .*gone'):
-        await kit.mount(using("c"))
-    (tmp_path / "gone").touch()
-    with pytest.raises(VolumeError, match="only directory and block device are supported"):
-        await kit.mount(using("c"))
-    claims.specs["d"] = {"local": {"path": "/a/../b"}}
-    with pytest.raises(VolumeError, match=r"must not contain '\.\.'"):
-        await kit.mount(using("d"))
-
-
-async def test_a_local_volume_behind_a_link(
-    kit: Kit, claims: Claims, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bound: list[str] = []
-    monkeypatch.setattr("pykubelet.linux.mounts.bind", lambda source, *_, **__: bound.append(source))
-    (tmp_path / "disk").mkdir()
-    (tmp_path / "link").symlink_to("disk")
-    claims.specs["c"] = {"local": {"path": str(tmp_path / "link")}}
-    await kit.mount(using("c"))
-    assert bound == [str(tmp_path / "disk")]
-
-
-async def test_a_local_device(kit: Kit, claims: Claims) -> None:
-    claims.specs["c"] = {"local": {"path": "/dev/null"}, "volumeMode": "Block"}
-    volume: Fields = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
-    pod = pod_with(volume, containers=[{"name": "app", "volumeDevices": [{"name": "data", "devicePath": "/dev/x"}]}])
-    with pytest.raises(VolumeError, match="/dev/null is not a block device"):
-        await kit.mount(pod)
-
-
-async def test_in_tree_volumes_are_migrated_to_csi(claims: Claims) -> None:
-    claims.specs["c"] = {"gcePersistentDisk": {"pdName": "d"}}
-    data: Fields = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
-    disk: Fields = {"name": "disk", "awsElasticBlockStore": {"volumeID": "vol-1"}}
-    wrong: Fields = {"name": "wrong", "azureDisk": {"kind": "Shared"}}
-    unused: Fields = {"name": "unused", "cinder": {"volumeID": "x"}}
-    mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("data", "disk", "wrong")]
-    pod = pod_with(data, disk, wrong, unused, containers=[{"name": "app", "volumeMounts": mounts}])
-    found, problems = await SourceLookup(claims).find(pod, ())
-    assert {name: (source.kind, source.name, source.migrated) for name, source in found.items()} == {
-        "data": ("csi", "pv-c", True),
-        "disk": ("csi", "disk", True),
-    }
-    assert problems == {
-        "wrong": "failed to translate volume wrong from in-tree to CSI: kind(Shared) is not supported in csi migration"
-    }
-    volume = volume_of(pod, found["disk"])
-    assert (volume.ref.driver, volume.ref.handle, volume.ephemeral) == ("ebs.csi.aws.com", "vol-1", False)
-
-
-async def test_without_an_api_server_there_are_no_claims(tmp_path: Path) -> None:
-    kit = Kit(tmp_path / "root")
-    with pytest.raises(VolumeError, match="error processing PVC shop/c: a claim needs an API server"):
-        await kit.mount(using("c"))
-
-
-def _source(options: tuple[str, ...] | None = None, read_only: bool = False, **fields: Any) -> Source:
-    volume = Volume(name="v", nfs=NFSVolumeSource(**{"server": "files", "path": "/export", **fields}))
-    spec: Fields = {"mountOptions": list(options or ())}
-    pv = from_builtins({"metadata": {"name": "v"}, "spec": spec}, PersistentVolume) if options is not None else None
-    return Source(kind="nfs", name="v", volume=volume, pv=pv, read_only=read_only)
+def owned(uid: str) -> Fields:
+    return {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": uid, "controller": True}]}
 
 
 @pytest.mark.parametrize(
-    ("source", "expected"),
+    ("source", "found", "complaint"),
     [
-        (_source(), "files:/export /t"),
-        (_source(server="::1"), "[::1]:/export /t"),
-        (_source(("nfsvers=4.1", "hard")), "files:/export /t -o nfsvers=4.1,hard"),
-        (_source(("ro",), read_only=True), "files:/export /t -o ro"),
+        (CLAIM, claim(), ""),
+        (CLAIM, claim("Pending", ""), "PVC is not bound"),
+        (CLAIM, claim("Lost"), "PVC is not bound"),
+        (CLAIM, claim(volume=""), "PVC has empty pvc.Spec.VolumeName"),
+        (CLAIM, claim(deletionTimestamp="2026-01-01T00:00:00Z"), "PVC is being deleted"),
+        (
+            CLAIM,
+            claim(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["kubernetes.io/pvc-protection"]),
+            "",
+        ),
+        (EPHEMERAL, claim(**owned("u-1")), ""),
+        (EPHEMERAL, claim(**owned("u-2")), "PVC shop/c was not created for pod shop/web (pod is not owner)"),
+        (EPHEMERAL, claim(), "pod is not owner"),
     ],
 )
-def test_nfs_commands(source: Source, expected: str) -> None:
-    assert nfs.mount_command(source, Path("/t")) == ("mount.nfs", *expected.split())
+def test_claims_a_pod_may_use(source: Fields, found: PersistentVolumeClaim, complaint: str) -> None:
+    made = pod(source)
+    problem = ""
+    try:
+        claims.check_claim(made, made.spec.volumes[0], found)
+    except PykubeletError as error:
+        problem = str(error)
+    assert complaint in problem and bool(problem) == bool(complaint)
 
 
-def test_an_inline_nfs_volume_can_be_read_only() -> None:
-    volume = Volume(name="v", nfs=NFSVolumeSource(server="files", path="/e", read_only=True))
-    command = nfs.mount_command(Source(kind="nfs", name="v", volume=volume), Path("/t"))
-    assert command[-2:] == ("-o", "ro")
+def test_the_claim_s_name() -> None:
+    assert claims.claim_name(pod(CLAIM), pod(CLAIM).spec.volumes[0]) == "c"
+    assert claims.claim_name(pod(EPHEMERAL), pod(EPHEMERAL).spec.volumes[0]) == "web-data"
+    assert claims.claim_name(pod({}), Volume(name="data")) == ""
 
 
-@pytest.mark.parametrize("fields", [{"server": ""}, {"path": "export"}])
-def test_invalid_nfs_volume_raises(fields: Fields) -> None:
-    with pytest.raises(Invalid):
-        nfs.mount_command(_source(**fields), Path("/t"))
+def test_only_what_a_container_uses_counts() -> None:
+    made = pod(CLAIM, {"name": "a", "volumeMounts": [{"name": "x"}]}, {"name": "b", "volumeDevices": [{"name": "y"}]})
+    assert claims.used_volumes(made) == {"x", "y"}
 
 
-async def test_missing_mount_nfs_error_names_its_package(tmp_path: Path) -> None:
-    with pytest.raises(Unsupported, match="apt-get install nfs-common"):
-        await nfs.mount(_source(), tmp_path, 5.0, str(tmp_path))
+@pytest.mark.parametrize(
+    ("spec", "kind", "block"),
+    [
+        ({"csi": {"driver": "d", "volumeHandle": "h"}}, "csi", False),
+        ({"csi": {"driver": "d", "volumeHandle": "h"}, "volumeMode": "Block"}, "csi", True),
+        ({"local": {"path": "/x"}}, "local", False),
+        ({"nfs": {"server": "s", "path": "/x"}, "volumeMode": "Filesystem"}, "nfs", False),
+        ({"hostPath": {"path": "/x"}}, "host_path", False),
+    ],
+)
+def test_source_of_claim(spec: Fields, kind: str, block: bool) -> None:
+    made = pod({"persistentVolumeClaim": {"claimName": "c", "readOnly": True}})
+    source = claims.source_of_claim(made, made.spec.volumes[0], claim(), volume(**spec))
+    assert (source.kind, source.name, source.claim, source.block) == (kind, "pv1", "shop/c", block)
+    assert source.read_only and source.pv is not None
+    if kind in ("nfs", "host_path"):
+        assert getattr(source.volume, kind) is not None
 
 
-async def test_mount_nfs_is_run(kit: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    helper = tmp_path / "bin" / "mount.nfs"
-    helper.parent.mkdir()
-    helper.write_text(
-        f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\n[ "$1" = files:/export ] || {{ echo no >&2; exit 32; }}\n'
-    )
-    helper.chmod(0o755)
-    monkeypatch.setattr(nfs.mount, "__defaults__", (str(helper.parent),))
-    container = {"name": "app", "volumeMounts": [{"name": "v", "mountPath": "/d"}]}
-    await kit.mount(pod_with({"name": "v", "nfs": {"server": "files", "path": "/export"}}, containers=[container]))
-    target = kit.dirs.root / "pods" / UID / "volumes/kubernetes.io~nfs/v"
-    assert (tmp_path / "asked").read_text() == f"files:/export {target}\n" and target.is_dir()
-    other = make_pod(
-        {"volumes": [{"name": "v", "nfs": {"server": "other", "path": "/export"}}], "containers": [container]},
-        uid="u-2",
-    )
-    with pytest.raises(VolumeError, match=r'failed for volume "v" : .*no'):
-        await kit.mount(other)
+@pytest.mark.parametrize(
+    ("pv", "container", "complaint"),
+    [
+        (volume(None, local={"path": "/x"}), {}, "it has a nil pv.Spec.ClaimRef"),
+        (volume("other", local={"path": "/x"}), {}, "does not point to claim.UID c-1"),
+        (volume(iscsi={"iqn": "i", "lun": 1, "targetPortal": "t"}), {}, "kind not supported by this agent"),
+        (volume(nfs={"server": "s", "path": "/"}, volumeMode="Block"), {}, "only csi and local volumes can have"),
+        (
+            volume(local={"path": "/x"}, volumeMode="Block"),
+            {"volumeMounts": [{"name": "data"}]},
+            "volume data has volumeMode Block, but is specified in volumeMounts",
+        ),
+        (
+            volume(local={"path": "/x"}),
+            {"volumeDevices": [{"name": "data"}]},
+            "volume data has volumeMode Filesystem, but is specified in volumeDevices",
+        ),
+    ],
+)
+def test_unusable_volume_of_a_claim_raises(pv: PersistentVolume, container: Fields, complaint: str) -> None:
+    made = pod(CLAIM, {"name": "a", **container})
+    with pytest.raises(PykubeletError, match=complaint):
+        claims.source_of_claim(made, made.spec.volumes[0], claim(), pv)
 
 
-async def test_devices_and_groups_of_containers(kit: Kit, claims: Claims, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykubelet.kubelet.actuate.volumes.kinds.local._check_device", lambda path: None)
-    claims.specs["c"] = {"local": {"path": "/dev/sdx"}, "volumeMode": "Block"}
-    claims.annotations["pv.beta.kubernetes.io/gid"] = "1234"
-    volume: Fields = {"name": "data", "persistentVolumeClaim": {"claimName": "c", "readOnly": True}}
-    app = {"name": "app", "volumeDevices": [{"name": "data", "devicePath": "/dev/x"}]}
-    pod = pod_with(volume, containers=[app])
-    with pytest.raises(VolumeError, match='cannot find volume "data" to pass into container "app"'):
-        kit.manager.container_devices(pod, pod.spec.containers[0])
-    assert kit.manager.extra_groups(pod) == ()
-    await kit.mount(pod)
-    assert kit.manager.container_devices(pod, pod.spec.containers[0]) == (HostDevice("/dev/sdx", "/dev/x", "r"),)
-    assert kit.manager.extra_groups(pod) == (1234,)
-
-
-async def test_volume_sizes(kit: Kit, claims: Claims, tmp_path: Path) -> None:
-    claims.specs["c"] = {"hostPath": {"path": str(tmp_path)}}
-    pod = using("c")
-    assert await kit.manager.sizes(pod) == {}
-    await kit.mount(pod)
-    found = await kit.manager.sizes(pod)
-    assert found["data"].claim == "shop/c" and (found["data"].capacity or 0) > 0
-    (tmp_path / "away").mkdir()
-    claims.specs["c"] = {"hostPath": {"path": str(tmp_path / "nowhere")}}
-    other = make_pod({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]}, uid="u-3")
-    assert await kit.manager.sizes(other) == {}
+@pytest.mark.parametrize(("text", "group"), [("", None), ("0", None), ("x", None), ("-1", None), ("1234", 1234)])
+def test_supplemental_group_by_annotation(text: str, group: int | None) -> None:
+    meta = {"name": "pv1", "annotations": {"pv.beta.kubernetes.io/gid": text} if text else {}}
+    assert claims.supplemental_group(from_builtins({"metadata": meta}, PersistentVolume)) == group

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Transient
-from pykubelet.kubelet.observe.eviction import Condition, Pressure, PressureConfig, PressureDeps
+from pykubelet.kubelet.observe.eviction import Condition, EvictionConfig, EvictionDeps, EvictionManager
 from pykubelet.kubelet.observe.eviction.eviction_manager import CHECK_SECONDS, pod_use
 from pykubelet.kubelet.observe.eviction.eviction_types import (
     Amount,
@@ -60,15 +60,15 @@ class Machine:
     blind: bool = False
     ages: list[tuple[str, float]] = field(default_factory=list)
 
-    def pressure(self, *thresholds: Threshold, max_grace: int = 0) -> Pressure:
-        deps = PressureDeps(
+    def pressure(self, *thresholds: Threshold, max_grace: int = 0) -> EvictionManager:
+        deps = EvictionDeps(
             observer=self,
             usage=self.usage,
             workers=self,
             reclaimer=self,
             telemetry=telemetry(self.clock, self, events=self),
         )
-        return Pressure(deps, PressureConfig(thresholds, max_grace=max_grace))
+        return EvictionManager(deps, EvictionConfig(thresholds, max_grace=max_grace))
 
     def eviction_decided(self, signal: str, age: float) -> None:
         self.ages.append((signal, age))

@@ -12,9 +12,9 @@ from pykubelet.kubelet.observe.eviction.eviction_types import (
     Amount,
     Condition,
     ContainerUse,
+    EvictionConfig,
     Observation,
     PodUse,
-    PressureConfig,
     Resource,
     Signal,
     Threshold,
@@ -102,7 +102,7 @@ def test_a_share_is_of_the_capacity_and_the_reclaim_comes_on_top() -> None:
 
 
 def test_soft_thresholds_wait_for_their_grace_period() -> None:
-    config = PressureConfig((SOFT,))
+    config = EvictionConfig((SOFT,))
     state = next_state(PressureState(), config, memory(150), 0)
     assert state.met == ()
     assert conditions(state, config, 0) == {Condition.MEMORY}
@@ -114,7 +114,7 @@ def test_soft_thresholds_wait_for_their_grace_period() -> None:
 
 
 def test_threshold_stays_met_until_the_minimum_reclaim() -> None:
-    config = PressureConfig((DISK,), transition=0)
+    config = EvictionConfig((DISK,), transition=0)
     state = next_state(PressureState(), config, {Signal.NODEFS: Observation(9, 100)}, 0)
     state = next_state(state, config, {Signal.NODEFS: Observation(12, 100)}, 10)
     assert state.met == (DISK,)
@@ -124,7 +124,7 @@ def test_threshold_stays_met_until_the_minimum_reclaim() -> None:
 
 
 def test_conditions_stay_for_the_transition_period() -> None:
-    config = PressureConfig((MEMORY,), transition=300)
+    config = EvictionConfig((MEMORY,), transition=300)
     state = next_state(PressureState(), config, memory(50), 0)
     state = next_state(state, config, memory(500), 10)
     assert conditions(state, config, 299) == {Condition.MEMORY}
@@ -132,14 +132,14 @@ def test_conditions_stay_for_the_transition_period() -> None:
 
 
 def test_memory_is_the_most_urgent() -> None:
-    config = PressureConfig((DISK, MEMORY))
+    config = EvictionConfig((DISK, MEMORY))
     seen = memory(50) | {Signal.NODEFS: Observation(1, 100)}
     assert next_state(PressureState(), config, seen, 0).met == (MEMORY, DISK)
 
 
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=20))
 def test_a_hard_threshold_is_acted_upon_at_once_and_never_for_nothing(available: list[int]) -> None:
-    config, state = PressureConfig((MEMORY,)), PressureState()
+    config, state = EvictionConfig((MEMORY,)), PressureState()
     for time, mi in enumerate(available):
         state = next_state(state, config, memory(mi), float(time))
         assert bool(state.met) is (mi < 100)
@@ -174,7 +174,7 @@ def test_each_resource_has_its_measure(resource: Resource, first: str) -> None:
 
 
 def test_condition_without_a_transition_period_lasts_one_check() -> None:
-    config = PressureConfig((MEMORY,), transition=0)
+    config = EvictionConfig((MEMORY,), transition=0)
     state = next_state(PressureState(), config, memory(50), 5)
     assert conditions(state, config, 5) == {Condition.MEMORY}
     assert conditions(next_state(state, config, memory(150), 6), config, 6) == frozenset()

@@ -4,16 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.kubelet.observe.pleg import PlegConfig
 from pykubelet.kubelet.observe.pleg.plan.diff import (
-    Check,
     Seen,
     apply,
     count_running,
     diff_pod,
-    duration_text,
-    first_check,
-    next_check,
     transition,
 )
 from pykubelet.kubelet.types.ids import PodUID
@@ -140,27 +135,6 @@ def test_an_event_changes_what_it_is_about_and_nothing_else(
     assert apply(pod("u", before, *others), RuntimeEvent("c", kind, 0.0)) == expected
 
 
-def test_checks_become_rarer_and_end_when_the_relist_is_as_frequent() -> None:
-    config = PlegConfig()
-    check: Check | None = first_check(100.0, config)
-    gaps: list[float] = []
-    at = 100.0
-    while check is not None:
-        gaps.append(check.at - at)
-        at = check.at
-        check = next_check(check, at, config)
-    assert gaps == sorted(gaps)
-    assert gaps[0] == pytest.approx(0.02)
-    assert 0.8 < gaps[-1] < config.relist_period
-    assert len(gaps) < 60
-    # An end at any time in the first second is seen within 100 ms.
-    assert max(g for g, t in zip(gaps, _ends(gaps), strict=True) if t <= 1.0) <= 0.1
-
-
-def _ends(gaps: list[float]) -> list[float]:
-    return [sum(gaps[: i + 1]) for i in range(len(gaps))]
-
-
 def test_running_pods_and_containers_are_counted() -> None:
     pods, states = count_running(
         by_uid(
@@ -175,11 +149,3 @@ def test_running_pods_and_containers_are_counted() -> None:
         ContainerState.CREATED: 0,
         ContainerState.UNKNOWN: 0,
     }
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0, "0s"), (2.5, "2.5s"), (180, "3m0s"), (185.25, "3m5.25s"), (3600, "1h0m0s"), (59.9999, "1m0s")],
-)
-def test_duration_text(seconds: float, text: str) -> None:
-    assert duration_text(seconds) == text

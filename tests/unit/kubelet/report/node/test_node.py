@@ -16,7 +16,7 @@ from pykubelet.kubelet.report.node import (
     NodeDeps,
     NodeFacts,
     NodeReporter,
-    Pressure,
+    PressureConditions,
     check_labels,
     host_ips,
 )
@@ -154,7 +154,9 @@ async def test_nothing_is_sent_without_news(api: Api) -> None:
         await settle()
         assert rig.patches == 0
         since = rig.condition()
-        rig.machine.facts = replace(FACTS, faults=("container runtime is down",), pressure=Pressure(disk=True))
+        rig.machine.facts = replace(
+            FACTS, faults=("container runtime is down",), pressure=PressureConditions(disk=True)
+        )
         rig.reporter.poke()
         await until(lambda: not rig.is_ready())
         assert rig.patches == 1
@@ -186,7 +188,7 @@ async def test_a_node_that_goes_while_it_is_reported_is_registered_again(
     async with running(rig.reporter.run()):
         await until(lambda: rig.is_ready() or bool(lost))
         if method == "patch":
-            rig.machine.facts = replace(FACTS, pressure=Pressure(disk=True))
+            rig.machine.facts = replace(FACTS, pressure=PressureConditions(disk=True))
             rig.reporter.poke()
         await until(lambda: bool(lost) and rig.is_ready() and rig.node.metadata.uid != lost[0].metadata.uid)
 
@@ -212,7 +214,7 @@ async def test_in_a_cloud_its_controller_gives_the_addresses(api: Api) -> None:
         assert rig.node.status.addresses == (host,)
         api.change("nodes", "n", "", status={"addresses": [{"type": "ExternalIP", "address": "192.0.2.9"}]})
         rig.reporter.node_updated(rig.node)
-        rig.machine.facts = replace(rig.machine.facts, pressure=Pressure(pids=True))
+        rig.machine.facts = replace(rig.machine.facts, pressure=PressureConditions(pids=True))
         rig.reporter.poke()
         await until(lambda: (found := rig.condition("PIDPressure")) is not None and found.status == "True")
     assert [a.type for a in rig.node.status.addresses] == ["ExternalIP"]

@@ -11,14 +11,14 @@ import aiohttp
 import pytest
 
 from pykubelet.base.errors import Invalid, Permanent, Transient, Unsupported
-from pykubelet.kubelet.serve.kubelet_api import AuthConfig, CertFiles, NodeServer
+from pykubelet.kubelet.serve.kubelet_api import AuthConfig, CertFiles, KubeletApiServer
 from pykubelet.models.authentication_v1 import UserInfo
 from pykubelet.testing.certificates import Authority
 from pykubelet.testing.wait import until
 from tests.unit.kubelet.report.pods import pod
-from tests.unit.kubelet.serve.common.records import raw
-from tests.unit.kubelet.serve.common.world import open_files, running
 from tests.unit.kubelet.serve.kubelet_api.world import NodeWorld, Pki, as_admin, client_of, free_port, running_server
+from tests.unit.kubelet.serve.local_socket.world import open_files, running
+from tests.unit.kubelet.serve.logs.records import raw
 
 PATHS = [
     *("/healthz", "/healthz/ping", "/pods", "/stats/summary", "/metrics", "/metrics/cadvisor", "/metrics/resource"),
@@ -337,14 +337,14 @@ async def test_a_port_that_is_taken_is_named(world: NodeWorld) -> None:
     async with running_server(world) as server:
         world.change(port=server.port)
         with pytest.raises(ExceptionGroup) as caught:
-            await NodeServer(world.server_config, world.server_deps).run()
+            await KubeletApiServer(world.server_config, world.server_deps).run()
     assert caught.group_contains(Permanent, match=f"cannot listen on 127.0.0.1:{server.port}")
 
 
 async def test_webhook_rules_need_an_api_server(world: NodeWorld) -> None:
     world.server_deps = replace(world.server_deps, reviews=None)
     with pytest.raises(Invalid, match=r"authorization\.mode"):
-        await NodeServer(world.server_config, world.server_deps).run()
+        await KubeletApiServer(world.server_config, world.server_deps).run()
 
 
 async def test_requests_are_counted_by_the_first_part_of_their_path(world: NodeWorld) -> None:

@@ -14,15 +14,15 @@ import pytest
 from pykubelet.base import hangup
 from pykubelet.kubelet.serve.common import slots
 from pykubelet.kubelet.serve.common.limits import ConnectionLimits, SlotLimits
-from pykubelet.kubelet.serve.kubelet_api import AuthConfig, NodeServer
+from pykubelet.kubelet.serve.kubelet_api import AuthConfig, KubeletApiServer
 from pykubelet.kubelet.serve.kubelet_api.token_review_budget import PER_SOURCE
 from pykubelet.models.authentication_v1 import UserInfo
 from pykubelet.testing.wait import until
 from tests.unit.kubelet.report.pods import pod
 from tests.unit.kubelet.serve.common.flood import silent_connections
-from tests.unit.kubelet.serve.common.records import raw
-from tests.unit.kubelet.serve.common.world import running
 from tests.unit.kubelet.serve.kubelet_api.world import Client, NodeWorld, Pki, client_of, running_server
+from tests.unit.kubelet.serve.local_socket.world import running
+from tests.unit.kubelet.serve.logs.records import raw
 
 FEW = ConnectionLimits(total=24, untrusted=12, untrusted_per_source=8)
 FOLLOW = "/containerLogs/ns/web/app?follow=true"
@@ -45,7 +45,9 @@ def world(tmp_path: Path, pki: Pki) -> NodeWorld:
 
 
 @asynccontextmanager
-async def tls(world: NodeWorld, server: NodeServer) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def tls(
+    world: NodeWorld, server: KubeletApiServer
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """A TLS connection without a client certificate."""
     context = ssl.create_default_context(cafile=str(world.authority.ca))
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)

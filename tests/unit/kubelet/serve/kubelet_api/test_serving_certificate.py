@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import NodeServerConfig
+from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import KubeletApiServerConfig
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import CertFiles
 from pykubelet.kubelet.serve.kubelet_api.self_signed import ensure_self_signed
 from pykubelet.kubelet.serve.kubelet_api.serving_certificate import ServingCertificate
@@ -65,7 +65,7 @@ def test_ipv6_addresses_are_compared_as_addresses(tmp_path: Path) -> None:
 
 async def test_a_given_certificate_goes_before_the_own_one(tmp_path: Path) -> None:
     clock = VirtualClock(NOW)
-    config = replace(NodeServerConfig("node-1"), addresses=("10.0.0.1",), pki_dir=tmp_path)
+    config = replace(KubeletApiServerConfig("node-1"), addresses=("10.0.0.1",), pki_dir=tmp_path)
     given: list[CertFiles] = []
     certificate = ServingCertificate(config, lambda: given[0] if given else None, clock)
     own = await certificate.files()
@@ -78,7 +78,7 @@ async def test_a_given_certificate_goes_before_the_own_one(tmp_path: Path) -> No
 
 async def test_the_own_one_is_looked_at_once_a_day(tmp_path: Path) -> None:
     clock = VirtualClock(NOW)
-    certificate = ServingCertificate(replace(NodeServerConfig("node-1"), pki_dir=tmp_path), lambda: None, clock)
+    certificate = ServingCertificate(replace(KubeletApiServerConfig("node-1"), pki_dir=tmp_path), lambda: None, clock)
     first = (await certificate.files()).certificate.read_bytes()
     await clock.advance(340 * DAY)
     assert (await certificate.files()).certificate.read_bytes() != first

@@ -6,7 +6,7 @@ from pykubelet.kubelet.serve.common.server_types import StreamOptions
 from pykubelet.kubelet.serve.kubelet_api.plan.targets import check_container, command_options, running_container
 from pykubelet.models import core_v1 as core
 from tests.unit.kubelet.report.pods import pod
-from tests.unit.kubelet.serve.common.world import running
+from tests.unit.kubelet.serve.local_socket.world import running
 
 
 def test_a_running_container_has_an_id() -> None:

@@ -16,9 +16,9 @@ from pykubelet.kubelet.serve.kubelet_api import (
     AuthConfig,
     CertFiles,
     EffectiveConfig,
-    NodeServer,
-    NodeServerConfig,
-    NodeServerDeps,
+    KubeletApiServer,
+    KubeletApiServerConfig,
+    KubeletApiServerDeps,
     TlsConfig,
 )
 from pykubelet.kubelet.telemetry import Telemetry
@@ -30,8 +30,8 @@ from pykubelet.models.core_v1 import Pod
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.testing.certificates import Authority, Issued
 from tests.unit.kubelet.report.pods import NOW
-from tests.unit.kubelet.serve.common.world import FakeStreams, World
 from tests.unit.kubelet.serve.kubelet_api.reviews import FakeReviews
+from tests.unit.kubelet.serve.local_socket.world import FakeStreams, World
 
 
 class FakeRuntime(FakeStreams):
@@ -109,7 +109,7 @@ class NodeWorld(World):
         self.base = base
         self.node_logs = base / "var-log"
         self.node_logs.mkdir()
-        self.server_config = NodeServerConfig(
+        self.server_config = KubeletApiServerConfig(
             node_name="node-1",
             address="127.0.0.1",
             port=0,
@@ -121,7 +121,7 @@ class NodeWorld(World):
             node_logs_dir=self.node_logs,
             checkpoints_dir=base / "checkpoints",
         )
-        self.server_deps = NodeServerDeps(
+        self.server_deps = KubeletApiServerDeps(
             pods=self.pods,
             runtime=self.runtime,
             stats=self.stats,
@@ -174,9 +174,9 @@ class Client:
 
 
 @asynccontextmanager
-async def running_server(world: NodeWorld) -> AsyncIterator[NodeServer]:
+async def running_server(world: NodeWorld) -> AsyncIterator[KubeletApiServer]:
     """Run the server for the block."""
-    server = NodeServer(world.server_config, world.server_deps)
+    server = KubeletApiServer(world.server_config, world.server_deps)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(server.run(), name="server")
         waiting = group.create_task(server.serving.wait(), name="serving")
@@ -189,7 +189,7 @@ async def running_server(world: NodeWorld) -> AsyncIterator[NodeServer]:
 
 
 @asynccontextmanager
-async def client_of(world: NodeWorld, server: NodeServer, issued: Issued | None = None) -> AsyncIterator[Client]:
+async def client_of(world: NodeWorld, server: KubeletApiServer, issued: Issued | None = None) -> AsyncIterator[Client]:
     """Yield a client that trusts the server's certificate."""
     context = ssl.create_default_context(cafile=str(world.authority.ca))
     if issued is not None:

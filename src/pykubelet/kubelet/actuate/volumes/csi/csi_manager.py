@@ -4,7 +4,6 @@ The volume manager calls it for the volumes of pods; `run` unstages volumes that
 hangs delays only the pods that use its volumes.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -16,6 +15,7 @@ from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Conflict, PykubeletError, Transient, Unsupported
 from pykubelet.base.guard import Guard
 from pykubelet.base.units import Bytes, Seconds
+from pykubelet.base.wakeup import Wakeup
 from pykubelet.kubelet.actuate.volumes.csi.csi_client import CsiClient, Use
 from pykubelet.kubelet.actuate.volumes.csi.csi_errors import CsiFailed, DriverMissing
 from pykubelet.kubelet.actuate.volumes.csi.csi_layout import CsiLayout
@@ -103,7 +103,7 @@ class CsiVolumes:
         """Volumes staged or published on this node, by the records on disk; None: not read yet."""
         self._waiting: dict[str, set[PodUID]] = {}
         """Pods that wait for a driver, by its name."""
-        self._sweep = asyncio.Event()
+        self._sweep = Wakeup(deps.telemetry.clock, "csi-volumes")
 
     # -- for the volume manager
 
@@ -178,7 +178,7 @@ class CsiVolumes:
         if problems:
             # The pod can be removed: unused volumes are unstaged as soon as the driver responds.
             _log.warning("volumes not unstaged: retrying", extra={"uid": uid, "error": "; ".join(problems)})
-            self._sweep.set()
+            self._sweep.wake()
         self._deps.in_use_changed()
 
     async def sizes(self, pod: Pod, source: Source) -> VolumeSizes | None:
@@ -223,16 +223,15 @@ class CsiVolumes:
 
     def registered(self, driver: str) -> None:
         """Sync the pods that wait for a driver that has registered, and unstage its unused volumes."""
-        self._sweep.set()
+        self._sweep.wake()
         if uids := self._waiting.pop(driver, None):
             self._deps.objects.touch(frozenset(uids))
 
     async def run(self) -> None:
         """Unstage volumes that no pod uses, at the start and when some remain; runs until cancelled."""
-        backoff, guard = Backoff(_RETRY, _MAX_RETRY), Guard("csi.sweep", self._deps.telemetry.clock.monotonic)
-        self._sweep.set()
+        clock = self._deps.telemetry.clock
+        backoff, guard = Backoff(_RETRY, _MAX_RETRY), Guard("csi.sweep", clock.monotonic)
         while True:
-            await self._sweep.wait()
             self._sweep.clear()
             left = ""
             with guard.item("staged volumes") as attempt:
@@ -240,13 +239,10 @@ class CsiVolumes:
             left = left or str(attempt.error or "")
             if not left:
                 backoff.reset("")
+                await self._sweep.sleep(None)
                 continue
             _log.warning("unused volumes not unstaged: retrying", extra={"error": left})
-            try:
-                async with asyncio.timeout(backoff.next("", self._deps.telemetry.clock.monotonic())):
-                    await self._sweep.wait()
-            except TimeoutError:
-                self._sweep.set()
+            await self._sweep.sleep(backoff.next("", clock.monotonic()))
 
     async def _sweep_once(self) -> str:
         """Unstage volumes that no pod uses, by the records on disk; return the problems as text."""
@@ -292,7 +288,7 @@ class CsiVolumes:
             await client.stage(volume, str(path), use)
         except CsiFailed as error:
             if error.is_final:
-                self._sweep.set()
+                self._sweep.wake()
             raise
         return str(path)
 

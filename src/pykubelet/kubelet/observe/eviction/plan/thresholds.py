@@ -12,8 +12,8 @@ from pykubelet.kubelet.observe.eviction.eviction_types import (
     CONDITION_OF,
     Amount,
     Condition,
+    EvictionConfig,
     Observation,
-    PressureConfig,
     Signal,
     Threshold,
 )
@@ -89,7 +89,7 @@ def met(
 
 
 def next_state(
-    state: PressureState, config: PressureConfig, seen: Mapping[Signal, Observation], now: Seconds
+    state: PressureState, config: EvictionConfig, seen: Mapping[Signal, Observation], now: Seconds
 ) -> PressureState:
     """Return the state after a check: ``met`` has the thresholds whose grace period has passed, most urgent first."""
     unresolved = met(state.met, seen, with_reclaim=True)
@@ -104,6 +104,6 @@ def next_state(
     )
 
 
-def conditions(state: PressureState, config: PressureConfig, now: Seconds) -> frozenset[Condition]:
+def conditions(state: PressureState, config: EvictionConfig, now: Seconds) -> frozenset[Condition]:
     """Return the node conditions that hold now or held within the transition period."""
     return frozenset(c for c, last in state.conditions.items() if now - last < config.transition or last == now)

@@ -1,4 +1,4 @@
-"""Decisions of PLEG: what has changed between two lists of the runtime's pods.
+"""Decisions of PLEG: what has changed, what an event of the runtime leads to, and when the next list or check is due.
 
 Pure: no module here reads files, clocks or the network, or awaits.
 """

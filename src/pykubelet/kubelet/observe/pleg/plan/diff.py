@@ -4,13 +4,11 @@ The events for a change of state are those of the Go kubelet (``pkg/kubelet/pleg
 that runs while the sandbox is ready.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from enum import Enum
 from typing import TypeVar, assert_never
 
-from pykubelet.base.units import Seconds
-from pykubelet.kubelet.observe.pleg.pleg_types import PlegConfig
 from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID
 from pykubelet.kubelet.types.runtime import (
     ContainerState,
@@ -87,6 +85,25 @@ def after(pod: RuntimePod | None, event: RuntimeEvent) -> RuntimePod | None:
     return pod if pod is not None and ids(pod) else None
 
 
+def after_all(uid: PodUID, pod: RuntimePod | None, events: Iterable[RuntimeEvent]) -> RuntimePod | None:
+    """Return the pod ``uid`` of a list or check after the events that arrived meanwhile, in their order."""
+    for event in events:
+        if event.pod_uid in (None, uid):
+            pod = after(pod, event)
+    return pod
+
+
+def to_compare(known: Iterable[PodUID], listed: Iterable[PodUID], events: Iterable[RuntimeEvent]) -> tuple[PodUID, ...]:
+    """Return the pods that a list of all pods may have changed, those that it does not have first."""
+    there = {*listed, *(event.seen.uid for event in events if event.seen is not None)}
+    return (*(uid for uid in known if uid not in there), *sorted(there))
+
+
+def is_published(event: PodLifecycleEvent) -> bool:
+    """Whether the sync loop gets the event. As upstream: no component acts on a container that was only created."""
+    return event.type is not PodEventType.CONTAINER_CHANGED
+
+
 def apply(pod: RuntimePod, event: RuntimeEvent) -> RuntimePod:
     """Return the pod after the event's change of one container. A container that has ended never runs again."""
     match event.kind:
@@ -108,31 +125,6 @@ def apply(pod: RuntimePod, event: RuntimeEvent) -> RuntimePod:
             assert_never(event.kind)
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """Schedule of the checks of a pod in transition. Times are monotonic seconds."""
-
-    since: Seconds
-    """Time of its last known or announced change."""
-    at: Seconds
-    """Time of the next check."""
-
-
-def first_check(now: Seconds, config: PlegConfig) -> Check:
-    """Return the first check of a pod that is expected to change soon."""
-    return Check(now, now + config.first_check)
-
-
-def next_check(check: Check, now: Seconds, config: PlegConfig) -> Check | None:
-    """Return the check after one that saw no change; None when the relist of all pods comes as soon.
-
-    Intervals are proportional to the time since the last change: an early change is detected early, and a pod that
-    takes long is checked rarely.
-    """
-    interval = max(config.first_check, config.check_ratio * (now - check.since))
-    return Check(check.since, now + interval) if interval < config.relist_period else None
-
-
 def count_running(pods: Mapping[PodUID, RuntimePod]) -> tuple[int, dict[ContainerState, int]]:
     """Count the pods with a ready sandbox, and the containers by state."""
     states = dict.fromkeys(ContainerState, 0)
@@ -140,17 +132,6 @@ def count_running(pods: Mapping[PodUID, RuntimePod]) -> tuple[int, dict[Containe
         for container in pod.containers:
             states[container.state] += 1
     return sum(any(s.ready for s in pod.sandboxes) for pod in pods.values()), states
-
-
-def duration_text(seconds: Seconds) -> str:
-    """Format a duration as Go does (``3m0s``), to milliseconds: alerts parse the health message."""
-    millis = round(seconds * 1000)
-    minutes, rest = divmod(millis, 60_000)
-    hours, minutes = divmod(minutes, 60)
-    text = f"{rest / 1000:g}s"
-    if minutes or hours:
-        text = f"{minutes}m{text}"
-    return f"{hours}h{text}" if hours else text
 
 
 def _states(pod: RuntimePod | None) -> dict[str, Seen]:

@@ -1,4 +1,4 @@
-"""Decisions of the status manager: the status of a pod, its patch, and when it is sent.
+"""Decisions of the status manager: the status of a pod, its patch, when it is sent, and what is due.
 
 Pure: no module here reads files, clocks or the network, or awaits.
 """

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pykubelet.kubelet.serve.common.server_types import LogOptions, LogStreams
 from pykubelet.kubelet.serve.logs.plan.lines import LineWriter
 from pykubelet.kubelet.types.crilog import LogRecord
-from tests.unit.kubelet.serve.common.records import START, record, stamp
+from tests.unit.kubelet.serve.logs.records import START, record, stamp
 
 
 def written(*records: LogRecord, options: LogOptions | None = None) -> bytes:

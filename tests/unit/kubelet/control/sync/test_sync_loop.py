@@ -20,7 +20,7 @@ from pykubelet.kubelet.control.sync.events import (
     RuntimeRecovered,
     post_periodic_retries,
 )
-from pykubelet.kubelet.control.sync.housekeeping import Housekeeping, find_orphans
+from pykubelet.kubelet.control.sync.housekeeping import Housekeeping
 from pykubelet.kubelet.control.sync.sync_interfaces import LoopDeps
 from pykubelet.kubelet.types.admission import ADMITTED, Verdict
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
@@ -214,12 +214,6 @@ async def test_loop_is_stuck_only_while_events_wait() -> None:
     assert not loop.is_stuck(120)
     task.cancel()
     await asyncio.wait([task])
-
-
-def test_pods_without_a_worker_are_orphans() -> None:
-    found = find_orphans({A}, [in_runtime(A), in_runtime(B)], {A, B, C})
-    assert [ref.uid for ref in found.pods] == [B]
-    assert found.leftovers == (C,)
 
 
 async def test_housekeeping_begins_after_all_sources_were_read() -> None:

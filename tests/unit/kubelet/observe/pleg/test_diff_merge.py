@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from pykubelet.kubelet.observe.pleg.plan.diff import after
+from pykubelet.kubelet.observe.pleg.plan.diff import after, after_all, is_published, to_compare
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.runtime import ContainerState, RuntimePod
+from pykubelet.kubelet.types.runtime import ContainerState, PodEventType, PodLifecycleEvent, RuntimePod
 from pykubelet.kubelet.types.runtime_events import RuntimeEvent, RuntimeEventKind
 from tests.unit.kubelet.observe.pleg.fakes import container, pod, sandbox
 
@@ -49,3 +49,23 @@ def test_last_row_deleted_leaves_no_pod() -> None:
     known = pod("u", sandbox("s"))
     assert after(known, RuntimeEvent("s", RuntimeEventKind.DELETED, 0.0, PodUID("u"), known)) is None
     assert after(None, RuntimeEvent("s", RuntimeEventKind.DELETED, 0.0, PodUID("u"), known)) is None
+
+
+def test_events_that_arrived_during_a_list_are_applied_to_its_pods() -> None:
+    listed = pod("u", sandbox("s"), container("c"))
+    stopped = RuntimeEvent("c", RuntimeEventKind.STOPPED, 0.0, PodUID("u"))
+    other = RuntimeEvent("c", RuntimeEventKind.DELETED, 0.0, PodUID("other"))
+    assert after_all(PodUID("u"), listed, [stopped, other]) == pod("u", sandbox("s"), container("c", EXITED))
+    assert after_all(PodUID("u"), None, [stopped]) is None
+
+
+def test_pods_that_a_list_lacks_are_compared_first() -> None:
+    seen = RuntimeEvent("c", RuntimeEventKind.STARTED, 0.0, PodUID("new"), pod("new", container("c")))
+    found = to_compare([PodUID("gone"), PodUID("b")], [PodUID("b"), PodUID("a")], [seen])
+    assert found == ("gone", "a", "b", "new")
+
+
+def test_event_of_a_container_that_was_only_created_is_not_published() -> None:
+    events = [PodLifecycleEvent(PodUID("u"), kind) for kind in PodEventType]
+    kept = [event.type for event in events if is_published(event)]
+    assert kept == [kind for kind in PodEventType if kind is not PodEventType.CONTAINER_CHANGED]

@@ -44,7 +44,7 @@ from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.telemetry import telemetry
 from tests.unit.kubelet.report.pods import NOW, pod
 from tests.unit.kubelet.report.status.test_status_manager import Node as NodeFacts
-from tests.unit.kubelet.serve.common.records import raw
+from tests.unit.kubelet.serve.logs.records import raw
 
 
 def running(value: Pod | None = None, *, restarts: int = 0, name: str = "app") -> core.PodStatus:

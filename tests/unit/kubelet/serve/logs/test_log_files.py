@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.kubelet.serve.logs.log_files import LogDirectory, LogFile
 from tests.unit.kubelet.report.pods import REF
-from tests.unit.kubelet.serve.common.records import raw
+from tests.unit.kubelet.serve.logs.records import raw
 
 
 @pytest.fixture

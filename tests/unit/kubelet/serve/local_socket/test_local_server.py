@@ -18,7 +18,7 @@ from pykubelet.models import codec
 from pykubelet.models import core_v1 as core
 from pykubelet.testing.wait import until
 from tests.unit.kubelet.report.pods import REF, pod, with_meta
-from tests.unit.kubelet.serve.common.world import Served, World, ended, running, serving
+from tests.unit.kubelet.serve.local_socket.world import Served, World, ended, running, serving
 
 PODS = "/api/v1/pods"
 

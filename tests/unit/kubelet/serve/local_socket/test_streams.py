@@ -11,7 +11,7 @@ from aiohttp import web
 
 from pykubelet.kubelet.serve.common.server_types import StreamOptions
 from pykubelet.testing.wait import settle, until
-from tests.unit.kubelet.serve.common.world import Served, World, ended, open_files, running, serving
+from tests.unit.kubelet.serve.local_socket.world import Served, World, ended, open_files, running, serving
 
 EXEC = "/api/v1/namespaces/ns/pods/web/exec"
 QUERY = "container=app&command=sh&command=-c&command=echo%20hi&stdin=true&stdout=true"
