@@ -91,10 +91,10 @@ async def _user_namespace(home: Path, damage: Damage) -> None:
     dirs = PodDirs.at(home)
     dirs.prepare(UID)
     damage(dirs.user_namespace(UID))
-    users = UserNamespaces(dirs.user_namespace, lambda _: True)
+    users = UserNamespaces(file=dirs.user_namespace, supported=lambda _: True)
     await users.load([UID])
     await users.allocate(POD, "")
-    again = UserNamespaces(dirs.user_namespace, lambda _: True)
+    again = UserNamespaces(file=dirs.user_namespace, supported=lambda _: True)
     await again.load([UID])
     assert again.given(POD) == users.given(POD) is not None
 

@@ -158,7 +158,7 @@ class Disk:
         for directory in (self.blobs, self.outside):
             directory.mkdir()
         (self.outside / "a").write_text("precious")
-        self.layers = Layers(root / "storage", lambda digest: self.blobs / digest[7:], _LIMITS)
+        self.layers = Layers(root=root / "storage", blob=lambda digest: self.blobs / digest[7:], limits=_LIMITS)
         self.layers.load()
 
     def stack(self, streams: Sequence[bytes]) -> list[Layer]:

@@ -202,7 +202,7 @@ def test_url_any_answers_keep_the_last_good_pod_until_a_good_answer(answers: lis
 
     async def ask() -> None:
         fetch = Answers([(200, GOOD), *answers])
-        source = HttpSource(config, delivered.append, VirtualClock(), fetch)
+        source = HttpSource(config=config, deliver=delivered.append, clock=VirtualClock(), fetch=fetch)
         for number in range(len(answers) + 1):
             await source.poll()
             content, status, body = delivered[-1], *([(200, GOOD), *answers][number])

@@ -99,7 +99,12 @@ async def follow(streams: list[tuple[list[bytes], Seconds]], lists: list[bytes],
         seen.append({name: each.metadata.resource_version for (_, name), each in items.items()})
 
     server = Server(clock, streams, lists)
-    reflector: Reflector[ConfigMap] = Reflector(server, Query(CONFIG_MAPS.all("d"), Select()), deliver, clock)  # type: ignore[arg-type] # all that it asks of a client
+    reflector: Reflector[ConfigMap] = Reflector(
+        client=server,  # type: ignore[arg-type] # all that it asks of a client
+        query=Query(CONFIG_MAPS.all("d"), Select()),
+        deliver=deliver,
+        clock=clock,
+    )
     task = asyncio.create_task(reflector.run(), name="reflector")
     try:
         for _ in range(int(minutes * MINUTE)):

@@ -186,7 +186,9 @@ async def _collect(endpoint: str) -> tuple[set[str], set[str], set[str]]:
         deps = GcDeps(
             images=cri,
             users=cri,
-            telemetry=telemetry(clock, Counted(counted), events=EventLog(clock, "n", lambda uid: None)),
+            telemetry=telemetry(
+                clock, Counted(counted), events=EventLog(clock=clock, node_name="n", find_pod=lambda uid: None)
+            ),
             disk=lambda path: full,
         )
         with pytest.raises(Transient, match="Insufficient free disk space"):

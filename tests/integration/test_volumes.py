@@ -74,7 +74,7 @@ async def test_a_local_device_gets_a_file_system_and_keeps_it(kit: Kit, disk: st
     second = replace(second, metadata=replace(second.metadata, uid="u-2"))
     for round in range(2):
         # In the second round a new agent without state about the pods does it.
-        manager = VolumeManager(kit.dirs, deps)
+        manager = VolumeManager(dirs=kit.dirs, deps=deps)
         for pod in (first, second):
             await manager.mount(pod, kit.context)
         path = kit.volume("local-volume", "pv-c")
@@ -83,14 +83,14 @@ async def test_a_local_device_gets_a_file_system_and_keeps_it(kit: Kit, disk: st
         if round == 0:
             (path / "data").write_text("kept")
         assert (path / "data").read_text() == "kept"
-        ending = VolumeManager(kit.dirs, deps)
+        ending = VolumeManager(dirs=kit.dirs, deps=deps)
         await ending.unmount(UID)
         assert len([mount for mount in all_mounts() if mount.source == disk]) == 2, "the other pod has it"
         await ending.unmount(PodUID("u-2"))
         assert not [mount for mount in all_mounts() if mount.source == disk]
     claims.specs["c"] = {"local": {"path": disk, "fsType": "xfs"}}
     with pytest.raises(VolumeError, match="holds 'ext4', not 'xfs'; clear it"):
-        await VolumeManager(kit.dirs, deps).mount(first, kit.context)
+        await VolumeManager(dirs=kit.dirs, deps=deps).mount(first, kit.context)
 
 
 async def test_secret_volumes_are_on_tmpfs(kit: Kit) -> None:

@@ -1,6 +1,7 @@
 """Rules of composition: how the components are constructed and connected."""
 
 import ast
+import builtins
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -129,6 +130,69 @@ def test_components_of_calls_have_few_public_methods() -> None:
     numbers = {name: sum(not each.startswith("_") for each in methods(node)) for name, node in components()}
     assert len(numbers) > 30
     assert {name: number for name, number in numbers.items() if number > MAX_METHODS} == {}
+
+
+MAX_POSITIONAL: Final = 2
+
+
+def product_classes() -> Iterator[tuple[str, ast.ClassDef]]:
+    for path in PRODUCT:
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.ClassDef):
+                yield module_of(path), node
+
+
+CLASSES: Final = list(product_classes())
+BASES: Final = {node.name: [ast.unparse(base).rpartition(".")[2] for base in node.bases] for _, node in CLASSES}
+
+
+def is_exception(name: str) -> bool:
+    known = getattr(builtins, name, None)
+    if isinstance(known, type):
+        return issubclass(known, BaseException)
+    return any(is_exception(base) for base in BASES.get(name, ()) if base != name)
+
+
+def takes_too_many_by_position(node: ast.ClassDef) -> bool:
+    """Whether a component takes more than two values by position, so that similar ones can be swapped in silence.
+
+    A component is a class with a constructor of its own, or a dataclass with an asynchronous method: a dataclass
+    without one is a value. Exceptions are constructed where they are raised.
+    """
+    if is_exception(node.name):
+        return False
+    constructor = methods(node).get("__init__")
+    if constructor is not None:
+        return len(constructor.args.posonlyargs + constructor.args.args) - 1 > MAX_POSITIONAL
+    is_dataclass = any(ast.unparse(each).startswith("dataclass") for each in node.decorator_list)
+    acts = any(isinstance(each, ast.AsyncFunctionDef) for each in methods(node).values())
+    by_position = not dataclass_options(node).get("kw_only")
+    return is_dataclass and acts and by_position and len(fields(node)) > MAX_POSITIONAL
+
+
+def test_components_take_more_than_two_values_by_keyword() -> None:
+    assert len(CLASSES) > 1000
+    assert [f"{module}.{node.name}" for module, node in CLASSES if takes_too_many_by_position(node)] == []
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("class A:\n    def __init__(self, a, b, c): ...", True),
+        ("class A:\n    def __init__(self, a, b, *, c, d): ...", False),
+        ("class A(ValueError):\n    def __init__(self, a, b, c): ...", False),
+        ("@dataclass(frozen=True)\nclass A:\n    a: int\n    b: int\n    c: int\n    async def run(self): ...", True),
+        ("@dataclass(kw_only=True)\nclass A:\n    a: int\n    b: int\n    c: int\n    async def run(self): ...", False),
+        ("@dataclass\nclass A:\n    a: int\n    b: int\n    c: int\n    def size(self): ...", False),
+    ],
+)
+def test_components_with_positional_values_are_recognized(
+    code: str, found: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = ast.parse(code).body[0]
+    assert isinstance(node, ast.ClassDef)
+    monkeypatch.setitem(BASES, node.name, [ast.unparse(base) for base in node.bases])
+    assert takes_too_many_by_position(node) is found
 
 
 def passes_on(tree: ast.Module) -> list[int]:

@@ -112,7 +112,7 @@ class ApiClient:
     ) -> None:
         self._config = config
         self._clock = clock
-        self._limit = limit or RateLimit(0, 1, clock)
+        self._limit = limit or RateLimit(0, 1, clock=clock)
         self._timeouts = timeouts or Timeouts()
         self._agent = agent
         self._observe = observe

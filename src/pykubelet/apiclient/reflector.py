@@ -56,6 +56,7 @@ class Reflector(Generic[T]):
 
     def __init__(
         self,
+        *,
         client: ApiClient,
         query: Query[T],
         deliver: Callable[[Mapping[Key, T]], None],
@@ -69,7 +70,7 @@ class Reflector(Generic[T]):
         self._guard = Guard("watches", clock.monotonic)
         self._items: dict[Key, T] = {}
         self._version = ""
-        self._backoff = Backoff(first_delay, _MAX_DELAY, 2.0, _CALM)
+        self._backoff = Backoff(first_delay, _MAX_DELAY, factor=2.0, reset_after=_CALM)
         self.fault: PykubeletError | None = None
         """The error of the last attempt; None if it succeeded."""
         self._stopped = False

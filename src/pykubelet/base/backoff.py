@@ -31,10 +31,10 @@ class Backoff:
         self,
         initial: Seconds,
         maximum: Seconds,
+        *,
         factor: float = 2.0,
         reset_after: Seconds | None = None,
         jitter: float = 0.0,
-        *,
         rand: Callable[[], float] = random.random,
     ) -> None:
         self._initial = initial

@@ -68,7 +68,7 @@ async def call(
     owner, has not ended within ``deadline`` seconds (None: no limit). The thread of a call that was cancelled or timed
     out goes on. ``at_once``, the number of calls that the owner may run at a time, must be the same in all its calls.
     """
-    job = _Job(owner, partial(function, *args), deadline, at_once)
+    job = _Job(owner, partial(function, *args), deadline=deadline, at_once=at_once)
     async with _limited(job):
         await _scheduler().start(job)
         return await asyncio.shield(job.result)
@@ -85,7 +85,7 @@ async def call_to_end(
 
     So the next operation on the same directory (its removal, for example) never meets a thread that still works there.
     """
-    return await _ended(_Job(owner, partial(function, *args), deadline, at_once), lambda: None)
+    return await _ended(_Job(owner, partial(function, *args), deadline=deadline, at_once=at_once), lambda: None)
 
 
 async def call_stoppable(
@@ -93,7 +93,7 @@ async def call_stoppable(
 ) -> _T:
     """Run like ``call_to_end``, for long work: the function gets a callable that tells whether to stop early."""
     stop = threading.Event()
-    return await _ended(_Job(owner, partial(function, stop.is_set), deadline, PER_OWNER), stop.set)
+    return await _ended(_Job(owner, partial(function, stop.is_set), deadline=deadline, at_once=PER_OWNER), stop.set)
 
 
 def short_calls() -> int:
@@ -129,7 +129,7 @@ _listeners: Final[list[Callable[[Hung], None]]] = []
 class _Job(Generic[_T]):
     """One blocking call. ``result`` is set when the function has returned, if the event loop still runs."""
 
-    def __init__(self, owner: str, function: Callable[[], _T], deadline: Seconds | None, at_once: int) -> None:
+    def __init__(self, owner: str, function: Callable[[], _T], *, deadline: Seconds | None, at_once: int) -> None:
         self.owner = owner
         self.at_once = at_once
         self.function = function

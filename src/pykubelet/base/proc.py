@@ -76,8 +76,8 @@ async def run(
     process = _Process(
         argv,
         _Streams(subprocess.PIPE if input else subprocess.DEVNULL, subprocess.PIPE, subprocess.PIPE, tuple(pass_fds)),
-        env,
-        cwd,
+        env=env,
+        cwd=cwd,
     )
     if on_start is not None:
         on_start(process.pid)
@@ -132,7 +132,7 @@ class Child:
 
 async def spawn(argv: Sequence[str], *, stdin: int, stdout: int, stderr: int, env: Mapping[str, str]) -> Child:
     """Start a program on the given descriptors, which the caller closes. Raises the errors of ``run``."""
-    return Child(_Process(argv, _Streams(stdin, stdout, stderr), env, "/"))
+    return Child(_Process(argv, _Streams(stdin, stdout, stderr), env=env, cwd="/"))
 
 
 class Detached:
@@ -185,7 +185,9 @@ class _Process:
     Python 3.11, for pipes that were never connected.
     """
 
-    def __init__(self, argv: Sequence[str], streams: _Streams, env: Mapping[str, str] | None, cwd: str | None) -> None:
+    def __init__(
+        self, argv: Sequence[str], streams: _Streams, *, env: Mapping[str, str] | None, cwd: str | None
+    ) -> None:
         try:
             self._popen = subprocess.Popen(
                 argv,

@@ -7,9 +7,9 @@ from pykubelet.base.token_bucket import TokenBucket
 class RateLimit:
     """A burst of ``burst``, then ``rate`` per second; a rate of 0 or less means no limit. Callers pass in order."""
 
-    def __init__(self, rate: float, burst: int, clock: Clock) -> None:
+    def __init__(self, rate: float, burst: int, *, clock: Clock) -> None:
         self._clock = clock
-        self._bucket = TokenBucket(rate, burst, clock.monotonic())
+        self._bucket = TokenBucket(rate, burst, now=clock.monotonic())
 
     async def take(self) -> None:
         """Wait for a token. It is reserved at once, so that later callers queue up behind this one."""

@@ -41,7 +41,9 @@ async def supervise(
 
     Cancellation passes through. A `Transient` error that names a delay is not retried before that delay.
     """
-    backoff = Backoff(policy.initial, policy.maximum, policy.factor, policy.reset_after, policy.jitter)
+    backoff = Backoff(
+        policy.initial, policy.maximum, factor=policy.factor, reset_after=policy.reset_after, jitter=policy.jitter
+    )
     restarts = 0
     while True:
         try:

@@ -11,7 +11,7 @@ class TokenBucket:
 
     __slots__ = ("_at", "_burst", "_rate", "_tokens")
 
-    def __init__(self, rate: float, burst: int, now: Seconds) -> None:
+    def __init__(self, rate: float, burst: int, *, now: Seconds) -> None:
         self._rate = rate
         self._burst = float(max(1, burst))
         self._tokens = self._burst

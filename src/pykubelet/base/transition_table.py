@@ -32,7 +32,7 @@ class LifeCycle(Generic[_P]):
 class Life(Generic[_P]):
     """The phase of one object, and its last phases with their ages."""
 
-    def __init__(self, cycle: LifeCycle[_P], identity: str, phase: _P, monotonic: Callable[[], Seconds]) -> None:
+    def __init__(self, cycle: LifeCycle[_P], identity: str, *, phase: _P, monotonic: Callable[[], Seconds]) -> None:
         """``phase``: the one in which the object is found or created now; ``monotonic``: the clock for the ages."""
         self._cycle = cycle
         self._identity = identity

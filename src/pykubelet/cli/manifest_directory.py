@@ -62,7 +62,7 @@ class Applied:
 class ManifestDirectory:
     """The directory (or single file) in which the agent looks for manifests."""
 
-    def __init__(self, path: Path, node_name: str, kept: dict[str, str]) -> None:
+    def __init__(self, *, path: Path, node_name: str, kept: dict[str, str]) -> None:
         """``kept`` has the objects whose file has become unreadable, and that file, by ``KIND NAMESPACE/NAME``."""
         self.path = path
         self.node_name = node_name
@@ -81,7 +81,7 @@ class ManifestDirectory:
         if not path.is_absolute():
             raise Permanent(f"the agent's manifest directory {path} is relative; start the agent with a full path")
         kept = {key: item["file"] for item in view["items"] for key in item.get("kept", ())}
-        return cls(path, view["nodeName"], kept)
+        return cls(path=path, node_name=view["nodeName"], kept=kept)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

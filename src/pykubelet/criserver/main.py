@@ -176,7 +176,9 @@ class Server:
         scope.tasks.create_task(self._streaming.run(ready), name="streaming-server")
         await ready.wait()
         transfers = images.transfer_calls(self.pods.containers.table)
-        server = CriServer(self._parts.settings.socket, self.calls(), (images.calls(),), (transfers,))
+        server = CriServer(
+            path=self._parts.settings.socket, runtime=self.calls(), images=(images.calls(),), transfer=(transfers,)
+        )
         scope.tasks.create_task(server.run(), name="cri-server")
         scope.tasks.create_task(trim_periodically(scope.clock), name="upkeep")
         followers = {

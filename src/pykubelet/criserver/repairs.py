@@ -37,7 +37,7 @@ class Unfinished:
 
 
 class _Item:
-    def __init__(self, kind: str, identity: str, work: Work, since: Seconds) -> None:
+    def __init__(self, *, kind: str, identity: str, work: Work, since: Seconds) -> None:
         self.kind = kind
         self.id = identity
         self.work = work
@@ -62,7 +62,7 @@ class Repairs:
 
     def add(self, kind: str, identity: str, work: Work) -> None:
         """Start a repair. One that is added for the same object replaces the first, which is allowed to finish."""
-        item = _Item(kind, identity, work, self._clock.now())
+        item = _Item(kind=kind, identity=identity, work=work, since=self._clock.now())
         known = self._items.get(item.name)
         if known is not None and known.task is not None:
             known.work = work

@@ -62,7 +62,7 @@ def removal_steps(parent_fd: int, name: str) -> Steps:
     except FileNotFoundError:
         return
     try:
-        yield from _Removal(top, name, mount_id(parent_fd)).steps()
+        yield from _Removal(top, name, mount=mount_id(parent_fd)).steps()
     finally:
         os.close(top)
     with _explained(name), suppress(FileNotFoundError):
@@ -80,7 +80,7 @@ def mount_id(fd: int) -> int:
 class _Removal:
     """Empties one directory. Deeper directories are moved up into it, so two descriptors suffice for any depth."""
 
-    def __init__(self, top: int, name: str, mount: int) -> None:
+    def __init__(self, top: int, name: str, *, mount: int) -> None:
         self._top = top
         self._name = name
         self._mount = mount

@@ -195,7 +195,9 @@ async def followed(client: ApiClient, name: str) -> AsyncIterator[Until]:
                 await news.wait()
 
     query = Query(CONFIG_MAPS.all("default"), Select(fields=f"metadata.name={name}"))
-    task = asyncio.create_task(Reflector(client, query, deliver, SystemClock()).run(), name="reflector")
+    task = asyncio.create_task(
+        Reflector(client=client, query=query, deliver=deliver, clock=SystemClock()).run(), name="reflector"
+    )
     try:
         yield until
     finally:

@@ -111,7 +111,11 @@ async def test_expired_version_leads_to_a_new_list(server: Server) -> None:
             async for _ in server.client.watch(things, Select(), "1", 20):
                 pass
         reflector = Reflector(
-            server.client, Query(things, Select()), lambda _: listed.set(), SystemClock(), first_delay=0.05
+            client=server.client,
+            query=Query(things, Select()),
+            deliver=lambda _: listed.set(),
+            clock=SystemClock(),
+            first_delay=0.05,
         )
         reflector._version = "1"
         task = asyncio.create_task(reflector.run(), name="reflector")

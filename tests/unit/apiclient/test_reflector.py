@@ -42,7 +42,7 @@ class Followed:
         self.seen: list[dict[str, dict[str, str]]] = []
         self._news = asyncio.Event()
         query = Query(CONFIG_MAPS.all("default"), Select())
-        self.reflector = Reflector(client, query, self._deliver, QuickClock())
+        self.reflector = Reflector(client=client, query=query, deliver=self._deliver, clock=QuickClock())
 
     def _deliver(self, items: Mapping[Key, ConfigMap]) -> None:
         self.seen.append({name: dict(each.data) for (_, name), each in items.items()})
@@ -145,7 +145,12 @@ async def test_delays_double_with_jitter_up_to_a_limit(fake: FakeApi) -> None:
     clock = NotedClock()
     client = ApiClient(fake.config, SystemClock())
     fake.faults = [Fault("configmaps", status=404, times=9)]
-    reflector = Reflector(client, Query(CONFIG_MAPS.all("default"), Select()), lambda _: reflector.stop(), clock)
+    reflector = Reflector(
+        client=client,
+        query=Query(CONFIG_MAPS.all("default"), Select()),
+        deliver=lambda _: reflector.stop(),
+        clock=clock,
+    )
     async with asyncio.timeout(10):
         await reflector.run()
     bounds = [min(0.8 * 2**step, 30.0) for step in range(9)]

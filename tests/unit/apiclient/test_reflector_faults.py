@@ -29,7 +29,7 @@ class Scripted:
         self.delivered: list[dict[str, str]] = []
         self.clock = NotedClock()
         query = Query(CONFIG_MAPS.all("default"), Select())
-        self.reflector = Reflector(cast(ApiClient, self), query, self._deliver, self.clock)
+        self.reflector = Reflector(client=cast(ApiClient, self), query=query, deliver=self._deliver, clock=self.clock)
 
     def _deliver(self, items: Mapping[Key, ConfigMap]) -> None:
         self.delivered.append({name: each.data["v"] for (_, name), each in items.items()})

@@ -8,7 +8,7 @@ from pykubelet.testing.clock import VirtualClock
 
 async def test_a_burst_passes_and_the_rest_waits_its_turn() -> None:
     clock = VirtualClock()
-    limit = RateLimit(5, 3, clock)
+    limit = RateLimit(5, 3, clock=clock)
     start = clock.monotonic()
     passed: list[float] = []
 
@@ -25,7 +25,7 @@ async def test_a_burst_passes_and_the_rest_waits_its_turn() -> None:
 
 async def test_the_bucket_fills_up_again() -> None:
     clock = VirtualClock()
-    limit = RateLimit(1, 2, clock)
+    limit = RateLimit(1, 2, clock=clock)
     for _ in range(2):
         await limit.take()
     await clock.advance(60)
@@ -35,17 +35,17 @@ async def test_the_bucket_fills_up_again() -> None:
 
 
 async def test_no_rate_is_no_limit() -> None:
-    limit = RateLimit(0, 0, VirtualClock())
+    limit = RateLimit(0, 0, clock=VirtualClock())
     for _ in range(1000):
         await limit.take()
 
 
 async def test_try_take_is_refused_beyond_the_burst_and_allowed_without_a_rate() -> None:
     clock = VirtualClock()
-    limit = RateLimit(10.0, 2, clock)
+    limit = RateLimit(10.0, 2, clock=clock)
     assert [limit.try_take() for _ in range(3)] == [True, True, False]
     await clock.advance(0.1)
     assert limit.try_take()
-    unlimited = RateLimit(0, 1, clock)
+    unlimited = RateLimit(0, 1, clock=clock)
     await unlimited.take()
     assert unlimited.try_take()

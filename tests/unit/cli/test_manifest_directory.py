@@ -15,7 +15,7 @@ A = ObjectKey("Pod", "default", "a")
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[ManifestDirectory]:
-    made = ManifestDirectory(tmp_path / "m", "n1", {})
+    made = ManifestDirectory(path=tmp_path / "m", node_name="n1", kept={})
     with made.locked():
         yield made
 
@@ -79,7 +79,7 @@ def test_new_objects_get_names_that_tell_them_apart(directory: ManifestDirectory
 def test_single_file_as_manifest_path_gets_another_document(tmp_path: Path) -> None:
     file = tmp_path / "pods.yaml"
     file.write_text(_pod("b"))
-    single = ManifestDirectory(file, "n1", {})
+    single = ManifestDirectory(path=file, node_name="n1", kept={})
     with single.locked():
         assert _apply(single, _pod("a")) is Change.CREATED
         assert [pod.metadata.name for pod in parse(file.read_bytes(), "f").pods] == ["b", "a"]
@@ -96,7 +96,7 @@ def test_immutable_object_is_not_changed(directory: ManifestDirectory) -> None:
 
 def test_object_of_a_broken_file_is_not_created_a_second_time(tmp_path: Path) -> None:
     (tmp_path / "users.yml").write_text("{")
-    broken = ManifestDirectory(tmp_path, "n1", {str(A): str(tmp_path / "users.yml")})
+    broken = ManifestDirectory(path=tmp_path, node_name="n1", kept={str(A): str(tmp_path / "users.yml")})
     with pytest.raises(Conflict, match="repair or remove it first"):
         _apply(broken, _pod("a"))
     assert _content(broken) == {"users.yml": "{"}

@@ -94,7 +94,9 @@ def _mirrors(clock: VirtualClock, _: Path) -> MirrorPods:
 
 
 def _resources(clock: VirtualClock, _: Path) -> PodCgroupManager:
-    made = PodCgroupManager(ns(), ns(cgroup_root="/", per_qos=True, style=NameStyle.CGROUPFS), clock)
+    made = PodCgroupManager(
+        cgroups=ns(), config=ns(cgroup_root="/", per_qos=True, style=NameStyle.CGROUPFS), clock=clock
+    )
     made._dirty.set()
     return made
 
@@ -113,20 +115,41 @@ _ROUNDS: dict[str, tuple[Make, str, str]] = {
         "run",
         "report",
     ),
-    "node.csi": (lambda c, p: CsiNodeReporter(ns(), lambda: None, _registered(), c), "run", "report"),
-    "node.lease": (lambda c, p: LeaseRenewer(ns(), "n", 40, c), "run", "renew"),
+    "node.csi": (
+        lambda c, p: CsiNodeReporter(client=ns(), node=lambda: None, registered=_registered(), clock=c),
+        "run",
+        "report",
+    ),
+    "node.lease": (lambda c, p: LeaseRenewer(client=ns(), node="n", duration=40, clock=c), "run", "renew"),
     "cgroups.levels": (_resources, "run", "_write_levels"),
-    "certificates": (lambda c, p: CertificateManager(ns(), ns(), lambda: None, c), "run", "_renew_if_due"),
+    "certificates": (
+        lambda c, p: CertificateManager(client=ns(), store=ns(), template=lambda: None, clock=c),
+        "run",
+        "_renew_if_due",
+    ),
     "watches": (
-        lambda c, p: Reflector(ns(), Query(ns(label="pods"), ns()), lambda _: None, c),
+        lambda c, p: Reflector(client=ns(), query=Query(ns(label="pods"), ns()), deliver=lambda _: None, clock=c),
         "run",
         "_list_and_watch",
     ),
     "csi.sweep": (lambda c, p: CsiVolumes(ns(telemetry=telemetry(c, None))), "run", "_sweep_once"),
-    "csi.directory": (lambda c, p: DriverRegistry(p, c, 1.0, events=CsiEvents()), "run", "_scan"),
-    "sources.files": (lambda c, p: FileSource(FileSourceConfig(p, "node"), lambda _: None, c), "_read", "rescan"),
+    "csi.directory": (
+        lambda c, p: DriverRegistry(directory=p, clock=c, timeout=1.0, events=CsiEvents()),
+        "run",
+        "_scan",
+    ),
+    "sources.files": (
+        lambda c, p: FileSource(config=FileSourceConfig(p, "node"), deliver=lambda _: None, clock=c),
+        "_read",
+        "rescan",
+    ),
     "sources.http": (
-        lambda c, p: HttpSource(ns(backup=None, url="http://x/", period=10.0), lambda _: None, c, ns(close=nothing)),
+        lambda c, p: HttpSource(
+            config=ns(backup=None, url="http://x/", period=10.0),
+            deliver=lambda _: None,
+            clock=c,
+            fetch=ns(close=nothing),
+        ),
         "run",
         "poll",
     ),
@@ -171,7 +194,7 @@ async def test_watch_of_manifests_that_raises_is_begun_again(tmp_path: Path, mon
         raise ValueError("no error that anyone foresaw")
 
     monkeypatch.setattr("pykubelet.kubelet.desired.sources.file_source.watch", fail)
-    source = FileSource(FileSourceConfig(tmp_path, "node"), lambda _: None, clock)
+    source = FileSource(config=FileSourceConfig(tmp_path, "node"), deliver=lambda _: None, clock=clock)
     async with running(source._follow()):
         await clock.advance(100)
         assert tried > 2
@@ -403,7 +426,7 @@ async def test_event_that_raises_keeps_no_other_from_the_api_server(monkeypatch:
     table = ns(subscribe=News, changes=lambda: [ns(key=key, deleted=False) for key in "ab"])
     monkeypatch.setattr(EventSink, "_deliver", deliver)
     clock = VirtualClock()
-    async with running(EventSink(ns(), table, ns(), clock).run()):
+    async with running(EventSink(client=ns(), table=table, limit=ns(), clock=clock).run()):
         await clock.settle()
         assert sent == ["b"]
 
@@ -425,7 +448,7 @@ async def test_mirror_that_raises_keeps_no_other(monkeypatch: pytest.MonkeyPatch
 
 async def test_token_that_raises_keeps_no_other_from_being_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, renewed = VirtualClock(), set()
-    part = ServiceAccountTokens(ns(), clock, lambda _: None)
+    part = ServiceAccountTokens(client=ns(), clock=clock, renewed=lambda _: None)
     tokens: Some = {name: ns(renew_at=0.0) for name in "ab"}
     part._tokens = tokens
 
@@ -442,7 +465,7 @@ async def test_token_that_raises_keeps_no_other_from_being_renewed(monkeypatch: 
 
 async def test_certificate_of_a_pod_that_raises_keeps_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, asked = VirtualClock(), set()
-    part = PodCertificates(ns(), lambda _: None, clock, 1.0)
+    part = PodCertificates(client=ns(), touched=lambda _: None, clock=clock, patience=1.0)
     part._wanted.set()
     entries: Some = {place: ns(current=ns(refresh_at=0.0), request="", refusal="") for place in "ab"}
     part._entries = entries
@@ -460,7 +483,7 @@ async def test_certificate_of_a_pod_that_raises_keeps_no_other(monkeypatch: pyte
 
 async def test_object_that_raises_keeps_no_other_from_being_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, dropped = VirtualClock(), set()
-    part = ApiObjects(ns(), ns(), clock)
+    part = ApiObjects(client=ns(), local=ns(), clock=clock)
     idle: Some = dict.fromkeys("ab", 0.0)
     part._idle = idle
 
@@ -501,7 +524,7 @@ async def test_plugin_that_raises_is_registered_at_last(monkeypatch: pytest.Monk
             raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "what a plugin answers")
 
     monkeypatch.setattr(DriverRegistry, "_register", register)
-    registry = DriverRegistry(tmp_path, clock, 1.0, events=CsiEvents())
+    registry = DriverRegistry(directory=tmp_path, clock=clock, timeout=1.0, events=CsiEvents())
     task: Awaitable[None] = asyncio.create_task(registry._register_until_done(ns(path=tmp_path / "x.sock")))
     await clock.advance(60)
     await task

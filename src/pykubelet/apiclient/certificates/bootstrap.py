@@ -53,7 +53,7 @@ async def bootstrap(config: BootstrapConfig, clock: Clock) -> None:
     client = ApiClient(cluster, clock)
     try:
         template = client_template(config.node)
-        await CertificateManager(client, store, lambda: template, clock).request(template)
+        await CertificateManager(client=client, store=store, template=lambda: template, clock=clock).request(template)
     finally:
         await client.close()
     text = json.dumps(_document(cluster, store.current), indent=2)

@@ -41,7 +41,7 @@ class CertificateManager:
     """
 
     def __init__(
-        self, client: ApiClient, store: CertificateStore, template: Callable[[], Template | None], clock: Clock
+        self, *, client: ApiClient, store: CertificateStore, template: Callable[[], Template | None], clock: Clock
     ) -> None:
         self._client = client
         self._store = store
@@ -150,7 +150,7 @@ class CertificateManager:
                     done.set_result(value)
 
         query = Query(SIGNING_REQUESTS.all(), Select(fields=f"metadata.name={name}"))
-        reflector = Reflector(self._client, query, deliver, self._clock)
+        reflector = Reflector(client=self._client, query=query, deliver=deliver, clock=self._clock)
         async with asyncio.TaskGroup() as group:
             watch = group.create_task(reflector.run(), name=f"watch {name}")
             try:

@@ -61,7 +61,7 @@ class Bounds:
 class SpdyConnection:
     """One end of a connection. Created by the context manager ``over``, and closed at its end."""
 
-    def __init__(self, link: Link, accept: Callable[[SpdyStream], bool] | None, bounds: Bounds) -> None:
+    def __init__(self, link: Link, accept: Callable[[SpdyStream], bool] | None, *, bounds: Bounds) -> None:
         self._link = link
         self._accept = accept
         self._bounds = bounds
@@ -94,7 +94,7 @@ class SpdyConnection:
         With ``accept`` this end is the server: ``accept`` is called with each new stream and returns whether to accept
         it. At the end of the block, data already written is still delivered.
         """
-        connection = cls(link, accept, bounds or Bounds())
+        connection = cls(link, accept, bounds=bounds or Bounds())
         reading = asyncio.create_task(connection._read(), name="spdy-read")
         writing = asyncio.create_task(connection._write(), name="spdy-write")
         try:
@@ -113,7 +113,7 @@ class SpdyConnection:
         """Open a stream. StreamResetError: it was refused or the connection has ended. TimeoutError: no reply."""
         if self.ended.is_set():
             raise StreamResetError("the connection has ended")
-        stream = SpdyStream(self._next, headers, self)
+        stream = SpdyStream(self._next, headers, carrier=self)
         self._next += 2
         self._streams[stream.number] = stream
         await self.send(SynStream(stream.number, headers))
@@ -255,7 +255,7 @@ class SpdyConnection:
         if self._accept is None or self._closing or len(self._streams) >= self._bounds.streams:
             self.post(RstStream(frame.stream, ResetCode.REFUSED_STREAM))
             return
-        stream = SpdyStream(frame.stream, frame.headers, self)
+        stream = SpdyStream(frame.stream, frame.headers, carrier=self)
         self._streams[stream.number] = stream
         if frame.fin:
             stream.feed(b"", True)

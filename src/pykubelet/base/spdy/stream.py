@@ -36,7 +36,7 @@ class Carrier(Protocol):
 class SpdyStream:
     """One bidirectional stream; each direction can end by itself."""
 
-    def __init__(self, number: int, headers: Headers, carrier: Carrier) -> None:
+    def __init__(self, number: int, headers: Headers, *, carrier: Carrier) -> None:
         self.number = number
         self.headers = headers
         self.accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -13,7 +13,7 @@ from pykubelet.criserver.cni.network_types import AttachRequest, Json
 from pykubelet.criserver.cni.plan.network_spec import environment, failure, parse_reply
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plugins:
     """The CNI plugins in some directories, and the time limit of one call in seconds."""
 

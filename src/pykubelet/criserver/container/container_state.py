@@ -19,7 +19,7 @@ class Container:
     def __init__(self, record: ContainerRecord, *, monotonic: Callable[[], Seconds]) -> None:
         """``monotonic``: the clock for its history."""
         self._record = record
-        self._life = Life(LIFE_CYCLE, record.id, record.phase, monotonic)
+        self._life = Life(LIFE_CYCLE, record.id, phase=record.phase, monotonic=monotonic)
         self.config = pb.ContainerConfig.FromString(record.config)
         """The parsed ``record.config``."""
         self.lock = asyncio.Lock()

@@ -110,7 +110,7 @@ class ContentStore:
 
     def writer(self, digest: str, size: int) -> "BlobWriter":
         """Open a writer for a blob, which resumes an earlier attempt. Only one writer per digest at a time."""
-        return BlobWriter(self, self._partial(digest), digest, size)
+        return BlobWriter(store=self, partial=self._partial(digest), digest=digest, size=size)
 
     def digests(self) -> set[str]:
         """The digests of all blobs in the store."""
@@ -162,7 +162,7 @@ class ContentStore:
 class BlobWriter:
     """Writes one blob. Leaving the context without ``commit`` keeps the partial file for the next attempt."""
 
-    def __init__(self, store: ContentStore, partial: Path, digest: str, size: int) -> None:
+    def __init__(self, *, store: ContentStore, partial: Path, digest: str, size: int) -> None:
         self._store = store
         self._partial = partial
         self._digest = digest

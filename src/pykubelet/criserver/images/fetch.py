@@ -35,7 +35,7 @@ class Job:
 class Fetcher:
     """Fetches images into the stores. A blob or layer that two pulls need is fetched and unpacked once."""
 
-    def __init__(self, store: ContentStore, layers: LayerStore, platform: Platform) -> None:
+    def __init__(self, *, store: ContentStore, layers: LayerStore, platform: Platform) -> None:
         self._store = store
         self._layers = layers
         self._platform = platform

@@ -78,7 +78,7 @@ class ImageManager:
         self._deps = deps
         self._store = deps.content
         self._index = deps.index
-        self._fetcher = Fetcher(deps.content, deps.layers, deps.settings.platform)
+        self._fetcher = Fetcher(store=deps.content, layers=deps.layers, platform=deps.settings.platform)
         self._pinned = frozenset(str(parse(reference)) for reference in deps.settings.pinned)
         self._removals = Guard("images.blobs", deps.clock.monotonic)
         self._sweeps = Guard("images.partial-blobs", deps.clock.monotonic)

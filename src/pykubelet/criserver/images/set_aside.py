@@ -14,7 +14,7 @@ _MOST_ASIDE = 100
 """How many entries of one directory are reported."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Aside:
     """A file that could not be used and was set aside for an administrator."""
 
@@ -32,7 +32,14 @@ class Aside:
 def find_asides(root: Path, index: Path) -> Iterator[Aside]:
     """Find what this start and earlier ones have set aside in the server's directory ``root``. Blocking."""
     for identity, name in quarantined_names(index).items():
-        yield Aside("image", identity, quarantine_of(index), f"pull {name} again, then remove the file")
+        yield Aside(
+            kind="image", id=identity, path=quarantine_of(index), remedy=f"pull {name} again, then remove the file"
+        )
     for directory in (root, root / "images", root / "images" / "blobs", root / "storage"):
         for path in islice(directory.glob("*.aside-*"), _MOST_ASIDE):
-            yield Aside("set aside", f"{path.parent.name}/{path.name}", path, "remove it, or put it where it belongs")
+            yield Aside(
+                kind="set aside",
+                id=f"{path.parent.name}/{path.name}",
+                path=path,
+                remedy="remove it, or put it where it belongs",
+            )

@@ -73,10 +73,10 @@ class OciRuntime:
 
     def __init__(
         self,
+        *,
         program: str,
         root: Path,
         scratch: Path,
-        *,
         systemd: bool = False,
         cgroup_migrations: MigrationWarmUp | None = None,
         marks: Mapping[str, str] | None = None,

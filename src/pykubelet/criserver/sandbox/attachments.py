@@ -61,7 +61,7 @@ class Attachments:
 
     async def release_leftovers(self) -> None:
         """Release addresses of removed or stopped sandboxes whose release failed; runs until cancelled."""
-        backoff = Backoff(1.0, 60.0, 2.0, 300.0, 0.1)
+        backoff = Backoff(1.0, 60.0, factor=2.0, reset_after=300.0, jitter=0.1)
         guard = Guard("sandboxes.addresses", self._clock.monotonic)
         while True:
             await self._leftovers.wait()

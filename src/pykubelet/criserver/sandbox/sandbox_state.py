@@ -18,7 +18,7 @@ class Sandbox:
     def __init__(self, record: SandboxRecord, *, monotonic: Callable[[], Seconds]) -> None:
         """``monotonic``: the clock for its history."""
         self._record = record
-        self._life = Life(LIFE_CYCLE, record.id, record.phase, monotonic)
+        self._life = Life(LIFE_CYCLE, record.id, phase=record.phase, monotonic=monotonic)
         self.config = pb.PodSandboxConfig.FromString(record.config)
         """The parsed ``record.config``."""
         self.lock = asyncio.Lock()

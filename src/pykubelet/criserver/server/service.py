@@ -42,7 +42,7 @@ Groups = tuple[Group, ...]
 class CriServer:
     """Server of RuntimeService, ImageService, and of ImageTransfer, this project's own service."""
 
-    def __init__(self, path: Path, runtime: Groups, images: Groups, transfer: Groups = ()) -> None:
+    def __init__(self, *, path: Path, runtime: Groups, images: Groups, transfer: Groups = ()) -> None:
         """Invalid: the path is too long for a unix socket."""
         if len(str(path).encode()) > _MAX_SOCKET_PATH:
             raise Invalid(f"socket path {path} is longer than {_MAX_SOCKET_PATH} bytes; use a shorter directory")

@@ -51,7 +51,7 @@ class PodUsage:
 class StatsCollector:
     """Measures usage on request. Samples of CPU time are kept by cgroup, to compute rates."""
 
-    def __init__(self, cgroups: CgroupDriver, layers: Layers, clock: Clock) -> None:
+    def __init__(self, *, cgroups: CgroupDriver, layers: Layers, clock: Clock) -> None:
         self._cgroups = cgroups
         self._layers = layers
         self._clock = clock

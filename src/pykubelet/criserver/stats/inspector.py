@@ -17,7 +17,7 @@ class Inspector:
     """Measures containers from cgroups, /proc and the file system of the writable layers."""
 
     def __init__(
-        self, cgroups: CgroupDriver, counter_reader: CgroupCounterReader, layers: Layers, clock: Clock
+        self, *, cgroups: CgroupDriver, counter_reader: CgroupCounterReader, layers: Layers, clock: Clock
     ) -> None:
         self._cgroups = cgroups
         self._counters = counter_reader

@@ -56,7 +56,7 @@ class Layers:
     """The unpacked layers. ``blob`` returns the file of a blob by its digest. Call ``load`` first."""
 
     def __init__(
-        self, root: Path, blob: Callable[[str], Path], limits: Limits | None = None, clock: Clock | None = None
+        self, *, root: Path, blob: Callable[[str], Path], limits: Limits | None = None, clock: Clock | None = None
     ) -> None:
         clock = clock or SystemClock()
         self.directory = root / "layers"

@@ -50,7 +50,7 @@ Restore = Callable[[sqlite3.Connection], int]
 class Database:
     """A connection and its thread. Open it with ``await Database.open(path, restore, clock)``."""
 
-    def __init__(self, path: Path, restore: Restore, clock: Clock) -> None:
+    def __init__(self, *, path: Path, restore: Restore, clock: Clock) -> None:
         self._path = path
         self._restore = restore
         self._clock = clock
@@ -65,7 +65,7 @@ class Database:
 
         A file of a newer schema is treated in the same way. Transient: the disk is full or fails; nothing was changed.
         """
-        database = cls(path, restore, clock)
+        database = cls(path=path, restore=restore, clock=clock)
         try:
             await asyncio.get_running_loop().run_in_executor(database._thread, database._open)
         except BaseException:

@@ -66,7 +66,7 @@ _CONTAINER = _Kind(
 class Store:
     """The durable records. The managers hold the same records in memory; they write here first."""
 
-    def __init__(self, database: Database, sandboxes: RecordCopies, containers: RecordCopies, clock: Clock) -> None:
+    def __init__(self, *, database: Database, sandboxes: RecordCopies, containers: RecordCopies, clock: Clock) -> None:
         self._database = database
         self._sandboxes = sandboxes
         self._containers = containers
@@ -84,7 +84,8 @@ class Store:
             return _restore(connection, sandboxes, _SANDBOX) + _restore(connection, containers, _CONTAINER)
 
         clock = clock or SystemClock()
-        return cls(await Database.open(path, restore, clock), sandboxes, containers, clock)
+        database = await Database.open(path, restore, clock)
+        return cls(database=database, sandboxes=sandboxes, containers=containers, clock=clock)
 
     async def close(self) -> None:
         """Write deferred changes, if the disk has space now, and close the file."""

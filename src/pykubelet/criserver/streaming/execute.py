@@ -54,7 +54,7 @@ async def execute(execution: Execution, executor: Executor, client: Client, deta
     except PykubeletError as error:
         await client.finish(1, str(error))
         return
-    session = _Session(execution.streams, command, directory)
+    session = _Session(streams=execution.streams, command=command, directory=directory)
     try:
         await session.start(argv)
         code = await session.serve(client)
@@ -79,7 +79,7 @@ async def execute(execution: Execution, executor: Executor, client: Client, deta
 class _Session:
     """One command with its pipes or its terminal."""
 
-    def __init__(self, streams: Streams, command: Command, directory: Path) -> None:
+    def __init__(self, *, streams: Streams, command: Command, directory: Path) -> None:
         self._streams = streams
         self._command = command
         self._directory = directory

@@ -28,7 +28,7 @@ async def forward(target: Forward, ports: Sequence[int], socket: web.WebSocketRe
     """Connect each port to its channels until the client disconnects or all connections have ended."""
     channels = Channels(socket)
     held = _Held()
-    pipes = {2 * index: _Pipe(channels, 2 * index, held) for index in range(len(ports[:_MOST]))}
+    pipes = {2 * index: _Pipe(channels=channels, number=2 * index, held=held) for index in range(len(ports[:_MOST]))}
     for (number, _), port in zip(pipes.items(), ports, strict=False):
         for channel in (number, number + 1):
             await channels.send(channel, struct.pack("<H", port))
@@ -62,7 +62,7 @@ class _Held:
 class _Pipe:
     """The data channel of one port."""
 
-    def __init__(self, channels: Channels, number: int, held: _Held) -> None:
+    def __init__(self, *, channels: Channels, number: int, held: _Held) -> None:
         self._channels = channels
         self.number = number
         self._held = held

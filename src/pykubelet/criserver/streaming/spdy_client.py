@@ -71,7 +71,7 @@ async def serve(
         async with SpdyConnection.over(StreamLink(reader, writer), expected.accept, bounds) as connection:
             await _either(expected.complete, connection.ended, CREATION)
             if expected.complete.is_set():
-                await run(SpdyClient(protocol, expected.streams, connection))
+                await run(SpdyClient(protocol=protocol, streams=expected.streams, connection=connection))
 
 
 async def _either(one: asyncio.Event, other: asyncio.Event, within: Seconds) -> None:
@@ -112,7 +112,7 @@ class _ExpectedStreams:
 class SpdyClient:
     """A ``Client`` over a SPDY connection."""
 
-    def __init__(self, protocol: str, streams: dict[Channel, SpdyStream], connection: SpdyConnection) -> None:
+    def __init__(self, *, protocol: str, streams: dict[Channel, SpdyStream], connection: SpdyConnection) -> None:
         self._textual = protocol != V4
         self._streams = streams
         self._connection = connection

@@ -77,7 +77,7 @@ class RuntimeSupervisor:
 
     async def run(self) -> None:
         """Restart the server whenever it ends; runs until cancelled. Call ``start`` first."""
-        backoff = Backoff(0.2, 30.0, 2.0, 120.0, 0.1)
+        backoff = Backoff(0.2, 30.0, factor=2.0, reset_after=120.0, jitter=0.1)
         guard = Guard("supervisor.server", self._clock.monotonic)
         while True:
             if self._server is not None:

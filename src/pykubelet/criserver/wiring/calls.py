@@ -42,9 +42,9 @@ def build_calls(deps: CallDeps) -> Groups:
     """Build the groups of calls of RuntimeService."""
     scope, machine, pods = deps.scope, deps.machine, deps.pods
     containers, sandboxes = pods.containers, pods.sandboxes
-    stats = StatsCollector(machine.cgroups, deps.layers, scope.clock)
+    stats = StatsCollector(cgroups=machine.cgroups, layers=deps.layers, clock=scope.clock)
     counter_reader = CgroupCounterReader(cgroups.detect())
-    inspector = Inspector(machine.cgroups, counter_reader, deps.layers, scope.clock)
+    inspector = Inspector(cgroups=machine.cgroups, counter_reader=counter_reader, layers=deps.layers, clock=scope.clock)
     return (
         RuntimeCalls(
             settings=deps.settings,

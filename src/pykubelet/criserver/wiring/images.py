@@ -81,7 +81,7 @@ def _open(settings: Settings, registry: Registry, clock: Clock) -> ImageComponen
     make_traversable(settings.root, settings.root_filesystems)
     content = ContentStore(settings.root / "images")
     index = settings.root / "images" / "index.json"
-    layers = Layers(directory, content.path, clock=clock)
+    layers = Layers(root=directory, blob=content.path, clock=clock)
     snapshots = Snapshots(directory, layers)
     snapshots.load()
     deps = ImageDeps(

@@ -52,7 +52,7 @@ def open_network(settings: Settings, marks: Marks, namespaces: PinnedNamespaces)
         netns_of=partial(namespaces.path, kind=Kind.NETWORK),
         pod_addresses=cni.pod_addresses,
     )
-    return Network(config, Plugins(cni.bin_dirs, cni.timeout, marks.environment))
+    return Network(config, Plugins(directories=cni.bin_dirs, timeout=cni.timeout, marks=marks.environment))
 
 
 def _runtimes(settings: Settings, marks: Marks) -> dict[str, OciRuntime]:
@@ -64,9 +64,9 @@ def _runtimes(settings: Settings, marks: Marks) -> dict[str, OciRuntime]:
         try:
             systemd = settings.cgroup_manager is CgroupManager.SYSTEMD
             found[name] = OciRuntime(
-                handler.path,
-                root,
-                settings.scratch,
+                program=handler.path,
+                root=root,
+                scratch=settings.scratch,
                 systemd=systemd,
                 cgroup_migrations=cgroup_migrations,
                 marks=marks.environment,

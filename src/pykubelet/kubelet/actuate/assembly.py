@@ -101,11 +101,11 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
         csi=csi.volumes if csi is not None else None,
         telemetry=measured,
     )
-    volumes = VolumeManager(dirs, volume_deps, VolumeConfig())
+    volumes = VolumeManager(dirs=dirs, deps=volume_deps, config=VolumeConfig())
     users = UserNamespaces(
-        dirs.user_namespace,
-        node.user_namespaces,
-        UserNamespaceConfig(config.user_namespaces.ids_per_pod, config.max_pods),
+        file=dirs.user_namespace,
+        supported=node.user_namespaces,
+        config=UserNamespaceConfig(config.user_namespaces.ids_per_pod, config.max_pods),
     )
     runtime = PodRuntime(
         PodRuntimeDeps(
@@ -136,7 +136,7 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
             telemetry=telemetry,
         )
     )
-    logs = LogRotation(deps.cri, _rotation(settings), telemetry.clock)
+    logs = LogRotation(cri=deps.cri, config=_rotation(settings), clock=telemetry.clock)
     gc = GcDeps(images=deps.image_cri, users=deps.cri, telemetry=telemetry, disk=disk_use)
     return Actuators(
         node=node,

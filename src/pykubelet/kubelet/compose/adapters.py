@@ -130,6 +130,7 @@ class DesiredPods:
 
     def __init__(
         self,
+        *,
         pods: PodManager,
         view: PodsView,
         follower: PodFollower | None,
@@ -189,7 +190,7 @@ class RuntimeStatusReader:
 class DiskReclaimer:
     """The reclaim of disk space that no pod needs."""
 
-    def __init__(self, runtime: PodRuntime, images: ImageGc, known: Callable[[], Iterable[PodUID]]) -> None:
+    def __init__(self, *, runtime: PodRuntime, images: ImageGc, known: Callable[[], Iterable[PodUID]]) -> None:
         """``known`` returns the pods that have a worker."""
         self._runtime = runtime
         self._images = images

@@ -20,6 +20,7 @@ class AdmissionNode:
 
     def __init__(
         self,
+        *,
         settings: Settings,
         facts: ActuatorNode,
         registered: Callable[[], Node | None],

@@ -98,8 +98,8 @@ def build_agent(settings: Settings, clock: Clock) -> Agent:
     cluster = cluster_builder()(access, recorders, cluster_deps) if access is not None else None
     registered = cluster.registered if cluster is not None else lambda: None
     admission_node = AdmissionNode(
-        settings,
-        actuators.node,
+        settings=settings,
+        facts=actuators.node,
         registered=registered,
         conditions=eviction.conditions,
     )
@@ -109,7 +109,7 @@ def build_agent(settings: Settings, clock: Clock) -> Agent:
     follower = cluster.pods if cluster is not None else None
     control = build_loop(
         LoopPartsDeps(
-            desired=DesiredPods(pods, reports.view, follower, recorders.metrics.pod_changed),
+            desired=DesiredPods(pods=pods, view=reports.view, follower=follower, changed=recorders.metrics.pod_changed),
             mux=sources.mux,
             workers=workers,
             admission=admission,
@@ -126,7 +126,9 @@ def build_agent(settings: Settings, clock: Clock) -> Agent:
         manifests=manifests,
         manifest_path=settings.config.static_pod_path,
         recorders=recorders,
-        local_node=LocalNode(settings.node_name, registered, NodeStatusReader(node_status), clock),
+        local_node=LocalNode(
+            name=settings.node_name, registered=registered, reader=NodeStatusReader(node_status), clock=clock
+        ),
         runtime_fault=observers.health.healthy,
         viewer=NodeViewer(
             NodeViewDeps(

@@ -34,12 +34,12 @@ class ApiAccess:
         config, agent = settings.config, f"pykubelet/{KUBERNETES_VERSION}"
         self.cluster: ClusterSettings = cluster
         server = load_kubeconfig(cluster.kubeconfig)
-        limit = RateLimit(config.kube_apiqps, config.kube_api_burst, clock)
+        limit = RateLimit(config.kube_apiqps, config.kube_api_burst, clock=clock)
         self.client = ApiClient(server, clock, limit=limit, agent=agent, observe=metrics.api_request)
         # The heartbeat must not wait for other requests: it has a client, and so connections, of its own.
         patience = Timeouts(request=config.node_lease_duration_seconds / 4)
         self.heart = ApiClient(server, clock, timeouts=patience, agent=agent, observe=metrics.api_request)
-        self.objects = ClusterObjects(self.client, local, touched, clock)
+        self.objects = ClusterObjects(client=self.client, local=local, touched=touched, clock=clock)
         self.certificates = _certificates(settings, self.client, clock)
         if self.certificates is not None:
             for which, left in self.certificates.seconds_left().items():
@@ -61,4 +61,4 @@ def _certificates(settings: Settings, client: ApiClient, clock: Clock) -> "NodeC
     # Imported here, since cryptography needs much memory.
     from pykubelet.kubelet.compose.certificates import NodeCertificates
 
-    return NodeCertificates(settings, client, clock)
+    return NodeCertificates(settings=settings, client=client, clock=clock)

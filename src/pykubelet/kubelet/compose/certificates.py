@@ -26,18 +26,22 @@ SERVER_PREFIX = "kubelet-server"
 class NodeCertificates:
     """Renewal of the client certificate (``rotateCertificates``) and the serving one (``serverTLSBootstrap``)."""
 
-    def __init__(self, settings: Settings, client: ApiClient, clock: Clock) -> None:
+    def __init__(self, *, settings: Settings, client: ApiClient, clock: Clock) -> None:
         assert settings.cluster is not None
         config, pki = settings.config, settings.cluster.cert_dir
         self._managers: dict[str, CertificateManager] = {}
         if config.rotate_certificates:
             store = CertificateStore(pki, CLIENT_PREFIX)
             identity = partial(client_template, settings.node_name)
-            self._managers["client-certificate"] = CertificateManager(client, store, identity, clock)
+            self._managers["client-certificate"] = CertificateManager(
+                client=client, store=store, template=identity, clock=clock
+            )
         self._server: CertificateManager | None = None
         if config.server_tls_bootstrap:
             store = CertificateStore(pki, SERVER_PREFIX)
-            self._server = CertificateManager(client, store, partial(_serving, settings), clock)
+            self._server = CertificateManager(
+                client=client, store=store, template=partial(_serving, settings), clock=clock
+            )
             self._managers["serving-certificate"] = self._server
 
     def serving(self) -> CertificatePair | None:

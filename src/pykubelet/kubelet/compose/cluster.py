@@ -119,7 +119,7 @@ def build_cluster(access: ApiAccess, recorders: Recorders, deps: ClusterDeps) ->
     telemetry = recorders.telemetry()
     name, statuses = settings.node_name, deps.statuses
     listed = Callbacks[[]]()
-    source = ApiServerSource(client, name, deps.mux, listed, clock)
+    source = ApiServerSource(client=client, node_name=name, mux=deps.mux, first=listed, clock=clock)
     patcher = StatusPatcher(
         PatcherDeps(
             client=client,
@@ -159,17 +159,22 @@ def build_cluster(access: ApiAccess, recorders: Recorders, deps: ClusterDeps) ->
         mirrors=mirrors,
         external_cloud=access.cluster.external_cloud,
     )
-    watch = Reflector(client, Query(NODES.all(), Select(fields=f"metadata.name={name}")), follower.seen, clock)
-    csi_node = CsiNodeReporter(client, registered, reporter.registered, clock)
+    watch = Reflector(
+        client=client,
+        query=Query(NODES.all(), Select(fields=f"metadata.name={name}")),
+        deliver=follower.seen,
+        clock=clock,
+    )
+    csi_node = CsiNodeReporter(client=client, node=registered, registered=reporter.registered, clock=clock)
     if deps.csi is not None:
         deps.csi.events.installed.subscribe(csi_node.installed)
         deps.csi.events.removed.subscribe(csi_node.removed)
         deps.csi.events.in_use_changed.subscribe(reporter.poke)
     config = settings.config
-    event_limit = RateLimit(config.event_record_qps, config.event_burst, clock)
+    event_limit = RateLimit(config.event_record_qps, config.event_burst, clock=clock)
     log = recorders.events
-    events = EventSink(access.heart, log.table, event_limit, clock, log.is_restored)
-    lease = LeaseRenewer(access.heart, name, config.node_lease_duration_seconds, clock)
+    events = EventSink(client=access.heart, table=log.table, limit=event_limit, clock=clock, is_old=log.is_restored)
+    lease = LeaseRenewer(client=access.heart, node=name, duration=config.node_lease_duration_seconds, clock=clock)
 
     def parts() -> Parts:
         return {

@@ -51,8 +51,11 @@ def build_sources(
     """Build the sources of the configuration; the mux expects the API server too if there is one."""
     config = sources_config(settings)
     names = config.names() | ({Source.API} if access is not None else frozenset())
-    mux = PodMux(names, queue.post, clock)
-    return PodSources(mux=mux, sources=Sources(config, mux, manifests.objects, manifests.states, clock))
+    mux = PodMux(sources=names, sink=queue.post, clock=clock)
+    return PodSources(
+        mux=mux,
+        sources=Sources(config=config, mux=mux, objects=manifests.objects, states=manifests.states, clock=clock),
+    )
 
 
 def post_changed_objects(objects: Objects, pods: PodManager, queue: EventQueue) -> None:

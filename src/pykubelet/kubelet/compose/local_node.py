@@ -16,7 +16,7 @@ class LocalNode:
     """Returns the Node object. What builds it is imported at the first request: most agents never get one."""
 
     def __init__(
-        self, name: str, registered: Callable[[], Node | None], reader: NodeStatusReader, clock: Clock
+        self, *, name: str, registered: Callable[[], Node | None], reader: NodeStatusReader, clock: Clock
     ) -> None:
         """``registered`` returns the node as the API server has it, None without one."""
         self._name = name
@@ -38,4 +38,4 @@ class LocalNode:
     def _new_builder(self) -> "NodeBuilder":
         from pykubelet.kubelet.compose.local_node_builder import NodeBuilder
 
-        return NodeBuilder(self._name, self._reader, self._clock, self._began)
+        return NodeBuilder(name=self._name, reader=self._reader, clock=self._clock, began=self._began)

@@ -13,7 +13,7 @@ from pykubelet.models.scalars import time_from_unix
 class NodeBuilder:
     """Builds Node objects; keeps the last status, which tells since when conditions hold."""
 
-    def __init__(self, name: str, reader: NodeStatusReader, clock: Clock, began: Seconds) -> None:
+    def __init__(self, *, name: str, reader: NodeStatusReader, clock: Clock, began: Seconds) -> None:
         """``began`` is the Unix time at which the agent started: the creation time of the object."""
         self._config = NodeConfig(name=name)
         self._reader = reader

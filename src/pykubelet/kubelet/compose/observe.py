@@ -151,13 +151,13 @@ class NodeEvictionDeps:
 def build_eviction(settings: Settings, deps: NodeEvictionDeps) -> EvictionManager:
     """Build `EvictionManager` for the settings. Raises Invalid for a bad threshold in the configuration."""
     telemetry, actuators = deps.telemetry, deps.actuators
-    observer = MachineObserver(settings.root_dir, deps.clients.image_path, telemetry.clock)
+    observer = MachineObserver(root_dir=settings.root_dir, image_path=deps.clients.image_path, clock=telemetry.clock)
     return EvictionManager(
         EvictionDeps(
             observer=observer,
             usage=deps.usage.summary,
             workers=deps.workers,
-            reclaimer=DiskReclaimer(actuators.runtime, actuators.image_gc, deps.workers.known),
+            reclaimer=DiskReclaimer(runtime=actuators.runtime, images=actuators.image_gc, known=deps.workers.known),
             telemetry=telemetry,
         ),
         eviction_config(settings),

@@ -35,10 +35,10 @@ def build_recorders(settings: Settings, pods: PodManager, clock: Clock) -> Recor
     """Build the recorders. ``pods`` has the pods that events are about."""
     timelines = PodTimelines(clock)
     metrics = KubeletMetrics(
-        settings.node_name, clock=clock, setup_seconds=timelines.setup_seconds, booted_at=system.boot_time
+        node_name=settings.node_name, clock=clock, setup_seconds=timelines.setup_seconds, booted_at=system.boot_time
     )
     metrics.cgroup_version(cgroups.detect().version)
-    events, starts = EventLog(clock, settings.node_name, pods.by_uid), StartTimes()
+    events, starts = EventLog(clock=clock, node_name=settings.node_name, find_pod=pods.by_uid), StartTimes()
     telemetry = Telemetry(clock=clock, events=events, timeline=timelines, metrics=metrics)
     history = History(
         HistoryDeps(directory=settings.root_dir, events=events, timelines=timelines, starts=starts, telemetry=telemetry)

@@ -22,7 +22,7 @@ class Reports:
 def build_reports(*, actuators: Actuators, pods: PodManager, pending: PendingResizes, recorders: Recorders) -> Reports:
     """Build the status manager and its view."""
     resizes = ResizeStates(pending, actuators.runtime.allocations)
-    statuses = StatusManager(recorders.clock, actuators.node, resizes, recorders.starts)
+    statuses = StatusManager(clock=recorders.clock, node=actuators.node, resizes=resizes, starts=recorders.starts)
     statuses.subscribe(recorders.metrics.status_changed)
     statuses.subscribe(recorders.history.status_changed)
-    return Reports(statuses=statuses, view=PodsView(statuses, pods.pods, recorders.clock))
+    return Reports(statuses=statuses, view=PodsView(statuses=statuses, desired=pods.pods, clock=recorders.clock))

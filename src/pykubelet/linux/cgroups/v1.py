@@ -33,6 +33,7 @@ class CgroupV1:
         self,
         controllers: Mapping[str, Path],
         others: Iterable[Path] = (),
+        *,
         files: CgroupFiles | None = None,
     ) -> None:
         self._controllers = controllers

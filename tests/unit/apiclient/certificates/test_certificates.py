@@ -107,7 +107,7 @@ async def test_manager_requests_certificates_and_notifies_subscribers(
     api: Api, tmp_path: Path, authority: ClusterAuthority
 ) -> None:
     store = CertificateStore(tmp_path, "kubelet-server")
-    manager = CertificateManager(api.client, store, lambda: TEMPLATE, api.clock)
+    manager = CertificateManager(client=api.client, store=store, template=lambda: TEMPLATE, clock=api.clock)
     told: list[bool] = []
     manager.subscribe(lambda: told.append(True))
     assert manager.current() is None
@@ -128,7 +128,7 @@ async def test_not_yet_valid_certificate_is_not_requested_again(
     api: Api, tmp_path: Path, authority: ClusterAuthority
 ) -> None:
     store = CertificateStore(tmp_path, "kubelet-client")
-    manager = CertificateManager(api.client, store, lambda: TEMPLATE, api.clock)
+    manager = CertificateManager(client=api.client, store=store, template=lambda: TEMPLATE, clock=api.clock)
     api.clock.jump = -7200.0
     async with running(manager.run()):
         await sign_next(api, authority)
@@ -144,7 +144,9 @@ async def test_not_yet_valid_certificate_is_not_requested_again(
 async def test_certificate_expired_when_issued_is_retried_with_back_off(
     api: Api, tmp_path: Path, authority: ClusterAuthority, caplog: pytest.LogCaptureFixture
 ) -> None:
-    manager = CertificateManager(api.client, CertificateStore(tmp_path, "x"), lambda: TEMPLATE, api.clock)
+    manager = CertificateManager(
+        client=api.client, store=CertificateStore(tmp_path, "x"), template=lambda: TEMPLATE, clock=api.clock
+    )
     api.clock.jump = 7200.0  # the certificate is valid for an hour
     async with running(manager.run()):
         for _ in range(5):
@@ -160,7 +162,7 @@ async def test_denied_request_is_retried_with_another_key(
     api: Api, tmp_path: Path, authority: ClusterAuthority
 ) -> None:
     store = CertificateStore(tmp_path, "x")
-    manager = CertificateManager(api.client, store, lambda: TEMPLATE, api.clock)
+    manager = CertificateManager(client=api.client, store=store, template=lambda: TEMPLATE, clock=api.clock)
     denied = {"conditions": [{"type": "Denied", "status": "True", "reason": "No", "message": "not you"}]}
     key = store.pending_key()
     asked = asyncio.create_task(manager.request(TEMPLATE), name="request")
@@ -171,7 +173,9 @@ async def test_denied_request_is_retried_with_another_key(
 
 
 async def test_unsigned_request_times_out_and_is_reused(api: Api, tmp_path: Path) -> None:
-    manager = CertificateManager(api.client, CertificateStore(tmp_path, "x"), lambda: TEMPLATE, api.clock)
+    manager = CertificateManager(
+        client=api.client, store=CertificateStore(tmp_path, "x"), template=lambda: TEMPLATE, clock=api.clock
+    )
     for _ in range(2):
         with pytest.raises(Transient, match="kubectl certificate approve node-csr-"):
             await manager.request(TEMPLATE, 0.05)

@@ -38,7 +38,8 @@ class Rig:
             path.chmod(0o755)
         (directory / "conf").mkdir()
         self.network = Network(
-            NetworkConfig(directory / "conf", directory / "attachments"), Plugins((directory / "none", directory), 10.0)
+            NetworkConfig(directory / "conf", directory / "attachments"),
+            Plugins(directories=(directory / "none", directory), timeout=10.0),
         )
 
     def configure(self, *types: str) -> None:
@@ -81,7 +82,7 @@ async def test_address_of_a_pods_choice_is_refused_unless_it_is_configured(rig: 
     assert rig.calls() == [] and rig.network.held() == []
     directory = rig.directory
     config = NetworkConfig(directory / "conf", directory / "attachments", pod_addresses=True)
-    allowing = Network(config, Plugins((directory,), 10.0))
+    allowing = Network(config, Plugins(directories=(directory,), timeout=10.0))
     await allowing.start()
     await allowing.attach(request)
     await allowing.detach(ID)
@@ -105,7 +106,8 @@ async def test_an_address_whose_release_failed_is_not_forgotten(rig: Rig) -> Non
     # Even if the network is no longer configured, and after a restart.
     rig.configure("other")
     again = Network(
-        NetworkConfig(rig.directory / "conf", rig.directory / "attachments"), Plugins((rig.directory,), 10.0)
+        NetworkConfig(rig.directory / "conf", rig.directory / "attachments"),
+        Plugins(directories=(rig.directory,), timeout=10.0),
     )
     await again.start()
     await again.detach(ID)
@@ -126,7 +128,7 @@ async def test_an_address_is_released_though_its_attachment_is_damaged(rig: Rig,
         NetworkConfig(
             rig.directory / "conf", rig.directory / "attachments", netns_of=lambda _: Path("/proc/self/ns/net")
         ),
-        Plugins((rig.directory,), 10.0),
+        Plugins(directories=(rig.directory,), timeout=10.0),
     )
     await again.start()
     with pytest.raises(Transient, match=r"first failed .DEL."):
@@ -172,7 +174,7 @@ async def test_without_a_configuration_there_is_no_network(tmp_path: Path) -> No
 
 async def test_a_default_network_is_written_once(tmp_path: Path) -> None:
     config = NetworkConfig(tmp_path / "conf", tmp_path / "attachments", "b0", "10.77.0.0/24")
-    network = Network(config, Plugins((tmp_path,), 1.0))
+    network = Network(config, Plugins(directories=(tmp_path,), timeout=1.0))
     await network.start()
     assert network.problem() == ""
     (written,) = (tmp_path / "conf").iterdir()
@@ -249,7 +251,7 @@ async def test_default_network_masquerades_its_pods(
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     config = NetworkConfig(tmp_path / "conf", tmp_path / "attachments", "b0", "10.77.0.0/24")
-    network = Network(config, Plugins((tmp_path,), 10.0))
+    network = Network(config, Plugins(directories=(tmp_path,), timeout=10.0))
     await network.start()
     follower = asyncio.create_task(network.run())
     await until(lambda: (tmp_path / "calls").exists() and (works or "not ready for pods" in caplog.text))

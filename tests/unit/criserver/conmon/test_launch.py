@@ -29,7 +29,7 @@ def _launch(directory: Path, reply: bytes) -> tuple[Conmon, Launch]:
     program.chmod(0o755)
     bundle = directory / "bundle"
     bundle.mkdir()
-    runtime = OciRuntime("true", directory / "oci", directory)
+    runtime = OciRuntime(program="true", root=directory / "oci", scratch=directory)
     return Conmon(str(program), directory / "exits"), Launch(ID, bundle, directory / "log", runtime, stdin=True)
 
 
@@ -49,7 +49,9 @@ async def test_keyring_flag_only_for_runtimes_that_support_it(tmp_path: Path, na
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     conmon, launch = _launch(tmp_path, b'{"data": 42}\n')
-    await conmon.launch(replace(launch, runtime=OciRuntime(str(program), tmp_path / "oci", tmp_path)))
+    await conmon.launch(
+        replace(launch, runtime=OciRuntime(program=str(program), root=tmp_path / "oci", scratch=tmp_path))
+    )
     assert ("--no-new-keyring" in (tmp_path / "bundle/argv").read_text()) is flag
 
 

@@ -148,7 +148,9 @@ class Rig:
         self.store = store
         self.oom_kills = FakeOomKills()
         self.images = FakeImages(directory / "rootfs")
-        runtime = OciRuntime(_script(directory / "runc", RUNTIME), directory / "oci", directory / "tmp")
+        runtime = OciRuntime(
+            program=_script(directory / "runc", RUNTIME), root=directory / "oci", scratch=directory / "tmp"
+        )
         self.sandbox = OneSandbox(runtime)
         self.scope = ServerScope.of(tasks, SystemClock())
         self.cgroups = NoCgroups()

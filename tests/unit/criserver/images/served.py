@@ -26,7 +26,10 @@ async def serve(images: ImageManager, directory: Path, users: Mapping[str, Seque
     """The socket's path. ``users``: the containers that use an image, by its id."""
     socket = directory / "s.sock"
     server = CriServer(
-        socket, (), (ImageCalls(images, NoContainers()),), (TransferCalls(images, lambda image: users.get(image, ())),)
+        path=socket,
+        runtime=(),
+        images=(ImageCalls(images, NoContainers()),),
+        transfer=(TransferCalls(images, lambda image: users.get(image, ())),),
     )
     task = asyncio.create_task(server.run(), name="images-server")
     try:

@@ -51,7 +51,7 @@ def open_stores(root: Path, registry: Registry | None = None, pinned: frozenset[
     """Open the stores on a directory, as the server does when it starts."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     content = ContentStore(root / "images")
-    layers = Layers(root / "storage", content.path)
+    layers = Layers(root=root / "storage", blob=content.path)
     snapshots = Snapshots(root / "storage", layers)
     snapshots.load()
     deps = ImageDeps(

@@ -98,7 +98,7 @@ async def test_volumes_show_the_pod_s_ids_and_outlive_the_mount(namespaces: Pinn
 
 
 async def test_a_root_file_system_belongs_to_the_pod(namespaces: PinnedNamespaces, tmp_path: Path) -> None:
-    layers = Layers(tmp_path / "storage", lambda digest: tmp_path / digest)
+    layers = Layers(root=tmp_path / "storage", blob=lambda digest: tmp_path / digest)
     snapshots = Snapshots(tmp_path / "storage", layers)
     snapshots.load()
     image = ImageRecord("sha256:x", (), (), 0, ImageConfig(), (), "")

@@ -109,7 +109,7 @@ async def test_runtime_program_starts_containers_that_need_it(
     program.chmod(0o755)
     if not layout:
         (state / "state.json").unlink()
-    runtime = OciRuntime(str(program), tmp_path / "oci", tmp_path)
+    runtime = OciRuntime(program=str(program), root=tmp_path / "oci", scratch=tmp_path)
     assert runtime.supports_prelaunch is (name in ("runc", "crun"))
     assert runtime.is_waiting(C1)
     end, process = await _first('printf 0 > "$0"; exit 0', state)

@@ -46,7 +46,7 @@ def runtime(tmp_path: Path) -> OciRuntime:
     program.chmod(0o755)
     for name in ("oci", "scratch"):
         (tmp_path / name).mkdir()
-    return OciRuntime(str(program), tmp_path / "oci", tmp_path / "scratch")
+    return OciRuntime(program=str(program), root=tmp_path / "oci", scratch=tmp_path / "scratch")
 
 
 async def test_exec_returns_exit_code_and_output(runtime: OciRuntime) -> None:
@@ -159,7 +159,7 @@ async def test_delete_after_the_cgroup_was_removed(tmp_path: Path, program: str,
     path = tmp_path / program
     path.write_text(f"#!/bin/sh\necho called >> {notes}\nrm -r {state}\n")
     path.chmod(0o755)
-    runtime = OciRuntime(str(path), tmp_path / "oci", tmp_path / "scratch")
+    runtime = OciRuntime(program=str(path), root=tmp_path / "oci", scratch=tmp_path / "scratch")
     for _ in range(2):
         await runtime.delete(C1, emptied=emptied)
     assert not state.exists()

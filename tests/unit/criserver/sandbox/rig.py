@@ -111,7 +111,7 @@ class Rig:
         self.directory = directory / "sandboxes"
         table = SandboxTable(monotonic=self.clock.monotonic)
         self.layout = SandboxLayout(namespaces=cast(PinnedNamespaces, self.namespaces), directory=self.directory)
-        runtime = OciRuntime("true", directory / "oci", directory)
+        runtime = OciRuntime(program="true", root=directory / "oci", scratch=directory)
         machine = Machine(
             host=HOST,
             cgroups=cast(CgroupDriver, None),

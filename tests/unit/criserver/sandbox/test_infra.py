@@ -65,7 +65,9 @@ def _script(path: Path, text: str) -> str:
 def infra_in(directory: Path, images: FakePause, program: str, pause_image: str) -> Infra:
     for name in ("exits", "oci", "tmp", "sandboxes"):
         (directory / name).mkdir()
-    runtime = OciRuntime(_script(directory / "runc", RUNTIME), directory / "oci", directory / "tmp")
+    runtime = OciRuntime(
+        program=_script(directory / "runc", RUNTIME), root=directory / "oci", scratch=directory / "tmp"
+    )
     conmon = _script(directory / "conmon", CONMON.format(python=sys.executable))
     namespaces = cast(PinnedNamespaces, FakeNamespaces(directory / "ns"))
     return Infra(

@@ -39,7 +39,7 @@ def _connects(path: Path) -> bool:
 
 async def _serve(path: Path) -> None:
     """Serve on it until a client has got an answer."""
-    server = asyncio.create_task(CriServer(path, (), ()).run())
+    server = asyncio.create_task(CriServer(path=path, runtime=(), images=()).run())
     try:
         await until(lambda: server.done() or (path.exists() and path.stat().st_mode & 0o777 == 0o660))
         if server.done():
@@ -82,7 +82,7 @@ async def test_socket_of_a_running_server_is_a_conflict(tmp_path: Path) -> None:
 
 def test_socket_path_that_is_too_long_is_invalid(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="longer than 107"):
-        CriServer(tmp_path / ("x" * 107), (), ())
+        CriServer(path=tmp_path / ("x" * 107), runtime=(), images=())
 
 
 async def test_socket_has_its_mode_before_the_server_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,7 @@ class World:
         self.blobs.mkdir()
         self.outside = root / "outside"
         self.outside.write_text("precious")
-        self.layers = Layers(root / "storage", lambda digest: self.blobs / digest[7:], limits)
+        self.layers = Layers(root=root / "storage", blob=lambda digest: self.blobs / digest[7:], limits=limits)
         self.snapshots = Snapshots(root / "storage", self.layers)
         self.snapshots.load()
         self.stack: list[Layer] = []
@@ -408,7 +408,7 @@ async def test_a_layer_unpacked_before_a_power_cut_is_not_trusted(world: World) 
     await world.unpack([entry("a")])
     (meta,) = (world.root / "storage/meta").iterdir()
     meta.write_text(meta.read_text().replace('"boot":"', '"boot":"earlier-'))
-    again = Layers(world.root / "storage", lambda digest: world.blobs / digest[7:])
+    again = Layers(root=world.root / "storage", blob=lambda digest: world.blobs / digest[7:])
     again.load()
     assert again.get(world.stack[0].chain_id) is None
     await again.ensure(world.stack)
@@ -428,7 +428,7 @@ async def test_a_damaged_note_passes_no_layer_off_as_another(world: World, what:
     )
     other = json.loads(second.read_text())
     first.write_text(json.dumps(json.loads(first.read_text()) | {what: other[what]}))
-    again = Layers(world.root / "storage", lambda digest: world.blobs / digest[7:])
+    again = Layers(root=world.root / "storage", blob=lambda digest: world.blobs / digest[7:])
     again.load()
     assert again.get(world.stack[0].chain_id) is None
     meta = await again.ensure(world.stack[:1])
@@ -442,7 +442,7 @@ async def test_a_note_that_was_cut_before_it_got_its_name_is_removed(world: Worl
     await world.unpack([entry("a", data=b"1")])
     (note,) = (world.root / "storage" / "meta").iterdir()
     (note.parent / f".{note.name}.0123456789ab.tmp").write_bytes(note.read_bytes())
-    again = Layers(world.root / "storage", lambda digest: world.blobs / digest[7:])
+    again = Layers(root=world.root / "storage", blob=lambda digest: world.blobs / digest[7:])
     again.load()
     assert [path.name for path in note.parent.iterdir()] == [note.name]
 

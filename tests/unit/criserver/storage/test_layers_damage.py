@@ -26,7 +26,7 @@ def world(tmp_path: Path) -> World:
 
 def _again(world: World, clock: VirtualClock | None = None) -> tuple[Layers, Snapshots]:
     """As the next server opens them."""
-    again = Layers(world.root / "storage", lambda digest: world.blobs / digest[7:], clock=clock)
+    again = Layers(root=world.root / "storage", blob=lambda digest: world.blobs / digest[7:], clock=clock)
     snapshots = Snapshots(world.root / "storage", again)
     snapshots.load()
     return again, snapshots

@@ -151,7 +151,7 @@ async def test_killed_worker_is_followed_by_another(tmp_path: Path, monkeypatch:
 
 @pytest.mark.root
 async def test_removed_root_file_system_waits_in_the_trash(tmp_path: Path) -> None:
-    layers = Layers(tmp_path, lambda digest: tmp_path / digest)
+    layers = Layers(root=tmp_path, blob=lambda digest: tmp_path / digest)
     snapshots = Snapshots(tmp_path, layers)
     snapshots.load()
     image = ImageRecord("sha256:x", (), (), 0, ImageConfig(), (), "")

@@ -50,7 +50,7 @@ def _write(root: Path, container: str, *names: str) -> Path:
 async def test_container_whose_files_take_for_ever_holds_up_no_usage_of_others(tmp_path: Path) -> None:
     _write(tmp_path, "good", "data")
     _write(tmp_path, "hostile", "endless")
-    snapshots = Snapshots(tmp_path, Layers(tmp_path, lambda digest: tmp_path / digest))
+    snapshots = Snapshots(tmp_path, Layers(root=tmp_path, blob=lambda digest: tmp_path / digest))
     snapshots.load()
     layers = WritableLayers(snapshots=snapshots, directory=tmp_path, clock=SystemClock())
     async with asyncio.timeout(20):

@@ -152,7 +152,7 @@ class _Unused:
 async def test_a_port_that_is_over_does_not_hold_up_the_others() -> None:
     held = _Held()
     channels = Channels(_Unused())  # type: ignore[arg-type]  # all that is asked of it
-    over, other = _Pipe(channels, 0, held), _Pipe(channels, 2, held)
+    over, other = _Pipe(channels=channels, number=0, held=held), _Pipe(channels=channels, number=2, held=held)
     await over.put(b"x" * 2 * MIB)
     waits = asyncio.ensure_future(other.put(b"y"))
     await settle()
@@ -168,7 +168,7 @@ async def test_a_port_that_is_over_does_not_hold_up_the_others() -> None:
 
 async def test_one_port_holds_little() -> None:
     held = _Held()
-    pipe = _Pipe(Channels(_Unused()), 0, held)  # type: ignore[arg-type]  # all that is asked of it
+    pipe = _Pipe(channels=Channels(_Unused()), number=0, held=held)  # type: ignore[arg-type]  # all that is asked of it
     for _ in range(4):
         await pipe.put(b"x" * 64 * KIB)
     waits = asyncio.ensure_future(pipe.put(b"y"))

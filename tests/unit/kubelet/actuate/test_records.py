@@ -44,7 +44,7 @@ async def test_damaged_user_namespace_record_keeps_no_other_from_being_read(
     pool = IdPool.default(UNIT)
     dirs.user_namespace(BAD).write_bytes(damaged)
     dirs.user_namespace(GOOD).write_bytes(to_file(pool.next_free(set(), None), UNIT))
-    users = UserNamespaces(dirs.user_namespace, lambda _: True)
+    users = UserNamespaces(file=dirs.user_namespace, supported=lambda _: True)
     await users.load([BAD, GOOD])
     assert users._allocated.keys() == {GOOD}
     assert [getattr(r, "item", "") for r in caplog.records] == [BAD]

@@ -72,7 +72,7 @@ class RegistryClient:
                     "registries", load_tls, endpoint.host, host.tls
                 )
         async with open_wire(contexts) as wire:
-            yield RemoteRepository(wire, reference, servers, self._clock)
+            yield RemoteRepository(wire=wire, reference=reference, servers=servers, clock=self._clock)
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class _Access:
 class RemoteRepository:
     """One repository on one or more servers; if a server lacks an object or fails, the next one is tried."""
 
-    def __init__(self, wire: Wire, reference: Reference, servers: list[_Access], clock: Clock) -> None:
+    def __init__(self, *, wire: Wire, reference: Reference, servers: list[_Access], clock: Clock) -> None:
         self._wire = wire
         self._reference = reference
         self.servers = servers

@@ -61,7 +61,7 @@ class PodCgroupManager:
     """Manages the cgroups of pods. `cgroups` None: they cannot be used, for the reason in `why_not`."""
 
     def __init__(
-        self, cgroups: CgroupDriver | None, config: PodCgroupConfig, clock: Clock, why_not: str | None = None
+        self, *, cgroups: CgroupDriver | None, config: PodCgroupConfig, clock: Clock, why_not: str | None = None
     ) -> None:
         self._cgroups = cgroups
         self._config = config
@@ -258,8 +258,8 @@ def open_manager(
     systemd = config.style is names.NameStyle.SYSTEMD
     why_not = systemd_problem(layout) if systemd else problem(layout)
     opened = open_systemd_driver if systemd else open_driver
-    cgroups = None if why_not else MeasuredCgroups(opened(layout), meter, clock)
-    return PodCgroupManager(cgroups, config, clock, why_not)
+    cgroups = None if why_not else MeasuredCgroups(driver=opened(layout), meter=meter, clock=clock)
+    return PodCgroupManager(cgroups=cgroups, config=config, clock=clock, why_not=why_not)
 
 
 def node_policy(layout: Layout, config: PolicyConfig) -> NodePolicy:

@@ -12,7 +12,7 @@ from pykubelet.linux.cgroups.cgroup_types import CgroupStats
 class MeasuredCgroups:
     """Wraps a cgroup driver and measures create, update and destroy."""
 
-    def __init__(self, driver: CgroupDriver, meter: WorkMeter, clock: Clock) -> None:
+    def __init__(self, *, driver: CgroupDriver, meter: WorkMeter, clock: Clock) -> None:
         self._driver = driver
         self._meter = meter
         self._clock = clock

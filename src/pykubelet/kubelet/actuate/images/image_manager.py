@@ -55,7 +55,7 @@ class ImageManager:
         self._metrics = deps.telemetry.metrics
         self._backoff = Backoff(config.initial_back_off, config.maximum_back_off)
         self._last_error: dict[tuple[PodUID, str], str] = {}
-        self._bucket = RateLimit(config.registry_qps, config.registry_burst, deps.telemetry.clock)
+        self._bucket = RateLimit(config.registry_qps, config.registry_burst, clock=deps.telemetry.clock)
         self._slots: AbstractAsyncContextManager[None] = (
             asyncio.Semaphore(config.parallel) if config.parallel else nullcontext()
         )

@@ -37,7 +37,7 @@ class Cri(Protocol):
 class LogRotation:
     """Rotates the logs of running containers; a failure affects one log, and is retried with back-off."""
 
-    def __init__(self, cri: Cri, config: RotationConfig, clock: Clock) -> None:
+    def __init__(self, *, cri: Cri, config: RotationConfig, clock: Clock) -> None:
         self._cri = cri
         self._config = config
         self._clock = clock

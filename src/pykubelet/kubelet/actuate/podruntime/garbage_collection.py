@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 class Collector:
     """Removes containers, sandboxes and logs. Containers in unknown state are killed first, others have exited."""
 
-    def __init__(self, cri: Cri, reader: StatusReader, killer: Killer, logs: LogFiles, clock: Clock) -> None:
+    def __init__(self, *, cri: Cri, reader: StatusReader, killer: Killer, logs: LogFiles, clock: Clock) -> None:
         self._cri = cri
         self._reader = reader
         self._killer = killer

@@ -46,7 +46,7 @@ class KillRequest:
 class Killer:
     """Stops containers and sandboxes. Each container has its own task, so one that hangs does not delay the others."""
 
-    def __init__(self, cri: Cri, hooks: HookRunner, events: EventRecorder, clock: Clock) -> None:
+    def __init__(self, *, cri: Cri, hooks: HookRunner, events: EventRecorder, clock: Clock) -> None:
         self._cri = cri
         self._hooks = hooks
         self._events = events

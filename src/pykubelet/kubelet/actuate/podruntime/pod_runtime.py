@@ -65,13 +65,13 @@ class PodRuntime:
         cri, inputs, telemetry = deps.cri, deps.inputs, deps.telemetry
         clock, events = telemetry.clock, telemetry.events
         logs = LogFiles(config)
-        hooks = HookRunner(cri, deps.http, events, clock, telemetry.metrics)
+        hooks = HookRunner(cri=cri, http=deps.http, events=events, clock=clock, meter=telemetry.metrics)
         self._node = inputs.node
         self._telemetry = telemetry
         self._config = config
-        self._reader = StatusReader(cri, inputs.files, logs, clock)
-        self._killer = Killer(cri, hooks, events, clock)
-        describer = ContainerDescriber(inputs, deps.images, config)
+        self._reader = StatusReader(cri=cri, files=inputs.files, logs=logs, clock=clock)
+        self._killer = Killer(cri=cri, hooks=hooks, events=events, clock=clock)
+        describer = ContainerDescriber(inputs=inputs, images=deps.images, config=config)
         self._starter = ContainerStarter(
             StarterDeps(
                 cri=cri,
@@ -89,7 +89,7 @@ class PodRuntime:
             SandboxMakerDeps(cri=cri, inputs=inputs, logs=logs, conflicts=self._starter.conflicts, telemetry=telemetry),
             config,
         )
-        self._collector = Collector(cri, self._reader, self._killer, logs, clock)
+        self._collector = Collector(cri=cri, reader=self._reader, killer=self._killer, logs=logs, clock=clock)
         self._logs = logs
         self._logs_reconciled: set[PodUID] = set()
         """Pods whose log marks, which an earlier agent may have left, were reconciled."""
@@ -100,7 +100,9 @@ class PodRuntime:
         self._resizer = Resizer(
             ResizerDeps(cri=cri, resources=inputs.resources, allocations=self.allocations, telemetry=telemetry)
         )
-        self._resetter = PodResetter(self._killer, self._collector, self._starter.crashes, clock)
+        self._resetter = PodResetter(
+            killer=self._killer, collector=self._collector, crashes=self._starter.crashes, clock=clock
+        )
 
     async def list_pods(self) -> list[RuntimePod]:
         """List all pods of the runtime with two calls, for PLEG and housekeeping. Raises base errors."""

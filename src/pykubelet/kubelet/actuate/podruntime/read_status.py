@@ -45,7 +45,7 @@ _Found: TypeAlias = tuple[pb.ContainerStatus, str]
 class StatusReader:
     """Reads lists and statuses from the runtime. CRI calls about one pod run concurrently."""
 
-    def __init__(self, cri: Cri, files: PodFiles, logs: LogFiles, clock: Clock) -> None:
+    def __init__(self, *, cri: Cri, files: PodFiles, logs: LogFiles, clock: Clock) -> None:
         self._cri = cri
         self._files = files
         self._logs = logs

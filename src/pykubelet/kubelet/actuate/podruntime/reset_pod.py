@@ -17,7 +17,7 @@ from pykubelet.models.core_v1 import Pod
 class PodResetter:
     """Carries out ``PodActions.reset``. It may be interrupted: the next sync computes the actions again."""
 
-    def __init__(self, killer: Killer, collector: Collector, crashes: CrashLoop, clock: Clock) -> None:
+    def __init__(self, *, killer: Killer, collector: Collector, crashes: CrashLoop, clock: Clock) -> None:
         self._killer = killer
         self._collector = collector
         self._crashes = crashes

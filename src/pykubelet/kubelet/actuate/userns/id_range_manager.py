@@ -43,6 +43,7 @@ class UserNamespaces:
 
     def __init__(
         self,
+        *,
         file: Callable[[PodUID], Path],
         supported: Callable[[str], bool | None],
         config: UserNamespaceConfig | None = None,

@@ -39,7 +39,7 @@ class VolumeExpansion:
     """Expands the volumes of all pods."""
 
     def __init__(
-        self, claims: ClaimReader, csi: Expander, events: EventRecorder, clock: Clock, measure: Measure = _UNMEASURED
+        self, *, claims: ClaimReader, csi: Expander, events: EventRecorder, clock: Clock, measure: Measure = _UNMEASURED
     ) -> None:
         self._claims = claims
         self._csi = csi

@@ -96,7 +96,7 @@ class VolumeManager:
     the mount table.
     """
 
-    def __init__(self, dirs: PodDirs, deps: VolumeDeps, config: VolumeConfig | None = None) -> None:
+    def __init__(self, *, dirs: PodDirs, deps: VolumeDeps, config: VolumeConfig | None = None) -> None:
         config = config or VolumeConfig()
         self._dirs = dirs
         self._deps = deps
@@ -105,12 +105,18 @@ class VolumeManager:
         self._measure = Measure(
             deps.telemetry.metrics, deps.telemetry.clock, {kind: each.name for kind, each in _PLUGINS.items()}
         )
-        self._remote = RemoteVolumes(dirs, self._blocking, config.deadline, deps.csi, self._measure)
-        self._devices = LocalDevices(dirs, self._blocking, Formatter(config.deadline))
+        self._remote = RemoteVolumes(
+            dirs=dirs, blocking=self._blocking, timeout=config.deadline, csi=deps.csi, measure=self._measure
+        )
+        self._devices = LocalDevices(dirs=dirs, blocking=self._blocking, formatter=Formatter(config.deadline))
         self._expansion: VolumeExpansion | None = None
         if deps.claims is not None and deps.csi is not None:
             self._expansion = VolumeExpansion(
-                deps.claims, deps.csi, deps.telemetry.events, deps.telemetry.clock, self._measure
+                claims=deps.claims,
+                csi=deps.csi,
+                events=deps.telemetry.events,
+                clock=deps.telemetry.clock,
+                measure=self._measure,
             )
         self._states: dict[PodUID, _PodState] = {}
         self._teardown_backoff = Backoff(_FIRST_DELAY, _MAX_DELAY)

@@ -44,7 +44,7 @@ class PodWorker:
         self._journal = journal
         self._telemetry = telemetry
         self._clock = telemetry.clock
-        self._life = Life(lifecycle.LIFE_CYCLE, str(state.ref), state.phase, self._clock.monotonic)
+        self._life = Life(lifecycle.LIFE_CYCLE, str(state.ref), phase=state.phase, monotonic=self._clock.monotonic)
         self._changed = asyncio.Event()
         self._step: tuple[WorkerState, asyncio.Timeout] | None = None
         self._interrupted = False

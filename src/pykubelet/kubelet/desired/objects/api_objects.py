@@ -51,7 +51,7 @@ class _Followed:
 class ApiObjects:
     """The objects of the API server, and those of manifests for pods that are not the API server's."""
 
-    def __init__(self, client: ApiClient, local: Objects, clock: Clock) -> None:
+    def __init__(self, *, client: ApiClient, local: Objects, clock: Clock) -> None:
         self._client = client
         self._local = local
         self._clock = clock
@@ -185,11 +185,19 @@ class ApiObjects:
 
         if key.kind == CONFIG_MAP:
             followed.reflector = Reflector(
-                self._client, Query(CONFIG_MAPS.all(key.namespace), select), take, self._clock, _FIRST_DELAY
+                client=self._client,
+                query=Query(CONFIG_MAPS.all(key.namespace), select),
+                deliver=take,
+                clock=self._clock,
+                first_delay=_FIRST_DELAY,
             )
         else:
             followed.reflector = Reflector(
-                self._client, Query(SECRETS.all(key.namespace), select), take, self._clock, _FIRST_DELAY
+                client=self._client,
+                query=Query(SECRETS.all(key.namespace), select),
+                deliver=take,
+                clock=self._clock,
+                first_delay=_FIRST_DELAY,
             )
         followed.task = self._group.create_task(followed.reflector.run(), name=f"watch {key}")
 

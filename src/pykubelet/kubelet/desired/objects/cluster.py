@@ -46,20 +46,24 @@ class PodsChanged(Protocol):
 class ClusterObjects:
     """``Objects`` of a cluster, and the cluster interfaces of the stage actuate. For one thread."""
 
-    def __init__(self, client: ApiClient, local: Objects, touched: PodsChanged, clock: Clock) -> None:
+    def __init__(self, *, client: ApiClient, local: Objects, touched: PodsChanged, clock: Clock) -> None:
         self._touched = touched
-        self._objects = ApiObjects(client, local, clock)
-        self._tokens = ServiceAccountTokens(client, clock, self._renewed)
-        self.storage = StorageObjects(client, self._tokens, touched, clock)
+        self._objects = ApiObjects(client=client, local=local, clock=clock)
+        self._tokens = ServiceAccountTokens(client=client, clock=clock, renewed=self._renewed)
+        self.storage = StorageObjects(client=client, tokens=self._tokens, touched=touched, clock=clock)
         """Claims, volumes, attachments and CSI drivers."""
-        self._trust = TrustBundles(client, touched, clock, PATIENCE)
-        self._certificates = PodCertificates(client, touched, clock, PATIENCE)
+        self._trust = TrustBundles(client=client, touched=touched, clock=clock, patience=PATIENCE)
+        self._certificates = PodCertificates(client=client, touched=touched, clock=clock, patience=PATIENCE)
         self._services: Mapping[Key, Service] = {}
         self._classes: Mapping[Key, RuntimeClass] = {}
         self._services_read = asyncio.Event()
         self._classes_read = asyncio.Event()
-        self._service_watch = Reflector(client, Query(SERVICES.all(), _EVERYTHING), self._take_services, clock)
-        self._class_watch = Reflector(client, Query(RUNTIME_CLASSES.all(), _EVERYTHING), self._take_classes, clock)
+        self._service_watch = Reflector(
+            client=client, query=Query(SERVICES.all(), _EVERYTHING), deliver=self._take_services, clock=clock
+        )
+        self._class_watch = Reflector(
+            client=client, query=Query(RUNTIME_CLASSES.all(), _EVERYTHING), deliver=self._take_classes, clock=clock
+        )
 
     def parts(self) -> dict[str, Coroutine[None, None, None]]:
         """Return the core tasks by name."""

@@ -77,7 +77,7 @@ class PodCertificates:
     """The certificates of this node's pods."""
 
     def __init__(
-        self, client: ApiClient, touched: Callable[[frozenset[PodUID]], None], clock: Clock, patience: Seconds
+        self, *, client: ApiClient, touched: Callable[[frozenset[PodUID]], None], clock: Clock, patience: Seconds
     ) -> None:
         self._client = client
         self._touched = touched
@@ -174,7 +174,12 @@ class PodCertificates:
         await self._node_known.wait()
         assert self._node is not None
         select = Select(fields=f"spec.nodeName={self._node.metadata.name}")
-        await Reflector(self._client, Query(POD_CERTIFICATE_REQUESTS.all(), select), self._take, self._clock).run()
+        await Reflector(
+            client=self._client,
+            query=Query(POD_CERTIFICATE_REQUESTS.all(), select),
+            deliver=self._take,
+            clock=self._clock,
+        ).run()
 
     def _take(self, requests: Mapping[Key, PodCertificateRequest]) -> None:
         self._requests = requests

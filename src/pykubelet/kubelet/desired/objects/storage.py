@@ -37,6 +37,7 @@ class StorageObjects:
 
     def __init__(
         self,
+        *,
         client: ApiClient,
         tokens: ServiceAccountTokens,
         touched: Callable[[frozenset[PodUID]], None],
@@ -50,7 +51,9 @@ class StorageObjects:
         self._drivers: Mapping[Key, CSIDriver] = {}
         self._wanted = asyncio.Event()
         self._read = asyncio.Event()
-        self._driver_watch = Reflector(client, Query(CSI_DRIVERS.all(), Select()), self._take_drivers, clock)
+        self._driver_watch = Reflector(
+            client=client, query=Query(CSI_DRIVERS.all(), Select()), deliver=self._take_drivers, clock=clock
+        )
         self._in_use: frozenset[str] = frozenset()
         self._attached: frozenset[str] = frozenset()
         self._node_news = asyncio.Event()

@@ -55,7 +55,7 @@ class _Token:
 class ServiceAccountTokens:
     """The tokens of this node's pods, in memory only."""
 
-    def __init__(self, client: ApiClient, clock: Clock, renewed: Callable[[PodUID], None]) -> None:
+    def __init__(self, *, client: ApiClient, clock: Clock, renewed: Callable[[PodUID], None]) -> None:
         self._client = client
         self._clock = clock
         self._renewed = renewed

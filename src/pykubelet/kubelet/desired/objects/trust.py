@@ -20,6 +20,7 @@ class TrustBundles:
 
     def __init__(
         self,
+        *,
         client: ApiClient,
         touched: Callable[[frozenset[PodUID]], None],
         clock: Clock,
@@ -31,7 +32,9 @@ class TrustBundles:
         self._bundles: Mapping[Key, ClusterTrustBundle] = {}
         self._wanted = asyncio.Event()
         self._read = asyncio.Event()
-        self._watch = Reflector(client, Query(CLUSTER_TRUST_BUNDLES.all(), Select()), self._take, clock)
+        self._watch = Reflector(
+            client=client, query=Query(CLUSTER_TRUST_BUNDLES.all(), Select()), deliver=self._take, clock=clock
+        )
 
     def parts(self) -> dict[str, Coroutine[None, None, None]]:
         """Return the core tasks by name."""

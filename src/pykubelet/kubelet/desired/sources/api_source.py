@@ -17,11 +17,13 @@ from pykubelet.models.core_v1 import Pod
 class ApiServerSource:
     """The pods of one node; ``first`` is called after they have been read for the first time."""
 
-    def __init__(self, client: ApiClient, node_name: str, mux: PodMux, first: Callable[[], None], clock: Clock) -> None:
+    def __init__(
+        self, *, client: ApiClient, node_name: str, mux: PodMux, first: Callable[[], None], clock: Clock
+    ) -> None:
         self._mux = mux
         self._first: Callable[[], None] | None = first
         query = Query(PODS.all(), Select(fields=f"spec.nodeName={node_name}"))
-        self._reflector = Reflector(client, query, self._deliver, clock)
+        self._reflector = Reflector(client=client, query=query, deliver=self._deliver, clock=clock)
 
     async def run(self) -> None:
         """Watch until cancelled; pods stay desired while the API server is unavailable."""

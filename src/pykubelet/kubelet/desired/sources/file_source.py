@@ -41,7 +41,7 @@ class FileSource:
     stays effective, and the agent does not clean up pods.
     """
 
-    def __init__(self, config: FileSourceConfig, deliver: Callable[[SourceContent], None], clock: Clock) -> None:
+    def __init__(self, *, config: FileSourceConfig, deliver: Callable[[SourceContent], None], clock: Clock) -> None:
         self._config = config
         self._deliver = deliver
         self._clock = clock

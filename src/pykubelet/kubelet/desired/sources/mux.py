@@ -17,7 +17,7 @@ class PodMux:
     Use it from the event loop's thread only; never blocks.
     """
 
-    def __init__(self, sources: Iterable[Source], sink: PodSink, clock: Clock) -> None:
+    def __init__(self, *, sources: Iterable[Source], sink: PodSink, clock: Clock) -> None:
         self._expected = frozenset(sources)
         self._sink = sink
         self._clock = clock

@@ -32,7 +32,7 @@ class Sources:
     """The sources of manifests. An unexpected exception in a source ends :meth:`run`."""
 
     def __init__(
-        self, config: SourcesConfig, mux: PodMux, objects: ObjectSink, states: ProblemSink, clock: Clock
+        self, *, config: SourcesConfig, mux: PodMux, objects: ObjectSink, states: ProblemSink, clock: Clock
     ) -> None:
         self._config = config
         self._mux = mux
@@ -44,10 +44,12 @@ class Sources:
         """Run all sources until cancelled; returns at once if there are none. ``fetch`` is for tests."""
         async with asyncio.TaskGroup() as group:
             if self._config.files is not None:
-                files = FileSource(self._config.files, self.deliver, self._clock)
+                files = FileSource(config=self._config.files, deliver=self.deliver, clock=self._clock)
                 group.create_task(files.run(), name="source-file")
             if self._config.http is not None:
-                http = HttpSource(self._config.http, self.deliver, self._clock, fetch or AiohttpFetch())
+                http = HttpSource(
+                    config=self._config.http, deliver=self.deliver, clock=self._clock, fetch=fetch or AiohttpFetch()
+                )
                 group.create_task(http.run(), name="source-http")
 
     def deliver(self, content: SourceContent) -> None:

@@ -32,7 +32,7 @@ class HttpSource:
     """A source that delivers the content of a URL, after the first response and after each change."""
 
     def __init__(
-        self, config: HttpSourceConfig, deliver: Callable[[SourceContent], None], clock: Clock, fetch: Fetch
+        self, *, config: HttpSourceConfig, deliver: Callable[[SourceContent], None], clock: Clock, fetch: Fetch
     ) -> None:
         self._config = config
         self._deliver = deliver

@@ -20,7 +20,7 @@ _ASK_SECONDS: Seconds = 300.0
 class MachineObserver:
     """The `Observer` of this machine."""
 
-    def __init__(self, root_dir: Path, image_path: Callable[[], Awaitable[str]], clock: Clock) -> None:
+    def __init__(self, *, root_dir: Path, image_path: Callable[[], Awaitable[str]], clock: Clock) -> None:
         """``image_path`` asks the runtime for a path on the file system of images; empty: unknown."""
         self._root = root_dir
         self._ask = image_path

@@ -22,7 +22,7 @@ _PEER: Final = struct.Struct("3i")
 class MachineReader:
     """The reader of the machine, of the agent's and the runtime's processes, and of network counters."""
 
-    def __init__(self, layout: Layout, cgroups: CgroupReader, runtime_endpoint: str) -> None:
+    def __init__(self, *, layout: Layout, cgroups: CgroupReader, runtime_endpoint: str) -> None:
         self._layout = layout
         self._cgroups = cgroups
         self._runtime_socket = runtime_endpoint.removeprefix("unix://")

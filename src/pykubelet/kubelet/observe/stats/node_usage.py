@@ -36,10 +36,16 @@ class NodeUsage:
         self._config = config
         self._deps = deps
         cgroups = CgroupReader(config.layout)
-        self._reader = MachineReader(config.layout, cgroups, config.runtime_socket)
-        self._snapshots = SnapshotReader(config.groups, cgroups, self._reader)
+        self._reader = MachineReader(layout=config.layout, cgroups=cgroups, runtime_endpoint=config.runtime_socket)
+        self._snapshots = SnapshotReader(groups=config.groups, cgroups=cgroups, machine=self._reader)
         self._rates = CpuRates()
-        self._disk = DiskUsage(config.root_dir, config.pod_logs_dir, config.volume_period, deps.clock, deps.volumes)
+        self._disk = DiskUsage(
+            root_dir=config.root_dir,
+            pod_logs_dir=config.pod_logs_dir,
+            period=config.volume_period,
+            clock=deps.clock,
+            others=deps.volumes,
+        )
         self._lock = asyncio.Lock()
         self._seen: Snapshot | None = None
         self._storage: tuple[Seconds, Storage] | None = None

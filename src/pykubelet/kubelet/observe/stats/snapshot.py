@@ -13,7 +13,7 @@ from pykubelet.models.core_v1 import Pod
 class SnapshotReader:
     """The reader of snapshots; ``groups`` are the paths of the cgroup of all pods and of the QoS cgroups."""
 
-    def __init__(self, groups: Sequence[str], cgroups: CgroupReader, machine: MachineReader) -> None:
+    def __init__(self, *, groups: Sequence[str], cgroups: CgroupReader, machine: MachineReader) -> None:
         self._groups = groups
         self._cgroups = cgroups
         self._machine = machine

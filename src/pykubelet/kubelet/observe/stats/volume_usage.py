@@ -55,7 +55,7 @@ class DiskUsage:
     """The cached disk usage of pods: ``run`` measures, ``of`` requests and returns it."""
 
     def __init__(
-        self, root_dir: Path, pod_logs_dir: Path, period: Seconds, clock: Clock, others: VolumeReader | None = None
+        self, *, root_dir: Path, pod_logs_dir: Path, period: Seconds, clock: Clock, others: VolumeReader | None = None
     ) -> None:
         self._others = others
         self._pods_dir = root_dir / "pods"
@@ -116,7 +116,7 @@ class DiskUsage:
 
     async def _walk(self, pod: Pod) -> tuple[PodFiles, Seconds]:
         """Walk a pod's files; return them and the seconds it took. Transient: a file system is not responding."""
-        steps = _PodWalk(self._pods_dir, self._logs_dir, self._clock.now()).walk(pod)
+        steps = _PodWalk(pods_dir=self._pods_dir, logs_dir=self._logs_dir, now=self._clock.now()).walk(pod)
         took = 0.0
         while True:
             async with self._slots:
@@ -145,7 +145,7 @@ def _slice(steps: WalkSteps, last: bool) -> tuple[PodFiles | None, Seconds]:
 class _PodWalk:
     """A walk of one pod's files. Blocks."""
 
-    def __init__(self, pods_dir: Path, logs_dir: Path, now: Seconds) -> None:
+    def __init__(self, *, pods_dir: Path, logs_dir: Path, now: Seconds) -> None:
         self._pods_dir = pods_dir
         self._logs_dir = logs_dir
         self._time = time_from_unix(now)

@@ -38,7 +38,7 @@ class EventLog:
     ``find_pod`` returns the pod of a uid if it is known; it tells the kind of a container.
     """
 
-    def __init__(self, clock: Clock, node_name: str, find_pod: FindPod, config: EventConfig = _DEFAULT) -> None:
+    def __init__(self, *, clock: Clock, node_name: str, find_pod: FindPod, config: EventConfig = _DEFAULT) -> None:
         self._clock = clock
         self._node = node_name
         self._find_pod = find_pod

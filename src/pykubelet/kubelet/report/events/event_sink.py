@@ -41,6 +41,7 @@ class EventSink:
 
     def __init__(
         self,
+        *,
         client: ApiClient,
         table: WatchTable[Event],
         limit: RateLimit,

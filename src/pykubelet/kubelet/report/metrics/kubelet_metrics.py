@@ -54,6 +54,7 @@ class KubeletMetrics:
 
     def __init__(
         self,
+        *,
         node_name: str,
         clock: Clock,
         setup_seconds: Callable[[PodUID], Seconds] = lambda _: 0.0,
@@ -74,7 +75,7 @@ class KubeletMetrics:
         self._resizes = ResizeGauges(self._own)
         self.operations = OperationMetrics(self._own)
         """Recorder of operations, passed to the stages that perform them."""
-        self.startup = NodeStartup(self._own, clock, booted_at())
+        self.startup = NodeStartup(instruments=self._own, clock=clock, booted_at=booted_at())
         """Recorder of the node's start-up, passed to the node reporter."""
         self._network_seen = False
         self._probes = ProbeInstruments(self._probe_registry)

@@ -8,7 +8,7 @@ from pykubelet.kubelet.report.metrics.instruments import Instruments
 class NodeStartup:
     """Records the steps of a new node's start-up; only the first call of each method counts."""
 
-    def __init__(self, instruments: Instruments, clock: Clock, booted_at: Seconds) -> None:
+    def __init__(self, *, instruments: Instruments, clock: Clock, booted_at: Seconds) -> None:
         """Start measuring. ``booted_at`` is Unix time; 0 if unknown."""
         self._own = instruments
         self._clock = clock

@@ -25,7 +25,7 @@ _MAX_DELAY: Final = 60.0
 class CsiNodeReporter:
     """Keeps the CSINode and Node objects in step with the registered drivers, and retries after errors."""
 
-    def __init__(self, client: ApiClient, node: Callable[[], Node | None], registered: asyncio.Event, clock: Clock):
+    def __init__(self, *, client: ApiClient, node: Callable[[], Node | None], registered: asyncio.Event, clock: Clock):
         self._client = client
         self._node = node
         self._registered = registered

@@ -30,7 +30,7 @@ _JITTER: Final = 0.04
 class LeaseRenewer:
     """Creates and renews the Lease ``kube-node-lease/NODE``."""
 
-    def __init__(self, client: ApiClient, node: str, duration: int, clock: Clock) -> None:
+    def __init__(self, *, client: ApiClient, node: str, duration: int, clock: Clock) -> None:
         self._client = client
         self._node = node
         self._duration = duration

@@ -29,6 +29,7 @@ class StatusManager:
 
     def __init__(
         self,
+        *,
         clock: Clock,
         node: NodeFacts,
         resizes: Callable[[PodUID], ResizeState] = lambda uid: NOT_RESIZING,

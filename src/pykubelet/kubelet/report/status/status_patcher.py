@@ -92,7 +92,7 @@ class StatusPatcher:
         self._deliveries: dict[PodUID, _Delivery] = {}
         self._group: asyncio.TaskGroup | None = None
         self._early: set[PodUID] = set()
-        self._progress = RateLimit(_PROGRESS_PER_SECOND, _PROGRESS_BURST, deps.telemetry.clock)
+        self._progress = RateLimit(_PROGRESS_PER_SECOND, _PROGRESS_BURST, clock=deps.telemetry.clock)
         self._backoff = Backoff(_FIRST_DELAY, MAX_RETRY_SECONDS, jitter=0.5)
         self.delivered = 0
         """Number of accepted PATCH requests, for tests and metrics."""

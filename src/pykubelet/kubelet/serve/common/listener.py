@@ -43,7 +43,7 @@ class Listener:
     """
 
     def __init__(
-        self, limits: ConnectionLimits, clock: Clock, tls: Tls | None, closed: Callable[[CloseReason], None]
+        self, *, limits: ConnectionLimits, clock: Clock, tls: Tls | None, closed: Callable[[CloseReason], None]
     ) -> None:
         self._server: web.Server | None = None
         self._limits = limits

@@ -38,7 +38,7 @@ class PodsView:
     ``desired`` returns the pods that the sources want.
     """
 
-    def __init__(self, statuses: PodStatuses, desired: Callable[[], Iterable[Pod]], clock: Clock) -> None:
+    def __init__(self, *, statuses: PodStatuses, desired: Callable[[], Iterable[Pod]], clock: Clock) -> None:
         self._statuses = statuses
         self._desired = desired
         self._without_status: set[PodUID] = set()

@@ -62,7 +62,7 @@ class RequestTracker:
     normal form and turns every error into a Status.
     """
 
-    def __init__(self, server_type: str, meter: HttpMeter, style: ResponseStyle) -> None:
+    def __init__(self, *, server_type: str, meter: HttpMeter, style: ResponseStyle) -> None:
         self._server_type = server_type
         self._meter = meter
         self._style = style

@@ -66,8 +66,8 @@ async def application(
 ) -> AsyncIterator[Server]:
     """Yield a server with these routes. At the end of the block active requests are cancelled."""
     closed = partial(meter.http_connection_closed, config.server_type)
-    listener = Listener(config.connections, clock, config.tls, closed)
-    requests = RequestTracker(config.server_type, meter, config.style)
+    listener = Listener(limits=config.connections, clock=clock, tls=config.tls, closed=closed)
+    requests = RequestTracker(server_type=config.server_type, meter=meter, style=config.style)
     slots = Slots(config.slots, config.style.show)
     tracking = _tracking(listener, trusted=config.access_check is None)
     access_check = [config.access_check(listener.mark_trusted)] if config.access_check is not None else []

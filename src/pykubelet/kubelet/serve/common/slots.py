@@ -36,9 +36,9 @@ class Slots:
 
     def __init__(self, limits: SlotLimits, show: Callable[[Status], web.Response]) -> None:
         self._deadline = limits.deadline
-        self._short = _SlotPool(RequestKind.SHORT, limits.short, limits.short_per_user)
-        self._streams = _SlotPool(RequestKind.STREAM, limits.streams, limits.streams_per_user)
-        self._commands = _SlotPool(RequestKind.COMMAND, limits.commands, limits.commands_per_user)
+        self._short = _SlotPool(kind=RequestKind.SHORT, total=limits.short, per_user=limits.short_per_user)
+        self._streams = _SlotPool(kind=RequestKind.STREAM, total=limits.streams, per_user=limits.streams_per_user)
+        self._commands = _SlotPool(kind=RequestKind.COMMAND, total=limits.commands, per_user=limits.commands_per_user)
         self._show = show
 
         @web.middleware
@@ -126,7 +126,7 @@ async def _without_deadline(request: web.Request, handler: Handler) -> web.Strea
 class _SlotPool:
     """Slots for requests of one kind."""
 
-    def __init__(self, kind: RequestKind, total: int, per_user: int) -> None:
+    def __init__(self, *, kind: RequestKind, total: int, per_user: int) -> None:
         self._kind = kind
         self._total = total
         self._per_user = per_user

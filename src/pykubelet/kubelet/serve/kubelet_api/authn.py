@@ -34,12 +34,12 @@ _BACKOFF: Final[tuple[Seconds, ...]] = (0.5, 0.75)
 class Authenticator:
     """Tries the authenticators in the Go kubelet's order. ``reviews`` None: no API server, so no token is valid."""
 
-    def __init__(self, config: AuthConfig, reviews: ReviewApi | None, clock: Clock) -> None:
+    def __init__(self, *, config: AuthConfig, reviews: ReviewApi | None, clock: Clock) -> None:
         self._config = config
         self._reviews = reviews
         self._clock = clock
         self._salt = secrets.token_bytes(16)
-        self._users: TtlCache[bytes, User | None] = TtlCache(clock, lambda _: config.token_ttl)
+        self._users: TtlCache[bytes, User | None] = TtlCache(clock=clock, ttl=lambda _: config.token_ttl)
         self._budget = ReviewBudget(clock)
 
     async def authenticate(self, request: web.Request) -> User | None:

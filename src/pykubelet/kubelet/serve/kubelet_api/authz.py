@@ -20,13 +20,13 @@ class Authorizer:
     ``reviews`` None: there is no API server, so mode Webhook allows nothing.
     """
 
-    def __init__(self, node_name: str, config: AuthConfig, reviews: ReviewApi | None, clock: Clock) -> None:
+    def __init__(self, *, node_name: str, config: AuthConfig, reviews: ReviewApi | None, clock: Clock) -> None:
         self._node_name = node_name
         self._config = config
         self._reviews = reviews
         self._clock = clock
         self._answers: TtlCache[tuple[object, ...], bool] = TtlCache(
-            clock, lambda allowed: config.allowed_ttl if allowed else config.denied_ttl
+            clock=clock, ttl=lambda allowed: config.allowed_ttl if allowed else config.denied_ttl
         )
 
     async def allowed(self, user: User, wanted: Attributes) -> bool:

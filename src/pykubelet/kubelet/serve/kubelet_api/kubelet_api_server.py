@@ -81,7 +81,9 @@ class KubeletApiServer:
             _log.warning("kubelet API: unauthenticated clients have full access: anonymous and AlwaysAllow are set")
 
     async def _tls(self) -> Tls:
-        certificate = ServingCertificate(self._config, self._deps.certificate, self._deps.telemetry.clock)
+        certificate = ServingCertificate(
+            config=self._config, given=self._deps.certificate, clock=self._deps.telemetry.clock
+        )
         contexts = TlsContexts(self._config.tls)
         try:
             contexts.current(await certificate.files())
@@ -98,12 +100,17 @@ class KubeletApiServer:
         logs = LogSource(config.pod_logs_dir, deps.pods, watcher)
         routes = [*InfoRoutes(deps).routes()]
         if config.debugging_handlers:
-            routes += [*PodRoutes(deps, logs, config.checkpoints_dir).routes(), *NodeRoutes(config, deps).routes()]
+            routes += [
+                *PodRoutes(deps=deps, logs=logs, checkpoints=config.checkpoints_dir).routes(),
+                *NodeRoutes(config, deps).routes(),
+            ]
             routes += DebugRoutes(config).routes()
         else:
             routes += disabled_routes()
-        authenticator = Authenticator(config.auth, deps.reviews, deps.telemetry.clock)
-        authorizer = Authorizer(config.node_name, config.auth, deps.reviews, deps.telemetry.clock)
+        authenticator = Authenticator(config=config.auth, reviews=deps.reviews, clock=deps.telemetry.clock)
+        authorizer = Authorizer(
+            node_name=config.node_name, config=config.auth, reviews=deps.reviews, clock=deps.telemetry.clock
+        )
         server_config = ServerConfig(
             *("readwrite", config.connections, config.slots, _STYLE),
             access_check=partial(access_middleware, authenticator, authorizer),

@@ -33,7 +33,7 @@ _CONTAINER: Final = "{container}"
 class PodRoutes:
     """Handlers of the routes into pods."""
 
-    def __init__(self, deps: KubeletApiServerDeps, logs: LogSource, checkpoints: Path) -> None:
+    def __init__(self, *, deps: KubeletApiServerDeps, logs: LogSource, checkpoints: Path) -> None:
         self._deps = deps
         self._logs = logs
         self._checkpoints = checkpoints

@@ -16,7 +16,7 @@ _LOOK_AGAIN: Final[Seconds] = 86400.0
 class ServingCertificate:
     """Chooses the certificate. ``given`` is called each time; the self-signed one is checked once a day."""
 
-    def __init__(self, config: KubeletApiServerConfig, given: Callable[[], CertFiles | None], clock: Clock) -> None:
+    def __init__(self, *, config: KubeletApiServerConfig, given: Callable[[], CertFiles | None], clock: Clock) -> None:
         self._config = config
         self._given = given
         self._clock = clock

@@ -33,7 +33,7 @@ class ReviewBudget:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._total = RateLimit(*TOTAL, clock)
+        self._total = RateLimit(*TOTAL, clock=clock)
         self._sources: OrderedDict[str, RateLimit] = OrderedDict()
         self._confirmed: OrderedDict[bytes, None] = OrderedDict()
 
@@ -41,7 +41,7 @@ class ReviewBudget:
         """Account for a review of a token presented by a source. Overloaded: the limit is reached."""
         if token in self._confirmed:
             return
-        limit = self._sources.pop(source, None) or RateLimit(*PER_SOURCE, self._clock)
+        limit = self._sources.pop(source, None) or RateLimit(*PER_SOURCE, clock=self._clock)
         self._sources[source] = limit
         while len(self._sources) > _SOURCES:
             self._sources.popitem(last=False)

@@ -19,7 +19,7 @@ class TtlCache(Generic[K, V]):
     cannot evict truthy ones.
     """
 
-    def __init__(self, clock: Clock, ttl: Callable[[V], Seconds], size: int = 4096) -> None:
+    def __init__(self, *, clock: Clock, ttl: Callable[[V], Seconds], size: int = 4096) -> None:
         self._clock = clock
         self._ttl = ttl
         self._size = size

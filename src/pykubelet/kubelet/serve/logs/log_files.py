@@ -29,7 +29,7 @@ _NAME: Final = re.compile(r"(\d{1,9})\.log", re.ASCII)
 class LogDirectory:
     """The log files of one container: ``N.log`` for its N-th restart, and rotated ones beside them."""
 
-    def __init__(self, root: Path, ref: PodRef, container: str) -> None:
+    def __init__(self, *, root: Path, ref: PodRef, container: str) -> None:
         self._root = root
         self._relative = f"{ref.namespace}_{ref.name}_{ref.uid}/{container}"
 

@@ -37,7 +37,7 @@ async def log_response(request: web.Request, pod: Pod, options: LogOptions, sour
     answer.
     """
     name, ref = options.container, ref_of(pod)
-    target = LogTarget(ref.uid, name, LogDirectory(source.root, ref, name))
+    target = LogTarget(ref.uid, name, LogDirectory(root=source.root, ref=ref, container=name))
     session = LogSession(target, options)
     try:
         attempts = await blocking.call_to_end(target.owner, target.directory.attempts)

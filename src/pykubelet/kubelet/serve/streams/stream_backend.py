@@ -30,7 +30,7 @@ def check_upgrade(request: web.Request) -> None:
         raise Invalid("unable to upgrade: the request has a body")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
     """A connection to one streaming URL of the runtime."""
 
@@ -61,7 +61,7 @@ async def connected(url: str) -> AsyncIterator[Backend]:
     except (OSError, TimeoutError) as error:
         raise Transient(f"the runtime's streaming server at {target.netloc} is not responding: {error}") from error
     async with closing(writer, within=1.0):
-        yield Backend(reader, writer, target)
+        yield Backend(reader=reader, writer=writer, target=target)
 
 
 def passed_on(request: web.Request) -> Headers:

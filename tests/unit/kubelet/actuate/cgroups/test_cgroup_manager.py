@@ -84,7 +84,7 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def manager(files: SignallingFiles, clock: VirtualClock) -> PodCgroupManager:
-    return PodCgroupManager(CgroupV2(files.root, files), CONFIG, clock)
+    return PodCgroupManager(cgroups=CgroupV2(files.root, files), config=CONFIG, clock=clock)
 
 
 async def test_start_makes_the_levels(manager: PodCgroupManager, files: SignallingFiles) -> None:
@@ -169,11 +169,11 @@ async def test_removed_cgroup_is_created_again(manager: PodCgroupManager, files:
 
 
 async def test_pods_of_a_former_run_are_found_and_removed(files: SignallingFiles, clock: VirtualClock) -> None:
-    first = PodCgroupManager(CgroupV2(files.root, files), CONFIG, clock)
+    first = PodCgroupManager(cgroups=CgroupV2(files.root, files), config=CONFIG, clock=clock)
     await first.start()
     for value in (BURSTABLE, GUARANTEED, BEST_EFFORT):
         await first.ensure_pod(value)
-    second = PodCgroupManager(CgroupV2(files.root, files), CONFIG, clock)
+    second = PodCgroupManager(cgroups=CgroupV2(files.root, files), config=CONFIG, clock=clock)
     await second.start()
     assert await second.list_pods() == {"u-burst", "u-guar", "u-best"}
     await second.remove_pod(PodUID("u-burst"))
@@ -281,7 +281,7 @@ async def test_systemd_needs_systemd_and_version_2(clock: VirtualClock) -> None:
 
 async def test_slices(files: SignallingFiles, clock: VirtualClock) -> None:
     systemd = PodCgroupConfig(policy=POLICY, root_limits=RootLimits(cpu=MilliCPU(1)), style=NameStyle.SYSTEMD)
-    manager = PodCgroupManager(CgroupV2(files.root, files), systemd, clock)
+    manager = PodCgroupManager(cgroups=CgroupV2(files.root, files), config=systemd, clock=clock)
     await manager.start()
     assert manager.problem is None
     parent = "kubepods-burstable-podu_burst.slice"
@@ -294,7 +294,7 @@ async def test_slices(files: SignallingFiles, clock: VirtualClock) -> None:
 
 async def test_no_qos_levels(files: SignallingFiles, clock: VirtualClock) -> None:
     flat = PodCgroupConfig(policy=POLICY, root_limits=RootLimits(cpu=MilliCPU(1)), per_qos=False)
-    manager = PodCgroupManager(CgroupV2(files.root, files), flat, clock)
+    manager = PodCgroupManager(cgroups=CgroupV2(files.root, files), config=flat, clock=clock)
     await manager.start()
     assert manager.problem is None
     assert await manager.ensure_pod(BURSTABLE) == ""

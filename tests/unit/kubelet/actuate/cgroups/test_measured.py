@@ -15,7 +15,7 @@ from pykubelet.testing.meter import ToldMeter
 
 def test_operations_are_measured_and_reads_are_not(tmp_path: Path) -> None:
     meter, files = ToldMeter(), FakeCgroupFiles(tmp_path / "cgroup")
-    cgroups = MeasuredCgroups(CgroupV2(files.root, files), meter, VirtualClock())
+    cgroups = MeasuredCgroups(driver=CgroupV2(files.root, files), meter=meter, clock=VirtualClock())
     cgroups.create("/pods", CgroupResources(cpu_shares=2))
     cgroups.update("/pods", CgroupResources(cpu_shares=4))
     assert cgroups.exists("/pods") and cgroups.version == 2

@@ -74,7 +74,7 @@ class Writer:
         self.file = self.path.open("ab")
 
     def rotation(self, max_files: int = 3, max_size: int = LIMIT) -> LogRotation:
-        return LogRotation(self, RotationConfig(self.root, Bytes(max_size), max_files), self.clock)
+        return LogRotation(cri=self, config=RotationConfig(self.root, Bytes(max_size), max_files), clock=self.clock)
 
     def files(self) -> dict[str, str]:
         """Content by name."""
@@ -299,5 +299,5 @@ async def test_pods_without_long_logs_are_surveyed_together(writer: Writer) -> N
 async def test_no_logs_at_all(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "logs")
     writer.close()
-    await LogRotation(writer, RotationConfig(tmp_path / "absent"), writer.clock).look()
+    await LogRotation(cri=writer, config=RotationConfig(tmp_path / "absent"), clock=writer.clock).look()
     assert writer.listed == 0

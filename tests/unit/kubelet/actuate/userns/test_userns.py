@@ -115,7 +115,9 @@ def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> UserNamespaces:
 
 
 def make(root: Path, *, per_pod: int = UNIT, supported: bool | None = True) -> UserNamespaces:
-    return UserNamespaces(lambda uid: root / uid / "userns", lambda handler: supported, UserNamespaceConfig(per_pod))
+    return UserNamespaces(
+        file=lambda uid: root / uid / "userns", supported=lambda handler: supported, config=UserNamespaceConfig(per_pod)
+    )
 
 
 async def test_each_pod_gets_ids_of_its_own_and_keeps_them(users: UserNamespaces, tmp_path: Path) -> None:

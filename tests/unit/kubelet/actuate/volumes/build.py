@@ -98,7 +98,7 @@ class Kit:
             recursive_read_only=lambda handler: self.recursive_read_only,
             telemetry=self.telemetry,
         )
-        return VolumeManager(self.dirs, deps, self.config)
+        return VolumeManager(dirs=self.dirs, deps=deps, config=self.config)
 
     @property
     def telemetry(self) -> Telemetry[WorkMeter]:

@@ -62,7 +62,7 @@ def claims() -> Claims:
 def kit(tmp_path: Path, claims: Claims) -> Kit:
     made = Kit(tmp_path / "root")
     deps = VolumeDeps(images=Images(), claims=claims, telemetry=made.telemetry)
-    made.manager = VolumeManager(made.dirs, deps)
+    made.manager = VolumeManager(dirs=made.dirs, deps=deps)
     return made
 
 

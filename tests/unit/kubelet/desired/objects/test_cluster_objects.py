@@ -58,7 +58,7 @@ async def rig() -> AsyncIterator[Rig]:
     async with fake_api() as api:
         local = LocalObjects()
         touched = list[frozenset[PodUID]]()
-        objects = ClusterObjects(api.client, local, touched.append, api.clock)
+        objects = ClusterObjects(client=api.client, local=local, touched=touched.append, clock=api.clock)
         made = Rig(api, local, objects, touched=touched)
         objects.subscribe(made.changed.append)
         async with running(*objects.parts().values()):
@@ -126,7 +126,7 @@ async def test_unused_config_map_is_released_after_a_while(rig: Rig, monkeypatch
     monkeypatch.setattr(api_objects, "LINGER", 0.1)
     monkeypatch.setattr(api_objects, "_MAX_LINGERING", 1)
     async with fake_api() as api:
-        objects = ApiObjects(api.client, rig.local, api.clock)
+        objects = ApiObjects(client=api.client, local=rig.local, clock=api.clock)
         async with running(objects.run()):
             for name in ("a", "b"):
                 api.put("configmaps", name, data={})

@@ -57,7 +57,7 @@ async def rig() -> AsyncIterator[Rig]:
     async with fake_api() as api:
         api.put("serviceaccounts", "robot")
         touched: list[frozenset[PodUID]] = []
-        certificates = PodCertificates(api.client, touched.append, api.clock, 0.3)
+        certificates = PodCertificates(client=api.client, touched=touched.append, clock=api.clock, patience=0.3)
         async with running(*certificates.parts().values()):
             yield Rig(api, certificates, touched)
 

@@ -33,9 +33,11 @@ class Rig:
 @pytest.fixture
 async def rig() -> AsyncIterator[Rig]:
     async with fake_api() as api:
-        tokens = ServiceAccountTokens(api.client, api.clock, lambda uid: None)
+        tokens = ServiceAccountTokens(client=api.client, clock=api.clock, renewed=lambda uid: None)
         touched: list[frozenset[PodUID]] = []
-        storage = StorageObjects(api.client, tokens, touched.append, api.clock, patience=0.3)
+        storage = StorageObjects(
+            client=api.client, tokens=tokens, touched=touched.append, clock=api.clock, patience=0.3
+        )
         async with running(*storage.parts().values()):
             yield Rig(api, storage, touched)
 

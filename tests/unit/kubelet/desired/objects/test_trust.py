@@ -125,7 +125,7 @@ class Rig:
 async def rig() -> AsyncIterator[Rig]:
     async with fake_api() as api:
         touched: list[frozenset[PodUID]] = []
-        bundles = TrustBundles(api.client, touched.append, api.clock, 0.5)
+        bundles = TrustBundles(client=api.client, touched=touched.append, clock=api.clock, patience=0.5)
         async with running(*bundles.parts().values()):
             yield Rig(api, bundles, touched)
 

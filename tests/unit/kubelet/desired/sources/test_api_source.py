@@ -23,9 +23,11 @@ async def test_the_pods_of_this_node_are_followed() -> None:
 
     async with fake_api() as api:
         api.put("pods", "other", spec={"nodeName": "other"})
-        mux = PodMux({Source.API}, sink, api.clock)
+        mux = PodMux(sources={Source.API}, sink=sink, clock=api.clock)
         first: list[bool] = []
-        source = ApiServerSource(api.client, "n", mux, lambda: first.append(mux.all_ready()), api.clock)
+        source = ApiServerSource(
+            client=api.client, node_name="n", mux=mux, first=lambda: first.append(mux.all_ready()), clock=api.clock
+        )
         async with running(source.run()):
             await until(mux.all_ready)
             assert told == [("ADD", [])] and first == [True] and source.listed()

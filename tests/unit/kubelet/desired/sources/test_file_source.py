@@ -25,7 +25,7 @@ class ByHand:
         self.clock = VirtualClock()
         self.delivered: list[SourceContent] = []
         config = FileSourceConfig(path, "n", backup=backup)
-        self.source = FileSource(config, self.delivered.append, self.clock)
+        self.source = FileSource(config=config, deliver=self.delivered.append, clock=self.clock)
 
     async def look(self) -> dict[str, str]:
         await self.source.rescan()
@@ -119,7 +119,7 @@ async def test_copies_of_removed_files_are_deleted(tmp_path: Path) -> None:
 async def test_an_unreadable_directory_is_not_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.yaml").write_text(pod("a"))
     clock, delivered = VirtualClock(), list[SourceContent]()
-    source = FileSource(FileSourceConfig(tmp_path, "n"), delivered.append, clock)
+    source = FileSource(config=FileSourceConfig(tmp_path, "n"), deliver=delivered.append, clock=clock)
     broken = True
     real = disk.read_changed
 
@@ -157,7 +157,7 @@ async def test_everything_is_read_again_every_20_s(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(file_source, "watch", failing_watch)
     clock, delivered = VirtualClock(), list[SourceContent]()
-    source = FileSource(FileSourceConfig(tmp_path, "n"), delivered.append, clock)
+    source = FileSource(config=FileSourceConfig(tmp_path, "n"), deliver=delivered.append, clock=clock)
     async with running(source):
         await until(lambda: bool(delivered) and clock.sleepers >= 2)
         (tmp_path / "a.yaml").write_text(pod("a"))
@@ -182,7 +182,7 @@ class Live:
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
         self.delivered: list[SourceContent] = []
         config = FileSourceConfig(path, "n", rescan=3600)
-        self.source = FileSource(config, self.delivered.append, clock or SystemClock())
+        self.source = FileSource(config=config, deliver=self.delivered.append, clock=clock or SystemClock())
 
     async def until(self, wanted: dict[str, str]) -> None:
         await until(lambda: bool(self.delivered) and images(self.delivered[-1]) == wanted)

@@ -15,7 +15,7 @@ def wanted(name: str) -> core.Pod:
 
 def test_sources_are_ready_when_all_were_heard() -> None:
     updates: list[PodUpdate] = []
-    mux = PodMux([Source.FILE, Source.HTTP], updates.append, VirtualClock())
+    mux = PodMux(sources=[Source.FILE, Source.HTTP], sink=updates.append, clock=VirtualClock())
     assert not mux.all_ready()
     mux.set(Source.HTTP, [])
     assert not mux.all_ready()
@@ -28,12 +28,12 @@ def test_sources_are_ready_when_all_were_heard() -> None:
 
 
 def test_without_sources_there_is_nothing_to_wait_for() -> None:
-    assert PodMux([], lambda update: None, VirtualClock()).all_ready()
+    assert PodMux(sources=[], sink=lambda update: None, clock=VirtualClock()).all_ready()
 
 
 def test_sources_do_not_disturb_each_other() -> None:
     updates: list[PodUpdate] = []
-    mux = PodMux([Source.FILE, Source.HTTP], updates.append, VirtualClock())
+    mux = PodMux(sources=[Source.FILE, Source.HTTP], sink=updates.append, clock=VirtualClock())
     mux.set(Source.FILE, [wanted("a")])
     mux.set(Source.HTTP, [wanted("b")])
     updates.clear()
@@ -46,11 +46,11 @@ def test_sources_do_not_disturb_each_other() -> None:
 
 def test_new_pods_are_marked_with_the_wall_clock() -> None:
     updates: list[PodUpdate] = []
-    mux = PodMux([Source.FILE], updates.append, VirtualClock(start=1_700_000_000.25))
+    mux = PodMux(sources=[Source.FILE], sink=updates.append, clock=VirtualClock(start=1_700_000_000.25))
     mux.set(Source.FILE, [wanted("a")])
     assert updates[0].pods[0].metadata.annotations[ANNOTATION_SEEN] == "2023-11-14T22:13:20.250000Z"
 
 
 def test_unknown_source_raises() -> None:
     with pytest.raises(ValueError, match="api"):
-        PodMux([Source.FILE], lambda update: None, VirtualClock()).set(Source.API, [])
+        PodMux(sources=[Source.FILE], sink=lambda update: None, clock=VirtualClock()).set(Source.API, [])

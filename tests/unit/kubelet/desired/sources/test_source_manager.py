@@ -37,8 +37,8 @@ async def test_both_sources_reach_the_loop(tmp_path: Path) -> None:
     config = SourcesConfig(FileSourceConfig(tmp_path, "n"), HttpSourceConfig("http://x/", "n"))
     assert config.names() == {Source.FILE, Source.HTTP}
     clock, objects, states = SystemClock(), FakeObjects(), FakeStates()
-    mux = PodMux(config.names(), updates.put_nowait, clock)
-    sources = Sources(config, mux, objects, states, clock)
+    mux = PodMux(sources=config.names(), sink=updates.put_nowait, clock=clock)
+    sources = Sources(config=config, mux=mux, objects=objects, states=states, clock=clock)
     async with asyncio.TaskGroup() as group, asyncio.timeout(10):
         task = group.create_task(sources.run(OnePod()), name="sources-under-test")
         got = [await updates.get(), await updates.get()]
@@ -57,8 +57,8 @@ async def test_both_sources_reach_the_loop(tmp_path: Path) -> None:
 
 async def test_without_sources_there_is_nothing_to_run() -> None:
     config, clock = SourcesConfig(), VirtualClock()
-    mux = PodMux(config.names(), lambda update: None, clock)
-    await Sources(config, mux, FakeObjects(), FakeStates(), clock).run()
+    mux = PodMux(sources=config.names(), sink=lambda update: None, clock=clock)
+    await Sources(config=config, mux=mux, objects=FakeObjects(), states=FakeStates(), clock=clock).run()
     assert mux.all_ready()
 
 
@@ -85,16 +85,18 @@ def test_objects_are_there_before_the_pods_that_use_them() -> None:
             order.append("objects")
 
     clock = VirtualClock()
-    mux = PodMux([Source.FILE], lambda update: order.append("pods"), clock)
-    Sources(SourcesConfig(), mux, Noting(), FakeStates(), clock).deliver(SourceContent(Source.FILE))
+    mux = PodMux(sources=[Source.FILE], sink=lambda update: order.append("pods"), clock=clock)
+    Sources(config=SourcesConfig(), mux=mux, objects=Noting(), states=FakeStates(), clock=clock).deliver(
+        SourceContent(Source.FILE)
+    )
     assert order == ["objects", "pods"]
 
 
 def test_a_source_that_could_not_be_read_only_tells_its_state() -> None:
     clock, objects, states = VirtualClock(), FakeObjects(), FakeStates()
-    mux = PodMux([Source.FILE], lambda update: None, clock)
+    mux = PodMux(sources=[Source.FILE], sink=lambda update: None, clock=clock)
     state = ManifestState(Source.FILE, "/m")
-    sources = Sources(SourcesConfig(), mux, objects, states, clock)
+    sources = Sources(config=SourcesConfig(), mux=mux, objects=objects, states=states, clock=clock)
     sources.deliver(SourceContent(Source.FILE, states=(state,), read=False))
     assert states.states == {Source.FILE: [state]}
     assert objects.names == {}

@@ -47,7 +47,7 @@ class ByHand:
         self.delivered: list[SourceContent] = []
         self.clock = VirtualClock()
         config = HttpSourceConfig(URL, "n", headers=(("X-Token", "t"),), backup=backup)
-        self.source = HttpSource(config, self.delivered.append, self.clock, self.fetch)
+        self.source = HttpSource(config=config, deliver=self.delivered.append, clock=self.clock, fetch=self.fetch)
 
     async def look(self, answer: Response | Exception) -> dict[str, str]:
         self.fetch.answer = answer

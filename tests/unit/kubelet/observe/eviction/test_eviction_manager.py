@@ -232,7 +232,7 @@ async def test_signals_of_the_real_machine(tmp_path: Path) -> None:
     async def image_path() -> str:
         return answers.pop(0)
 
-    observer = MachineObserver(tmp_path, image_path, clock)
+    observer = MachineObserver(root_dir=tmp_path, image_path=image_path, clock=clock)
     first = await observer.read()
     assert Signal.IMAGEFS not in first
     second = await observer.read()
@@ -240,4 +240,7 @@ async def test_signals_of_the_real_machine(tmp_path: Path) -> None:
     assert all(0 <= seen.available <= seen.capacity for seen in second.values())
     await observer.read()
     assert answers == ["never asked for"]
-    assert Signal.NODEFS not in await MachineObserver(tmp_path / "absent", image_path, clock).read()
+    assert (
+        Signal.NODEFS
+        not in await MachineObserver(root_dir=tmp_path / "absent", image_path=image_path, clock=clock).read()
+    )

@@ -32,7 +32,7 @@ class Disks:
         self.volumes = base / "pods" / UID / "volumes" / "kubernetes.io~empty-dir"
         for name in ("disk", "ram"):
             (self.volumes / name).mkdir(parents=True)
-        self.usage = DiskUsage(base, base / "logs", period, self.clock)
+        self.usage = DiskUsage(root_dir=base, pod_logs_dir=base / "logs", period=period, clock=self.clock)
 
     def fill(self, size: int) -> None:
         (self.volumes / "disk" / "file").write_bytes(b"x" * size)
@@ -119,7 +119,9 @@ async def test_usage_of_storage_system_volumes_comes_from_their_plugin(tmp_path:
 
     (tmp_path / "pods" / UID / "volumes" / "kubernetes.io~csi" / "disk" / "mount").mkdir(parents=True)
     disks = Disks(tmp_path)
-    disks.usage = DiskUsage(tmp_path, tmp_path / "logs", 60.0, disks.clock, sizes)
+    disks.usage = DiskUsage(
+        root_dir=tmp_path, pod_logs_dir=tmp_path / "logs", period=60.0, clock=disks.clock, others=sizes
+    )
     async with disks.running():
         files = (await disks.usage.of([POD]))[UID]
     found = {volume.name: volume for volume in files.volumes}

@@ -17,7 +17,9 @@ def event_log(clock: VirtualClock | None = None, config: EventConfig | None = No
     debug = core.EphemeralContainer(name="debug", image="busybox")
     value = pod(container("app"), init=[sidecar("proxy")], ephemeral=[debug])
     pods = {PodUID("uid-1"): value}
-    return EventLog(clock or VirtualClock(NOW), "node-1", pods.get, config or EventConfig())
+    return EventLog(
+        clock=clock or VirtualClock(NOW), node_name="node-1", find_pod=pods.get, config=config or EventConfig()
+    )
 
 
 async def test_an_event_is_an_object_of_the_api() -> None:

@@ -30,9 +30,9 @@ class Rig:
 @pytest.fixture
 async def rig() -> AsyncIterator[Rig]:
     async with fake_api() as api:
-        log = EventLog(api.clock, "n", lambda uid: None)
+        log = EventLog(clock=api.clock, node_name="n", find_pod=lambda uid: None)
         log.event(None, "Normal", "Starting", "before the sink ran")
-        sink = EventSink(api.client, log.table, RateLimit(0, 1, api.clock), api.clock)
+        sink = EventSink(client=api.client, table=log.table, limit=RateLimit(0, 1, clock=api.clock), clock=api.clock)
         async with running(sink.run()):
             yield Rig(api, log)
 
@@ -78,8 +78,8 @@ async def test_rejected_event_does_not_block_others(rig: Rig) -> None:
 async def test_pending_events_are_sent_when_the_agent_stops() -> None:
     async with fake_api() as api:
         clock = VirtualClock()
-        log = EventLog(api.clock, "n", lambda uid: None)
-        sink = EventSink(api.client, log.table, RateLimit(0, 1, clock), clock)
+        log = EventLog(clock=api.clock, node_name="n", find_pod=lambda uid: None)
+        sink = EventSink(client=api.client, table=log.table, limit=RateLimit(0, 1, clock=clock), clock=clock)
         rig = Rig(api, log)
         async with running(sink.run()):
             await clock.settle()
@@ -97,12 +97,18 @@ async def test_pending_events_are_sent_when_the_agent_stops() -> None:
 
 async def test_events_of_an_earlier_agent_are_not_sent_again() -> None:
     async with fake_api() as api:
-        earlier = EventLog(api.clock, "n", lambda uid: None)
+        earlier = EventLog(clock=api.clock, node_name="n", find_pod=lambda uid: None)
         earlier.event(POD, "Normal", "Old", "m")
-        log = EventLog(api.clock, "n", lambda uid: None)
+        log = EventLog(clock=api.clock, node_name="n", find_pod=lambda uid: None)
         log.restore(earlier.list())
         log.event(POD, "Normal", "New", "m")
-        sink = EventSink(api.client, log.table, RateLimit(0, 1, api.clock), api.clock, log.is_restored)
+        sink = EventSink(
+            client=api.client,
+            table=log.table,
+            limit=RateLimit(0, 1, clock=api.clock),
+            clock=api.clock,
+            is_old=log.is_restored,
+        )
         async with running(sink.run()):
             rig = Rig(api, log)
             await until(lambda: rig.told() == {"New": 1})

@@ -47,7 +47,9 @@ class World:
     clock: SystemClock = field(default_factory=SystemClock)
 
     def __post_init__(self) -> None:
-        self.events = EventLog(self.clock, "node", lambda uid: None, EventConfig(capacity=self.capacity))
+        self.events = EventLog(
+            clock=self.clock, node_name="node", find_pod=lambda uid: None, config=EventConfig(capacity=self.capacity)
+        )
         self.timelines, self.starts = PodTimelines(self.clock), StartTimes()
         self.history = History(
             HistoryDeps(

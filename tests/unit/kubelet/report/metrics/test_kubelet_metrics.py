@@ -40,7 +40,7 @@ COUNTS = NodeCounts(
 
 
 def made(clock: VirtualClock | None = None) -> KubeletMetrics:
-    metrics = KubeletMetrics("node-1", clock or VirtualClock(), lambda uid: 15.0)
+    metrics = KubeletMetrics(node_name="node-1", clock=clock or VirtualClock(), setup_seconds=lambda uid: 15.0)
     CountsCollector(lambda: COUNTS, metrics.registry)
     return metrics
 

@@ -112,7 +112,7 @@ COUNTS = NodeCounts(
 def told() -> bytes:
     """Return the rendered metrics after every kind of update."""
     clock = VirtualClock(1_700_000_100.0)
-    metrics = KubeletMetrics("n", clock, booted_at=lambda: 1.0)
+    metrics = KubeletMetrics(node_name="n", clock=clock, booted_at=lambda: 1.0)
     CountsCollector(lambda: COUNTS, metrics.registry)
     metrics.cgroup_version(2)
     metrics.runtime_operation("create_container", 0.1, True)
@@ -180,7 +180,7 @@ def test_nothing_else_has_the_prefix() -> None:
 
 async def test_the_start_of_a_new_node_is_told_once() -> None:
     clock = VirtualClock(1000.0)
-    metrics = KubeletMetrics("n", clock, booted_at=lambda: 900.0)
+    metrics = KubeletMetrics(node_name="n", clock=clock, booted_at=lambda: 900.0)
     CountsCollector(lambda: COUNTS, metrics.registry)
     for step in (metrics.startup.registering, metrics.startup.registered, metrics.startup.ready):
         await clock.advance(2.0)
@@ -194,7 +194,7 @@ async def test_the_start_of_a_new_node_is_told_once() -> None:
 
 
 def test_the_start_of_a_node_that_was_there_is_not_told() -> None:
-    metrics = KubeletMetrics("n", VirtualClock(), booted_at=lambda: 900.0)
+    metrics = KubeletMetrics(node_name="n", clock=VirtualClock(), booted_at=lambda: 900.0)
     CountsCollector(lambda: COUNTS, metrics.registry)
     metrics.startup.registering()
     metrics.startup.ready()
@@ -202,7 +202,7 @@ def test_the_start_of_a_node_that_was_there_is_not_told() -> None:
 
 
 def test_the_first_pod_with_a_network_is_shown_and_no_other() -> None:
-    metrics = KubeletMetrics("n", VirtualClock(1_700_000_100.0))
+    metrics = KubeletMetrics(node_name="n", clock=VirtualClock(1_700_000_100.0))
     CountsCollector(lambda: COUNTS, metrics.registry)
     pending, running = core.PodStatus(phase="Pending"), core.PodStatus(phase="Running")
     for number, (created, on_host) in enumerate(((90, True), (60, False), (50, False))):

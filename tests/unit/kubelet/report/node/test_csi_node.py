@@ -109,7 +109,9 @@ async def rig() -> AsyncIterator[Rig]:
     async with fake_api() as api:
         nodes: list[Node] = []
         registered = asyncio.Event()
-        reporter = CsiNodeReporter(api.client, lambda: nodes[-1] if nodes else None, registered, api.clock)
+        reporter = CsiNodeReporter(
+            client=api.client, node=lambda: nodes[-1] if nodes else None, registered=registered, clock=api.clock
+        )
         async with running(reporter.run()):
             yield Rig(api, reporter, registered, nodes)
 

@@ -343,7 +343,7 @@ def test_labels_that_a_node_may_have(label: str, allowed: bool) -> None:
 
 async def test_lease_is_created_and_renewed(api: Api) -> None:
     api.put("nodes", "n", "")
-    renewer = LeaseRenewer(api.client, "n", 40, api.clock)
+    renewer = LeaseRenewer(client=api.client, node="n", duration=40, clock=api.clock)
     assert await renewer.renew()
     lease = api.get("leases", "n", "kube-node-lease", LEASES)
     assert lease["spec"]["holderIdentity"] == "n" and lease["spec"]["leaseDurationSeconds"] == 40
@@ -354,21 +354,21 @@ async def test_lease_is_created_and_renewed(api: Api) -> None:
 
 
 async def test_a_lease_always_belongs_to_its_node(api: Api) -> None:
-    renewer = LeaseRenewer(api.client, "n", 40, api.clock)
+    renewer = LeaseRenewer(client=api.client, node="n", duration=40, clock=api.clock)
     async with running(renewer.run()):
         await until(lambda: api.fake.count("GET /api/v1/nodes") > 0)
         assert api.all("leases", LEASES) == []
         api.put("nodes", "n", "")
         await until(lambda: api.all("leases", LEASES) != [])
     api.change("leases", "n", "kube-node-lease", LEASES, metadata={"ownerReferences": None})
-    assert await LeaseRenewer(api.client, "n", 40, api.clock).renew()
+    assert await LeaseRenewer(client=api.client, node="n", duration=40, clock=api.clock).renew()
     (owner,) = api.get("leases", "n", "kube-node-lease", LEASES)["metadata"]["ownerReferences"]
     assert owner["uid"] == api.get("nodes", "n", "")["metadata"]["uid"]
 
 
 async def test_lease_changed_or_deleted_by_others_is_recovered(api: Api) -> None:
     api.put("nodes", "n", "")
-    renewer = LeaseRenewer(api.client, "n", 40, api.clock)
+    renewer = LeaseRenewer(client=api.client, node="n", duration=40, clock=api.clock)
     assert await renewer.renew()
     api.change("leases", "n", "kube-node-lease", LEASES, spec={"holderIdentity": "other"})
     assert await renewer.renew()
@@ -381,7 +381,7 @@ async def test_lease_changed_or_deleted_by_others_is_recovered(api: Api) -> None
 async def test_lease_is_renewed_on_time_when_the_wall_clock_jumps(api: Api) -> None:
     clock = VirtualClock()
     api.put("nodes", "n", "")
-    renewer = LeaseRenewer(api.client, "n", 40, clock)
+    renewer = LeaseRenewer(client=api.client, node="n", duration=40, clock=clock)
     async with running(renewer.run()):
         for jump in (0.0, 86400.0, -200000.0):
             before = api.fake.count("PUT") + api.fake.count("POST")

@@ -46,7 +46,9 @@ def statuses(
     previous: Sequence[core.ContainerStatus] = (),
     restarting_all: bool = False,
 ) -> tuple[core.ContainerStatus, ...]:
-    computer = ContainerComputer(value, seen, ctx or StatusContext(now=NOW), restarting_all=restarting_all)
+    computer = ContainerComputer(
+        pod=value, runtime=seen, ctx=ctx or StatusContext(now=NOW), restarting_all=restarting_all
+    )
     return computer.statuses(kind, previous)
 
 

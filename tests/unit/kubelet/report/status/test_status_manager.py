@@ -34,7 +34,7 @@ class Node:
 
 
 def manager() -> tuple[StatusManager, list[StatusChange]]:
-    made = StatusManager(VirtualClock(), Node())
+    made = StatusManager(clock=VirtualClock(), node=Node())
     changes: list[StatusChange] = []
     made.subscribe(changes.append)
     return made, changes
@@ -161,7 +161,7 @@ def test_the_snapshot_is_in_the_order_of_arrival() -> None:
 
 async def test_a_pod_that_is_being_stopped_is_shown_as_deleted() -> None:
     clock = VirtualClock()
-    statuses = StatusManager(clock, Node())
+    statuses = StatusManager(clock=clock, node=Node())
     value = pod()
     statuses.update(value, known(runtime(attempt())))
     await clock.advance(60)

@@ -83,7 +83,7 @@ class Synced:
 @pytest.fixture
 async def rig() -> AsyncIterator[Rig]:
     async with fake_api() as api:
-        statuses, known = StatusManager(api.clock, Node()), Known()
+        statuses, known = StatusManager(clock=api.clock, node=Node()), Known()
         synced = Synced()
         patcher = StatusPatcher(
             PatcherDeps(client=api.client, statuses=statuses, pods=known, telemetry=telemetry(api.clock, synced))

@@ -84,8 +84,8 @@ class Rig:
 @asynccontextmanager
 async def made() -> AsyncIterator[Rig]:
     clock, known = VirtualClock(), Known()
-    server, statuses = Server(clock), StatusManager(clock, Node())
-    metrics = KubeletMetrics("node-1", clock)
+    server, statuses = Server(clock), StatusManager(clock=clock, node=Node())
+    metrics = KubeletMetrics(node_name="node-1", clock=clock)
     deps = PatcherDeps(client=server, statuses=statuses, pods=known, telemetry=telemetry(clock, metrics))
     patcher = StatusPatcher(deps)
     statuses.subscribe(patcher.changed)

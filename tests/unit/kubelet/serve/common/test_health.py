@@ -24,7 +24,7 @@ CONFIG = HealthConfig(port=0)
 class Checks:
     def __init__(self) -> None:
         self.faults: dict[str, str | None] = {"ping": None, "pleg": None, "syncloop": None}
-        self.metrics = KubeletMetrics("node-1", VirtualClock())
+        self.metrics = KubeletMetrics(node_name="node-1", clock=VirtualClock())
         self.deps = HealthDeps(
             checks={name: partial(self.faults.get, name) for name in self.faults},
             render_metrics=self.metrics.render,

@@ -24,7 +24,9 @@ async def listening(
 ) -> AsyncIterator[tuple[Listener, int]]:
     """Run a server that answers hello, for the block."""
     limits = ConnectionLimits(untrusted * 2, untrusted, untrusted, first_request=first_request)
-    listener = Listener(limits, SystemClock(), None, (closed if closed is not None else []).append)
+    listener = Listener(
+        limits=limits, clock=SystemClock(), tls=None, closed=(closed if closed is not None else []).append
+    )
 
     async def hello(request: web.BaseRequest) -> web.Response:
         with listener.serving(request, trusted=True):
@@ -135,7 +137,7 @@ async def test_listener_goes_on_after_an_error_of_one_connection(monkeypatch: py
 @pytest.mark.parametrize(("number", "pauses"), [(errno.ECONNABORTED, 0), (errno.EMFILE, 1), (errno.EBADMSG, 1)])
 async def test_listener_goes_on_after_an_error_of_accept(number: int, pauses: int) -> None:
     clock = Pauses()
-    listener = Listener(ConnectionLimits(2, 2, 2), clock, None, lambda _: None)
+    listener = Listener(limits=ConnectionLimits(2, 2, 2), clock=clock, tls=None, closed=lambda _: None)
     loop = asyncio.get_running_loop()
     accepted = loop.sock_accept
     errors = [OSError(number, "fault")]

@@ -15,9 +15,9 @@ RUNNING = core.PodStatus(phase="Running")
 class World:
     def __init__(self) -> None:
         self.clock = VirtualClock(NOW)
-        self.statuses = StatusManager(self.clock, Node())
+        self.statuses = StatusManager(clock=self.clock, node=Node())
         self.wanted: list[core.Pod] = []
-        self.view = PodsView(self.statuses, lambda: self.wanted, self.clock)
+        self.view = PodsView(statuses=self.statuses, desired=lambda: self.wanted, clock=self.clock)
 
     def shown(self) -> list[tuple[str, str]]:
         return [(p.metadata.name, p.status.phase) for p in self.view.list()]

@@ -126,7 +126,7 @@ def test_every_route_of_the_server_is_in_the_table(world: NodeWorld) -> None:
     logs = LogSource(config.pod_logs_dir, deps.pods, DirWatcher(VirtualClock()))
     parts = (
         InfoRoutes(deps),
-        PodRoutes(deps, logs, config.checkpoints_dir),
+        PodRoutes(deps=deps, logs=logs, checkpoints=config.checkpoints_dir),
         NodeRoutes(config, deps),
         DebugRoutes(config),
     )
@@ -226,7 +226,11 @@ async def test_access_check_authorizes_the_matched_route(path: str) -> None:
     clock = VirtualClock()
     app = web.Application(
         middlewares=[
-            access_middleware(Authenticator(config, None, clock), Asked("node-1", config, None, clock), lambda _: None)
+            access_middleware(
+                Authenticator(config=config, reviews=None, clock=clock),
+                Asked(node_name="node-1", config=config, reviews=None, clock=clock),
+                lambda _: None,
+            )
         ]
     )
     app.add_routes([web.get("/exec/{namespace}/{pod}/{container}", handler)])

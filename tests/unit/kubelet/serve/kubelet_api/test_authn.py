@@ -26,7 +26,7 @@ def with_tokens(**users: UserInfo) -> FakeReviews:
 async def test_a_token_is_asked_of_the_api_server_once_in_its_time() -> None:
     clock = VirtualClock()
     reviews = with_tokens(good=UserInfo(username="prom", uid="7", groups=("scrapers",), extra={"k": ("v",)}))
-    authenticator = Authenticator(AuthConfig(token_ttl=120.0), reviews, clock)
+    authenticator = Authenticator(config=AuthConfig(token_ttl=120.0), reviews=reviews, clock=clock)
     for _ in range(3):
         assert await asked(authenticator, "good") == User(
             "prom", "7", ("scrapers", "system:authenticated"), {"k": ("v",)}
@@ -40,7 +40,7 @@ async def test_a_token_is_asked_of_the_api_server_once_in_its_time() -> None:
 
 async def test_unknown_token_is_rejected_even_with_anonymous_access() -> None:
     reviews = with_tokens()
-    authenticator = Authenticator(AuthConfig(anonymous=True), reviews, VirtualClock())
+    authenticator = Authenticator(config=AuthConfig(anonymous=True), reviews=reviews, clock=VirtualClock())
     assert await asked(authenticator, "bad") is None
     assert await asked(authenticator, "bad") is None
     assert len(reviews.token_reviews) == 1
@@ -49,22 +49,24 @@ async def test_unknown_token_is_rejected_even_with_anonymous_access() -> None:
 async def test_without_credentials_only_anonymous_access_helps() -> None:
     reviews = with_tokens()
     clock = VirtualClock()
-    assert await asked(Authenticator(AuthConfig(), reviews, clock)) is None
-    found = await asked(Authenticator(AuthConfig(anonymous=True), reviews, clock))
+    assert await asked(Authenticator(config=AuthConfig(), reviews=reviews, clock=clock)) is None
+    found = await asked(Authenticator(config=AuthConfig(anonymous=True), reviews=reviews, clock=clock))
     assert found == User("system:anonymous", groups=("system:unauthenticated",))
     assert not reviews.token_reviews
 
 
 async def test_tokens_are_not_asked_for_where_the_webhook_is_off_or_there_is_no_api_server() -> None:
     reviews, clock = with_tokens(good=UserInfo(username="prom")), VirtualClock()
-    assert await asked(Authenticator(AuthConfig(token_webhook=False), reviews, clock), "good") is None
-    assert await asked(Authenticator(AuthConfig(), None, clock), "good") is None
+    assert (
+        await asked(Authenticator(config=AuthConfig(token_webhook=False), reviews=reviews, clock=clock), "good") is None
+    )
+    assert await asked(Authenticator(config=AuthConfig(), reviews=None, clock=clock), "good") is None
     assert not reviews.token_reviews
 
 
 async def test_the_api_server_is_tried_three_times() -> None:
     reviews, clock = with_tokens(good=UserInfo(username="prom")), VirtualClock()
-    authenticator = Authenticator(AuthConfig(), reviews, clock)
+    authenticator = Authenticator(config=AuthConfig(), reviews=reviews, clock=clock)
     reviews.failures = 2
     assert await in_time(clock, asked(authenticator, "good")) is not None
     reviews.failures = 3
@@ -74,7 +76,7 @@ async def test_the_api_server_is_tried_three_times() -> None:
 
 async def test_made_up_tokens_cost_few_reviews_and_are_told_to_come_back() -> None:
     reviews, clock = with_tokens(good=UserInfo(username="prom")), VirtualClock()
-    authenticator = Authenticator(AuthConfig(token_ttl=10.0), reviews, clock)
+    authenticator = Authenticator(config=AuthConfig(token_ttl=10.0), reviews=reviews, clock=clock)
     assert await asked(authenticator, "good") is not None
     refused = 0
     for number in range(200):

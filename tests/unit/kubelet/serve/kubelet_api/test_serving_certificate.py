@@ -67,7 +67,7 @@ async def test_a_given_certificate_goes_before_the_own_one(tmp_path: Path) -> No
     clock = VirtualClock(NOW)
     config = replace(KubeletApiServerConfig("node-1"), addresses=("10.0.0.1",), pki_dir=tmp_path)
     given: list[CertFiles] = []
-    certificate = ServingCertificate(config, lambda: given[0] if given else None, clock)
+    certificate = ServingCertificate(config=config, given=lambda: given[0] if given else None, clock=clock)
     own = await certificate.files()
     assert own.certificate == tmp_path / "kubelet.crt"
     given.append(CertFiles(Path("/a"), Path("/b")))
@@ -78,7 +78,9 @@ async def test_a_given_certificate_goes_before_the_own_one(tmp_path: Path) -> No
 
 async def test_the_own_one_is_looked_at_once_a_day(tmp_path: Path) -> None:
     clock = VirtualClock(NOW)
-    certificate = ServingCertificate(replace(KubeletApiServerConfig("node-1"), pki_dir=tmp_path), lambda: None, clock)
+    certificate = ServingCertificate(
+        config=replace(KubeletApiServerConfig("node-1"), pki_dir=tmp_path), given=lambda: None, clock=clock
+    )
     first = (await certificate.files()).certificate.read_bytes()
     await clock.advance(340 * DAY)
     assert (await certificate.files()).certificate.read_bytes() != first

@@ -27,7 +27,7 @@ class Source:
 
 async def test_answer_is_cached_for_its_ttl() -> None:
     clock, source = VirtualClock(), Source()
-    cache: TtlCache[str, int] = TtlCache(clock, lambda _: 10.0)
+    cache: TtlCache[str, int] = TtlCache(clock=clock, ttl=lambda _: 10.0)
     assert [await cache.get("a", source.ask) for _ in range(2)] == [1, 1]
     await clock.advance(9.9)
     assert await cache.get("a", source.ask) == 1
@@ -37,13 +37,13 @@ async def test_answer_is_cached_for_its_ttl() -> None:
 
 async def test_ttl_depends_on_the_answer() -> None:
     clock, source = VirtualClock(), Source()
-    cache: TtlCache[str, int] = TtlCache(clock, lambda value: 0.0 if value == 1 else 5.0)
+    cache: TtlCache[str, int] = TtlCache(clock=clock, ttl=lambda value: 0.0 if value == 1 else 5.0)
     assert [await cache.get("a", source.ask) for _ in range(3)] == [1, 2, 2]
 
 
 async def test_concurrent_callers_share_one_call() -> None:
     clock, source = VirtualClock(), Source()
-    cache: TtlCache[str, int] = TtlCache(clock, lambda _: 10.0)
+    cache: TtlCache[str, int] = TtlCache(clock=clock, ttl=lambda _: 10.0)
     source.gate.clear()
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(cache.get("a", source.ask)) for _ in range(20)]
@@ -57,7 +57,7 @@ async def test_concurrent_callers_share_one_call() -> None:
 
 async def test_errors_are_not_cached() -> None:
     clock, source = VirtualClock(), Source()
-    cache: TtlCache[str, int] = TtlCache(clock, lambda _: 10.0)
+    cache: TtlCache[str, int] = TtlCache(clock=clock, ttl=lambda _: 10.0)
     source.error = Transient("away")
     with pytest.raises(Transient):
         await cache.get("a", source.ask)
@@ -67,7 +67,7 @@ async def test_errors_are_not_cached() -> None:
 
 async def test_error_is_raised_to_all_waiting_callers_after_one_call() -> None:
     clock, source = VirtualClock(), Source()
-    cache: TtlCache[str, int] = TtlCache(clock, lambda _: 10.0)
+    cache: TtlCache[str, int] = TtlCache(clock=clock, ttl=lambda _: 10.0)
     source.gate.clear()
     source.error = Transient("away")
     tasks = [asyncio.get_running_loop().create_task(cache.get("a", source.ask)) for _ in range(20)]
@@ -82,7 +82,7 @@ async def test_error_is_raised_to_all_waiting_callers_after_one_call() -> None:
 
 async def test_cancelled_caller_leaves_the_call_to_the_next() -> None:
     clock, source = VirtualClock(), Source()
-    cache: TtlCache[str, int] = TtlCache(clock, lambda _: 10.0)
+    cache: TtlCache[str, int] = TtlCache(clock=clock, ttl=lambda _: 10.0)
     source.gate.clear()
     first, second = (asyncio.get_running_loop().create_task(cache.get("a", source.ask)) for _ in range(2))
     await asyncio.sleep(0)
@@ -93,7 +93,7 @@ async def test_cancelled_caller_leaves_the_call_to_the_next() -> None:
 
 async def test_falsy_answers_do_not_evict_truthy_ones() -> None:
     clock, answers = VirtualClock(), {"good": 1}
-    cache: TtlCache[str, int] = TtlCache(clock, lambda _: 10.0, size=3)
+    cache: TtlCache[str, int] = TtlCache(clock=clock, ttl=lambda _: 10.0, size=3)
     asked: list[str] = []
 
     async def get(name: str) -> int:
@@ -113,7 +113,7 @@ async def test_falsy_answers_do_not_evict_truthy_ones() -> None:
 
 async def test_cache_is_bounded() -> None:
     clock, source = VirtualClock(), Source()
-    cache: TtlCache[str, int] = TtlCache(clock, lambda _: 10.0, size=3)
+    cache: TtlCache[str, int] = TtlCache(clock=clock, ttl=lambda _: 10.0, size=3)
     for name in "abcde":
         await cache.get(name, source.ask)
     assert len(cache) == 3

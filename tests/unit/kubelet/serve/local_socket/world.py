@@ -152,14 +152,14 @@ class World:
 
     def __init__(self, base: Path) -> None:
         self.clock = VirtualClock(NOW)
-        self.statuses = StatusManager(self.clock, NodeFacts())
-        self.pods = PodsView(self.statuses, lambda: (), self.clock)
-        self.events = EventLog(self.clock, "node-1", lambda uid: self.pods.get(uid))
+        self.statuses = StatusManager(clock=self.clock, node=NodeFacts())
+        self.pods = PodsView(statuses=self.statuses, desired=lambda: (), clock=self.clock)
+        self.events = EventLog(clock=self.clock, node_name="node-1", find_pod=lambda uid: self.pods.get(uid))
         self.timelines = PodTimelines(self.clock)
         self.node = FakeNode(self.timelines)
         self.streams = FakeStreams()
         self.faults: dict[str, str | None] = {"ping": None, "pleg": None}
-        self.metrics = KubeletMetrics("node-1", self.clock)
+        self.metrics = KubeletMetrics(node_name="node-1", clock=self.clock)
         self.config = LocalConfig(base / "run" / "a.sock", base / "pods")
         self.logs = base / "pods" / "ns_web_uid-1" / "app"
         self.logs.mkdir(parents=True)

@@ -21,7 +21,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def logs(tmp_path: Path) -> LogDirectory:
-    return LogDirectory(tmp_path / "pods", REF, "app")
+    return LogDirectory(root=tmp_path / "pods", ref=REF, container="app")
 
 
 def texts(file: LogFile) -> list[str]:
@@ -94,7 +94,7 @@ def test_symlink_in_the_path_is_rejected(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../../../etc", "a/../../b", "..", "app/.."])
 def test_a_container_cannot_be_named_out_of_the_directory(tmp_path: Path, directory: Path, name: str) -> None:
     with pytest.raises((Invalid, NotFound)):
-        LogDirectory(tmp_path / "pods", REF, name).open(0)
+        LogDirectory(root=tmp_path / "pods", ref=REF, container=name).open(0)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ class StartJob:
 class ContainerDescriber:
     """Builds the CRI configuration for one start of a container, and creates the files that it mounts."""
 
-    def __init__(self, inputs: PodInputs, images: Images, config: PodRuntimeConfig) -> None:
+    def __init__(self, *, inputs: PodInputs, images: Images, config: PodRuntimeConfig) -> None:
         self._inputs = inputs
         self._images = images
         self._node_hosts = Path(config.node_hosts)

@@ -42,7 +42,7 @@ class HookRunner:
     """Runs hooks: a command in the container, an HTTP request, or a sleep; never a command on the host."""
 
     def __init__(
-        self, cri: Cri, http: HttpGetter, events: EventRecorder, clock: Clock, meter: WorkMeter = _NO_METER
+        self, *, cri: Cri, http: HttpGetter, events: EventRecorder, clock: Clock, meter: WorkMeter = _NO_METER
     ) -> None:
         self._cri = cri
         self._http = http

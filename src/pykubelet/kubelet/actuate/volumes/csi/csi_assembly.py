@@ -41,7 +41,9 @@ def build_csi(context: CsiContext, objects: CsiObjects, config: CsiConfig) -> Cs
     """Create the components; their tasks do not run yet."""
     layout = CsiLayout(context.dirs)
     events = CsiEvents()
-    drivers = DriverRegistry(layout.registry, context.telemetry.clock, config.call_timeout, events=events)
+    drivers = DriverRegistry(
+        directory=layout.registry, clock=context.telemetry.clock, timeout=config.call_timeout, events=events
+    )
     blocking = Blocking(config.call_timeout)
     volumes = CsiVolumes(
         CsiDeps(

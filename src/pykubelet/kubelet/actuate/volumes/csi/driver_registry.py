@@ -63,7 +63,7 @@ class _Plugin:
 class DriverRegistry:
     """Watches the registration directory and keeps the clients of registered drivers."""
 
-    def __init__(self, directory: Path, clock: Clock, timeout: Seconds, *, events: CsiEvents) -> None:
+    def __init__(self, *, directory: Path, clock: Clock, timeout: Seconds, events: CsiEvents) -> None:
         self._directory = directory
         self._events = events
         self._clock = clock

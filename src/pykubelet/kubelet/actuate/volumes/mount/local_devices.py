@@ -25,7 +25,7 @@ def mounted_at(root: Path, name: str) -> Path:
     return root / _DIRECTORY / component(name)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LocalDevices:
     """Block devices of the node's local volumes."""
 

@@ -47,7 +47,7 @@ def _filesystem_sizes(path: str) -> VolumeSizes:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteVolumes:
     """Remote volumes of all pods. ``csi`` is None without an API server, which has the objects about drivers."""
 

@@ -44,7 +44,7 @@ class Disk:
 
 def summary(node_name: str, booted: float, seen: Snapshot, disk: Disk | None, rate: Rate) -> stats.Summary:
     """Return the Summary; without ``disk``, of CPU and memory only."""
-    builder = _Builder(seen, disk or Disk(), rate, light=disk is None)
+    builder = _Builder(seen=seen, disk=disk or Disk(), rate=rate, light=disk is None)
     return stats.Summary(
         node=builder.node(node_name, booted),
         pods=tuple(builder.pod(pod) for pod in seen.pods),
@@ -122,7 +122,7 @@ def network_stats(at: float, interfaces: tuple[NetDevice, ...], default: str) ->
 
 
 class _Builder:
-    def __init__(self, seen: Snapshot, disk: Disk, rate: Rate, *, light: bool) -> None:
+    def __init__(self, *, seen: Snapshot, disk: Disk, rate: Rate, light: bool) -> None:
         self._seen = seen
         self._disk = disk
         self._rate = rate

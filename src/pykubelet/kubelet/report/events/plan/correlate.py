@@ -102,7 +102,7 @@ class Correlator:
         key = _identity(occurrence)
         bucket = self._buckets.get(key)
         if bucket is None:
-            bucket = TokenBucket(1 / self._config.refill_every, self._config.burst, occurrence.at)
+            bucket = TokenBucket(1 / self._config.refill_every, self._config.burst, now=occurrence.at)
             self._buckets.put(key, bucket)
         return bucket.try_take(occurrence.at)
 

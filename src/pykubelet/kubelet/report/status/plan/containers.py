@@ -53,7 +53,7 @@ def attempts_of(runtime: PodRuntimeStatus, name: str) -> list[RuntimeStatus]:
 class ContainerComputer:
     """Computes the statuses of one pod's containers; a value object without side effects."""
 
-    def __init__(self, pod: core.Pod, runtime: PodRuntimeStatus, ctx: StatusContext, *, restarting_all: bool) -> None:
+    def __init__(self, *, pod: core.Pod, runtime: PodRuntimeStatus, ctx: StatusContext, restarting_all: bool) -> None:
         self._pod = pod
         self._runtime = runtime
         self._ctx = ctx

@@ -26,7 +26,7 @@ def compute_pod_status(pod: Pod, runtime: PodRuntimeStatus, ctx: StatusContext) 
     """Return the status to report. Raises Invalid only for invalid quantities, which admission rejects."""
     before = _before(pod, ctx)
     restarting = conditions.is_restarting_all(pod, runtime, before)
-    computer = ContainerComputer(pod, runtime, ctx, restarting_all=restarting)
+    computer = ContainerComputer(pod=pod, runtime=runtime, ctx=ctx, restarting_all=restarting)
     init = computer.statuses(ContainerKind.INIT, before.init_container_statuses)
     ordinary = computer.statuses(ContainerKind.CONTAINER, before.container_statuses)
     phase, reason, message = _phase(

@@ -115,7 +115,9 @@ class World:
         self.events.installed.subscribe(self.reports.installed)
         self.events.removed.subscribe(self.reports.removed)
         self.events.registered.subscribe(self._registered)
-        self.registry = DriverRegistry(self.layout.registry, SystemClock(), 5.0, events=self.events)
+        self.registry = DriverRegistry(
+            directory=self.layout.registry, clock=SystemClock(), timeout=5.0, events=self.events
+        )
         self.deps = CsiDeps(
             layout=self.layout,
             drivers=self.registry,

@@ -87,7 +87,7 @@ class Rig:
     def __init__(self, world: World) -> None:
         self.events = Events()
         self.clock = VirtualClock()
-        self.expansion = VolumeExpansion(world, world, self.events, self.clock)
+        self.expansion = VolumeExpansion(claims=world, csi=world, events=self.events, clock=self.clock)
 
 
 async def test_a_volume_grows() -> None:

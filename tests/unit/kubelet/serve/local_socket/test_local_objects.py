@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.kubelet.serve.common.world import Served, World, serving
+from tests.unit.kubelet.serve.local_socket.world import Served, World, serving
 
 
 @pytest.fixture
