@@ -20,7 +20,7 @@ OWNED := sh tools/owned.sh
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --progress-bar=off --no-color --root-user-action=ignore
 SUITES = $(OWNED) $(BIN)/python -m tools.suites --runtime=$(RUNTIMES) --lanes=$(LANES)
 
-.PHONY: help setup packages test-packages run clean-run test check quick lint unit integration bench faults churn fuzz mutants gen lock wheel clean
+.PHONY: help setup packages test-packages run clean-run test check quick lint unit integration bench faults churn fuzz mutants gen man lock wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | column -t -s "$$(printf '\t')"
@@ -90,6 +90,9 @@ gen: $(STAMP) ## regenerate stubs, diagrams and (with OPENAPI=file) the typed mo
 	$(OWNED) $(BIN)/python tools/gen_proto.py
 	$(OWNED) $(BIN)/python tools/gen_diagrams.py
 	$(if $(OPENAPI),$(BIN)/python tools/gen_models.py $(OPENAPI))
+
+man: $(STAMP) ## write the manual pages of the command line into build/man
+	$(OWNED) $(BIN)/python -m tools.gen_man build/man
 
 lock: ## renew requirements.lock from pyproject.toml
 	$(BIN)/pip-compile --quiet --generate-hashes --strip-extras --extra dev --all-build-deps --allow-unsafe \

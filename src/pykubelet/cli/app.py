@@ -78,6 +78,8 @@ def cli(ctx: click.Context, socket: Path) -> None:
     Every command has --help. Exit status: 0 done, 1 failed, 2 wrong usage, 124 time limit, 130 interrupted; exec exits
     with the status of its command, 126 or 127 if there is no such command.
     """
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False
     ctx.obj = socket
 
 

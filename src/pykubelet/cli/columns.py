@@ -24,6 +24,7 @@ class Columns:
     def aligned(self, rows: Sequence[Sequence[str]]) -> str:
         """Return the rows as lines without the headings."""
         self._headed = True
+        self._widths = [0] * len(self._headings)
         return self.render(rows)
 
     def _line(self, row: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
 """``top`` for given answers of the local API."""
 
+import json
 from typing import Any
 
 import pytest
@@ -78,3 +79,20 @@ def test_top_node() -> None:
         ["n1", "2000m", "100Mi", "25%"],
         ["kubelet", "0m", "1Mi"],
     ]
+
+
+def test_top_as_json_has_the_form_of_the_metrics_api() -> None:
+    done = CliRunner().invoke(cli, ["top", "pods", "-A", "-o", "json"])
+    found = json.loads(done.stdout)
+    assert (found["kind"], found["apiVersion"]) == ("PodMetricsList", "metrics.k8s.io/v1beta1")
+    web, db = found["items"]
+    assert (web["kind"], web["metadata"]["name"]) == ("PodMetrics", "web-n1")
+    assert web["containers"] == [{"name": "app", "usage": {"cpu": "250000000n", "memory": "5120Ki"}}]
+    assert "cpu" not in db["containers"][0]["usage"]
+    node = json.loads(CliRunner().invoke(cli, ["top", "node", "-o", "json"]).stdout)["items"]
+    assert [(each["kind"], each["metadata"]["name"]) for each in node] == [("NodeMetrics", "n1")]
+    assert json.loads(CliRunner().invoke(cli, ["top", "pods", "none", "-o", "json"]).stdout)["items"] == []
+
+
+def test_top_without_headings() -> None:
+    assert [row[1] for row in run("pods", "--no-headers")] == ["web-n1", "db-n1"]

@@ -50,6 +50,13 @@ def test_version_and_help() -> None:
     assert CliRunner().invoke(cli, ["help", "get"]).output == CliRunner().invoke(cli, ["get", "--help"]).output
 
 
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_no_color_switches_colours_off(no_color: str, coloured: bool) -> None:
+    done = CliRunner(env={"NO_COLOR": no_color}).invoke(cli, ["doctor"], color=True)
+    assert "cgroups" in done.output
+    assert ("\x1b[" in done.output) == coloured
+
+
 def test_the_table_of_exit_statuses_is_that_of_the_code() -> None:
     text = (ROOT / "docs/command-line.md").read_text()
     table = {int(number): words for number, words in re.findall(r"^\| (\d+) \| (.*) \|$", text, re.MULTILINE)}

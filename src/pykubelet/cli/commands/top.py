@@ -1,5 +1,6 @@
 """``pykubelet top``: show current CPU and memory usage of the node and its pods, as ``kubectl top`` does."""
 
+import json
 from typing import Any
 
 import click
@@ -17,27 +18,47 @@ _KINDS = {"po": "pods", "pod": "pods", "pods": "pods", "no": "nodes", "node": "n
 @click.argument("name", required=False)
 @click.option("-n", "--namespace", default="", shell_complete=namespaces, help="Only this namespace (default: all).")
 @click.option("--containers", is_flag=True, help="Print a line for each container.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces (default).")
+@click.option("--no-headers", is_flag=True, help="Print no headings.")
+@click.option("-o", "--output", type=click.Choice(["json"]), default=None, help="Output format.")
 @click.option("--sort-by", type=click.Choice(["cpu", "memory"]), help="Sort by usage, highest first.")
 @click.pass_obj
-def command(socket: object, kind: str, name: str | None, namespace: str, containers: bool, sort_by: str | None) -> None:
+def command(
+    socket: object,
+    kind: str,
+    name: str | None,
+    namespace: str,
+    containers: bool,
+    all_namespaces: bool,
+    no_headers: bool,
+    output: str | None,
+    sort_by: str | None,
+) -> None:
     """Show current CPU and memory usage of the node or its pods; with a NAME only that pod."""
     summary = api_of(socket).get("/pykubelet/v1/usage")
     if _KINDS[kind] == "nodes":
-        _node(summary["node"])
+        if output:
+            click.echo(json.dumps(_list("Node", [_node_metrics(summary["node"])]), indent=2))
+        else:
+            _node(summary["node"], headed=not no_headers)
         return
-    pods = [p for p in summary["pods"] if (not namespace or p["podRef"]["namespace"] == namespace)]
+    space = "" if all_namespaces else namespace
+    pods = [p for p in summary["pods"] if (not space or p["podRef"]["namespace"] == space)]
     if name:
         pods = [p for p in pods if p["podRef"]["name"] == name or p["podRef"]["name"].startswith(f"{name}-")]
     if sort_by:
         measure = _cpu if sort_by == "cpu" else _memory
         pods.sort(key=measure, reverse=True)
+    if output:
+        click.echo(json.dumps(_list("Pod", [_pod_metrics(pod) for pod in pods]), indent=2))
+        return
     if not pods:
         click.echo("no running pods found", err=True)
         return
-    _pods(pods, containers)
+    _pods(pods, containers, headed=not no_headers)
 
 
-def _pods(pods: list[Any], containers: bool) -> None:
+def _pods(pods: list[Any], containers: bool, *, headed: bool) -> None:
     columns = Columns("NAMESPACE", "POD", *(["NAME"] if containers else []), "CPU(cores)", "MEMORY(bytes)")
     rows: list[tuple[str, ...]] = []
     for pod in pods:
@@ -46,16 +67,37 @@ def _pods(pods: list[Any], containers: bool) -> None:
             rows += [(*names, each["name"], *_cells(each)) for each in pod["containers"]]
         else:
             rows.append((*names, *_cells(pod)))
-    click.echo(columns.render(rows))
+    click.echo(columns.render(rows) if headed else columns.aligned(rows))
 
 
-def _node(node: Any) -> None:
+def _list(kind: str, items: list[dict[str, Any]]) -> dict[str, Any]:
+    version = "metrics.k8s.io/v1beta1"
+    shown = [{"kind": f"{kind}Metrics", "apiVersion": version, **item} for item in items]
+    return {"kind": f"{kind}MetricsList", "apiVersion": version, "metadata": {}, "items": shown}
+
+
+def _pod_metrics(pod: Any) -> dict[str, Any]:
+    """Return the usage of a pod as the API group ``metrics.k8s.io`` has it."""
+    containers = [{"name": each["name"], "usage": _usage(each)} for each in pod["containers"]]
+    return {"metadata": pod["podRef"], "containers": containers}
+
+
+def _node_metrics(node: Any) -> dict[str, Any]:
+    return {"metadata": {"name": node["nodeName"]}, "usage": _usage(node)}
+
+
+def _usage(usage: Any) -> dict[str, str]:
+    cpu = {"cpu": f"{_cpu(usage)}n"} if "usageNanoCores" in usage.get("cpu", {}) else {}
+    return {**cpu, "memory": f"{_memory(usage) // 1024}Ki"}
+
+
+def _node(node: Any, *, headed: bool) -> None:
     capacity = _memory(node) + int(node.get("memory", {}).get("availableBytes", 0))
     share = f"{100 * _memory(node) // capacity}%" if capacity else "<unknown>"
     columns = Columns("NAME", "CPU(cores)", "MEMORY(bytes)", "MEMORY(%)")
-    rows = [(node["nodeName"], *_cells(node), share)]
+    rows: list[tuple[str, ...]] = [(node["nodeName"], *_cells(node), share)]
     rows += [(f"  {each['name']}", *_cells(each), "") for each in node.get("systemContainers", ())]
-    click.echo(columns.render(rows))
+    click.echo(columns.render(rows) if headed else columns.aligned(rows))
 
 
 def _cells(usage: Any) -> tuple[str, str]:
