@@ -81,11 +81,13 @@ def test_apply_of_a_directory_with_a_problem_changes_nothing(agent: AgentProcess
     _manifest(tmp_path / "good.yaml", pod("good"))
     _manifest(tmp_path / "bad.yaml", pod("bad", container(imagee="x")))
     _manifest(tmp_path / "twice.yaml", pod("good"))
+    _manifest(tmp_path / "image.yaml", pod("image", container(image="Not an image")))
     done = _run(agent, "apply", "-f", str(tmp_path))
     assert done.returncode == 1
     assert f"{tmp_path}/bad.yaml:1:" in done.stderr
     assert "imagee: unknown field" in done.stderr
-    assert f"Pod default/good is already given in {tmp_path}/good.yaml" in done.stderr
+    assert "is no image reference" in done.stderr
+    assert f"is already given in {tmp_path}/good.yaml" in done.stderr
     assert "nothing was changed" in done.stderr
     assert _files(agent) == {}
     assert agent.pods() == {}
@@ -126,11 +128,12 @@ def test_apply_to_a_read_only_directory(agent: AgentProcess, tmp_path: Path) -> 
 
 
 def test_apply_wait_ends_at_a_failed_pod_and_at_the_time_limit(agent: AgentProcess, tmp_path: Path) -> None:
-    fails = _manifest(tmp_path / "fails.yaml", pod("fails", container(command=sh("exit 3")), restartPolicy="Never"))
+    probe = {"exec": {"command": ["false"]}}
+    failing = container(command=sh("exit 3"), readinessProbe=probe)
+    fails = _manifest(tmp_path / "fails.yaml", pod("fails", failing, restartPolicy="Never"))
     done = _run(agent, "apply", "-f", fails, "--wait")
     assert done.returncode == 1
     assert "pod/fails has ended: container main: Error, exit code 3" in done.stderr
-    probe = {"exec": {"command": ["false"]}}
     slow = _manifest(tmp_path / "slow.yaml", pod("slow", container(readinessProbe=probe)))
     done = _run(agent, "apply", "-f", slow, "--wait", "--timeout", "1s")
     assert done.returncode == 124

@@ -45,6 +45,8 @@ INJECTIONS: dict[str, str] = {
     "usage.pods": "unit/kubelet/observe/stats/test_volume_usage.py::test_failing_walk_of_a_pod_does_not_affect_others",
     "records.resources": "unit/kubelet/actuate/test_records.py"
     "::test_damaged_resource_record_keeps_no_other_from_being_read",
+    "records.restarts": "unit/kubelet/actuate/test_records.py"
+    "::test_damaged_restart_request_keeps_no_other_from_being_read",
     "records.userns": "unit/kubelet/actuate/test_records.py"
     "::test_damaged_user_namespace_record_keeps_no_other_from_being_read",
     "certificates": "unit/kubelet/test_failing_items.py::test_round_that_raises_is_followed_by_others",

@@ -10,7 +10,9 @@ import click
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, Transient
 from pykubelet.base.text import printable
-from pykubelet.kubelet.desired.manifest import Manifest, ManifestObject, ObjectKey, Problem, parse
+from pykubelet.cli.check_sources import machine_capacity
+from pykubelet.kubelet.desired.check import CheckSource, Rule, Severity, check
+from pykubelet.kubelet.desired.manifest import Manifest, ManifestObject, ObjectKey, parse
 from pykubelet.kubelet.desired.manifest.edit import object_text, places
 from pykubelet.kubelet.desired.manifest.manifest_types import MAX_BYTES
 from pykubelet.kubelet.desired.manifest_file import read_manifest
@@ -40,33 +42,26 @@ def label_of(key: ObjectKey) -> str:
 
 
 def read_objects(files: Sequence[Path]) -> list[Given]:
-    """Return the objects of all files, ConfigMaps and Secrets before the pods that may use them.
+    """Check all files as ``pykubelet check`` does; return their objects, ConfigMaps and Secrets before the pods.
 
-    After problems, prints them all and exits with 1, so that a command acts on everything or on nothing. Permanent: a
+    After errors, prints all findings and exits with 1, so that a command acts on everything or on nothing. Permanent: a
     file cannot be read, or nothing is in it.
     """
-    problems: list[Problem] = []
-    given: dict[ObjectKey, Given] = {}
-    origins: dict[ObjectKey, str] = {}
-    for path, data in [pair for file in files for pair in _contents(file)]:
-        manifest = parse(data, printable(path))
-        problems += manifest.problems
-        for item in manifest.objects:
-            if item.key in origins:
-                message = f"{item.key} is already given in {origins[item.key]}"
-                problems.append(Problem(printable(path), message, "rename one of them"))
-            origins[item.key] = printable(path)
-        if not manifest.problems:
-            given |= {each.item.key: each for each in _texts(manifest, data)}
-    for problem in problems:
-        click.echo(str(problem), err=True)
-    if problems:
-        click.echo(f"error: {len(problems)} problem(s); nothing was changed", err=True)
+    read = [(parse(data, printable(path)), data) for file in files for path, data in _contents(file)]
+    findings = check([CheckSource(manifest) for manifest, _ in read], capacity=machine_capacity())
+    # Without the agent's objects, it is not known what is missing.
+    shown = [each for each in findings if each.severity is Severity.ERROR or each.rule is not Rule.MISSING_OBJECT]
+    for finding in shown:
+        click.echo(str(finding), err=True)
+    errors = sum(each.severity is Severity.ERROR for each in shown)
+    if errors:
+        click.echo(f"error: {errors} problem(s); nothing was changed", err=True)
         raise click.exceptions.Exit(1)
+    given = [each for manifest, data in read for each in _texts(manifest, data)]
     if not given:
         names = ", ".join(printable(str(file)) for file in files)
         raise Permanent(f"{names}: no object found; write a Pod, ConfigMap or Secret")
-    return sorted(given.values(), key=lambda each: _ORDER.index(each.item.key.kind))
+    return sorted(given, key=lambda each: _ORDER.index(each.item.key.kind))
 
 
 def read_keys(files: Sequence[Path]) -> list[ObjectKey]:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from pykubelet.base.errors import Invalid
 from pykubelet.models.codec import to_builtins
-from pykubelet.models.core_v1 import Pod
+from pykubelet.models.core_v1 import ContainerStatus, Pod
 
 
 class Progress(Enum):
@@ -65,6 +65,27 @@ def deleted(pod: Pod | None) -> Verdict:
 def created(pod: Pod | None) -> Verdict:
     """The agent has the pod."""
     return _ABSENT if pod is None else _REACHED
+
+
+def restarted(before: Pod, container: str) -> Goal:
+    """Return the goal that a container (empty: each ordinary one) has restarted since ``before``, and the pod is
+    ready.
+    """
+    counts = {c.name: c.restart_count for c in _statuses(before) if not container or c.name == container}
+    if not container:
+        counts = {c.name: counts[c.name] for c in before.status.container_statuses}
+
+    def judge(pod: Pod | None) -> Verdict:
+        if pod is None:
+            return Verdict(Progress.MISSED, "it was removed")
+        late = [c.name for c in _statuses(pod) if c.name in counts and c.restart_count <= counts[c.name]]
+        return Verdict(Progress.PENDING, f"not restarted yet: {', '.join(late)}") if late else ready(pod)
+
+    return judge
+
+
+def _statuses(pod: Pod) -> Sequence[ContainerStatus]:
+    return (*pod.status.init_container_statuses, *pod.status.container_statuses)
 
 
 def condition(name: str, value: str) -> Goal:

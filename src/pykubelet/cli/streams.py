@@ -12,6 +12,7 @@ import tty
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, TextIO
 
 import aiohttp
 import click
@@ -50,6 +51,10 @@ class Session:
     stdin: bool
     tty: bool
     """Standard input is a terminal: it is set to raw mode, and its size is sent."""
+    source: IO[bytes] | None = None
+    """What is sent instead of this process's standard input."""
+    sink: IO[bytes] | None = None
+    """Where the command's standard output goes instead of this process's."""
 
 
 def run_session(session: Session) -> int:
@@ -100,20 +105,20 @@ def _refusal(session: Session, error: aiohttp.WSServerHandshakeError) -> Pykubel
 async def _exchange(channel: aiohttp.ClientWebSocketResponse, session: Session) -> int:
     helpers = []
     if session.stdin:
-        helpers.append(asyncio.create_task(_send_stdin(channel), name="stdin"))
+        helpers.append(asyncio.create_task(_send_stdin(channel, session.source or sys.stdin), name="stdin"))
     if session.tty:
         helpers.append(asyncio.create_task(_send_sizes(channel), name="resize"))
     try:
-        return await _receive(channel)
+        return await _receive(channel, session.sink or sys.stdout.buffer)
     finally:
         for helper in helpers:
             helper.cancel()
         await asyncio.gather(*helpers, return_exceptions=True)
 
 
-async def _receive(channel: aiohttp.ClientWebSocketResponse) -> int:
+async def _receive(channel: aiohttp.ClientWebSocketResponse, stdout: IO[bytes]) -> int:
     """Write the output, and return the exit status. Permanent: the command failed in another way."""
-    outputs = {_STDOUT: sys.stdout.buffer, _STDERR: sys.stderr.buffer}
+    outputs = {_STDOUT: stdout, _STDERR: sys.stderr.buffer}
     status: bytes | None = None
     shown = b""
     async for message in channel:
@@ -168,9 +173,9 @@ def exit_status(data: bytes) -> int:
     raise Permanent(message)
 
 
-async def _send_stdin(channel: aiohttp.ClientWebSocketResponse) -> None:
+async def _send_stdin(channel: aiohttp.ClientWebSocketResponse, source: IO[bytes] | TextIO) -> None:
     """Send standard input, and its end."""
-    descriptor = sys.stdin.fileno()
+    descriptor = source.fileno()
     with contextlib.suppress(ConnectionError):
         while True:
             await readable(descriptor)

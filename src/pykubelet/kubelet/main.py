@@ -64,6 +64,7 @@ async def _start(agent: Agent, settings: Settings) -> None:
         await actuators.resources.start()
     existing = await actuators.pod_resources.pods_before()
     await actuators.runtime.allocations.load(existing)
+    await actuators.runtime.restarts.load(existing)
     await actuators.users.load(existing)
     agent.admission.admitted_before(existing)
     events.event(None, NORMAL, Reason.STARTING, "Starting kubelet.")

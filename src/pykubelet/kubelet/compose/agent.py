@@ -21,6 +21,7 @@ from pykubelet.kubelet.compose.node_mode import cluster_builder, open_access
 from pykubelet.kubelet.compose.node_status import NodeStatusReader
 from pykubelet.kubelet.compose.node_view import NodeViewDeps, NodeViewer
 from pykubelet.kubelet.compose.observe import NodeEvictionDeps, Observers, build_eviction, build_observers, build_usage
+from pykubelet.kubelet.compose.pod_requests import PodRequests
 from pykubelet.kubelet.compose.recorders import Recorders, build_recorders
 from pykubelet.kubelet.compose.report import build_reports
 from pykubelet.kubelet.compose.serve import ServeDeps, Servers, build_servers, health_checks
@@ -128,6 +129,13 @@ def build_agent(settings: Settings, clock: Clock) -> Agent:
         recorders=recorders,
         local_node=LocalNode(
             name=settings.node_name, registered=registered, reader=NodeStatusReader(node_status), clock=clock
+        ),
+        requests=PodRequests(
+            restarts=actuators.runtime.restarts,
+            images=actuators.images,
+            wake=queue.post_affected,
+            journal=recorders.journal,
+            clock=clock,
         ),
         runtime_fault=observers.health.healthy,
         viewer=NodeViewer(

@@ -11,6 +11,7 @@ from pykubelet.kubelet.compose.clients import RuntimeClients
 from pykubelet.kubelet.compose.desired import Manifests
 from pykubelet.kubelet.compose.local_node import LocalNode
 from pykubelet.kubelet.compose.node_view import NodeViewer
+from pykubelet.kubelet.compose.pod_requests import PodRequests
 from pykubelet.kubelet.compose.recorders import Recorders
 from pykubelet.kubelet.serve.local_socket import (
     ImageView,
@@ -45,6 +46,7 @@ class LocalApiView:
     """The directory or file of manifests; empty: the agent reads no such path."""
     recorders: Recorders
     local_node: LocalNode
+    requests: PodRequests
     runtime_fault: Callable[[], str | None]
     viewer: NodeViewer
     explain: Callable[[PodUID], ExplainView | None]
@@ -127,6 +129,14 @@ class LocalApiView:
     async def node(self) -> Node:
         """Return the Node object."""
         return await self.local_node.read()
+
+    async def restart(self, uid: PodUID, container: str) -> None:
+        """Record that the pod, or a container of it, is to be restarted."""
+        await self.requests.restart(uid, container)
+
+    async def retry(self, uid: PodUID) -> None:
+        """Record that the pod's present back-offs are to be skipped."""
+        await self.requests.retry(uid)
 
     def version(self) -> VersionView:
         """Return the versions of the agent and the runtime."""

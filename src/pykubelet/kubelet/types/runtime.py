@@ -113,6 +113,8 @@ class ContainerStatus:
     """(uid, gid, supplementary groups) of the first process, where the runtime reports it."""
     stop_signal: str = ""
     """Name of its stop signal (``SIGTERM``), where the runtime reports it."""
+    restart_requested: bool = False
+    """A person has requested that this attempt is replaced by another, without back-off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,8 @@ class SandboxStatus:
     """The pod's addresses, primary first; empty with host networking."""
     host_network: bool = False
     runtime_handler: str = ""
+    restart_requested: bool = False
+    """A person has requested that the pod starts again in another sandbox."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ import pytest
 
 from pykubelet.kubelet.actuate import records
 from pykubelet.kubelet.actuate.podruntime.allocation_store import AllocationStore
+from pykubelet.kubelet.actuate.podruntime.plan.requested_restarts import RestartRequest
+from pykubelet.kubelet.actuate.podruntime.restart_requests import RestartRequests
 from pykubelet.kubelet.actuate.userns import UserNamespaces
 from pykubelet.kubelet.actuate.userns.plan.id_ranges import UNIT, IdPool, to_file
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
@@ -34,6 +36,18 @@ async def test_damaged_resource_record_keeps_no_other_from_being_read(
     await allocations.load([BAD, GOOD])
     assert allocations.get(GOOD) is not None
     assert allocations.get(BAD) is None
+    assert [getattr(r, "item", "") for r in caplog.records] == [BAD]
+
+
+@pytest.mark.parametrize("damaged", _DAMAGED)
+async def test_damaged_restart_request_keeps_no_other_from_being_read(
+    dirs: PodDirs, damaged: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    dirs.restarts(BAD).write_bytes(damaged)
+    dirs.restarts(GOOD).write_bytes(b'{"pod": true}')
+    requests = RestartRequests(dirs)
+    await requests.load([BAD, GOOD])
+    assert requests._requests == {GOOD: RestartRequest(pod=True)}
     assert [getattr(r, "item", "") for r in caplog.records] == [BAD]
 
 

@@ -27,6 +27,7 @@ from pykubelet.kubelet.actuate.podruntime.podruntime_types import (
 )
 from pykubelet.kubelet.actuate.podruntime.read_status import StatusReader
 from pykubelet.kubelet.actuate.podruntime.reset_pod import PodResetter
+from pykubelet.kubelet.actuate.podruntime.restart_requests import RestartRequests
 from pykubelet.kubelet.actuate.podruntime.start.create_sandbox import SandboxError, SandboxMaker, SandboxMakerDeps
 from pykubelet.kubelet.actuate.podruntime.start.describe_container import ContainerDescriber, StartJob
 from pykubelet.kubelet.actuate.podruntime.start.init_timeline import InitTimeline
@@ -97,6 +98,8 @@ class PodRuntime:
         self._start_slots = StartSlots(config.start_slots, config.start_slot_timeout)
         self.allocations = AllocationStore(inputs.files)
         """Allocated resources of pods, shared with admission."""
+        self.restarts = RestartRequests(inputs.files)
+        """Restarts that persons have requested."""
         self._resizer = Resizer(
             ResizerDeps(cri=cri, resources=inputs.resources, allocations=self.allocations, telemetry=telemetry)
         )
@@ -113,8 +116,12 @@ class PodRuntime:
         return await self._reader.list_pod(uid)
 
     async def pod_status(self, ref: PodRef) -> PodRuntimeStatus:
-        """Read the status of the pod's sandboxes and containers from the runtime. Raises base errors."""
+        """Read the status of the pod's sandboxes and containers from the runtime. Raises base errors.
+
+        Attempts that requested restarts have to replace are marked.
+        """
         status = self._starter.precreated.hide(await self._reader.pod_status(ref))
+        status = await self.restarts.apply(status)
         applied = self.allocations.applied(ref.uid)
         if not applied:
             return status
@@ -201,6 +208,7 @@ class PodRuntime:
         self._init_timeline.forget(ref.uid)
         self._logs_reconciled.discard(ref.uid)
         self.allocations.forget(ref.uid)
+        self.restarts.forget(ref.uid)
 
     async def gc(
         self,

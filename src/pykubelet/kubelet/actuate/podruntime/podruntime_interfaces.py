@@ -154,6 +154,9 @@ class PodFiles(Protocol):
     def resources(self, uid: PodUID) -> Path:
         """The pod's allocation file; its directory may be missing."""
 
+    def restarts(self, uid: PodUID) -> Path:
+        """File of the requested restarts that are not done yet."""
+
     def container(self, uid: PodUID, container: str) -> Path:
         """Directory of a container's termination logs; it may be missing."""
 

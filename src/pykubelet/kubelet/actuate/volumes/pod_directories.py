@@ -74,6 +74,9 @@ class PodDirs:
     def resources(self, uid: PodUID) -> Path:
         return self.pod(uid) / "resources"
 
+    def restarts(self, uid: PodUID) -> Path:
+        return self.pod(uid) / "restarts"
+
     def user_namespace(self, uid: PodUID) -> Path:
         return self.pod(uid) / "userns"
 

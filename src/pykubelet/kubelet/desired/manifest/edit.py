@@ -85,6 +85,16 @@ def with_added(data: bytes, text: str) -> bytes:
     return f"{_ended(before)}{_START}\n{_ended(text)}".encode()
 
 
+def with_restart_policy(text: str, policy: str) -> str:
+    """Return the document of a pod with this restart policy, unless it has one itself."""
+    root = _compose(text, "the pod")
+    spec = next((value for key, value in root.value if key.value == "spec"), None)
+    if not isinstance(spec, yaml.MappingNode) or any(key.value == "restartPolicy" for key, _ in spec.value):
+        return text
+    spec.value.append((_scalar("restartPolicy"), _scalar(policy)))
+    return _serialized(root)
+
+
 def without_object(data: bytes, place: Place, origin: str) -> bytes | None:
     """Return the manifest without the object at a place; None: no object is left.
 

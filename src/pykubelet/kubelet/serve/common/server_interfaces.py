@@ -71,6 +71,12 @@ class Node(Protocol):
     async def node(self) -> NodeObject:
         """Return the Node object: the API server's, or one that is made now."""
 
+    async def restart(self, uid: PodUID, container: str) -> None:
+        """Record that the pod, or a container of it, is to be restarted. Transient: it cannot be recorded."""
+
+    async def retry(self, uid: PodUID) -> None:
+        """Record that the pod's present back-offs are to be skipped. Transient: it cannot be recorded."""
+
     def version(self) -> VersionView:
         """Return the versions of the agent and the runtime."""
 

@@ -1,4 +1,4 @@
-"""Routes of the local API below ``/pykubelet/v1``: data that the Kubernetes API has no objects for."""
+"""Routes of the local API below ``/pykubelet/v1``: what the Kubernetes API has no objects or verbs for."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -8,11 +8,13 @@ from aiohttp import web
 
 from pykubelet.base.errors import NotFound
 from pykubelet.base.state_files import damaged_files
+from pykubelet.kubelet.serve.common.plan.restart_refusal import check_alive, check_restart
 from pykubelet.kubelet.serve.common.pods_view import PodsView
 from pykubelet.kubelet.serve.common.responses import json_response
 from pykubelet.kubelet.serve.common.server_interfaces import HealthCheck, Node
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.stats import Summary
+from pykubelet.models.core_v1 import Pod
 
 _BASE: Final = "/pykubelet/v1"
 _NAMED: Final = "{namespace}/{name}"
@@ -40,6 +42,8 @@ class AgentRoutes:
             web.get(f"{_BASE}/timeline/{_NAMED}", self._timeline),
             web.get(f"{_BASE}/explain/{_NAMED}", self._explain),
             web.get(f"{_BASE}/restarts/{_NAMED}", self._restarts),
+            web.post(f"{_BASE}/restart/{_NAMED}", self._restart),
+            web.post(f"{_BASE}/retry/{_NAMED}", self._retry),
             web.get(f"{_BASE}/problems", self._problems),
             web.get(f"{_BASE}/images", self._images),
             web.get(f"{_BASE}/pulls", self._pulls),
@@ -66,6 +70,18 @@ class AgentRoutes:
 
     async def _restarts(self, request: web.Request) -> web.Response:
         return json_response({"items": self._node.ends(self._uid(request))})
+
+    async def _restart(self, request: web.Request) -> web.Response:
+        pod, container = self._pod(request), request.query.get("container", "")
+        check_restart(pod, container)
+        await self._node.restart(ref_of(pod).uid, container)
+        return json_response({"uid": ref_of(pod).uid}, 202)
+
+    async def _retry(self, request: web.Request) -> web.Response:
+        pod = self._pod(request)
+        check_alive(pod)
+        await self._node.retry(ref_of(pod).uid)
+        return json_response({"uid": ref_of(pod).uid}, 202)
 
     async def _problems(self, _: web.Request) -> web.Response:
         return json_response({"items": self._node.problems()})
@@ -101,10 +117,13 @@ class AgentRoutes:
         return json_response({"healthy": healthy, "checks": checks}, 200 if healthy else 503)
 
     def _uid(self, request: web.Request) -> PodUID:
+        return ref_of(self._pod(request)).uid
+
+    def _pod(self, request: web.Request) -> Pod:
         pod = self._pods.find(request.match_info["namespace"], request.match_info["name"])
         if pod is None:
             raise NotFound(f"pod {_name(request)} not found")
-        return ref_of(pod).uid
+        return pod
 
 
 def _name(request: web.Request) -> str:

@@ -266,6 +266,35 @@ async def test_problems_images_and_objects_of_other_stages_are_served(world: Wor
         assert usage["node"]["cpu"]["usageNanoCores"] == 250_000_000
 
 
+async def test_restart_and_retry_are_passed_on_if_they_are_possible(world: World) -> None:
+    world.set(running())
+    async with serving(world) as served:
+        for path, status, reason in (
+            ("restart/ns/web", 202, ""),
+            ("restart/ns/web?container=app", 202, ""),
+            ("restart/ns/web?container=none", 404, "has no container 'none'"),
+            ("retry/ns/web", 202, ""),
+            ("retry/ns/none", 404, "not found"),
+        ):
+            async with served.post(f"/pykubelet/v1/{path}") as response:
+                assert response.status == status
+                assert reason in (await response.json()).get("message", "")
+        async with served.get("/pykubelet/v1/restart/ns/web") as response:
+            assert response.status == 405
+        world.set(replace(running(), phase="Failed"))
+        for path in ("restart/ns/web", "retry/ns/web"):
+            async with served.post(f"/pykubelet/v1/{path}") as response:
+                assert response.status == 409
+    assert world.node.requests == [("restart", "uid-1", ""), ("restart", "uid-1", "app"), ("retry", "uid-1", "")]
+
+
+async def test_manifest_files_are_served(world: World) -> None:
+    async with serving(world) as served:
+        found = await answer(served, "/pykubelet/v1/manifests")
+    assert (found["path"], found["nodeName"]) == ("/m", "n1")
+    assert found["items"][0]["objects"] == ["Pod ns/web"]
+
+
 async def test_health(world: World) -> None:
     async with serving(world) as served:
         found = await answer(served, "/pykubelet/v1/healthz")

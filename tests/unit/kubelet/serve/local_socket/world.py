@@ -73,6 +73,7 @@ class FakeNode:
         self.timelines = timelines
         self.runtime_down = False
         self.older: list[Event] = []
+        self.requests: list[tuple[str, PodUID, str]] = []
 
     async def images(self) -> Sequence[ImageView]:
         if self.runtime_down:
@@ -121,6 +122,12 @@ class FakeNode:
 
     async def node(self) -> core.Node:
         return core.Node(metadata=ObjectMeta(name="node-1"), status=core.NodeStatus(capacity={"cpu": "4"}))
+
+    async def restart(self, uid: PodUID, container: str) -> None:
+        self.requests.append(("restart", uid, container))
+
+    async def retry(self, uid: PodUID) -> None:
+        self.requests.append(("retry", uid, ""))
 
     def version(self) -> VersionView:
         return VersionView(agent="0.1.0", kubernetes="v1.36.0", runtime_name="containerd", runtime_version="1.6")
@@ -202,6 +209,9 @@ class Served:
     client: aiohttp.ClientSession
     stop: Callable[[], object]
     """End the server; clients live on."""
+
+    def post(self, path: str) -> "aiohttp.client._RequestContextManager":
+        return self.client.post(f"http://localhost{path}")
 
     def get(self, path: str) -> "aiohttp.client._RequestContextManager":
         return self.client.get(f"http://localhost{path}")

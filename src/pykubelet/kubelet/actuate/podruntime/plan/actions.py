@@ -62,13 +62,18 @@ def compute_pod_actions(pod: Pod, status: PodRuntimeStatus, probes: Probes) -> P
 
 
 def judge_sandbox(pod: Pod, status: PodRuntimeStatus) -> SandboxVerdict:
-    """Check the newest sandbox: usable if it is the only ready one, has the right network mode and an address."""
+    """Check the newest sandbox: usable if it is the only ready one, has the right network mode and an address.
+
+    One that a person has requested to be replaced is not usable.
+    """
     if not status.sandboxes:
         return SandboxVerdict(usable=False, reason="the pod has no sandbox yet")
     newest = status.sandboxes[0]
     host_network = bool(pod.spec.host_network)
     if not newest.ready:
         reason = "its sandbox does not run"
+    elif newest.restart_requested:
+        reason = "a restart of the pod was requested"
     elif sum(s.ready for s in status.sandboxes) != 1:
         reason = "more than one of its sandboxes runs"
     elif newest.host_network != host_network:
@@ -210,6 +215,8 @@ def _container(pod: Pod, container: Container, attempt: ContainerStatus | None, 
     if attempt.hash != container_hash(container):
         # The spec has changed: the container is restarted whatever the restart policy.
         message, restart = f"Container {container.name} definition changed", True
+    elif attempt.restart_requested:
+        message = f"Container {container.name} is to be restarted by request"
     elif results.liveness is ProbeResult.FAILURE:
         message, reason = f"Container {container.name} failed liveness probe", KillReason.LIVENESS_PROBE
     elif results.startup is ProbeResult.FAILURE:

@@ -49,7 +49,8 @@ class CrashLoop:
     def wait(self, status: PodRuntimeStatus, container: AnyContainer, now: Seconds) -> Wait | None:
         """Return the remaining back-off before the container may start again; None: it may start now."""
         exits = _exits(status, container.name)
-        if not exits:
+        latest = status.latest(container.name)
+        if not exits or (latest is not None and latest.restart_requested):
             return None
         key, ended = self._key(status.uid, container), self._ended(exits[0])
         if not self._backoff.delay(key) and exits[0].hash == container_hash(container):

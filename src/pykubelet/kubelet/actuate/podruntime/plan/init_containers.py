@@ -129,6 +129,9 @@ def _sidecar(_: Pod, container: Container, attempt: ContainerStatus, probes: Pro
 def _running_sidecar(container: Container, attempt: ContainerStatus, probes: Probes) -> _Verdict:
     name = container.name
     results = probes.get(attempt.id, ContainerProbes())
+    if attempt.restart_requested:
+        kill = ContainerKill(attempt.id, name, f"Init container {name} is to be restarted by request")
+        return _Verdict(done=True, start=True, kill=kill)
     if container.startup_probe is not None and results.startup is not ProbeResult.SUCCESS:
         if results.startup is not ProbeResult.FAILURE:
             return _Verdict()

@@ -1,0 +1,67 @@
+"""``pykubelet restart``: restart a container, or a whole pod."""
+
+import click
+
+from pykubelet.base.errors import Invalid
+from pykubelet.cli.local_api import LocalApi
+from pykubelet.cli.lookup import api_of, find_container
+from pykubelet.cli.pod_args import Limit, chosen_pods, selection_options
+from pykubelet.cli.pod_completion import pod_names
+from pykubelet.cli.pod_goals import restarted
+from pykubelet.cli.pod_wait import Awaited, by_uid, wait_for_pods
+from pykubelet.models.core_v1 import Pod
+
+
+@click.command(name="restart")
+@click.argument("words", nargs=-1, metavar="POD[/CONTAINER]...", shell_complete=pod_names)
+@selection_options
+@click.option("-c", "--container", default="", help="Only this container (also POD/CONTAINER).")
+@click.option("--wait", is_flag=True, help="Wait until the pods are ready again.")
+@click.option("--timeout", type=Limit(), default="5m", show_default=True, help="Limit of --wait; 0: none.")
+@click.pass_obj
+def command(
+    socket: object,
+    words: tuple[str, ...],
+    namespace: str,
+    selector: str,
+    everything: bool,
+    container: str,
+    wait: bool,
+    timeout: float | None,
+) -> None:
+    """Restart a CONTAINER of a POD, or all of the POD in a new sandbox, with its grace period and preStop hooks.
+
+    The restart counts go up; the pod keeps its volumes. A whole pod gets a new address, and its init containers run
+    again. The agent acknowledges a request when it is on disk, and restarts once, even if it is itself restarted.
+
+    Example: pykubelet restart web/nginx        pykubelet restart web --wait
+    """
+    api = api_of(socket)
+    awaited = []
+    for pod, name in _targets(api, words, namespace, selector, everything, container):
+        if name:
+            find_container(pod, name)
+        api.post(f"/pykubelet/v1/restart/{pod.metadata.namespace}/{pod.metadata.name}", container=name)
+        label = f"pod/{pod.metadata.name}"
+        click.echo(f"{label} container {name} restarted" if name else f"{label} restarted")
+        awaited.append(Awaited(label, by_uid(pod.metadata.uid), restarted(pod, name)))
+    if wait:
+        wait_for_pods(api, awaited, timeout)
+
+
+def _targets(
+    api: LocalApi, words: tuple[str, ...], namespace: str, selector: str, everything: bool, container: str
+) -> list[tuple[Pod, str]]:
+    """Return pods and the container to restart of each; an empty name means the whole pod."""
+    if not words:
+        pods = chosen_pods(api, (), namespace, selector=selector, everything=everything)
+        return [(pod, container) for pod in pods]
+    if selector or everything:
+        raise click.UsageError("name pods, or select them with -l or --all")
+    targets = []
+    for word in words:
+        pod, slash, name = word.removeprefix("pod/").partition("/")
+        if slash and container and name != container:
+            raise Invalid(f"{word} and -c {container} name different containers")
+        targets += [(found, name or container) for found in chosen_pods(api, (pod,), namespace)]
+    return targets

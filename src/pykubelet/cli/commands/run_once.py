@@ -1,0 +1,199 @@
+"""``pykubelet run-once``: run a pod to its end and show its output, as a command of this shell."""
+
+import contextlib
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import IO, NoReturn
+
+import click
+
+from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError
+from pykubelet.cli.local_api import LocalApi
+from pykubelet.cli.lookup import api_of
+from pykubelet.cli.manifest_directory import Change, ManifestDirectory
+from pykubelet.cli.manifest_input import STDIN, Given, read_objects
+from pykubelet.cli.once_goals import exit_status, hopeless, started_containers
+from pykubelet.cli.pod_args import Limit
+from pykubelet.cli.pod_goals import deleted, reason_of
+from pykubelet.cli.pod_wait import TIMED_OUT, Awaited, by_uid, wait_for_pods
+from pykubelet.kubelet.desired.manifest import ObjectKey, adopt, parse
+from pykubelet.kubelet.desired.manifest.edit import with_restart_policy
+from pykubelet.kubelet.types.updates import Source
+from pykubelet.models.codec import from_builtins
+from pykubelet.models.core_v1 import Pod
+
+_ENDED = ("Succeeded", "Failed")
+_STREAMS = ("Stdout", "Stderr")
+_LOG_END_SECONDS = 10.0
+"""Limit for the rest of the logs after the pod's end."""
+
+
+class _Stopped(BaseException):
+    """A signal asks to stop; its number is the argument."""
+
+
+@click.command(name="run-once")
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE|-")
+@click.option("--timeout", type=Limit(), default="0", help="Stop the pod after this time (default: no limit).")
+@click.pass_obj
+def command(socket: object, file: Path, timeout: float | None) -> None:
+    """Start the pod of FILE, show the output of its containers, and exit with their status; remove the pod afterwards.
+
+    The status is that of the first container that failed. FILE may also have ConfigMaps and Secrets, which are removed
+    with the pod. A pod without restartPolicy gets Never. Ctrl-C stops the pod. With several containers, each line
+    begins with the container's name.
+
+    Example: pykubelet run-once job.yaml --timeout 10m
+    """
+    api = api_of(socket)
+    given = [_once(each) for each in read_objects([file])]
+    pods = [each for each in given if isinstance(each.item.value, Pod)]
+    if len(pods) != 1:
+        raise Invalid(f"{'standard input' if str(file) == STDIN else file} has {len(pods)} pods; run-once needs one")
+    directory = ManifestDirectory.of_agent(api)
+    created: list[ObjectKey] = []
+    uid = ""
+    try:
+        with _signals():
+            uid = _create(directory, given, pods[0], created)
+            status = _follow(api, uid, timeout)
+    except _Stopped as stop:
+        status = 128 + int(stop.args[0])
+    except TimeoutError:
+        click.echo(f"error: {pods[0].label} did not end within {timeout:g} s; it is stopped", err=True)
+        status = TIMED_OUT
+    finally:
+        _remove(api, directory, created, uid)
+    raise click.exceptions.Exit(status)
+
+
+def _once(given: Given) -> Given:
+    """Return a pod with the restart policy Never if it has none. Invalid: it restarts for ever."""
+    if not isinstance(given.item.value, Pod):
+        return given
+    text = with_restart_policy(given.text, "Never")
+    item = parse(text.encode(), "run-once").objects[0]
+    assert isinstance(item.value, Pod)
+    if item.value.spec.restart_policy == "Always":
+        raise Invalid(f"{given.label} has restartPolicy Always and never ends; write Never or OnFailure")
+    return replace(given, item=item, text=text)
+
+
+def _create(directory: ManifestDirectory, given: Sequence[Given], pod: Given, created: list[ObjectKey]) -> str:
+    """Put the objects into the manifest directory, and return the uid of the pod. Conflict: the pod exists."""
+    origin = ""
+    with directory.locked():
+        if directory.find(pod.item.key) is not None:
+            raise Conflict(f"{pod.label} exists already; delete it first, or rename the pod")
+        for each in given:
+            # Before the write, so that a signal in between leaves nothing behind.
+            new = directory.find(each.item.key) is None
+            if new:
+                created.append(each.item.key)
+            applied = directory.apply(each.item, each.text)
+            if applied.change is Change.CONFIGURED:
+                click.echo(f"{each.label} {applied.change}", err=True)
+            origin = applied.origin if each is pod else origin
+    assert isinstance(pod.item.value, Pod)
+    return adopt(pod.item.value, pod.item.digest, Source.FILE, origin, directory.node_name).metadata.uid
+
+
+def _follow(api: LocalApi, uid: str, timeout: float | None) -> int:
+    """Show the pod's output until its end and return its status. TimeoutError: the limit has passed."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    logs = _Logs(api)
+    for kind, item in api.watch("/api/v1/pods", deadline, sendInitialEvents="true"):
+        if kind == "BOOKMARK" or item["metadata"]["uid"] != uid:
+            continue
+        pod = from_builtins(item, Pod)
+        if kind == "DELETED":
+            raise NotFound(f"pod {pod.metadata.name} was removed by someone else")
+        for name in started_containers(pod):
+            logs.show(pod, name)
+        if pod.status.phase in _ENDED:
+            logs.join()
+            return _report(pod)
+        if why := hopeless(pod):
+            click.echo(f"error: pod {pod.metadata.name} cannot start: {why}", err=True)
+            return 1
+    raise NotFound("the agent has stopped; nothing more is known of the pod")
+
+
+def _report(pod: Pod) -> int:
+    status = exit_status(pod)
+    if pod.status.phase == "Failed" and (pod.status.reason or not pod.status.container_statuses):
+        click.echo(f"error: pod {pod.metadata.name} failed: {reason_of(pod)}", err=True)
+    return status
+
+
+class _Logs:
+    """Copies the logs of containers to the standard streams, each in a thread of its own."""
+
+    def __init__(self, api: LocalApi) -> None:
+        self._api = api
+        self._threads: dict[str, list[threading.Thread]] = {}
+        self._lock = threading.Lock()
+
+    def show(self, pod: Pod, container: str) -> None:
+        """Begin to copy the log of a container, unless that has begun."""
+        if container in self._threads:
+            return
+        alone = len(pod.spec.containers) + len(pod.spec.init_containers) == 1
+        prefix = b"" if alone else f"[{container}] ".encode()
+        path = f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}/log"
+        self._threads[container] = [
+            threading.Thread(target=self._copy, args=(path, container, stream, prefix), name=stream, daemon=True)
+            for stream in _STREAMS
+        ]
+        for thread in self._threads[container]:
+            thread.start()
+
+    def join(self) -> None:
+        """Wait for the rest of the logs of a pod that has ended."""
+        deadline = time.monotonic() + _LOG_END_SECONDS
+        for threads in self._threads.values():
+            for thread in threads:
+                thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _copy(self, path: str, container: str, stream: str, prefix: bytes) -> None:
+        output: IO[bytes] = sys.stdout.buffer if stream == "Stdout" else sys.stderr.buffer
+        try:
+            for line in self._api.lines(path, container=container, follow="true", stream=stream):
+                with self._lock:
+                    output.write(prefix + line)
+                    output.flush()
+        except PykubeletError as error:
+            click.echo(f"warning: log of {container}: {error}", err=True)
+        except BrokenPipeError:
+            pass  # the reader of the output has gone; the pod runs to its end
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[None]:
+    """Raise `_Stopped` in the block at SIGINT and SIGTERM."""
+
+    def stop(number: int, _: FrameType | None) -> NoReturn:
+        raise _Stopped(number)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _remove(api: LocalApi, directory: ManifestDirectory, created: Sequence[ObjectKey], uid: str) -> None:
+    """Take out what was put into the directory, the pod first, and wait until the pod is gone."""
+    with directory.locked():
+        for key in reversed(created):
+            with contextlib.suppress(NotFound):
+                directory.remove(key)
+    if uid:
+        wait_for_pods(api, [Awaited("the pod", by_uid(uid), deleted)], None)

@@ -1,0 +1,63 @@
+"""Requests are on disk before they are acknowledged, and gone when they are done."""
+
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Transient
+from pykubelet.kubelet.actuate.podruntime.plan.requested_restarts import RestartRequest
+from pykubelet.kubelet.actuate.podruntime.restart_requests import RestartRequests
+from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
+from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, SandboxID
+from pykubelet.kubelet.types.runtime import ContainerState, ContainerStatus, PodRuntimeStatus
+
+UID = PodUID("u")
+
+
+def _status(number: int) -> PodRuntimeStatus:
+    attempt = ContainerStatus(ContainerID(f"a{number}"), "a", ContainerState.RUNNING, SandboxID("s"))
+    return PodRuntimeStatus(PodRef("ns", "p", UID), (), (attempt,))
+
+
+@pytest.fixture
+def dirs(tmp_path: Path) -> PodDirs:
+    return PodDirs.at(tmp_path)
+
+
+async def test_acknowledged_request_survives_and_is_done_once(dirs: PodDirs) -> None:
+    await RestartRequests(dirs).add(UID, RestartRequest(containers=frozenset({"a"})))
+    second = RestartRequests(dirs)
+    await second.load([UID])
+    assert [c.restart_requested for c in (await second.apply(_status(0))).containers] == [True]
+    third = RestartRequests(dirs)  # the agent was killed between the kill and the start
+    await third.load([UID])
+    assert [c.restart_requested for c in (await third.apply(_status(0))).containers] == [True]
+    assert [c.restart_requested for c in (await third.apply(_status(1))).containers] == [False]
+    assert not dirs.restarts(UID).exists()
+    fourth = RestartRequests(dirs)
+    await fourth.load([UID])
+    assert await fourth.apply(_status(1)) == _status(1)
+
+
+async def test_damaged_file_is_set_aside(dirs: PodDirs) -> None:
+    dirs.pod(UID).mkdir()
+    dirs.restarts(UID).write_bytes(b"{")
+    requests = RestartRequests(dirs)
+    await requests.load([UID])
+    assert await requests.apply(_status(0)) == _status(0)
+    assert not dirs.restarts(UID).exists()
+
+
+async def test_request_that_cannot_be_saved_is_not_acknowledged(dirs: PodDirs) -> None:
+    dirs.pod(UID).write_text("a file in the place of the pod's directory")
+    requests = RestartRequests(dirs)
+    with pytest.raises(Transient, match="cannot save the restart request of pod u"):
+        await requests.add(UID, RestartRequest(pod=True))
+    assert await requests.apply(_status(0)) == _status(0)
+
+
+async def test_forgotten_pod_has_no_request(dirs: PodDirs) -> None:
+    requests = RestartRequests(dirs)
+    await requests.add(UID, RestartRequest(containers=frozenset({"a"})))
+    requests.forget(UID)
+    assert await requests.apply(_status(0)) == _status(0)
