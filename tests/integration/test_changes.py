@@ -93,6 +93,27 @@ def test_apply_of_a_directory_with_a_problem_changes_nothing(agent: AgentProcess
     assert agent.pods() == {}
 
 
+def test_apply_checks_against_the_node(agent: AgentProcess, tmp_path: Path) -> None:
+    taken = [{"containerPort": 80, "hostPort": 31080}]
+    agent.write("taken.json", pod("taken", container(ports=taken)))
+    agent.wait_running("taken")
+    other = _manifest(tmp_path / "other.yaml", pod("other", container(ports=taken)))
+    done = _run(agent, "apply", "-f", other)
+    assert (done.returncode, "31080" in done.stderr) == (1, True), done.stderr
+    assert _files(agent).keys() == {"taken.json"}
+    changed = _manifest(
+        tmp_path / "taken.yaml", pod("taken", container(ports=taken, env=[{"name": "A", "value": "b"}]))
+    )
+    assert _ok(agent, "apply", "-f", changed, "--wait") == "pod/taken configured\n"
+    waiting = _manifest(tmp_path / "waiting.yaml", pod("waiting", container(envFrom=[{"configMapRef": {"name": "c"}}])))
+    done = _run(agent, "apply", "-f", waiting)
+    assert done.returncode == 0
+    assert "warning" in done.stderr
+    assert "no ConfigMap 'c'" in done.stderr
+    _ok(agent, "apply", "-f", _manifest(tmp_path / "c.yaml", config_map("c", {"k": "v"})))
+    _ok(agent, "wait", "--for=ready", "waiting")
+
+
 @pytest.mark.parametrize(
     ("text", "words"), [("{", "not valid YAML"), ("", "no object found"), ("kind: Deployment", "apiVersion")]
 )

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -11,12 +11,13 @@ import click
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, Transient
 from pykubelet.base.text import printable
 from pykubelet.cli.check_sources import machine_capacity
-from pykubelet.kubelet.desired.check import CheckSource, Rule, Severity, check
+from pykubelet.kubelet.desired.check import CheckFinding, CheckSource, Rule, Severity, check
 from pykubelet.kubelet.desired.manifest import Manifest, ManifestObject, ObjectKey, parse
 from pykubelet.kubelet.desired.manifest.edit import object_text, places
 from pykubelet.kubelet.desired.manifest.manifest_types import MAX_BYTES
 from pykubelet.kubelet.desired.manifest_file import read_manifest
 from pykubelet.kubelet.desired.sources.disk import is_manifest_name
+from pykubelet.kubelet.types.node_view import NodeView
 
 STDIN: Final = "-"
 _ORDER: Final = ("ConfigMap", "Secret", "Pod")
@@ -41,16 +42,16 @@ def label_of(key: ObjectKey) -> str:
     return f"{key.kind.lower()}/{key.name}"
 
 
-def read_objects(files: Sequence[Path]) -> list[Given]:
+def read_objects(files: Sequence[Path], node: NodeView | None = None, *, complete: bool = True) -> list[Given]:
     """Check all files as ``pykubelet check`` does; return their objects, ConfigMaps and Secrets before the pods.
 
-    After errors, prints all findings and exits with 1, so that a command acts on everything or on nothing. Permanent: a
-    file cannot be read, or nothing is in it.
+    ``node`` is the node that is to run them; with ``complete`` false, ConfigMaps and Secrets that a pod uses may follow
+    later. After errors, prints all findings and exits with 1, so that a command acts on everything or on nothing.
+    Permanent: a file cannot be read, or nothing is in it.
     """
     read = [(parse(data, printable(path)), data) for file in files for path, data in _contents(file)]
-    findings = check([CheckSource(manifest) for manifest, _ in read], capacity=machine_capacity())
-    # Without the agent's objects, it is not known what is missing.
-    shown = [each for each in findings if each.severity is Severity.ERROR or each.rule is not Rule.MISSING_OBJECT]
+    findings = check([CheckSource(manifest) for manifest, _ in read], node, capacity=machine_capacity())
+    shown = [each for each in (_weighed(each, node, complete=complete) for each in findings) if each is not None]
     for finding in shown:
         click.echo(str(finding), err=True)
     errors = sum(each.severity is Severity.ERROR for each in shown)
@@ -62,6 +63,18 @@ def read_objects(files: Sequence[Path]) -> list[Given]:
         names = ", ".join(printable(str(file)) for file in files)
         raise Permanent(f"{names}: no object found; write a Pod, ConfigMap or Secret")
     return sorted(given, key=lambda each: _ORDER.index(each.item.key.kind))
+
+
+def _weighed(finding: CheckFinding, node: NodeView | None, *, complete: bool) -> CheckFinding | None:
+    """Return the finding as it counts here; None: it does not."""
+    match finding.rule, finding.severity:
+        case Rule.DUPLICATE_OBJECT, Severity.WARNING:
+            return None  # the agent has the object, which is the one to be changed
+        case Rule.MISSING_OBJECT, Severity.WARNING if node is None:
+            return None  # the agent may have it
+        case Rule.MISSING_OBJECT, Severity.ERROR if not complete:
+            return replace(finding, severity=Severity.WARNING)
+    return finding
 
 
 def read_keys(files: Sequence[Path]) -> list[ObjectKey]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from pykubelet.cli.check_sources import node_of
 from pykubelet.cli.local_api import LocalApi
 from pykubelet.cli.lookup import api_of
 from pykubelet.cli.manifest_directory import ManifestDirectory
@@ -37,7 +38,7 @@ def command(socket: object, files: tuple[Path, ...], wait: bool, timeout: float 
     if not files:
         raise click.UsageError("no file given; for example: pykubelet apply -f web.yaml")
     api = api_of(socket)
-    given = read_objects(files)
+    given = read_objects(files, node_of(api), complete=False)
     directory = ManifestDirectory.of_agent(api)
     origins = {}
     with directory.locked():

@@ -14,6 +14,7 @@ from typing import IO, NoReturn
 import click
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError
+from pykubelet.cli.check_sources import node_of
 from pykubelet.cli.local_api import LocalApi
 from pykubelet.cli.lookup import api_of
 from pykubelet.cli.manifest_directory import Change, ManifestDirectory
@@ -52,7 +53,7 @@ def command(socket: object, file: Path, timeout: float | None) -> None:
     Example: pykubelet run-once job.yaml --timeout 10m
     """
     api = api_of(socket)
-    given = [_once(each) for each in read_objects([file])]
+    given = [_once(each) for each in read_objects([file], node_of(api))]
     pods = [each for each in given if isinstance(each.item.value, Pod)]
     if len(pods) != 1:
         raise Invalid(f"{'standard input' if str(file) == STDIN else file} has {len(pods)} pods; run-once needs one")
