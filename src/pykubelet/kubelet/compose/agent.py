@@ -134,8 +134,6 @@ def build_agent(settings: Settings, clock: Clock) -> Agent:
             restarts=actuators.runtime.restarts,
             images=actuators.images,
             wake=queue.post_affected,
-            journal=recorders.journal,
-            clock=clock,
         ),
         runtime_fault=observers.health.healthy,
         viewer=NodeViewer(

@@ -1,14 +1,15 @@
 """What a client of the local API may request of a pod: it is recorded, and the pod's worker acts on it."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pykubelet.base.clock import Clock
-from pykubelet.base.journal import Journal
 from pykubelet.kubelet.actuate.images import ImageManager
 from pykubelet.kubelet.actuate.podruntime.plan.requested_restarts import RestartRequest
 from pykubelet.kubelet.actuate.podruntime.restart_requests import RestartRequests
 from pykubelet.kubelet.types.ids import PodUID
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,19 +19,17 @@ class PodRequests:
     restarts: RestartRequests
     images: ImageManager
     wake: Callable[[frozenset[PodUID]], None]
-    journal: Journal
-    clock: Clock
 
     async def restart(self, uid: PodUID, container: str) -> None:
         """Restart a container, or the whole pod if the name is empty. Transient: it cannot be recorded."""
         containers = frozenset({container} if container else ())
         await self.restarts.add(uid, RestartRequest(containers=containers, pod=not container))
-        self.journal.add(uid, self.clock.now(), "restart requested", container=container)
+        _log.info("pod request: restart recorded", extra={"uid": uid, "container": container})
         self.wake(frozenset({uid}))
 
     async def retry(self, uid: PodUID) -> None:
         """Skip the present back-offs of the pod: of crash loops and image pulls. Transient: it cannot be recorded."""
         self.images.forget(uid)
         await self.restarts.add(uid, RestartRequest(waiting=True))
-        self.journal.add(uid, self.clock.now(), "retry requested")
+        _log.info("pod request: retry recorded", extra={"uid": uid})
         self.wake(frozenset({uid}))
