@@ -9,17 +9,27 @@ from pathlib import Path
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.tmp")
 
 
-def write_atomic(path: str | os.PathLike[str], data: bytes, mode: int = 0o600, *, durable: bool = False) -> None:
+def write_atomic(
+    path: str | os.PathLike[str],
+    data: bytes,
+    mode: int = 0o600,
+    *,
+    durable: bool = False,
+    owner: tuple[int, int] | None = None,
+) -> None:
     """Replace `path` by a file with this content and these permission bits (the umask does not apply).
 
-    With `durable`, content and name are on the disk when the call returns (fsync of file and directory);
-    without, a crash of the machine (not of the process) may lose the new version. Blocks; raises OSError.
+    It belongs to the caller, or to ``owner`` (uid, gid). With `durable`, content and name are on the disk when the call
+    returns (fsync of file and directory); without, a crash of the machine (not of the process) may lose the new
+    version. Blocks; raises OSError.
     """
     target = Path(path)
     temporary = target.parent / f".{target.name}.{secrets.token_hex(6)}.tmp"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(fd, "wb") as file:
+            if owner is not None:
+                os.fchown(file.fileno(), *owner)
             os.fchmod(file.fileno(), mode)
             file.write(data)
             if durable:

@@ -8,6 +8,8 @@ import contextlib
 import fcntl
 import os
 import re
+import stat
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +18,7 @@ from pathlib import Path
 from pykubelet.base.atomic import write_atomic
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, Transient
 from pykubelet.base.text import printable
+from pykubelet.base.units import Seconds
 from pykubelet.cli.local_api import LocalApi
 from pykubelet.kubelet.desired.manifest import Manifest, ManifestObject, ObjectKey, parse
 from pykubelet.kubelet.desired.manifest.edit import Place, places, with_added, with_object, without_object
@@ -25,6 +28,8 @@ from pykubelet.kubelet.desired.sources.plan.effective_manifests import accept
 
 _MODE = 0o600
 """Permission bits of new files: Secrets may be in them."""
+_LOCK_SECONDS: Seconds = 30.0
+_LOCK_POLL: Seconds = 0.05
 _PLAIN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,200}[a-z0-9])?")
 
 
@@ -85,7 +90,10 @@ class ManifestDirectory:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Make other commands wait with their changes until the end of the block; creates a missing directory."""
+        """Make other commands wait with their changes until the end of the block; creates a missing directory.
+
+        Transient: another process has kept it locked for 30 s.
+        """
         directory = self.path.parent if self.path.is_file() else self.path
         try:
             directory.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -93,7 +101,7 @@ class ManifestDirectory:
         except OSError as error:
             raise _failure(directory, "cannot be used", error) from error
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
+            _lock(fd, directory)
             yield
         finally:
             os.close(fd)
@@ -130,14 +138,14 @@ class ManifestDirectory:
         found = self.find(item.key)
         if found is None:
             path = self._new_file(item.key)
-            data = with_added(read_manifest(str(path)), text) if path.exists() else with_added(b"", text)
-            self._check(item, parse(data, printable(str(path))))
+            origin = printable(str(path))
+            data = with_added(read_manifest(str(path)) if path.exists() else b"", text, origin)
+            self._check(item, parse(data, origin))
             self._write(path, data)
-            return Applied(Change.CREATED, printable(str(path)))
+            return Applied(Change.CREATED, origin)
         before = parse(found.data, found.origin)
         if any(old.key == item.key and old.digest == item.digest for old in before.objects):
             return Applied(Change.UNCHANGED, found.origin)
-        _refuse_link(found.path)
         data = with_object(found.data, found.place, text, found.origin)
         after = parse(data, found.origin)
         self._check(item, after)
@@ -157,7 +165,6 @@ class ManifestDirectory:
             raise NotFound(f"{key} is in no file of {self.path}")
         data = without_object(found.data, found.place, found.origin)
         if data is not None:
-            _refuse_link(found.path)
             self._write(found.path, data)
             return found
         try:
@@ -204,18 +211,34 @@ class ManifestDirectory:
             raise Conflict(f"{after.origin} cannot take {item.key}: {problem}; edit it by hand")
 
     def _write(self, path: Path, data: bytes) -> None:
+        """Create or replace a file; a replaced one keeps its mode and owner. Conflict: the path is a link."""
         try:
             before = path.lstat() if os.path.lexists(path) else None
-            write_atomic(path, data, before.st_mode & 0o777 if before else _MODE, durable=True)
-            if before and (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
-                os.chown(path, before.st_uid, before.st_gid)
+            if before is None:
+                write_atomic(path, data, _MODE, durable=True)
+                return
+            if stat.S_ISLNK(before.st_mode):  # its mode is 0777, and its target must not be written
+                raise Conflict(f"{path} is a symbolic link to {path.readlink()}; change that file itself")
+            own = (before.st_uid, before.st_gid) == (os.geteuid(), os.getegid())
+            owner = None if own else (before.st_uid, before.st_gid)
+            write_atomic(path, data, before.st_mode & 0o777, durable=True, owner=owner)
         except OSError as error:
             raise _failure(path, "cannot be written", error) from error
 
 
-def _refuse_link(path: Path) -> None:
-    if path.is_symlink():
-        raise Conflict(f"{path} is a symbolic link to {path.readlink()}; change that file itself")
+def _lock(fd: int, directory: Path) -> None:
+    """Lock a directory. Transient: it stays locked; every process that may read the directory can lock it."""
+    deadline = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() >= deadline:
+                raise Transient(
+                    f"{directory} has been locked by another process for {_LOCK_SECONDS:g} s; "
+                    f"`fuser -v {directory}` names the processes that use it"
+                ) from error
+            time.sleep(_LOCK_POLL)
 
 
 def _failure(path: Path, what: str, error: OSError) -> Permanent:

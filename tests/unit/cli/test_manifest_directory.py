@@ -1,11 +1,15 @@
 """Changes of the manifest directory: what is written, and what is refused with nothing written."""
 
+import fcntl
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pykubelet.base.errors import Conflict, NotFound, Permanent
+from pykubelet.base.atomic import write_atomic
+from pykubelet.base.errors import Conflict, NotFound, Permanent, Transient
 from pykubelet.cli import manifest_directory
 from pykubelet.cli.manifest_directory import Change, ManifestDirectory
 from pykubelet.kubelet.desired.manifest import ManifestObject, ObjectKey, parse
@@ -85,6 +89,62 @@ def test_single_file_as_manifest_path_gets_another_document(tmp_path: Path) -> N
         assert [pod.metadata.name for pod in parse(file.read_bytes(), "f").pods] == ["b", "a"]
         single.remove(A)
     assert [pod.metadata.name for pod in parse(file.read_bytes(), "f").pods] == ["b"]
+
+
+def test_single_file_that_is_a_link_is_neither_replaced_nor_written_through(tmp_path: Path) -> None:
+    target, link = tmp_path / "kept.yaml", tmp_path / "pods.yaml"
+    target.write_text(_pod("b"))
+    link.symlink_to(target)
+    single = ManifestDirectory(link, "n1", {})
+    with single.locked(), pytest.raises(Conflict, match="symbolic link"):
+        _apply(single, _pod("a"))
+    assert link.is_symlink()
+    assert target.read_text() == _pod("b")
+
+
+def test_single_file_that_is_not_text_is_left_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "pods.yaml"
+    file.write_bytes(b"a: \xff\n")
+    single = ManifestDirectory(file, "n1", {})
+    with single.locked(), pytest.raises(Conflict, match="not UTF-8 text"):
+        _apply(single, _pod("a"))
+    assert file.read_bytes() == b"a: \xff\n"
+
+
+def test_directory_that_another_process_keeps_locked_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifest_directory, "_LOCK_SECONDS", 0.1)
+    fd = os.open(tmp_path, os.O_RDONLY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        with pytest.raises(Transient, match="locked by another process"), ManifestDirectory(tmp_path, "n", {}).locked():
+            pass
+    finally:
+        os.close(fd)
+    with ManifestDirectory(tmp_path, "n", {}).locked():
+        pass
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_replaced_file_keeps_its_owner_and_nothing_else_gets_it(
+    directory: ManifestDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, precious = directory.path / "a.yaml", tmp_path / "precious"
+    file.write_text(_pod("a"))
+    os.chown(file, 12345, 12345)
+    _apply(directory, _pod("a", "two"))
+    assert (file.stat().st_uid, file.stat().st_gid) == (12345, 12345)
+    precious.touch()
+
+    def write_and_swap(path: Path, *args: Any, **kwargs: Any) -> None:
+        write_atomic(path, *args, **kwargs)
+        path.unlink()
+        path.symlink_to(precious)
+
+    monkeypatch.setattr(manifest_directory, "write_atomic", write_and_swap)
+    _apply(directory, _pod("a", "three"))
+    assert precious.stat().st_uid == 0
 
 
 def test_immutable_object_is_not_changed(directory: ManifestDirectory) -> None:

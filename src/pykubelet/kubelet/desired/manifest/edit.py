@@ -77,9 +77,12 @@ def with_object(data: bytes, place: Place, text: str, origin: str) -> bytes:
     return whole.replaced(place.document, _serialized(root))
 
 
-def with_added(data: bytes, text: str) -> bytes:
-    """Return the manifest with the object added as its last document."""
-    before = data.decode("utf-8-sig")
+def with_added(data: bytes, text: str, origin: str) -> bytes:
+    """Return the manifest with the object added as its last document. Conflict: the manifest is not UTF-8 text."""
+    try:
+        before = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Conflict(f"{origin} is not UTF-8 text; save it as UTF-8") from error
     if not before.strip():
         return _ended(text).encode()
     return f"{_ended(before)}{_START}\n{_ended(text)}".encode()

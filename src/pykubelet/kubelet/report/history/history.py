@@ -4,8 +4,9 @@ import asyncio
 import logging
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -299,8 +300,11 @@ def _short(view: TimelineView) -> TimelineView:
     return view if steps <= _MOST_STEPS else replace(view, earlier=())
 
 
-def _event_records(events: Mapping[str, Event]) -> list[Record]:
-    return [EventRecord(key, _last(event), msgspec.Raw(codec.encode(event))) for key, event in events.items()]
+def _event_records(events: Mapping[str, Event]) -> Iterator[Record]:
+    """Yield the records of events, without those whose text is not UTF-8 (from the name of a file)."""
+    for key, event in events.items():
+        with suppress(UnicodeEncodeError):
+            yield EventRecord(key, _last(event), msgspec.Raw(codec.encode(event)))
 
 
 def _last(event: Event) -> Seconds:

@@ -13,7 +13,7 @@ import os
 import secrets
 import stat
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,7 +104,7 @@ class HistoryFile:
 
     def append(self, records: Sequence[Record], now: Seconds) -> str:
         """Append records; return why the file was set aside, or an empty string. OSError: nothing was written."""
-        lines = [line for record in records if len(line := _line(record)) <= self._limits.record]
+        lines = list(self._storable(records))
         damage = self._clear_obstacle()
         self._write(b"".join(lines), len(lines))
         if self._is_due():
@@ -113,6 +113,14 @@ class HistoryFile:
                 damage = self._set_aside(content.damage)
             self._rewrite(content)
         return damage
+
+    def _storable(self, records: Iterable[Record]) -> Iterator[bytes]:
+        """Yield the lines of records, without those that are too long or not UTF-8 (from the name of a file)."""
+        for record in records:
+            with suppress(UnicodeEncodeError):
+                line = _line(record)
+                if len(line) <= self._limits.record:
+                    yield line
 
     def _clear_obstacle(self) -> str:
         """Set aside what is not a regular file; return a message if there was something."""

@@ -156,8 +156,8 @@ def test_json_that_yaml_refuses_is_replaced_as_a_whole() -> None:
 
 
 def test_added_object_is_a_document_of_its_own() -> None:
-    assert with_added(b"", _pod("a")) == _pod("a").encode()
-    after = with_added(_pod("a").rstrip().encode(), _pod("b"))
+    assert with_added(b"", _pod("a"), "f") == _pod("a").encode()
+    after = with_added(_pod("a").rstrip().encode(), _pod("b"), "f")
     assert [pod.metadata.name for pod in parse(after, "f").pods] == ["a", "b"]
 
 

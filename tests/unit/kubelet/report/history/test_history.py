@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.base.clock import SystemClock
 from pykubelet.kubelet.report.events import EventConfig, EventLog
@@ -132,6 +133,19 @@ async def test_timeline_is_written_again_only_if_it_has_changed(tmp_path: Path) 
         world.status(2000.0)
         await world.written('"at":2000.0')
     assert world.path.read_text().count('"type":"timeline"') > 1
+
+
+async def test_text_that_is_not_utf_8_keeps_nothing_else_from_the_file(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    odd = core.ContainerState(terminated=replace(_terminated(1), reason="\udcff"))
+    status = core.ContainerStatus(name="c", ready=False, restart_count=0, state=odd)
+    async with world.running():
+        world.events.event(REF, NORMAL, "Odd", "the file \udcff")
+        world.events.event(REF, NORMAL, "Started", "said")
+        world.history.status_changed(StatusChange(pod(), None, PodStatus(container_statuses=(status,)), 1))
+        world.status(1000.0)
+        await world.written('"Started"', '"type":"pod"')
+    assert '"Odd"' not in world.path.read_text()
 
 
 async def test_what_waits_is_written_when_the_agent_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
