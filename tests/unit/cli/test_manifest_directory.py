@@ -95,7 +95,7 @@ def test_single_file_that_is_a_link_is_neither_replaced_nor_written_through(tmp_
     target, link = tmp_path / "kept.yaml", tmp_path / "pods.yaml"
     target.write_text(_pod("b"))
     link.symlink_to(target)
-    single = ManifestDirectory(link, "n1", {})
+    single = ManifestDirectory(path=link, node_name="n1", kept={})
     with single.locked(), pytest.raises(Conflict, match="symbolic link"):
         _apply(single, _pod("a"))
     assert link.is_symlink()
@@ -105,7 +105,7 @@ def test_single_file_that_is_a_link_is_neither_replaced_nor_written_through(tmp_
 def test_single_file_that_is_not_text_is_left_as_it_is(tmp_path: Path) -> None:
     file = tmp_path / "pods.yaml"
     file.write_bytes(b"a: \xff\n")
-    single = ManifestDirectory(file, "n1", {})
+    single = ManifestDirectory(path=file, node_name="n1", kept={})
     with single.locked(), pytest.raises(Conflict, match="not UTF-8 text"):
         _apply(single, _pod("a"))
     assert file.read_bytes() == b"a: \xff\n"
@@ -115,14 +115,15 @@ def test_directory_that_another_process_keeps_locked_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(manifest_directory, "_LOCK_SECONDS", 0.1)
+    made = ManifestDirectory(path=tmp_path, node_name="n1", kept={})
     fd = os.open(tmp_path, os.O_RDONLY)
     try:
         fcntl.flock(fd, fcntl.LOCK_SH)
-        with pytest.raises(Transient, match="locked by another process"), ManifestDirectory(tmp_path, "n", {}).locked():
+        with pytest.raises(Transient, match="locked by another process"), made.locked():
             pass
     finally:
         os.close(fd)
-    with ManifestDirectory(tmp_path, "n", {}).locked():
+    with made.locked():
         pass
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from pykubelet import __version__
 from pykubelet.base.blocking import hung
-from pykubelet.base.errors import Transient
+from pykubelet.base.errors import PykubeletError
 from pykubelet.base.guard import item_failures
 from pykubelet.base.text import printable
 from pykubelet.base.units import Bytes, Seconds
@@ -58,7 +58,7 @@ class Trash(Protocol):
         ...
 
     async def usage(self) -> TrashCount:
-        """What waits for deletion. Raises Transient if the disk is not responding."""
+        """What waits for deletion. Raises PykubeletError or OSError if it is unknown now."""
         ...
 
 
@@ -145,7 +145,7 @@ class RuntimeCalls:
             "hungCalls": [f"{each.call} for {each.owner}" for each in hung()],
         }
         found = {"config": self._described(), "quarantine": unfinished, "process": process}
-        with suppress(Transient):
+        with suppress(PykubeletError, OSError):
             waiting = await self._trash.usage()
             found["trash"] = {"trees": waiting.trees, "bytes": waiting.bytes, "inodes": waiting.inodes}
         return {name: json.dumps(value) for name, value in found.items()}

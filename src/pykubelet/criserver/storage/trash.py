@@ -31,6 +31,7 @@ from pykubelet.criserver.storage.plan.pace import Pace, pace
 from pykubelet.criserver.storage.remove import removal_steps, remove_any
 from pykubelet.criserver.storage.usage import UsageCounter
 from pykubelet.linux import fsusage
+from pykubelet.linux.errors import wrap
 
 _log = logging.getLogger(__name__)
 _WORKER: Final = "pykubelet.linux.removal_worker"
@@ -126,7 +127,7 @@ class Trash:
         return [Undeleted(name, error, self._since.get(name, now)) for name, error in self._guard.failing.items()]
 
     async def usage(self) -> TrashUsage:
-        """The space that is used until the deletion. Raises Transient if the disk is not responding."""
+        """The space that is used until the deletion. Raises PykubeletError or OSError if it is unknown now."""
         names = await blocking.call("trash", self._names, deadline=_RESPONDING)
         if not names:
             self._counts.forget(_ALL)
@@ -149,7 +150,7 @@ class Trash:
             if chosen.wait > 0:
                 async with asyncio.timeout(chosen.wait):
                     await self._wait_for_deletion()
-        except (TimeoutError, PykubeletError) as error:
+        except (OSError, PykubeletError) as error:
             self._in_vain_until = self._clock.monotonic() + _IN_VAIN
             _log.info("not waiting any longer for the deletion of the trash", extra={"error": str(error)})
 
@@ -239,6 +240,8 @@ class Trash:
             return sorted(path.name for path in self.directory.iterdir())
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise wrap(error, f"cannot read the trash {self.directory}") from error
 
     def _delete_small(self, name: str) -> bool:
         """Delete a tree if it is small; returns whether it is gone."""

@@ -12,6 +12,7 @@ import pytest
 
 from pykubelet.base import proc
 from pykubelet.base.clock import Clock, SystemClock
+from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.images.image_types import ImageConfig, ImageRecord
 from pykubelet.criserver.storage import Layers, Snapshots, trash
@@ -331,3 +332,15 @@ async def test_removals_wait_once_for_trash_that_stays(tmp_path: Path, monkeypat
         await opened.make_room()
         assert len(asked) == 3
     assert not _is_empty(tmp_path)
+
+
+async def test_unreadable_trash_keeps_no_removal_from_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trash, "_pace", lambda path: Pace(niceness=0, rest=0.0, wait=5.0))
+    opened = _open(tmp_path)
+    async with _running(opened):
+        await until(lambda: opened._round)
+        opened.directory.rmdir()
+        opened.directory.touch()
+        await opened.make_room()
+        with pytest.raises(PykubeletError, match="cannot read the trash"):
+            await opened.usage()
