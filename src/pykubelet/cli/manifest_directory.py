@@ -229,16 +229,22 @@ class ManifestDirectory:
 def _lock(fd: int, directory: Path) -> None:
     """Lock a directory. Transient: it stays locked; every process that may read the directory can lock it."""
     deadline = time.monotonic() + _LOCK_SECONDS
-    while True:
-        try:
-            return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            if time.monotonic() >= deadline:
-                raise Transient(
-                    f"{directory} has been locked by another process for {_LOCK_SECONDS:g} s; "
-                    f"`fuser -v {directory}` names the processes that use it"
-                ) from error
-            time.sleep(_LOCK_POLL)
+    while not _is_locked(fd):
+        if time.monotonic() >= deadline:
+            raise Transient(
+                f"{directory} has been locked by another process for {_LOCK_SECONDS:g} s; "
+                f"`fuser -v {directory}` names the processes that use it"
+            )
+        time.sleep(_LOCK_POLL)
+
+
+def _is_locked(fd: int) -> bool:
+    """Try to lock a directory; return whether it is locked by this process now."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _failure(path: Path, what: str, error: OSError) -> Permanent:

@@ -1,13 +1,12 @@
 """Cgroups, mounts and files."""
 
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from pykubelet.base.errors import Permanent
 from pykubelet.cli.reset.places import Places
-from pykubelet.linux import cgroups
+from pykubelet.linux import cgroups, removal
 from pykubelet.linux.cgroups.files import CgroupFiles, below
 from pykubelet.linux.errors import wrap
 from pykubelet.linux.mountinfo import mounts_below
@@ -153,9 +152,8 @@ def _entries(directory: Path) -> list[Path]:
 
 
 def _remove_tree(path: Path) -> None:
+    """Remove a tree that containers have written: links are not followed, mounts not entered, any depth is possible."""
     try:
-        shutil.rmtree(path)
-    except FileNotFoundError:
-        return
+        removal.remove_tree(path)
     except OSError as error:
         raise wrap(error, f"cannot remove {path}") from error

@@ -140,3 +140,43 @@ def test_transition_table_has_no_way_back() -> None:
     transitions = lifecycle.LIFE_CYCLE.transitions
     assert all(order.index(a) < order.index(b) for a, _, b in transitions)
     assert {a for a, _, _ in transitions} | {b for _, _, b in transitions} == set(Phase)
+
+
+def _events(s: WorkerState) -> list[WorkerState]:
+    return [
+        lifecycle.wanted(s, pod()),
+        lifecycle.wanted(s, pod(deleted=True, grace=1)),
+        lifecycle.refused(s, pod(), "Refused", "message"),
+        lifecycle.failed(s, "Evicted", "message", 1),
+        lifecycle.removed(s),
+        lifecycle.removed(s, 0),
+    ]
+
+
+def _continued(s: WorkerState, running: Phase | None) -> list[tuple[WorkerState, Phase | None]]:
+    """All that can follow a state, as in `PodWorker`: events, the begin of a step, its cancellation and its results."""
+    following: list[tuple[WorkerState, Phase | None]] = [(each, running) for each in _events(s)]
+    if running is not None:
+        results = [StepResult(finished=finished, again=again) for finished in (False, True) for again in (False, True)]
+        return [*following, (s, None), *((lifecycle.stepped(s, running, each), None) for each in results)]
+    begun = None if lifecycle.is_gone(s) else lifecycle.next_phase(s)
+    return following if begun is None else [*following, (replace(s, phase=begun, done=False), begun)]
+
+
+def test_no_sequence_of_events_and_steps_leaves_the_transition_table() -> None:
+    todo: list[tuple[WorkerState, Phase | None]] = [
+        (state(), None),
+        (state(Phase.TERMINATING, rejected=True, terminal_reason="Refused"), None),
+        (state(Phase.TERMINATING, pod=None, wanted=False), None),
+    ]
+    seen: set[str] = set()
+    while todo:
+        before, running = todo.pop()
+        if (key := repr((before, running))) in seen:
+            continue
+        seen.add(key)
+        for after, step in _continued(before, running):
+            if after.phase is not before.phase:
+                assert after.phase in lifecycle.LIFE_CYCLE.following(before.phase), f"{before} -> {after}"
+            todo.append((after, step))
+    assert len(seen) > 100

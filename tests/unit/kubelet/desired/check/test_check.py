@@ -268,3 +268,11 @@ def test_findings_are_in_the_order_of_files_and_lines() -> None:
 
 def test_every_rule_has_a_description() -> None:
     assert all(rule.description.endswith(".") for rule in Rule)
+
+
+def test_port_of_many_pods_names_a_few_of_them() -> None:
+    text = "ports: [{containerPort: 1, hostPort: 443}]"
+    found = run("---\n".join(pod(text, name=f"a{number}") for number in range(50)))
+    assert len(found) == 49
+    assert all("by Pod default/a0 (a.yaml:6)" in each.problem.message for each in found)
+    assert max(len(each.related) for each in found) == 10

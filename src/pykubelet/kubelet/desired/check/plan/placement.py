@@ -3,12 +3,14 @@
 Each verdict is that of ``admission/plan``; here it gets its line and remedy.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
 
 from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
-from pykubelet.kubelet.desired.admission.admission_types import Needs, NodeFacts
+from pykubelet.kubelet.desired.admission.admission_types import HostPort, Needs, NodeFacts
 from pykubelet.kubelet.desired.admission.plan.fit import (
     PODS,
     Shortage,
@@ -22,7 +24,7 @@ from pykubelet.kubelet.desired.admission.plan.fit import (
 from pykubelet.kubelet.desired.admission.plan.node_match import matches_affinity, unmatched_selectors
 from pykubelet.kubelet.desired.admission.plan.rules import decide
 from pykubelet.kubelet.desired.check.check_types import CheckFinding, Rule, Severity
-from pykubelet.kubelet.desired.check.plan.subject import GivenPod, Subject
+from pykubelet.kubelet.desired.check.plan.subject import Beside, GivenPod, Subject
 from pykubelet.kubelet.desired.manifest.static import adopt
 from pykubelet.kubelet.types.node_view import NodeView, missing_handler
 from pykubelet.kubelet.types.podresources import CPU, amounts
@@ -35,32 +37,41 @@ from pykubelet.models.scalars import Quantity
 _AFFINITY = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 _UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _MAX_CHARS = 6
+_MOST_PLACES = 10
+"""Other places that a finding about a port names at most: of n pods with one port, each would name all before it."""
 _REPORTED = ("NodeAffinity", "NodeName", "NodePorts", "UnexpectedAdmissionError")
 """Reasons of admission that the other rules of this module report, besides ``OutOf…``."""
 
 
 def port_conflicts(subject: Subject) -> Iterator[CheckFinding]:
     """Yield the host ports that another pod uses, a checked one or one of the node; each with both places."""
-    for index, pod in enumerate(subject.pods):
-        for field, port in host_ports(pod.pod):
-            taken = [
-                (str(other.key), other.place(path))
-                for other in subject.pods[:index]
-                for path, theirs in host_ports(other.pod)
+    before: dict[tuple[int, str], list[tuple[HostPort, GivenPod, str]]] = defaultdict(list)
+    beside: dict[tuple[int, str], list[tuple[HostPort, Beside]]] = defaultdict(list)
+    for other in subject.beside:
+        for port in other.needs.ports:
+            beside[port.port, port.protocol].append((port, other))
+    for pod in subject.pods:
+        own = [(field, port, (port.port, port.protocol)) for field, port in host_ports(pod.pod)]
+        for field, port, number in own:
+            given = (
+                (str(each.key), each.place(path))
+                for theirs, each, path in before[number]
                 if ports_conflict(port, theirs)
-            ]
-            taken += [
-                (str(other.key), other.port_place(theirs))
-                for other in subject.beside
-                for theirs in other.needs.ports
+            )
+            there = (
+                (str(each.key), each.port_place(theirs))
+                for theirs, each in beside[number]
                 if ports_conflict(port, theirs)
-            ]
+            )
+            taken = list(islice(chain(given, there), _MOST_PLACES))
             if taken:
                 owner, place = taken[0]
                 where = f"{field}.hostPort"
                 message = f"{port.port}/{port.protocol} is already taken by {owner} ({place})"
                 remedy = "change one of the host ports, or give each its own hostIP"
                 yield pod.found(Rule.HOST_PORT, Severity.ERROR, where, message, remedy, [each for _, each in taken])
+        for field, port, number in own:
+            before[number].append((port, pod, field))
 
 
 def node_findings(subject: Subject, node: NodeView) -> Iterator[CheckFinding]:
