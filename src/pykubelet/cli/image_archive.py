@@ -1,5 +1,6 @@
 """Writes an exported archive to a file, which appears when it is complete, or to standard output."""
 
+import secrets
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -27,9 +28,10 @@ def archive_writer(target: Path, compress: str) -> Iterator[Write]:
             yield write
         sys.stdout.buffer.flush()
         return
-    partial = target.with_name(f".{target.name}.part")
+    # Other users cannot know the name, so they cannot put a link there, as in /tmp.
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
     try:
-        with partial.open("wb") as file, _compressed(file.write, kind) as write:
+        with partial.open("xb") as file, _compressed(file.write, kind) as write:
             yield write
         partial.replace(target)
     except PykubeletError:
