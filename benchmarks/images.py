@@ -22,7 +22,7 @@ from benchmarks.plan import Plan
 from benchmarks.usage import usage
 from benchmarks.world import World
 from pykubelet.base.errors import Permanent
-from pykubelet.cli.image_client import ImageClient
+from pykubelet.cli.client.image_client import ImageClient
 from pykubelet.testing.containerd import PrivateContainerd
 from pykubelet.testing.runtime import PrivateRuntime
 

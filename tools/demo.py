@@ -21,9 +21,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pykubelet.base.errors import Permanent, PykubeletError
-from pykubelet.cli.columns import Columns, age
-from pykubelet.cli.local_api import LocalApi
-from pykubelet.cli.pod_row import PodRow, pod_row
+from pykubelet.cli.client.local_api import LocalApi
+from pykubelet.cli.plan.columns import Columns, age
+from pykubelet.cli.plan.pod_row import PodRow, pod_row
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.agent import AgentProcess

@@ -69,7 +69,7 @@ MODULES = (
     "kubelet/actuate/podruntime/plan/stop_order.py",
     "kubelet/actuate/volumes/kinds/atomic_writer.py",
     "kubelet/control/workers/plan/lifecycle.py",
-    "kubelet/control/workers/pod_workers.py",
+    "kubelet/control/workers/worker_set.py",
     "kubelet/control/workers/steps.py",
     "kubelet/desired/admission/plan/rules.py",
     "kubelet/desired/admission/plan/preemption.py",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.cli.image_client import ImageClient
+from pykubelet.cli.client.image_client import ImageClient
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.agent import wait_for

@@ -3,6 +3,7 @@
 import ast
 import configparser
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,7 @@ def test_reads_of_proc_are_recognized(tmp_path: Path) -> None:
     assert _reads_proc(module) == [2, 3]
 
 
+MODULES = [path for path in OURS if "testing" not in path.parts and path.stem != "__init__"]
 UNIT_TESTS = Path(__file__).resolve().parent
 OUTSIDE_THE_PACKAGE = {"benchmarks", "tools"}
 """Directories of tests of the directories of these names next to ``src``."""
@@ -185,3 +187,95 @@ def test_wake_or_sleep_by_hand_is_recognized() -> None:
     code = "try:\n    async with asyncio.timeout(3):\n        await self._news.wait()\nexcept TimeoutError:\n    {}\n"
     assert any(map(_sleeps_or_waits, ast.walk(ast.parse(code.format("pass")))))
     assert not any(map(_sleeps_or_waits, ast.walk(ast.parse(code.format("raise Transient()")))))
+
+
+MAX_MODULES = 15
+MANY_MODULES = {
+    "base": 39,
+    "cli/commands": 28,
+    "criserver/container": 25,
+    "criserver/sandbox": 16,
+    "criserver/server": 16,
+    "kubelet/actuate/criconfig": 18,
+    "kubelet/compose": 26,
+    "kubelet/serve/kubelet_api": 19,
+    "kubelet/types": 30,
+    "linux": 20,
+}
+"""Packages with more modules than `MAX_MODULES`, with the number that they may have. Must only become fewer."""
+
+
+def test_packages_have_few_modules() -> None:
+    found = Counter(str(path.parent.relative_to(SOURCE / "pykubelet")) for path in MODULES)
+    assert {name: number for name, number in found.items() if number > MANY_MODULES.get(name, MAX_MODULES)} == {}
+    assert {name for name in MANY_MODULES if found[name] <= MAX_MODULES} == set(), "no longer an exception"
+
+
+def test_modules_of_a_package_have_no_near_twins() -> None:
+    names = {(path.parent, path.stem) for path in MODULES}
+    twins = {f"{parent.name}/{name}" for parent, name in names for end in ("s", "es") if (parent, name + end) in names}
+    assert twins == set()
+
+
+SMALL = 30
+SMALL_MODULES = {
+    "pykubelet.base.inherited_signals",
+    "pykubelet.base.spdy.dictionary",
+    "pykubelet.criserver.spec.exec",
+    "pykubelet.criserver.types.userns",
+    "pykubelet.kubelet.actuate.cri.health",
+    "pykubelet.kubelet.actuate.volumes.csi.csi_locks",
+    "pykubelet.kubelet.actuate.volumes.env_files",
+    "pykubelet.kubelet.compose.local_node_builder",
+    "pykubelet.kubelet.compose.report",
+    "pykubelet.kubelet.desired.manifest.validate.rules",
+}
+"""Modules below 30 lines with at most one user that are kept. Those of ``plan``, interfaces, commands and kinds of
+volumes are small on purpose: they are found by their names. Must only become fewer."""
+
+
+def test_small_modules_have_more_than_one_user() -> None:
+    users = Counter(name for path in OURS for name in imported(path))
+    found = {
+        module_of(path)
+        for path in MODULES
+        if len(path.read_text().splitlines()) < SMALL
+        and users[module_of(path)] <= 1
+        and path.parent.name not in {"plan", "commands", "kinds"}
+        and not path.stem.endswith(("_interfaces", "__main__"))
+    }
+    assert found <= SMALL_MODULES, "merge it into its user"
+
+
+def imported(path: Path) -> set[str]:
+    """Return the modules that a module may import, by the names in its import statements."""
+    nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom) and node.module]
+    names = {f"{node.module}.{alias.name}" for node in nodes for alias in node.names}
+    return names | {node.module or "" for node in nodes}
+
+
+CLOCKS = {
+    "pykubelet.base.clock": "the one place",
+    "pykubelet.criserver.server.images": "the back-off of its guard",
+    "pykubelet.criserver.server.metrics": "the back-off of its guard",
+    "pykubelet.criserver.server.stats": "the back-off of its guard",
+    "pykubelet.kubelet.actuate.logs.log_files": "the deadline of a compression in a thread",
+    "pykubelet.kubelet.actuate.podruntime.allocation_store": "the back-off of its guard",
+    "pykubelet.kubelet.actuate.podruntime.restart_requests": "the back-off of its guard",
+    "pykubelet.kubelet.actuate.userns.id_range_manager": "the back-off of its guard",
+    "pykubelet.linux.cgroups.files": "the deadline of a removal in a thread",
+    "pykubelet.linux.removal_worker": "the pace of a process of its own",
+    "pykubelet.linux.systemd": "the deadline of a D-Bus call in a thread",
+}
+"""Modules of the daemons that read a clock themselves, with the reason. Must only become fewer."""
+
+
+def test_clocks_and_randomness_are_injected() -> None:
+    clocks = {
+        module_of(path)
+        for path in MODULES
+        if "cli" not in path.parts and re.search(r"\btime\.(time|monotonic)\b", path.read_text())
+    }
+    assert clocks == CLOCKS.keys(), "take a Clock"
+    random = {module_of(path) for path in MODULES if re.search(r"\brandom\.random\(\)", path.read_text())}
+    assert random == set(), "take a function that returns a random number"

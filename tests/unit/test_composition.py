@@ -333,3 +333,61 @@ def test_no_module_is_in_an_import_cycle_even_for_types() -> None:
     graph = {name: imports(path) - {name} for name, path in MODULES.items()}
     assert sum(map(len, graph.values())) > 3000
     tuple(TopologicalSorter(graph).static_order())
+
+
+STAGES: Final = ("desired", "control", "actuate", "observe", "report", "serve")
+
+
+def test_main_only_runs_and_each_stage_has_one_builder() -> None:
+    """``main.py`` imports no stage; ``compose`` has a module per stage whose functions build it."""
+    kubelet = SOURCE / "pykubelet/kubelet"
+    assert not [name for name in imports(kubelet / "main.py") for stage in STAGES if f".kubelet.{stage}" in name]
+    for stage in STAGES:
+        body = tree_of(kubelet / f"compose/{stage}.py").body
+        assert [node for node in body if isinstance(node, ast.FunctionDef) and node.name.startswith("build_")], stage
+
+
+MANY_METHODS: Final[Mapping[str, int]] = {
+    "pykubelet.criserver.images.image_manager.ImageManager": 13,
+    "pykubelet.criserver.store.store.Store": 13,
+    "pykubelet.kubelet.actuate.cgroups.cgroup_manager.PodCgroupManager": 15,
+    "pykubelet.kubelet.actuate.podruntime.log_directories.LogFiles": 15,
+    "pykubelet.kubelet.actuate.volumes.pod_directories.PodDirs": 17,
+    "pykubelet.kubelet.compose.local_api.LocalApiView": 17,
+    "pykubelet.kubelet.control.workers.worker_set.PodWorkers": 14,
+    "pykubelet.kubelet.desired.objects.cluster.ClusterObjects": 14,
+}
+"""Classes with more public methods than `MAX_METHODS`, with the number that they may have. Must only become fewer."""
+
+METRICS: Final = "pykubelet.kubelet.report.metrics.kubelet_metrics.KubeletMetrics"
+"""The recorder of all metrics has a method for each measurement."""
+
+
+def test_classes_have_few_public_methods() -> None:
+    numbers = {
+        f"{module}.{node.name}": sum(is_public_method(each) for each in methods(node).values())
+        for module, node in CLASSES
+        if "Protocol" not in BASES[node.name]
+    }
+    assert {name for name, number in numbers.items() if number > MANY_METHODS.get(name, MAX_METHODS)} == {METRICS}
+    assert {name for name in MANY_METHODS if numbers.get(name, 0) <= MAX_METHODS} == set(), "no longer exceptions"
+
+
+def is_public_method(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return not function.name.startswith("_") and not is_property(function)
+
+
+def is_property(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any(ast.unparse(each) == "property" for each in function.decorator_list)
+
+
+@pytest.mark.parametrize(
+    ("package", "calls"),
+    [
+        ("container", "create start stop remove exec update recover"),
+        ("sandbox", "run stop remove recover"),
+    ],
+)
+def test_module_of_a_call_is_found_by_its_name(package: str, calls: str) -> None:
+    there = {path.stem for path in (SOURCE / "pykubelet/criserver" / package).glob("*.py")}
+    assert set(calls.split()) <= there

@@ -62,11 +62,13 @@ class Reflector(Generic[T]):
         deliver: Callable[[Mapping[Key, T]], None],
         clock: Clock,
         first_delay: Seconds = _FIRST_DELAY,
+        rand: Callable[[], float] = random.random,
     ) -> None:
         self._client = client
         self._query = query
         self._deliver = deliver
         self._clock = clock
+        self._rand = rand
         self._guard = Guard("watches", clock.monotonic)
         self._items: dict[Key, T] = {}
         self._version = ""
@@ -116,7 +118,7 @@ class Reflector(Generic[T]):
 
     async def _follow(self) -> None:
         begun = self._clock.monotonic()
-        duration = _WATCH_SECONDS * (1.0 + random.random())
+        duration = _WATCH_SECONDS * (1.0 + self._rand())
         quiet = True
         self._empty_watches += 1
         if self._empty_watches > _MAX_EMPTY_WATCHES:

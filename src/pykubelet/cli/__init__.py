@@ -1,9 +1,9 @@
-"""The command line: one module per command, and the helpers that they share.
+"""The command line: one module per command in ``commands``, and what they share.
 
-Start reading in ``app.py``, the entry point: it imports each command only when it is used. ``commands/run.py`` turns
-flags into settings and starts the agent, ``commands/criserver.py`` the runtime server; all other commands are clients,
-of the agent's local API (``local_api.py``) or of a runtime's image service (``image_client.py``). May import everything
-but ``testing``.
+``arguments`` reads what the user names, ``client`` talks to the agent and to runtimes, ``output`` prints, ``changes``
+edits manifests and waits, ``machine`` sets up services; ``plan`` is pure. ``commands/run.py`` turns flags into settings
+and starts the agent, ``commands/criserver.py`` the runtime server; all other commands are clients. May import
+everything but ``testing``. Start reading in ``app.py``, the entry point: it imports a command only when it is used.
 """
 
 from pykubelet.cli.app import main

@@ -10,10 +10,10 @@ import click
 
 import pykubelet
 from pykubelet.base.errors import Invalid, PykubeletError
-from pykubelet.cli.agent_socket import default_socket
+from pykubelet.cli.client.agent_socket import default_socket
+from pykubelet.cli.client.rejected_request import RejectedRequest
 from pykubelet.cli.command_group import SuggestingGroup
 from pykubelet.cli.exit_status import ExitStatus
-from pykubelet.cli.rejected_request import RejectedRequest
 
 _COMMANDS = {
     "run": ("run", "Run the agent in the foreground."),

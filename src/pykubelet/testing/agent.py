@@ -16,7 +16,7 @@ from typing import Any
 
 import pykubelet
 from pykubelet.base.errors import PykubeletError
-from pykubelet.cli.local_api import LocalApi
+from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import ContainerStatus, Event, Pod
 from pykubelet.testing import shifted

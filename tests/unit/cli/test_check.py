@@ -120,7 +120,7 @@ def test_missing_agent_is_said_in_one_line_and_an_error_with_node(tmp_path: Path
 def test_agent_without_the_path_counts_as_missing(tmp_path: Path, agent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(GOOD % ("a", ""))
-    monkeypatch.setattr("pykubelet.cli.check_sources._PATH", "/pykubelet/v1/nothing")
+    monkeypatch.setattr("pykubelet.cli.changes.check_sources._PATH", "/pykubelet/v1/nothing")
     done = check(agent, file)
     assert done.exit_code == 0
     assert "not found: checked against the size of this machine" in done.stderr

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pykubelet.base.errors import Invalid
-from pykubelet.cli.cluster_flags import take_cluster_settings
+from pykubelet.cli.arguments.cluster_flags import take_cluster_settings
 from pykubelet.models.core_v1 import Taint
 
 NOTHING: dict[str, Any] = {

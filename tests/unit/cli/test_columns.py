@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykubelet.cli.columns import Columns, age, size
+from pykubelet.cli.plan.columns import Columns, age, size
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,13 @@ from click.testing import CliRunner
 from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.cli import app, commands
 from pykubelet.cli.app import cli
+from pykubelet.cli.arguments.kinds import _image_rows
+from pykubelet.cli.arguments.lookup import find_container
+from pykubelet.cli.client.local_api import LocalApi
+from pykubelet.cli.client.streams import readable
 from pykubelet.cli.commands.doctor import Verdict, machine_findings, program_findings
 from pykubelet.cli.commands.logs import span_seconds
 from pykubelet.cli.commands.timeline import chart
-from pykubelet.cli.kinds import _image_rows
-from pykubelet.cli.local_api import LocalApi
-from pykubelet.cli.lookup import find_container
-from pykubelet.cli.streams import readable
 from pykubelet.models.core_v1 import Container, Pod, PodSpec
 
 GOOD = """\

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Invalid
-from pykubelet.cli.image_archive import archive_writer
+from pykubelet.cli.changes.image_archive import archive_writer
 
 
 def test_link_with_a_name_that_others_can_guess_is_not_written_through(tmp_path: Path) -> None:

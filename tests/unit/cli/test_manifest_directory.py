@@ -10,8 +10,8 @@ import pytest
 
 from pykubelet.base.atomic import write_atomic
 from pykubelet.base.errors import Conflict, NotFound, Permanent, Transient
-from pykubelet.cli import manifest_directory
-from pykubelet.cli.manifest_directory import Change, ManifestDirectory
+from pykubelet.cli.changes import manifest_directory
+from pykubelet.cli.changes.manifest_directory import Change, ManifestDirectory
 from pykubelet.kubelet.desired.manifest import ManifestObject, ObjectKey, parse
 
 A = ObjectKey("Pod", "default", "a")

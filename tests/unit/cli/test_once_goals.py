@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykubelet.cli.once_goals import exit_status, hopeless, started_containers
+from pykubelet.cli.plan.once_goals import exit_status, hopeless, started_containers
 from pykubelet.models.core_v1 import (
     ContainerState,
     ContainerStateRunning,

@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from pykubelet.base.errors import Invalid
-from pykubelet.cli.pod_args import Limit, SwitchCommand, kind_and_names, pod_names_of
+from pykubelet.cli.arguments.pod_args import Limit, SwitchCommand, kind_and_names, pod_names_of
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from pykubelet.base.errors import Invalid
-from pykubelet.cli.pod_goals import Progress, completed, deleted, parse_goal, ready, reason_of, settled
+from pykubelet.cli.plan.pod_goals import Progress, completed, deleted, parse_goal, ready, reason_of, settled
 from pykubelet.models.core_v1 import (
     ContainerState,
     ContainerStateTerminated,

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pykubelet.cli.pod_row import pod_row, pod_status_word
+from pykubelet.cli.plan.pod_row import pod_row, pod_status_word
 from pykubelet.models import core_v1 as core
 from pykubelet.models.meta_v1 import ObjectMeta
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pykubelet.base.errors import Transient
-from pykubelet.cli import pull_progress
-from pykubelet.cli.local_api import LocalApi
-from pykubelet.cli.pull_progress import long_text, pull_of, waiting_images, watch_with_pulls
+from pykubelet.cli.client.local_api import LocalApi
+from pykubelet.cli.output import pull_progress
+from pykubelet.cli.output.pull_progress import long_text, pull_of, waiting_images, watch_with_pulls
 
 _PULL: dict[str, Any] = {
     "image": "docker.io/library/app:1",

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from pykubelet.base.errors import Invalid
 from pykubelet.cli.app import cli
-from pykubelet.cli.systemd_units import AGENT_UNIT, SERVER_UNIT, command_line
+from pykubelet.cli.plan.systemd_units import AGENT_UNIT, SERVER_UNIT, command_line
 
 
 def _run(*words: str) -> Result:

@@ -15,9 +15,9 @@ from pykubelet.base.errors import Invalid, Permanent, PykubeletError, Transient
 from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink
 from pykubelet.base.upgrade import switching_response
 from pykubelet.cli.app import cli
+from pykubelet.cli.client.forwarding import Forwarding, forward
+from pykubelet.cli.client.streams import CommandNotStarted, Session, exit_status, run_session
 from pykubelet.cli.commands.port_forward import parse_ports
-from pykubelet.cli.forwarding import Forwarding, forward
-from pykubelet.cli.streams import CommandNotStarted, Session, exit_status, run_session
 from pykubelet.testing.wait import until
 
 

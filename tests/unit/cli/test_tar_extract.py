@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Permanent
-from pykubelet.cli.tar_extract import base_name, extract
+from pykubelet.cli.changes.tar_extract import base_name, extract
 
 
 def _member(name: str, content: bytes | None = None, **fields: object) -> tuple[tarfile.TarInfo, bytes | None]:

@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 import pykubelet
-from pykubelet.cli import agent_socket
-from pykubelet.cli.agent_socket import default_socket, linked, running_agents
 from pykubelet.cli.app import cli
+from pykubelet.cli.client import agent_socket
+from pykubelet.cli.client.agent_socket import default_socket, linked, running_agents
 from pykubelet.cli.exit_status import MEANINGS, ExitStatus
 from pykubelet.testing.agent import environment
 

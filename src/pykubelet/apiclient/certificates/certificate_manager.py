@@ -41,13 +41,20 @@ class CertificateManager:
     """
 
     def __init__(
-        self, *, client: ApiClient, store: CertificateStore, template: Callable[[], Template | None], clock: Clock
+        self,
+        *,
+        client: ApiClient,
+        store: CertificateStore,
+        template: Callable[[], Template | None],
+        clock: Clock,
+        rand: Callable[[], float] = random.random,
     ) -> None:
         self._client = client
         self._store = store
         self._template = template
         self._clock = clock
-        self._chance = random.random()
+        self._rand = rand
+        self._chance = rand()
         self._subscribers: list[Callable[[], None]] = []
         self._usable = False
         self._ends: Seconds | None = None
@@ -107,7 +114,7 @@ class CertificateManager:
         certificate = await self._wait_signed(name, within)
         await blocking.call_to_end("certificates", self._store.put, certificate, key, self._clock.now())
         self._usable = True
-        self._chance = random.random()
+        self._chance = self._rand()
         _log.info("certificate issued", extra={"subject": template.common_name, "signer": template.signer})
         for changed in tuple(self._subscribers):
             changed()

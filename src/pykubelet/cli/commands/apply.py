@@ -5,14 +5,14 @@ from pathlib import Path
 
 import click
 
-from pykubelet.cli.check_sources import node_of
-from pykubelet.cli.local_api import LocalApi
-from pykubelet.cli.lookup import api_of
-from pykubelet.cli.manifest_directory import ManifestDirectory
-from pykubelet.cli.manifest_input import Given, read_objects
-from pykubelet.cli.pod_args import Limit, files_option
-from pykubelet.cli.pod_goals import created, settled
-from pykubelet.cli.pod_wait import Awaited, by_uid, wait_for_pods
+from pykubelet.cli.arguments.lookup import api_of
+from pykubelet.cli.arguments.pod_args import Limit, files_option
+from pykubelet.cli.changes.check_sources import node_of
+from pykubelet.cli.changes.manifest_directory import ManifestDirectory
+from pykubelet.cli.changes.manifest_input import Given, read_objects
+from pykubelet.cli.changes.pod_wait import Awaited, by_uid, wait_for_pods
+from pykubelet.cli.client.local_api import LocalApi
+from pykubelet.cli.plan.pod_goals import created, settled
 from pykubelet.kubelet.desired.manifest import adopt
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.models.core_v1 import Pod

@@ -5,8 +5,8 @@ from urllib.parse import urlencode
 
 import click
 
-from pykubelet.cli.lookup import api_of, find_container, find_pod
-from pykubelet.cli.pod_completion import container_names, namespaces, pod_names
+from pykubelet.cli.arguments.lookup import api_of, find_container, find_pod
+from pykubelet.cli.arguments.pod_completion import container_names, namespaces, pod_names
 from pykubelet.kubelet.types.podspec import each_container
 
 
@@ -21,7 +21,7 @@ from pykubelet.kubelet.types.podspec import each_container
 @click.pass_context
 def command(ctx: click.Context, pod: str, container: str | None, namespace: str, stdin: bool, terminal: bool) -> None:
     """Show the output of a container of POD from now on, until it ends or Ctrl-C."""
-    from pykubelet.cli.streams import Session, run_session
+    from pykubelet.cli.client.streams import Session, run_session
 
     api = api_of(ctx.obj)
     found = find_pod(api, pod, namespace)

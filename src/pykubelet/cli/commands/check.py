@@ -6,9 +6,9 @@ from pathlib import Path
 import click
 
 from pykubelet.base.errors import PykubeletError, Transient
-from pykubelet.cli.check_output import Checked, document, lines, sarif, summary
-from pykubelet.cli.check_sources import known_manifests, machine_capacity, node_of, sources_of
-from pykubelet.cli.lookup import api_of
+from pykubelet.cli.arguments.lookup import api_of
+from pykubelet.cli.changes.check_sources import known_manifests, machine_capacity, node_of, sources_of
+from pykubelet.cli.output.check_output import Checked, document, lines, sarif, summary
 from pykubelet.kubelet.desired.check import Severity, check
 from pykubelet.kubelet.types.node_view import NodeView
 

@@ -11,9 +11,9 @@ from urllib.parse import urlencode
 import click
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent
-from pykubelet.cli.local_api import LocalApi
-from pykubelet.cli.lookup import api_of, find_container, find_pod
-from pykubelet.cli.tar_extract import base_name, extract
+from pykubelet.cli.arguments.lookup import api_of, find_container, find_pod
+from pykubelet.cli.changes.tar_extract import base_name, extract
+from pykubelet.cli.client.local_api import LocalApi
 
 _REMOTE = re.compile(r"(?:pod/)?(?:(?P<namespace>[a-z0-9.-]+)/)?(?P<pod>[a-z0-9.-]+):(?P<path>.*)", re.DOTALL)
 
@@ -38,7 +38,7 @@ class _Container:
 
     def run(self, *argv: str, source: IO[bytes] | None = None, sink: IO[bytes] | None = None) -> int:
         """Run a command with its streams connected to files and return its status."""
-        from pykubelet.cli.streams import Session, run_session
+        from pykubelet.cli.client.streams import Session, run_session
 
         query = [("container", self.name), ("stderr", "true"), ("stdout", "true")]
         query += [("command", word) for word in argv]

@@ -6,14 +6,21 @@ from pathlib import Path
 import click
 
 from pykubelet.base.errors import Conflict, NotFound
-from pykubelet.cli.local_api import LocalApi
-from pykubelet.cli.lookup import api_of, find_pod, list_pods
-from pykubelet.cli.manifest_directory import ManifestDirectory
-from pykubelet.cli.manifest_input import read_keys
-from pykubelet.cli.pod_args import Limit, SwitchCommand, chosen_pods, files_option, kind_and_names, selection_options
-from pykubelet.cli.pod_completion import pod_names
-from pykubelet.cli.pod_goals import deleted
-from pykubelet.cli.pod_wait import Awaited, by_uid, wait_for_pods
+from pykubelet.cli.arguments.lookup import api_of, find_pod, list_pods
+from pykubelet.cli.arguments.pod_args import (
+    Limit,
+    SwitchCommand,
+    chosen_pods,
+    files_option,
+    kind_and_names,
+    selection_options,
+)
+from pykubelet.cli.arguments.pod_completion import pod_names
+from pykubelet.cli.changes.manifest_directory import ManifestDirectory
+from pykubelet.cli.changes.manifest_input import read_keys
+from pykubelet.cli.changes.pod_wait import Awaited, by_uid, wait_for_pods
+from pykubelet.cli.client.local_api import LocalApi
+from pykubelet.cli.plan.pod_goals import deleted
 from pykubelet.kubelet.desired.manifest import ObjectKey
 from pykubelet.kubelet.types.updates import ANNOTATION_SOURCE, Source
 from pykubelet.models.core_v1 import Pod

@@ -7,13 +7,13 @@ import click
 import msgspec
 
 from pykubelet.base.errors import NotFound
-from pykubelet.cli.columns import Columns, age
-from pykubelet.cli.local_api import LocalApi
-from pykubelet.cli.lookup import api_of, find_pod
-from pykubelet.cli.pod_args import one_pod
-from pykubelet.cli.pod_completion import namespaces, pod_names
-from pykubelet.cli.pod_row import pod_status_word
-from pykubelet.cli.pull_progress import Pulls, long_text, pull_of, running_pulls
+from pykubelet.cli.arguments.lookup import api_of, find_pod
+from pykubelet.cli.arguments.pod_args import one_pod
+from pykubelet.cli.arguments.pod_completion import namespaces, pod_names
+from pykubelet.cli.client.local_api import LocalApi
+from pykubelet.cli.output.pull_progress import Pulls, long_text, pull_of, running_pulls
+from pykubelet.cli.plan.columns import Columns, age
+from pykubelet.cli.plan.pod_row import pod_status_word
 from pykubelet.kubelet.types.container_ends import ContainerEnd
 from pykubelet.kubelet.types.podspec import AnyContainer, each_container
 from pykubelet.kubelet.types.runtime import ContainerKind

@@ -9,11 +9,11 @@ import yaml
 from msgspec.structs import replace
 
 from pykubelet.base.errors import PykubeletError
-from pykubelet.cli.local_api import LocalApi
-from pykubelet.cli.lookup import api_of, list_pods
-from pykubelet.cli.manifest_directory import ManifestDirectory
-from pykubelet.cli.manifest_input import Given, read_objects
-from pykubelet.cli.pod_args import files_option
+from pykubelet.cli.arguments.lookup import api_of, list_pods
+from pykubelet.cli.arguments.pod_args import files_option
+from pykubelet.cli.changes.manifest_directory import ManifestDirectory
+from pykubelet.cli.changes.manifest_input import Given, read_objects
+from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.kubelet.desired.manifest import LocalObject, adopt, parse
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.models.codec import to_builtins

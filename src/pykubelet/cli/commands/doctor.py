@@ -13,9 +13,9 @@ import msgspec
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.state_files import DamagedFile
-from pykubelet.cli.endpoint import other_runtimes
-from pykubelet.cli.local_api import LocalApi
-from pykubelet.cli.machine_fixes import apply_fixes, fixes
+from pykubelet.cli.client.endpoint import other_runtimes
+from pykubelet.cli.client.local_api import LocalApi
+from pykubelet.cli.machine.machine_fixes import apply_fixes, fixes
 from pykubelet.criserver.config.settings import DEFAULT_RUN
 from pykubelet.linux import cgroups, fsusage, procfs, system
 

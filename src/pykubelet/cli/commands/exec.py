@@ -5,8 +5,8 @@ from urllib.parse import urlencode
 
 import click
 
-from pykubelet.cli.lookup import api_of, find_container, find_pod
-from pykubelet.cli.pod_completion import container_names, namespaces, pod_names
+from pykubelet.cli.arguments.lookup import api_of, find_container, find_pod
+from pykubelet.cli.arguments.pod_completion import container_names, namespaces, pod_names
 
 
 @click.command(name="exec", context_settings={"ignore_unknown_options": True})
@@ -31,7 +31,7 @@ def command(
     """Run COMMAND in a container of POD; exits with the command's status."""
     if not argv:
         raise click.UsageError("no command given; for example: pykubelet exec POD -- ls /")
-    from pykubelet.cli.streams import Session, run_session
+    from pykubelet.cli.client.streams import Session, run_session
 
     api = api_of(ctx.obj)
     found = find_pod(api, pod, namespace)

@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from pykubelet.base.errors import NotFound
-from pykubelet.cli.columns import Columns, age
-from pykubelet.cli.local_api import LocalApi
-from pykubelet.cli.lookup import api_of, find_pod
-from pykubelet.cli.pod_completion import pod_names
-from pykubelet.cli.pod_row import pod_status_word
+from pykubelet.cli.arguments.lookup import api_of, find_pod
+from pykubelet.cli.arguments.pod_completion import pod_names
+from pykubelet.cli.client.local_api import LocalApi
+from pykubelet.cli.plan.columns import Columns, age
+from pykubelet.cli.plan.pod_row import pod_status_word
 from pykubelet.models.core_v1 import Pod
 
 _POLL_SECONDS = 0.5

@@ -8,15 +8,15 @@ from typing import Any
 import click
 
 from pykubelet.base.errors import NotFound, PykubeletError
-from pykubelet.cli.kinds import Kind
-from pykubelet.cli.listing import Listed, Selection, listed
-from pykubelet.cli.local_api import LocalApi
-from pykubelet.cli.lookup import api_of
-from pykubelet.cli.object_watch import print_table, table, watch_objects
-from pykubelet.cli.output_form import METAVAR, OutputForm, OutputParam, document, document_printer, print_names
-from pykubelet.cli.pod_completion import kinds_and_names, namespaces
-from pykubelet.cli.pull_progress import watch_with_pulls
-from pykubelet.cli.targets import Target, parse_targets
+from pykubelet.cli.arguments.kinds import Kind
+from pykubelet.cli.arguments.lookup import api_of
+from pykubelet.cli.arguments.pod_completion import kinds_and_names, namespaces
+from pykubelet.cli.arguments.targets import Target, parse_targets
+from pykubelet.cli.client.local_api import LocalApi
+from pykubelet.cli.output.listing import Listed, Selection, listed
+from pykubelet.cli.output.object_watch import print_table, table, watch_objects
+from pykubelet.cli.output.output_form import METAVAR, OutputForm, OutputParam, document, document_printer, print_names
+from pykubelet.cli.output.pull_progress import watch_with_pulls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,13 +12,13 @@ import click
 
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.units import MIB
-from pykubelet.cli.columns import Columns, size
+from pykubelet.cli.changes.image_archive import archive_writer
+from pykubelet.cli.client.image_client import ImageClient, choose_endpoint
+from pykubelet.cli.client.local_api import LocalApi
+from pykubelet.cli.client.registry_auth import find_auth
 from pykubelet.cli.command_group import SuggestingGroup
-from pykubelet.cli.image_archive import archive_writer
-from pykubelet.cli.image_client import ImageClient, choose_endpoint
-from pykubelet.cli.image_progress import progress_output, short
-from pykubelet.cli.local_api import LocalApi
-from pykubelet.cli.registry_auth import find_auth
+from pykubelet.cli.output.image_progress import progress_output, short
+from pykubelet.cli.plan.columns import Columns, size
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _PIECE = 1 * MIB

@@ -6,10 +6,10 @@ import sys
 import click
 
 from pykubelet.base.errors import Invalid, NotFound
-from pykubelet.cli.log_sources import concurrent, log_sources, sequential
-from pykubelet.cli.lookup import api_of, find_pod
-from pykubelet.cli.pod_args import chosen_pods
-from pykubelet.cli.pod_completion import container_names, namespaces, pod_names
+from pykubelet.cli.arguments.log_sources import concurrent, log_sources, sequential
+from pykubelet.cli.arguments.lookup import api_of, find_pod
+from pykubelet.cli.arguments.pod_args import chosen_pods
+from pykubelet.cli.arguments.pod_completion import container_names, namespaces, pod_names
 
 _SPAN = re.compile(r"(\d+)(s|m|h|d)")
 _SELECTED_LINES = 10

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import click
 
 from pykubelet.base.errors import Invalid
-from pykubelet.cli.lookup import api_of, find_pod
+from pykubelet.cli.arguments.lookup import api_of, find_pod
+from pykubelet.cli.arguments.pod_completion import namespaces, pod_names, port_names
 from pykubelet.cli.plan.suggestions import did_you_mean
-from pykubelet.cli.pod_completion import namespaces, pod_names, port_names
 from pykubelet.kubelet.types.podspec import each_container
 from pykubelet.models.core_v1 import Pod
 
@@ -57,6 +57,6 @@ def command(socket: object, pod: str, ports: tuple[str, ...], namespace: str, ad
     path = f"/api/v1/namespaces/{found.metadata.namespace}/pods/{found.metadata.name}/portforward"
     import asyncio
 
-    from pykubelet.cli.forwarding import Forwarding, forward
+    from pykubelet.cli.client.forwarding import Forwarding, forward
 
     asyncio.run(forward(Forwarding(api.path, path, address, pairs), click.echo))

@@ -3,12 +3,12 @@
 import click
 
 from pykubelet.base.errors import Invalid
-from pykubelet.cli.local_api import LocalApi
-from pykubelet.cli.lookup import api_of, find_container
-from pykubelet.cli.pod_args import Limit, chosen_pods, selection_options
-from pykubelet.cli.pod_completion import pod_names
-from pykubelet.cli.pod_goals import restarted
-from pykubelet.cli.pod_wait import Awaited, by_uid, wait_for_pods
+from pykubelet.cli.arguments.lookup import api_of, find_container
+from pykubelet.cli.arguments.pod_args import Limit, chosen_pods, selection_options
+from pykubelet.cli.arguments.pod_completion import pod_names
+from pykubelet.cli.changes.pod_wait import Awaited, by_uid, wait_for_pods
+from pykubelet.cli.client.local_api import LocalApi
+from pykubelet.cli.plan.pod_goals import restarted
 from pykubelet.models.core_v1 import Pod
 
 

@@ -3,9 +3,9 @@
 import click
 
 from pykubelet.base.errors import NotFound
-from pykubelet.cli.lookup import api_of
-from pykubelet.cli.pod_args import chosen_pods, selection_options
-from pykubelet.cli.pod_completion import pod_names
+from pykubelet.cli.arguments.lookup import api_of
+from pykubelet.cli.arguments.pod_args import chosen_pods, selection_options
+from pykubelet.cli.arguments.pod_completion import pod_names
 
 
 @click.command(name="retry")

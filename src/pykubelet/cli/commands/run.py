@@ -20,10 +20,10 @@ from pykubelet.base.log import Format, setup
 from pykubelet.base.loop import run_daemon
 from pykubelet.base.notify import Notifier
 from pykubelet.base.shutdown import Shutdown
-from pykubelet.cli.agent_socket import linked
-from pykubelet.cli.cluster_flags import cluster_options, take_cluster_settings
-from pykubelet.cli.embedded import embedded_server, supervised
-from pykubelet.cli.kubelet_flags import kubelet_options, take_kubelet_flags
+from pykubelet.cli.arguments.cluster_flags import cluster_options, take_cluster_settings
+from pykubelet.cli.arguments.kubelet_flags import kubelet_options, take_kubelet_flags
+from pykubelet.cli.client.agent_socket import linked
+from pykubelet.cli.machine.embedded import embedded_server, supervised
 from pykubelet.criserver.supervisor import SupervisorConfig
 from pykubelet.kubelet.config import KubeletConfiguration, Settings, load_configuration, without_effect
 from pykubelet.kubelet.config.machine import given_ips, node_ips, node_name

@@ -14,15 +14,15 @@ from typing import IO, NoReturn
 import click
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError
-from pykubelet.cli.check_sources import node_of
-from pykubelet.cli.local_api import LocalApi
-from pykubelet.cli.lookup import api_of
-from pykubelet.cli.manifest_directory import Change, ManifestDirectory
-from pykubelet.cli.manifest_input import STDIN, Given, read_objects
-from pykubelet.cli.once_goals import exit_status, hopeless, started_containers
-from pykubelet.cli.pod_args import Limit
-from pykubelet.cli.pod_goals import deleted, reason_of
-from pykubelet.cli.pod_wait import TIMED_OUT, Awaited, by_uid, wait_for_pods
+from pykubelet.cli.arguments.lookup import api_of
+from pykubelet.cli.arguments.pod_args import Limit
+from pykubelet.cli.changes.check_sources import node_of
+from pykubelet.cli.changes.manifest_directory import Change, ManifestDirectory
+from pykubelet.cli.changes.manifest_input import STDIN, Given, read_objects
+from pykubelet.cli.changes.pod_wait import TIMED_OUT, Awaited, by_uid, wait_for_pods
+from pykubelet.cli.client.local_api import LocalApi
+from pykubelet.cli.plan.once_goals import exit_status, hopeless, started_containers
+from pykubelet.cli.plan.pod_goals import deleted, reason_of
 from pykubelet.kubelet.desired.manifest import ObjectKey, adopt, parse
 from pykubelet.kubelet.desired.manifest.edit import with_restart_policy
 from pykubelet.kubelet.types.updates import Source

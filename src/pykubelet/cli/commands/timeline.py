@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from pykubelet.cli.lookup import api_of, find_pod
-from pykubelet.cli.pod_args import one_pod
-from pykubelet.cli.pod_completion import namespaces, pod_names
+from pykubelet.cli.arguments.lookup import api_of, find_pod
+from pykubelet.cli.arguments.pod_args import one_pod
+from pykubelet.cli.arguments.pod_completion import namespaces, pod_names
 
 _WIDTH = 48
 _EIGHTHS = " ▏▎▍▌▋▊▉█"

@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from pykubelet.cli.columns import Columns
-from pykubelet.cli.lookup import api_of
-from pykubelet.cli.pod_completion import namespaces
+from pykubelet.cli.arguments.lookup import api_of
+from pykubelet.cli.arguments.pod_completion import namespaces
+from pykubelet.cli.plan.columns import Columns
 
 _MIB = 1 << 20
 _KINDS = {"po": "pods", "pod": "pods", "pods": "pods", "no": "nodes", "node": "nodes", "nodes": "nodes"}

@@ -7,7 +7,7 @@ import click
 
 import pykubelet
 from pykubelet.base.errors import PykubeletError
-from pykubelet.cli.lookup import api_of
+from pykubelet.cli.arguments.lookup import api_of
 
 
 @click.command(name="version")

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import click
 
 from pykubelet.base.errors import NotFound
-from pykubelet.cli.lookup import api_of
-from pykubelet.cli.pod_args import Limit, chosen_pods, pod_names_of, selection_options
-from pykubelet.cli.pod_completion import pod_names
-from pykubelet.cli.pod_goals import created, deleted, parse_goal
-from pykubelet.cli.pod_wait import Awaited, by_uid, wait_for_pods
+from pykubelet.cli.arguments.lookup import api_of
+from pykubelet.cli.arguments.pod_args import Limit, chosen_pods, pod_names_of, selection_options
+from pykubelet.cli.arguments.pod_completion import pod_names
+from pykubelet.cli.changes.pod_wait import Awaited, by_uid, wait_for_pods
+from pykubelet.cli.plan.pod_goals import created, deleted, parse_goal
 from pykubelet.models.core_v1 import Pod
 
 

@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from pykubelet.base.errors import Invalid
-from pykubelet.cli.image_client import ImageClient
+from pykubelet.cli.client.image_client import ImageClient
 from pykubelet.pb import images_v1_pb2 as transfer
 from pykubelet.pb import images_v1_pb2_grpc as transfer_grpc
 from pykubelet.testing.ociimage import ImageSpec, pack

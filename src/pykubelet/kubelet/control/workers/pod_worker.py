@@ -36,6 +36,7 @@ class PodWorker:
         set_timer: Callable[[float], None],
         journal: DecisionRecorder,
         telemetry: Telemetry[Meter],
+        rand: Callable[[], float] = random.random,
     ) -> None:
         """``set_timer`` gets the monotonic time at which the worker is to be woken."""
         self._state = state
@@ -43,6 +44,7 @@ class PodWorker:
         self._set_timer = set_timer
         self._journal = journal
         self._telemetry = telemetry
+        self._rand = rand
         self._clock = telemetry.clock
         self._life = Life(lifecycle.LIFE_CYCLE, str(state.ref), phase=state.phase, monotonic=self._clock.monotonic)
         self._changed = asyncio.Event()
@@ -91,7 +93,7 @@ class PodWorker:
             self._record_step(phase, result)
             if result.again or result.finished or self.state.phase is not phase:
                 continue
-            self._set_timer(lifecycle.retry_at(self.state, result, self._clock.monotonic(), random.random()))
+            self._set_timer(lifecycle.retry_at(self.state, result, self._clock.monotonic(), self._rand()))
             await self._changed.wait()
 
     def _enter(self, state: WorkerState) -> None:

@@ -77,12 +77,19 @@ class PodCertificates:
     """The certificates of this node's pods."""
 
     def __init__(
-        self, *, client: ApiClient, touched: Callable[[frozenset[PodUID]], None], clock: Clock, patience: Seconds
+        self,
+        *,
+        client: ApiClient,
+        touched: Callable[[frozenset[PodUID]], None],
+        clock: Clock,
+        patience: Seconds,
+        rand: Callable[[], float] = random.random,
     ) -> None:
         self._client = client
         self._touched = touched
         self._clock = clock
         self._patience = patience
+        self._rand = rand
         self._entries: dict[Place, _Entry] = {}
         self._requests: Mapping[Key, PodCertificateRequest] = {}
         """The requests of this node, as of the watch."""
@@ -202,7 +209,7 @@ class PodCertificates:
             return False
         entry.request = ""
         if decided.type == _ISSUED:
-            refresh_at = self._clock.monotonic() + self._wait(place, request.status) + random.random() * _JITTER
+            refresh_at = self._clock.monotonic() + self._wait(place, request.status) + self._rand() * _JITTER
             entry.current = Credentials(entry.key, chain(request.status.certificate_chain), refresh_at)
         else:
             told = f'reason="{decided.reason}" message="{decided.message}"'

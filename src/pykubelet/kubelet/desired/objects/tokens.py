@@ -55,9 +55,17 @@ class _Token:
 class ServiceAccountTokens:
     """The tokens of this node's pods, in memory only."""
 
-    def __init__(self, *, client: ApiClient, clock: Clock, renewed: Callable[[PodUID], None]) -> None:
+    def __init__(
+        self,
+        *,
+        client: ApiClient,
+        clock: Clock,
+        renewed: Callable[[PodUID], None],
+        rand: Callable[[], float] = random.random,
+    ) -> None:
         self._client = client
         self._clock = clock
+        self._rand = rand
         self._renewed = renewed
         self._tokens: dict[_TokenKey, _Token] = {}
         self._early: dict[_TokenKey, asyncio.Task[None]] = {}
@@ -157,7 +165,7 @@ class ServiceAccountTokens:
         # The lifetime granted may differ from that requested. It runs on the API server's clock, so jumps of the
         # node's clock do not change it.
         life = expires - now
-        renew = begun + min(life * _RENEW_AT, _MAX_AGE) - random.random() * _JITTER
+        renew = begun + min(life * _RENEW_AT, _MAX_AGE) - self._rand() * _JITTER
         self._tokens[wanted] = _Token(answer.status.token.encode(), expires, begun + life, renew)
 
 

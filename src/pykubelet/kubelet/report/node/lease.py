@@ -6,6 +6,7 @@ floods the API server with them.
 
 import logging
 import random
+from collections.abc import Callable
 from typing import Final
 
 from msgspec.structs import replace
@@ -30,11 +31,14 @@ _JITTER: Final = 0.04
 class LeaseRenewer:
     """Creates and renews the Lease ``kube-node-lease/NODE``."""
 
-    def __init__(self, *, client: ApiClient, node: str, duration: int, clock: Clock) -> None:
+    def __init__(
+        self, *, client: ApiClient, node: str, duration: int, clock: Clock, rand: Callable[[], float] = random.random
+    ) -> None:
         self._client = client
         self._node = node
         self._duration = duration
         self._clock = clock
+        self._rand = rand
         self._lease: Lease | None = None
         self._backoff = Backoff(0.2, 7.0, jitter=0.5)
         self.renewed_at: float | None = None
@@ -48,7 +52,7 @@ class LeaseRenewer:
             with guard.item(self._node):
                 await self.renew()
             passed = self._clock.monotonic() - begun
-            await self._clock.sleep(max(0.0, every * (1.0 + _JITTER * random.random()) - passed))
+            await self._clock.sleep(max(0.0, every * (1.0 + _JITTER * self._rand()) - passed))
 
     async def renew(self) -> bool:
         """Renew the lease with a few quick retries; return whether it was renewed. Errors are logged."""

@@ -12,7 +12,7 @@ from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.outcome import Outcome
 from tests.unit.kubelet.control.fakes import Node, NoProbes, make_pod
 from tests.unit.kubelet.control.workers.test_lifecycle import HARD, pod, state
-from tests.unit.kubelet.control.workers.test_pod_workers import U1, U2, running
+from tests.unit.kubelet.control.workers.test_worker_set import U1, U2, running
 
 REF = PodRef("default", "web", U1)
 

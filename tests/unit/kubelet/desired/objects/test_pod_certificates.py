@@ -1,6 +1,5 @@
 """Certificates for pods: asked for, waited for, renewed, refused."""
 
-import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,7 +56,9 @@ async def rig() -> AsyncIterator[Rig]:
     async with fake_api() as api:
         api.put("serviceaccounts", "robot")
         touched: list[frozenset[PodUID]] = []
-        certificates = PodCertificates(client=api.client, touched=touched.append, clock=api.clock, patience=0.3)
+        certificates = PodCertificates(
+            client=api.client, touched=touched.append, clock=api.clock, patience=0.3, rand=lambda: 0.0
+        )
         async with running(*certificates.parts().values()):
             yield Rig(api, certificates, touched)
 
@@ -132,11 +133,8 @@ async def _issued(rig: Rig, **times: str) -> float:
     return made.refresh_at - rig.api.clock.monotonic()
 
 
-async def test_certificate_that_is_due_as_soon_as_it_is_issued_is_backed_off(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_certificate_that_is_due_as_soon_as_it_is_issued_is_backed_off(rig: Rig) -> None:
     """The node's clock is ahead: a request each half a minute would never end."""
-    monkeypatch.setattr(random, "random", lambda: 0.0)
     rig.certificates.node_seen(NODE)
     with pytest.raises(Transient):
         await rig.certificates.ready(pod())
@@ -153,9 +151,8 @@ async def test_certificate_that_is_due_as_soon_as_it_is_issued_is_backed_off(
 
 
 async def test_certificate_that_begins_later_by_our_clock_is_renewed_after_its_own_time_and_not_before(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+    rig: Rig,
 ) -> None:
-    monkeypatch.setattr(random, "random", lambda: 0.0)
     rig.certificates.node_seen(NODE)
     with pytest.raises(Transient):
         await rig.certificates.ready(pod())

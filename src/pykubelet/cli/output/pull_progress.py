@@ -11,8 +11,8 @@ from typing import Any
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.image_reference import InvalidReference, parse
 from pykubelet.base.units import Seconds
-from pykubelet.cli.columns import size
-from pykubelet.cli.local_api import LocalApi
+from pykubelet.cli.client.local_api import LocalApi
+from pykubelet.cli.plan.columns import size
 
 _STEP_PERCENT = 10
 _GROUPS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")

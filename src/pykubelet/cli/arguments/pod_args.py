@@ -7,8 +7,8 @@ from typing import Any, Final, TypeVar
 import click
 
 from pykubelet.base.errors import Invalid
-from pykubelet.cli.local_api import LocalApi
-from pykubelet.cli.lookup import find_pod
+from pykubelet.cli.arguments.lookup import find_pod
+from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.kubelet.config.duration import parse_duration
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod

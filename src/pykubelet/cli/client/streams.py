@@ -19,8 +19,8 @@ import click
 
 from pykubelet.base import blocking
 from pykubelet.base.errors import Permanent, PykubeletError, Transient
+from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.exit_status import ExitStatus
-from pykubelet.cli.local_api import LocalApi
 
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 _PROTOCOL = "v5.channel.k8s.io"

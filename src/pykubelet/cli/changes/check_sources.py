@@ -11,7 +11,7 @@ import msgspec
 from pykubelet.base.errors import Permanent
 from pykubelet.base.text import printable
 from pykubelet.base.units import Bytes
-from pykubelet.cli.local_api import LocalApi
+from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.kubelet.desired.check import CheckSource
 from pykubelet.kubelet.desired.manifest.manifest_types import MAX_BYTES, Manifest, Problem
 from pykubelet.kubelet.desired.manifest_file import check_file, check_text

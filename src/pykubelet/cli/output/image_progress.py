@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import click
 
-from pykubelet.cli.columns import size
-from pykubelet.cli.image_client import OnProgress
+from pykubelet.cli.client.image_client import OnProgress
+from pykubelet.cli.plan.columns import size
 from pykubelet.pb import images_v1_pb2 as transfer
 
 _WORDS = {

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from pykubelet.cli.columns import age, size
+from pykubelet.cli.plan.columns import age, size
 
 _PROBLEM_LINE: Final = re.compile(r"(:\d+(?::\d+)?)?: (.*)", re.DOTALL)
 Rows = Sequence[Sequence[str]]
@@ -49,7 +49,7 @@ def name_of(item: Any) -> str:
 
 
 def _pod_rows(item: Any, wide: bool) -> Rows:
-    from pykubelet.cli.pod_row import pod_row  # it imports the models, which other forms of output do not need
+    from pykubelet.cli.plan.pod_row import pod_row  # it imports the models, which other forms of output do not need
     from pykubelet.models.codec import from_builtins
     from pykubelet.models.core_v1 import Pod
 

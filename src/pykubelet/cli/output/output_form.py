@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from pykubelet.cli.kinds import Kind, name_of
+from pykubelet.cli.arguments.kinds import Kind, name_of
 from pykubelet.cli.plan.suggestions import did_you_mean
 
 FORMS: Final = ("wide", "name", "json", "yaml", "jsonpath", "custom-columns")

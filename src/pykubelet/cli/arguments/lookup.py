@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from pykubelet.base.errors import Invalid, NotFound
-from pykubelet.cli.agent_socket import DEFAULT_SOCKET, running_agents
-from pykubelet.cli.local_api import LocalApi
+from pykubelet.cli.client.agent_socket import DEFAULT_SOCKET, running_agents
+from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.plan.suggestions import did_you_mean
 from pykubelet.kubelet.types.podspec import each_container
 from pykubelet.models.codec import from_builtins

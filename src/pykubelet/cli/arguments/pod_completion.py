@@ -55,7 +55,7 @@ def port_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[
 
 def kinds_and_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the kinds of ``get``, or after ``pods`` the pods."""
-    from pykubelet.cli.kinds import BY_NAME, KINDS
+    from pykubelet.cli.arguments.kinds import BY_NAME, KINDS
 
     words: Sequence[str] = ctx.params.get("words") or ()
     first = BY_NAME.get(words[0] if words else incomplete.partition("/")[0])
@@ -72,8 +72,8 @@ def _starting(incomplete: str, words: Iterable[tuple[str, str]]) -> list[Complet
 def _named_pod(ctx: click.Context) -> "Pod | None":
     """Return the pod that the command line names already."""
     from pykubelet.base.errors import PykubeletError
-    from pykubelet.cli.local_api import LocalApi
-    from pykubelet.cli.lookup import find_pod
+    from pykubelet.cli.arguments.lookup import find_pod
+    from pykubelet.cli.client.local_api import LocalApi
 
     # While the value of an option is completed, click has not yet assigned the arguments.
     named = ctx.params.get("pod") or ctx.params.get("words") or ctx.args
@@ -89,8 +89,8 @@ def _named_pod(ctx: click.Context) -> "Pod | None":
 
 def _pods(ctx: click.Context, namespace: str = "") -> "list[Pod]":
     from pykubelet.base.errors import PykubeletError
-    from pykubelet.cli.local_api import LocalApi
-    from pykubelet.cli.lookup import list_pods
+    from pykubelet.cli.arguments.lookup import list_pods
+    from pykubelet.cli.client.local_api import LocalApi
 
     socket = ctx.find_root().params.get("socket")
     if not isinstance(socket, Path):

@@ -19,7 +19,7 @@ from pykubelet.base.atomic import write_atomic
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, Transient
 from pykubelet.base.text import printable
 from pykubelet.base.units import Seconds
-from pykubelet.cli.local_api import LocalApi
+from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.kubelet.desired.manifest import Manifest, ManifestObject, ObjectKey, parse
 from pykubelet.kubelet.desired.manifest.edit import Place, places, with_added, with_object, without_object
 from pykubelet.kubelet.desired.manifest_file import read_manifest

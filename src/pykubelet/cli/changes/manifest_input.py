@@ -10,7 +10,7 @@ import click
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, Transient
 from pykubelet.base.text import printable
-from pykubelet.cli.check_sources import machine_capacity
+from pykubelet.cli.changes.check_sources import machine_capacity
 from pykubelet.kubelet.desired.check import CheckFinding, CheckSource, Rule, Severity, check
 from pykubelet.kubelet.desired.manifest import Manifest, ManifestObject, ObjectKey, parse
 from pykubelet.kubelet.desired.manifest.edit import object_text, places

@@ -8,8 +8,8 @@ from typing import NoReturn
 import click
 
 from pykubelet.base.errors import Permanent
-from pykubelet.cli.local_api import LocalApi
-from pykubelet.cli.pod_goals import Goal, Progress, Verdict
+from pykubelet.cli.client.local_api import LocalApi
+from pykubelet.cli.plan.pod_goals import Goal, Progress, Verdict
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod
 

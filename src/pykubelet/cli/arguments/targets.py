@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import click
 
-from pykubelet.cli.kinds import BY_NAME, KINDS, Kind
+from pykubelet.cli.arguments.kinds import BY_NAME, KINDS, Kind
 from pykubelet.cli.plan.suggestions import did_you_mean
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pykubelet.base.errors import PykubeletError
-from pykubelet.cli.local_api import LocalApi
-from pykubelet.cli.lookup import find_container
+from pykubelet.cli.arguments.lookup import find_container
+from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.kubelet.types.podspec import each_container
 from pykubelet.models.core_v1 import Pod
 

@@ -14,8 +14,8 @@ from google.protobuf.message import Message
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError, Transient, Unsupported
 from pykubelet.base.units import MIB, Seconds
-from pykubelet.cli.endpoint import KNOWN_SOCKETS, other_runtimes
-from pykubelet.cli.local_api import LocalApi
+from pykubelet.cli.client.endpoint import KNOWN_SOCKETS, other_runtimes
+from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.pb import images_v1_pb2 as transfer
 from pykubelet.pb import images_v1_pb2_grpc as transfer_grpc
 from pykubelet.pb import runtime_v1_pb2 as pb

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from pykubelet.cli.columns import Columns
-from pykubelet.cli.kinds import Kind, name_of
-from pykubelet.cli.listing import Listed
-from pykubelet.cli.output_form import OutputForm, document_printer, print_names
+from pykubelet.cli.arguments.kinds import Kind, name_of
+from pykubelet.cli.output.listing import Listed
+from pykubelet.cli.output.output_form import OutputForm, document_printer, print_names
+from pykubelet.cli.plan.columns import Columns
 from pykubelet.cli.plan.stable_columns import StableColumns
 
 Events = Iterable[tuple[str, Any]]

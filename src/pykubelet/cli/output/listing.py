@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from pykubelet.base.errors import Invalid, NotFound
-from pykubelet.cli.kinds import Kind, name_of
-from pykubelet.cli.local_api import LocalApi
+from pykubelet.cli.arguments.kinds import Kind, name_of
+from pykubelet.cli.arguments.targets import Target
+from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.plan.suggestions import did_you_mean
-from pykubelet.cli.targets import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def _events_of_pods(api: LocalApi, target: Target, selection: Selection) -> List
 
 
 def _pods_named(api: LocalApi, names: Sequence[str], namespace: str) -> tuple[list[Any], list[NotFound]]:
-    from pykubelet.cli.kinds import BY_NAME
+    from pykubelet.cli.arguments.kinds import BY_NAME
 
     path, _ = Selection(namespace).of_kind(BY_NAME["pods"])
     return named(BY_NAME["pods"], api.get(path)["items"], names, namespace)

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from pykubelet.base.errors import Conflict, NotFound, Permanent, Transient
-from pykubelet.cli.rejected_request import RejectedRequest
+from pykubelet.cli.client.rejected_request import RejectedRequest
 
 _TIMEOUT_SECONDS = 30.0
 

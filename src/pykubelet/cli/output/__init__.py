@@ -1,0 +1,4 @@
+"""What commands print: tables, documents, changes as they happen, progress.
+
+Start reading in ``output_form.py``.
+"""
