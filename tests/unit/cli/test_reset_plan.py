@@ -50,3 +50,12 @@ def test_directories_of_the_system_and_of_others_are_refused(tmp_path: Path, fla
     for directory, why in ((Path("/usr"), "of the system"), (tmp_path, "only files of others (letters)")):
         refused = CliRunner().invoke(cli, ["reset", "--dry-run", flag, str(directory)])
         assert isinstance(refused.exception, Invalid) and why in str(refused.exception), refused.output
+
+
+@pytest.mark.parametrize("flag", ["--root-dir", "--run-dir"])
+@pytest.mark.parametrize("name", ["images", "pods", "storage", "checkpoints"])
+def test_a_directory_with_a_common_name_in_it_is_not_taken_for_a_daemons(tmp_path: Path, flag: str, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / "letter").touch()
+    refused = CliRunner().invoke(cli, ["reset", "--dry-run", flag, str(tmp_path)])
+    assert isinstance(refused.exception, Invalid) and "only files of others" in str(refused.exception), refused.output

@@ -46,23 +46,27 @@ class LocalApi:
 
         NotFound, Invalid, Permanent: according to the API's Status. Transient: no agent responds.
         """
-        connection = _UnixConnection(self.path, _TIMEOUT_SECONDS)
-        try:
-            return json.loads(_request(connection, path, query).read() or b"null")
-        except (OSError, http.client.HTTPException) as error:
-            raise Transient(f"the agent at {self.path} is not responding: {error}") from error
-        finally:
-            connection.close()
+        return self._call("GET", path, query)
 
     def post(self, path: str, **query: object) -> Any:
         """Ask the agent to do something and return the JSON object of its answer. Errors as of :meth:`get`."""
+        return self._call("POST", path, query)
+
+    def _call(self, method: str, path: str, query: dict[str, object]) -> Any:
         connection = _UnixConnection(self.path, _TIMEOUT_SECONDS)
         try:
-            return json.loads(_request(connection, path, query, "POST").read() or b"null")
+            return json.loads(_request(connection, path, query, method).read() or b"null")
         except (OSError, http.client.HTTPException) as error:
             raise Transient(f"the agent at {self.path} is not responding: {error}") from error
+        except ValueError as error:
+            raise self._no_json(error) from error
         finally:
             connection.close()
+
+    def _no_json(self, error: Exception) -> Transient:
+        return Transient(
+            f"the answer from {self.path} is no JSON ({error}): the agent ended, or another program listens there"
+        )
 
     def lines(self, path: str, deadline: float | None = None, /, **query: object) -> Iterator[bytes]:
         """Yield the lines of a streamed answer (watch, logs) as they arrive; ends when the agent ends the answer.
@@ -87,8 +91,12 @@ class LocalApi:
         TimeoutError: the monotonic time ``deadline`` has passed.
         """
         for line in self.lines(path, deadline, watch="true", **query):
-            event = json.loads(line)
-            yield event["type"], event["object"]
+            try:
+                event = json.loads(line)
+                change = event["type"], event["object"]
+            except (ValueError, LookupError, TypeError) as error:
+                raise self._no_json(error) from error
+            yield change
 
 
 def _request(

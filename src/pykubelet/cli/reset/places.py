@@ -14,8 +14,18 @@ _SYSTEM = frozenset(
         *("/sys", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/var", "/var/lib", "/var/log", "/var/run"),
     )
 )
-_SIGNS = ("pods", "criserver", "agent.sock", "server.json", "state.db", "checkpoints", "images", "storage")
-"""Entries by which a directory is recognized as one of the daemons."""
+_Signs = tuple[frozenset[str], ...]
+
+
+def _signs(*alternatives: str) -> _Signs:
+    return tuple(frozenset(names.split()) for names in alternatives)
+
+
+_AGENT_ROOT = _signs("history.jsonl", "criserver", "pods manifests", "pods plugins_registry")
+_AGENT_RUN = _signs("agent.sock", "criserver", "server.json")
+_SERVER_ROOT = _signs("state.db", "images storage")
+_SERVER_RUN = _signs("server.json", "bundles exits")
+"""Sets of entries by which a directory of the daemons is recognized: all of one set are there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +68,15 @@ class Places:
 
     def check(self) -> None:
         """Refuse directories that are not the daemons' alone. Invalid names the setting."""
-        own = (("--root-dir", self.root), ("--run-dir", self.run))
-        server = (("the runtime server's root", self.server.root), ("the runtime server's run", self.server.run))
-        for what, path in (*own, *(() if self.endpoint else server)):
+        agent = (("--root-dir", self.root, _AGENT_ROOT), ("--run-dir", self.run, _AGENT_RUN))
+        server = (
+            ("the runtime server's root", self.server.root, _SERVER_ROOT),
+            ("the runtime server's run", self.server.run, _SERVER_RUN),
+        )
+        for what, path, signs in (*agent, *(() if self.endpoint else server)):
             if str(path) in _SYSTEM:
                 raise Invalid(f"{what} {path} is a directory of the system; reset removes nothing there")
             present = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
-            if present and present.isdisjoint(_SIGNS):
+            if present and not any(names <= present for names in signs):
                 shown = ", ".join(sorted(present)[:3])
                 raise Invalid(f"{what} {path} has only files of others ({shown}); reset removes nothing there")

@@ -203,7 +203,8 @@ class Trash:
 
     async def _begin(self, name: str) -> None:
         """Delete a small tree, or the first part of a large one."""
-        if not await blocking.call_to_end("trash", self._delete_small, name, deadline=_RESPONDING):
+        # One at a time and with an owner of its own: a deletion that hangs is not begun again beside itself.
+        if not await blocking.call_to_end("trash/small", self._delete_small, name, deadline=_RESPONDING, at_once=1):
             self._large[name] = None
 
     async def _continue(self, name: str) -> None:

@@ -1,0 +1,56 @@
+"""The client of the local API, in front of agents that end or are none."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Transient
+from pykubelet.cli.client.local_api import LocalApi
+
+_HEAD = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
+_ADDED = b'{"type": "ADDED", "object": {"a": 1}}\n'
+
+
+@contextmanager
+def _answering(path: Path, answer: bytes) -> Iterator[LocalApi]:
+    """A program that gives this answer to one request, and ends."""
+
+    def serve() -> None:
+        connection, _ = listening.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(answer)
+
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield LocalApi(path)
+        finally:
+            thread.join()
+
+
+@pytest.mark.parametrize("body", [b"rubbish", b'{"half": ', b"\xff\xfe"])
+def test_answer_that_is_no_json_is_an_error_with_the_socket(tmp_path: Path, body: bytes) -> None:
+    with _answering(tmp_path / "s", _HEAD + body) as api, pytest.raises(Transient, match=r"/s is no JSON"):
+        api.get("/version")
+
+
+@pytest.mark.parametrize("rest", [b'{"type": "MODI', b"[]\n", b"{}\n", b"1\n"])
+def test_watch_that_breaks_off_in_a_line_is_an_error_after_the_events_before_it(tmp_path: Path, rest: bytes) -> None:
+    with _answering(tmp_path / "s", _HEAD + _ADDED + rest) as api:
+        events = api.watch("/pods")
+        assert next(events) == ("ADDED", {"a": 1})
+        with pytest.raises(Transient, match=r"/s is no JSON"):
+            next(events)
+
+
+def test_watch_that_ends_between_lines_ends(tmp_path: Path) -> None:
+    with _answering(tmp_path / "s", _HEAD + _ADDED) as api:
+        assert list(api.watch("/pods")) == [("ADDED", {"a": 1})]
