@@ -24,6 +24,7 @@ from pykubelet.criserver.oci import ExecResult, OciRuntime
 from pykubelet.criserver.oci.runtime import Features
 from pykubelet.criserver.spec import ImageDefaults
 from pykubelet.criserver.stats.stats_interfaces import LayerUsage
+from pykubelet.criserver.storage.trash import TrashUsage, Undeleted
 from pykubelet.criserver.types import ContainerID, ProcessRef, ProtectedIds, SandboxID, UserNamespace
 from pykubelet.linux.cgroups import CgroupStats
 from pykubelet.linux.procfs import Stat
@@ -389,6 +390,16 @@ class SimulatedUsage:
         return LayerUsage("/", Bytes(0), 0)
 
 
+class SimulatedTrash:
+    """The trash: always empty."""
+
+    def undeleted(self) -> tuple[Undeleted, ...]:
+        return ()
+
+    async def usage(self) -> TrashUsage:
+        return TrashUsage(trees=0, bytes=Bytes(0), inodes=0)
+
+
 class SimulatedImages:
     """Images: there is one, and root file systems are directories on the disk."""
 
@@ -396,6 +407,7 @@ class SimulatedImages:
         self._machine = machine
         self.containers = self
         self.usage = SimulatedUsage()
+        self.trash = SimulatedTrash()
 
     def find(self, reference: str) -> ImageFacts | None:
         if reference != IMAGE:

@@ -186,7 +186,7 @@ class Server:
             "network-retries": self.pods.sandboxes.attachments.release_leftovers,
             "store-retries": self._parts.store.write_deferred,
             "repairs": scope.repairs.run,
-            "trash": images.layers.trash.run,
+            "trash": images.trash.run,
         }
         for name, follower in followers.items():
             scope.supervise(follower, name)
@@ -203,7 +203,7 @@ class Server:
                 network_problem=parts.network.problem,
                 pods=self.pods,
                 layers=parts.images.usage,
-                trash=parts.images.layers.trash,
+                trash=parts.images.trash,
                 streaming=self._streaming,
             )
         )

@@ -19,6 +19,7 @@ from pykubelet.criserver.server.images import ImageCalls
 from pykubelet.criserver.server.transfer import TransferCalls
 from pykubelet.criserver.stats.writable_layers import WritableLayers
 from pykubelet.criserver.storage import Layers, Snapshots
+from pykubelet.criserver.storage.trash import Trash
 from pykubelet.criserver.types import ProtectedIds
 from pykubelet.criserver.wiring.container_images import ContainerImages
 from pykubelet.linux.system import architecture
@@ -34,6 +35,11 @@ class ImageComponents:
     usage: WritableLayers
     layers: Layers
     asides: tuple[Aside, ...]
+
+    @property
+    def trash(self) -> Trash:
+        """The files of removed containers and layers, until they are deleted."""
+        return self.layers.trash
 
     def calls(self) -> ImageCalls:
         """Return the calls of ImageService."""
