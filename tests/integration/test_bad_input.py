@@ -157,7 +157,8 @@ def test_agent_started_with_hostile_manifests_runs_the_good_ones(
             assert agent.stop() == 0
         for path in paths[:3]:
             check = agent.cli("check", str(path))
-            assert (check.returncode, check.stderr) == (1, "1 file(s) checked, 1 problem(s)\n"), check.stdout
+            assert check.returncode == 1, check.stdout
+            assert check.stderr.endswith("\n1 file checked, 1 error, 0 warnings\n"), check.stderr
         assert agent.cli("check", "-q", str(agent.manifests)).returncode == 1
     finally:
         if agent.process is None:

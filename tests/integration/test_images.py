@@ -138,16 +138,22 @@ def test_image_commands_and_doctor_use_the_runtime_of_the_agent(agent: AgentProc
 
 
 @pytest.mark.only_on("criserver")
-def test_rm_of_a_second_name_keeps_the_image_of_a_running_pod(agent: AgentProcess, apply: Apply) -> None:
-    apply("named", pod("named"))
+def test_rm_of_a_second_name_keeps_the_image_of_a_running_pod(
+    agent: AgentProcess, apply: Apply, daemon: PrivateRuntime
+) -> None:
+    """The image is this test's own: other tests of the session use the same busybox by several names."""
+    name = "localhost/pykubelet/named:1"
+    daemon.load(ImageSpec(name, files={"named": b"x"}))
+    apply("named", pod("named", container(image=name)))
     agent.wait_running("named")
-    assert agent.cli("image", "tag", BUSYBOX, "localhost/second:2").returncode == 0
+    assert agent.cli("image", "tag", name, "localhost/second:2").returncode == 0
     removed = agent.cli("image", "rm", "localhost/second:2")
     assert (removed.returncode, removed.stdout) == (0, "untagged: localhost/second:2\n"), removed.stderr
-    refused = agent.cli("image", "rm", BUSYBOX)
-    assert refused.returncode == 1 and "is used by container main of pod default/named-testnode" in refused.stderr
-    assert BUSYBOX in agent.cli("image", "ls").stdout
-    assert BUSYBOX not in agent.cli("image", "prune", "--all", "--dry-run").stdout
+    refused = agent.cli("image", "rm", name)
+    assert refused.returncode == 1, refused.stdout
+    assert "is used by container main of pod default/named-testnode" in refused.stderr
+    assert name in agent.cli("image", "ls").stdout
+    assert name not in agent.cli("image", "prune", "--all", "--dry-run").stdout
 
 
 def test_unused_images_are_collected(agent: AgentProcess, apply: Apply, daemon: PrivateRuntime) -> None:
