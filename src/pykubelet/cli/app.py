@@ -18,7 +18,7 @@ from pykubelet.cli.exit_status import ExitStatus
 _COMMANDS = {
     "run": ("run", "Run the agent in the foreground."),
     "criserver": ("criserver", "Run the container runtime server in the foreground."),
-    "image": ("image", "Pull, list, inspect, remove, import and export images."),
+    "image": ("image", "Pull, list, inspect, tag, remove, import and export images."),
     "apply": ("apply", "Create or change pods, ConfigMaps and Secrets."),
     "delete": ("delete", "Delete pods, ConfigMaps and Secrets."),
     "wait": ("wait", "Wait until pods are ready, completed or deleted."),
