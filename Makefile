@@ -1,11 +1,15 @@
 # pykubelet: every target sets up what it needs. Run `make help` for the list.
 PYTHON ?= python3
-VENV := .venv
+# Another interpreter gets a virtual environment of its own: make unit PYTHON=python3.13
+VENV := $(if $(filter python3,$(PYTHON)),.venv,build/$(notdir $(PYTHON))/.venv)
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 OPENAPI ?=
 APT := $(shell cat tools/debian-packages.txt | tr '\n' ' ')
+APT_V2 := $(shell cat tools/debian-packages-v2.txt | tr '\n' ' ')
 APT_TESTS := $(shell cat tools/debian-packages-tests.txt | tr '\n' ' ')
+# What of the tests in the emulated machine runs: `smoke`, or all.
+V2 ?= smoke or not smoke
 # The container runtimes that the tests with a real one run on: both, criserver or containerd (of both, the cluster
 # tests take criserver).
 RUNTIMES ?= both
@@ -20,7 +24,7 @@ OWNED := sh tools/owned.sh
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --progress-bar=off --no-color --root-user-action=ignore
 SUITES = $(OWNED) $(BIN)/python -m tools.suites --runtime=$(RUNTIMES) --lanes=$(LANES)
 
-.PHONY: help setup packages test-packages run clean-run test check quick lint unit integration bench faults churn fuzz mutants gen man lock wheel clean
+.PHONY: help setup packages test-packages test-v2 run clean-run test check quick lint unit unit-part unit-second integration bench faults churn fuzz mutants gen man lock wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | column -t -s "$$(printf '\t')"
@@ -49,6 +53,10 @@ clean-run: ## remove every trace of `make run` (root)
 test: setup test-packages ## everything: check, then the tests with a real runtime (root)
 	$(SUITES) lint unit integration cluster faults
 
+test-v2: setup ## tests in an emulated Debian machine with cgroup v2 and systemd; V2=smoke: only the short form (root)
+	@sh tools/install-packages.sh $(APT_V2)
+	$(OWNED) $(BIN)/python -m pytest tests/v2 -m "$(V2)"
+
 check: setup ## lint, types, import rules, generated code, unit tests
 	$(SUITES) lint unit
 
@@ -67,6 +75,12 @@ lint: $(STAMP)
 
 unit: $(STAMP)
 	$(SUITES) unit
+
+unit-part: $(STAMP)
+	$(OWNED) $(BIN)/python -m pytest -q tests/unit/base tests/unit/cli tests/unit/models
+
+unit-second: ## unit tests (base, cli, models; ALL=1: all of them) on a second Python from 3.11 on, if one is installed
+	@sh tools/second-python.sh $(ALL)
 
 integration: $(STAMP)
 	$(SUITES) integration cluster faults

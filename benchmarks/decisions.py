@@ -45,6 +45,13 @@ def main() -> None:
     print(f"memory of the journals of {_PODS} pods: {tracemalloc.get_traced_memory()[0] / 1024:.0f} KiB")
 
 
+def start_decisions(pod: Pod) -> list[tuple[Decision, ...]]:
+    """Return the decisions of a pod's admission and of its three syncs, as the journal gets them."""
+    worker = WorkerState(ref_of(pod), pod)
+    syncs = [compute_pod_actions(pod, state, {}).decisions for state in _states(pod)]
+    return [(ADMITTED.decision,), *(step_decisions(Phase.SYNC, StepResult(decisions=each), worker) for each in syncs)]
+
+
 def _decide(pod: Pod, states: Sequence[PodRuntimeStatus]) -> None:
     for state in states:
         compute_pod_actions(pod, state, {})

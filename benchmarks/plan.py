@@ -14,6 +14,7 @@ class Part(StrEnum):
     CRI = "cri"
     IMAGES = "images"
     API = "api"
+    CLI = "cli"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class Plan:
     """Pods of each kind, started and deleted one after the other in such a round."""
     restarts: int = 10
     inits: int = 5
+    commands: int = 10
+    """Pods that are applied, and runs of each other command."""
     idle_pods: tuple[int, ...] = (0, 10, 100)
     """Numbers of idle pods, ascending; the last one is also measured without events."""
     settle_seconds: float = 8.0
@@ -49,6 +52,7 @@ QUICK = Plan(
     api_pods=3,
     restarts=3,
     inits=2,
+    commands=3,
     idle_pods=(0, 10),
     settle_seconds=3.0,
     short_seconds=5.0,

@@ -93,6 +93,8 @@ def _name(key: str) -> str:
         return f"{_CRI.get(parts[1], f'{parts[1]} pods')}: {kind.replace('_', ' ')}"
     if parts[0] == "api":
         return f"node, {_API.get(parts[1], f'{parts[1]} at once')}: {kind.replace('_', ' ')}"
+    if parts[0] == "cli":
+        return f"command {parts[1]}: {kind}"
     if parts[0] == "images":
         return f"image of {parts[1]} files: {kind}"
     text = f"start, {parts[1]} at once" if parts[0] == "start" else f"idle with {parts[1]} pods"

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from benchmarks.bare import BarePods
+from benchmarks.commands import commands
 from benchmarks.cri import compare
 from benchmarks.figures import Figure
 from benchmarks.idle import idle_with_few, measure
@@ -34,12 +35,13 @@ async def run(made: World, plan: Plan, out: Output) -> None:
     await _look_around(say)
     if Part.CRI in plan.parts:
         await compare(made, plan, figures, say)
+    if plan.parts & {Part.CRI, Part.CLI}:
         await _whole(made, plan, figures, say)
     if Part.IMAGES in plan.parts:
         await unpacking(made, plan, figures, say)
     if Part.API in plan.parts:
         await through_api(made, plan, out)
-    if plan.parts <= {Part.CRI, Part.IMAGES, Part.API}:
+    if plan.parts <= {Part.CRI, Part.IMAGES, Part.API, Part.CLI}:
         return
     async with Observer.connect(made.agents.endpoint) as observer:
         async with Observer.connect(made.bare.endpoint) as bare_observer:
@@ -51,14 +53,17 @@ async def run(made: World, plan: Plan, out: Output) -> None:
 
 
 async def _whole(made: World, plan: Plan, figures: list[Figure], say: Callable[[str], None]) -> None:
-    """Measure the start of one pod with the agent on ``pykubelet criserver``."""
+    """Measure the start of one pod, and the command line, with the agent on ``pykubelet criserver``."""
     pid = made.server.pid()
     if pid is None:
         raise Permanent("our runtime server has ended; see its log")
     async with Observer.connect(made.server.endpoint) as observer:
         session = Session(plan, made.whole, observer, None, pid, figures, say)
         await session.start_agent()
-        await one_at_a_time(session, "one", plain)
+        if Part.CRI in plan.parts:
+            await one_at_a_time(session, "one", plain)
+        if Part.CLI in plan.parts:
+            await commands(session, made.whole, made.bare_directory)
         await session.stop_agent()
 
 

@@ -27,7 +27,7 @@ async def one_at_a_time(session: Session, key: str, build: Builder) -> None:
     """Measure the figures ``start.KEY``."""
     running, ready, floor = [], [], []
     names = [f"{key}-{number:02}" for number in range(session.plan.one_at_a_time)]
-    async with _readiness(session.subject) as seen:
+    async with readiness(session.subject) as seen:
         recipe = await _first(session, f"{key}-first", build)
         for number, name in enumerate(names, 1):
             session.say(f"{session.subject.label}: start one at a time, {key}, {number} of {len(names)}")
@@ -115,7 +115,7 @@ async def _clear_all(session: Session) -> None:
         await session.bare.remove_all()
 
 
-class _Readiness:
+class Readiness:
     """Records when each pod was first seen Ready."""
 
     def __init__(self) -> None:
@@ -141,9 +141,10 @@ class _Readiness:
 
 
 @asynccontextmanager
-async def _readiness(subject: Subject) -> AsyncIterator[_Readiness]:
+async def readiness(subject: Subject) -> AsyncIterator[Readiness]:
+    """Follow the agent's pods during the block."""
     async with asyncio.TaskGroup() as group:
-        seen = _Readiness()
+        seen = Readiness()
         task = group.create_task(seen.follow(subject), name="follow readiness")
         yield seen
         task.cancel()

@@ -108,6 +108,10 @@ class Agent(Subject):
             self._proxy.wait(10)
             self._proxy = None
 
+    def command(self, *words: str) -> list[str]:
+        """Return the command line of ``pykubelet`` with these words, for this agent."""
+        return [sys.executable, "-m", "pykubelet.cli", "--socket", str(self._process.socket), *words]
+
     def restart_without_events(self) -> None:
         """Restart the agent behind a proxy that hides the runtime's event streams. Blocking."""
         self.stop()

@@ -22,7 +22,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from pykubelet.base.inherited_signals import ignore_here_only
+from pykubelet.base.daemon.inherited_signals import ignore_here_only
+from pykubelet.linux.mountinfo import mounts_below
+from pykubelet.linux.mounts import unmount_all_under
 from pykubelet.testing.agent import AgentProcess
 from pykubelet.testing.isolation import Isolation, claim
 from pykubelet.testing.leakcheck import Kind, Scope, snapshot
@@ -121,14 +123,26 @@ async def _no_leaked_tasks() -> AsyncIterator[None]:
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
-    """Fail a test that leaves descriptors open after the teardown of its fixtures. Runs within pytest's capturing."""
+    """Fail a test that leaves descriptors open, or mounts in its directory, after the teardown of its fixtures.
+
+    Runs within pytest's capturing.
+    """
     result = yield
+    _fail_on_mounts(getattr(item, "funcargs", {}).get("tmp_path"))
     before = item.stash.get(_descriptors, None)
     if before is not None:
         leaked = _leaked_descriptors(before)
         if leaked:
             pytest.fail(f"the test left descriptors open: {dict(leaked)}")
     return result
+
+
+def _fail_on_mounts(directory: Path | None) -> None:
+    """Fail if mounts are left, after unmounting them: pytest could not remove the directory in later runs."""
+    left = [mount.path for mount in mounts_below(str(directory))] if directory is not None else []
+    if left:
+        unmount_all_under(str(directory), lazy=True)
+        pytest.fail(f"the test left mounts: {left}")
 
 
 def _leaked_descriptors(before: Counter[str]) -> Counter[str]:
@@ -246,10 +260,20 @@ def agent(
 
 @pytest.fixture
 def apply(agent: AgentProcess) -> Iterator[Apply]:
-    """Write manifests by file name; they are removed after the test, without waiting until the pods are gone."""
+    """Write manifests by file name; they are removed after the test, without waiting until the pods are gone.
+
+    A pod that an earlier test had by the same name is waited for: it stays ready until its containers have ended.
+    """
     written: set[Path] = set()
+    mine: set[str] = set()
 
     def write(name: str, *documents: Json) -> None:
+        names = {str(each["metadata"]["name"]) for each in documents if each.get("kind") == "Pod"}
+        earlier = names & agent.used_names - mine
+        if agent.process is not None and earlier:
+            agent.wait_gone(*earlier, timeout=60)
+        mine.update(names)
+        agent.used_names.update(names)
         written.add(agent.write(f"{name}.json", *documents))
 
     yield write

@@ -11,18 +11,19 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
-from rich.console import Console, Group
-from rich.live import Live
+from rich.console import Console
 from rich.markup import escape
-from rich.panel import Panel
-from rich.table import Table
-from rich.text import Text
 
 from pykubelet.base.errors import Permanent, PykubeletError
+from pykubelet.cli.client.agent_socket import LINKS_DIRECTORY, LINKS_VARIABLE, default_socket, link_of
 from pykubelet.cli.client.local_api import LocalApi
-from pykubelet.cli.plan.columns import Columns, age
+from pykubelet.cli.live.live_options import LiveOptions
+from pykubelet.cli.live.live_terminal import is_interactive
+from pykubelet.cli.live.live_view import run_live
+from pykubelet.cli.plan.columns import Columns
 from pykubelet.cli.plan.pod_row import PodRow, pod_row
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod
@@ -33,7 +34,6 @@ from pykubelet.testing.ociimage import ImageSpec
 HOME = Path("/var/lib/pykubelet-demo")
 IMAGE = "localhost/pykubelet/demo:1"
 CGROUP = "/pykubelet-demo"
-LOG_LINES = 12
 FIRST_LINES = 3
 REFRESH_SECONDS = 0.5
 STOP_SECONDS = 10.0
@@ -86,6 +86,8 @@ def up() -> int:
         console.print(f"[red]make run needs root: {as_root('make run')}[/red]")
         return 1
     _end_agent()
+    # Agents of the test kit leave no link by which commands find them; the demo's does.
+    os.environ.setdefault(LINKS_VARIABLE, LINKS_DIRECTORY)
     for number in (signal.SIGTERM, signal.SIGHUP):
         # A terminal that closes ends the demo as Ctrl-C does.
         signal.signal(number, signal.default_int_handler)
@@ -103,7 +105,7 @@ def up() -> int:
         with step("pods started"):
             _wait_until_settled(kubelet.api)
         _greet(kubelet)
-        status = show(kubelet) if console.is_terminal else follow(kubelet)
+        status = show(kubelet) if is_interactive() else follow(kubelet)
     except KeyboardInterrupt:
         pass
     except PykubeletError as error:
@@ -142,18 +144,18 @@ def _wait_until_settled(api: LocalApi) -> None:
 
 
 def _rows(api: LocalApi) -> list[tuple[PodRow, Pod]]:
-    pods = [from_builtins(item, Pod) for item in api.get("/api/v1/pods")["items"]]
-    return [(pod_row(pod, time.time()), pod) for pod in pods]
+    return [(pod_row(item, time.time()), from_builtins(item, Pod)) for item in api.get("/api/v1/pods")["items"]]
 
 
 def _greet(kubelet: AgentProcess) -> None:
     bin_ = Path(sys.executable).with_name("pykubelet")
     program = bin_.relative_to(Path.cwd()) if bin_.is_relative_to(Path.cwd()) else bin_
+    socket = "" if default_socket() == kubelet.socket else f" --socket {kubelet.socket}"
     lines = (
         ("manifests", f"{kubelet.manifests}  (edit them and watch)"),
-        ("ask it", as_root(f"{program} --socket {kubelet.socket} get pods")),
+        ("ask it", as_root(f"{program}{socket} get pods")),
         ("logs", f"{kubelet.log}, {runtime().home}/root/criserver.log"),
-        ("end", f"Ctrl-C stops the agent, the pods run on; {as_root('make clean-run')} removes everything"),
+        ("end", f"q or Ctrl-C stops the agent, the pods run on; {as_root('make clean-run')} removes everything"),
     )
     for name, text in lines:
         console.print(f"  [bold]{name:<10}[/bold] {escape(text)}", soft_wrap=True)
@@ -185,12 +187,17 @@ def _commands() -> Iterator[tuple[int, list[bytes]]]:
 
 
 def show(kubelet: AgentProcess) -> int:
-    """The live screen: a table of pods, and the newest log lines of the demo pod; returns when the agent has ended."""
-    with Live(console=console, auto_refresh=False) as live:
-        while kubelet.process is not None and kubelet.process.poll() is None:
-            with contextlib.suppress(PykubeletError):
-                live.update(screen(kubelet.api), refresh=True)
-            time.sleep(REFRESH_SECONDS)
+    """The live view of the command line; returns when the user or the agent has ended it."""
+    if run_live(LiveOptions(kubelet.socket, alive=partial(_lives, kubelet))) is not None:
+        return 0  # Ctrl-C, or the terminal is gone
+    return 0 if _lives(kubelet) else _report_end(kubelet)
+
+
+def _lives(kubelet: AgentProcess) -> bool:
+    return kubelet.process is not None and kubelet.process.poll() is None
+
+
+def _report_end(kubelet: AgentProcess) -> int:
     console.print("[red]the agent has ended:[/red]")
     console.print(kubelet.log_tail(2000), markup=False, highlight=False)
     return 1
@@ -201,7 +208,7 @@ def follow(kubelet: AgentProcess) -> int:
     columns = Columns("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "IP")
     last: dict[str, tuple[str, ...]] = {}
     logged: set[str] = set()
-    while kubelet.process is not None and kubelet.process.poll() is None:
+    while _lives(kubelet):
         with contextlib.suppress(PykubeletError):
             for row, pod in _rows(kubelet.api):
                 cells = (row.namespace, row.name, row.ready, row.status, row.restarts, row.ip)
@@ -213,31 +220,7 @@ def follow(kubelet: AgentProcess) -> int:
                     logged.add(row.name)
                     print("\n".join(f"{row.name}/{pod.spec.containers[-1].name}: {line}" for line in lines), flush=True)
         time.sleep(REFRESH_SECONDS)
-    print(f"the agent has ended:\n{kubelet.log_tail(2000)}", flush=True)
-    return 1
-
-
-def screen(api: LocalApi) -> Group:
-    """Render the current state of the node."""
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP"):
-        table.add_column(heading)
-    rows = _rows(api)
-    for row, _ in rows:
-        style = "green" if row.status == "Running" else "yellow"
-        cells = (row.namespace, row.name, row.ready, Text(row.status, style), row.restarts, age(row.age_seconds))
-        table.add_row(*cells, row.ip)
-    return Group(table, *(_log_panel(api, pod) for _, pod in rows))
-
-
-def _log_panel(api: LocalApi, pod: Pod) -> Panel:
-    """The last log lines of the pod's last container, which is the one that prints in the demo."""
-    try:
-        text = "\n".join(_log_lines(api, pod, LOG_LINES))
-    except PykubeletError as error:
-        text = str(error)
-    title = f"log of {pod.metadata.name}/{pod.spec.containers[-1].name}"
-    return Panel(Text(text or "(no output yet)"), title=title)
+    return _report_end(kubelet)
 
 
 def _log_lines(api: LocalApi, pod: Pod, count: int) -> list[str]:
@@ -253,6 +236,8 @@ def down() -> int:
         return 1
     _end_agent()
     kubelet = agent()
+    if link := link_of(kubelet.socket):
+        link.unlink(missing_ok=True)  # an agent that was killed has left it
     runtime().destroy()
     kubelet.destroy()
     with contextlib.suppress(OSError):

@@ -101,6 +101,8 @@ def _is_told(node: ast.AST) -> bool:
         value = node.value
         if isinstance(value, ast.Constant):
             return True
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "assert_never":
+            return True
         return (
             isinstance(value, ast.Call)
             and isinstance(value.func, ast.Attribute)
@@ -166,23 +168,31 @@ def _changes(node: _Node, parent: ast.AST) -> Iterator[_Change]:
             if not isinstance(node, ast.While):
                 yield f"if {test}", "always", always
         case ast.Expr() | ast.Raise() | ast.Delete() | ast.AugAssign():
-            yield text, "nothing", lambda: _replace(parent, node, ast.Pass())
+            yield text, "nothing", lambda: _replace(parent, node, _never(node))
         case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):
-            yield text, "nothing", lambda: _replace(parent, node, ast.Pass())
+            yield text, "nothing", lambda: _replace(parent, node, _never(node))
         case ast.Break():
             yield "break", "continue", lambda: _replace(parent, node, ast.Continue())
         case ast.Continue():
             yield "continue", "break", lambda: _replace(parent, node, ast.Break())
-        case ast.Return(value=value) if value is not None and not _is_none(value):
+        case ast.Return(value=value) if value is not None and not _is_as_false_as_none(value):
 
             def nothing() -> None:
-                node.value = ast.BoolOp(ast.And(), [value, ast.Constant(None)])
+                node.value = ast.Subscript(
+                    ast.Tuple([value, ast.Constant(None)], ast.Load()), ast.Constant(1), ast.Load()
+                )
 
             yield text, "return None", nothing
 
 
-def _is_none(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is None
+def _is_as_false_as_none(value: ast.expr) -> bool:
+    """Of False only the truth is asked for."""
+    return isinstance(value, ast.Constant) and (value.value is None or value.value is False)
+
+
+def _never(node: ast.stmt) -> ast.stmt:
+    """A statement that does nothing, but mentions the same names: a function keeps its kind and its variables."""
+    return ast.If(ast.Constant(False), [node], [])
 
 
 def _replace(parent: ast.AST, node: ast.stmt, other: ast.stmt) -> None:

@@ -12,7 +12,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -20,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from xml.etree import ElementTree
+
+from tools.scratch import scratch
 
 RUNTIMES = ("criserver", "containerd")
 NAMES = ("lint", "unit", "integration", "cluster", "faults")
@@ -95,12 +96,17 @@ def _real(name: str, marked: str, runtime: str, *, alone: bool = False) -> Suite
 class Run:
     """A suite whose process has been started."""
 
-    def __init__(self, suite: Suite, directory: Path, patience: str) -> None:
+    def __init__(self, suite: Suite, directory: Path, temporary: Path, patience: str) -> None:
+        """``temporary``: the directory for the temporary files of tests; short, since tests have sockets in it."""
         self.suite = suite
         self._begun = time.monotonic()
         self._log = directory / f"{suite.name}.log"
         self._report = directory / f"{suite.name}.xml"
-        command = [*suite.command, f"--junit-xml={self._report}"] if suite.tests else suite.command
+        command = list(suite.command)
+        if suite.tests:
+            # Temporary directories of its own: pytest removes those of earlier runs, and fails if another suite does so
+            # at the same time.
+            command += [f"--junit-xml={self._report}", f"--basetemp={temporary}"]
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
                 command,
@@ -162,6 +168,7 @@ class Stage:
         self._patience = os.environ.get(_PATIENCE, "1" if lanes == 1 else "2")
         self._running: list[Run] = []
         self._signals = 0
+        self._begun = 0
         self.outcomes: list[Outcome] = []
 
     def play(self) -> None:
@@ -192,7 +199,11 @@ class Stage:
             if alone and self._running:
                 return
             suite = self._waiting.pop(0)
-            run = Run(suite, self._directory, "1" if suite.alone else self._patience)
+            if suite.alone:
+                os.sync()  # what the other suites have written would delay what is measured
+            self._begun += 1
+            temporary = self._directory / f"t{self._begun}"
+            run = Run(suite, self._directory, temporary, "1" if suite.alone else self._patience)
             self._running.append(run)
             if self._signals:
                 run.signal(signal.SIGINT)  # the signal arrived while this suite was being started
@@ -233,8 +244,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     begun = time.monotonic()
     suites = plan(given.names, given.runtime)
-    with tempfile.TemporaryDirectory(prefix="suites-") as directory:
-        stage = Stage(suites, given.lanes, Path(directory))
+    with scratch("suites-") as directory:
+        stage = Stage(suites, given.lanes, directory)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, stage.interrupt)
         stage.play()

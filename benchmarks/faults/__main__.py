@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -69,6 +70,7 @@ def main(
     """
     if os.geteuid() != 0:
         raise click.ClickException("must run as root: it starts container runtimes and breaks file systems")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C: daemons and mounts are cleaned up
     base = SHORT if short else Options()
     options = base.changed(stop_seconds=stop_seconds, files=files)
     go_kubelet = _go_kubelet()

@@ -135,25 +135,21 @@ def no_descriptors(which: Pid) -> Callable[[Node], contextlib.AbstractContextMan
 @contextlib.contextmanager
 def container_killed(node: Node) -> Iterator[None]:
     """The first process of the victim's container gets SIGKILL."""
-    _kill(_container_process(node))
+    _kill(container_pid(node))
     yield
 
 
 @contextlib.contextmanager
 def monitor_killed(node: Node) -> Iterator[None]:
     """conmon, or the pod's shim, gets SIGKILL."""
-    identity = node.containers(node.victim)["main"]
-    if node.subject is Subject.OURS:
-        _kill(_find(lambda command: b"conmon" in command and identity.encode() in command))
-    else:
-        _kill(_parent(_container_process(node)))
+    _kill(monitor_pid(node))
     yield
 
 
 @contextlib.contextmanager
 def monitor_and_container_killed(node: Node) -> Iterator[None]:
     """Monitor and container get SIGKILL, so that no process can report the container's exit."""
-    inside = _container_process(node)
+    inside = container_pid(node)
     with monitor_killed(node), contextlib.suppress(ProcessLookupError):
         _kill(inside)
         yield
@@ -162,13 +158,21 @@ def monitor_and_container_killed(node: Node) -> Iterator[None]:
 @contextlib.contextmanager
 def infra_killed(node: Node) -> Iterator[None]:
     """The process that holds the pod's namespaces gets SIGKILL: the first process of a shared PID namespace."""
-    inside = _container_process(node)
+    inside = container_pid(node)
     namespace = _pid_namespace(inside)
     _kill(_find(lambda _: True, lambda pid: _namespace_pid(pid) == 1 and _pid_namespace(pid) == namespace))
     yield
 
 
-def _container_process(node: Node) -> int:
+def monitor_pid(node: Node) -> int:
+    """The monitor of the victim's container: conmon, or the pod's shim. Permanent: it was not found."""
+    identity = node.containers(node.victim)["main"].encode()
+    if node.subject is Subject.OURS:
+        return _find(lambda command: b"conmon" in command and identity in command)
+    return _parent(container_pid(node))
+
+
+def container_pid(node: Node) -> int:
     """The first process of the victim's container, by its cgroup."""
     identity = node.containers(node.victim)["main"].encode()
 

@@ -2,17 +2,20 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
 
+from benchmarks.faults import acts_daemons as daemons
 from benchmarks.faults import pods
 from benchmarks.faults.agents import OurAgent
 from benchmarks.faults.judge import Wanted
 from benchmarks.faults.node import Node
 from pykubelet.base.errors import PykubeletError
+from pykubelet.base.http.upgrade import request_head, request_upgrade
 from pykubelet.base.spdy import SpdyConnection, StreamLink
-from pykubelet.base.upgrade import request_head, request_upgrade
+from pykubelet.linux import procfs
 from pykubelet.testing.agent import AgentProcess, wait_for
 from pykubelet.testing.patience import PATIENCE
 
@@ -20,6 +23,7 @@ _READY_SECONDS = 120.0
 _FILES_PER_SECOND = 1000
 """As slow as a container may be that creates files, on a machine that does other work: this is only preparation."""
 _RUNS_SECONDS = 30.0
+_RESTARTED_SECONDS = 30.0
 _AT_ONCE = 20
 _SESSION_SECONDS = 20.0
 _DEEP = 2000
@@ -50,12 +54,21 @@ def foreign_marks(node: Node, name: str) -> str:
     return f"while :; do {mark} sleep 0.05 & {mark} sleep 0.03; done"
 
 
-def poses_as_monitor(node: Node, name: str) -> str:
-    """A process with the command line of another container's monitor."""
-    identity = node.containers(node.victim)["main"]
-    run = node.runtime.home / "run"
-    posed = f"--exit-dir {run}/exits -c {identity} -n {identity} -b {run}/bundles/{identity} --syslog"
-    return f"ln -s /bin/busybox /tmp/conmon; sh -c 'while :; do sleep 1; done' conmon {posed} & wait"
+def _pose(node: Node, name: str, posed: tuple[bytes, ...]) -> str:
+    """A process that writes another command line over its own."""
+    line = b"".join(word + b"\0" for word in posed)
+    # A line as long as the other one, which the process replaces in its memory; field 48 of `stat` is its address.
+    padding = "x" * (len(line) - len("sh /tmp/pose  "))
+    octal = "".join(f"\\{byte:03o}" for byte in line)
+    return (
+        f"printf '{octal}' >/tmp/line; cat >/tmp/pose <<'END'\n"
+        "read -r stat </proc/self/stat; pid=${stat%% *}; set -- ${stat##*) }; shift 45; exec 9<>/proc/self/mem\n"
+        "dd if=/tmp/line bs=1 seek=$1 conv=notrunc >&9\n"
+        # Not by "$$", which Kubernetes makes "$" of.
+        f"cmp /proc/$pid/cmdline /tmp/line && touch /notes/{name}.ready\n"
+        "while :; do sleep 1; done\nEND\n"
+        f"sh /tmp/pose {padding} & wait"
+    )
 
 
 def endless_log(node: Node, name: str) -> str:
@@ -90,11 +103,11 @@ def zombies(node: Node, name: str) -> str:
 
 
 def hostile(
-    script: Script, *, restart: bool = True, ready: bool = False
+    script: Script, *, restart: bool = True, ready: bool = False, while_down: Callable[[], None] = lambda: None
 ) -> Callable[[Node], contextlib.AbstractContextManager[None]]:
     """A container runs the script, the runtime is killed and restarted meanwhile, then the pod is removed.
 
-    ``ready``: the script reports when it is done.
+    ``ready``: the script reports when it is done. ``while_down`` is called before the runtime is started again.
     """
 
     @contextlib.contextmanager
@@ -112,6 +125,7 @@ def hostile(
                 wait_for(mark.exists, patience, lambda: f"{name} is not ready after {patience:g} s")
             if restart:
                 node.runtime.signal(signal.SIGKILL)
+                while_down()
                 node.start_runtime()
             yield
         finally:
@@ -119,6 +133,30 @@ def hostile(
             mark.unlink(missing_ok=True)
 
     return act
+
+
+@contextlib.contextmanager
+def posed_monitor(node: Node) -> Iterator[None]:
+    """A process has the command line of the victim's monitor, which is killed with its container while no runtime runs.
+
+    The container has ended, so it must be restarted, although a process that looks like its monitor is still there.
+    """
+    victim, ended = node.victim, node.containers(node.victim)["main"]
+    monitor, inside = daemons.monitor_pid(node), daemons.container_pid(node)
+    posed = procfs.arguments(monitor) or ()
+
+    def die() -> None:
+        for pid in (monitor, inside):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    with hostile(lambda node, name: _pose(node, name, posed), ready=True, while_down=die)(node):
+        yield
+        try:
+            message = "not restarted while a process posed as its monitor"
+            wait_for(lambda: node.containers(victim).get("main", ended) != ended, _RESTARTED_SECONDS, lambda: message)
+        except AssertionError as error:
+            node.complaints.append(f"{victim}: {error}")
 
 
 @contextlib.contextmanager

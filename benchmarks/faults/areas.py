@@ -132,7 +132,7 @@ class Area:
         """Make paths in it read-only."""
         with contextlib.ExitStack() as stack:
             for target in self.targets:
-                mounts.bind(str(target), str(target))
+                mounts.bind(str(target), str(target), recursive=True)
                 stack.callback(mounts.detach, str(target))
                 mounts.make_read_only(str(target))
             yield

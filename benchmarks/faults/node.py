@@ -380,7 +380,7 @@ class Node:
             return PeerAgent(go_kubelet, home, self.runtime.socket, cgroup, kubeconfig)
         flags: tuple[str, ...] = ()
         if self._api is not None:
-            flags = ("--kubeconfig", str(self._api.kubeconfig(self.home / "kubelet.conf")), "--node-ip", "127.0.0.1")
+            flags = ("--kubeconfig", str(self._api.kubeconfig(self.home / "kubelet.conf")))
         return OurAgent(home, self.runtime.endpoint, cgroup, _MODULE, flags)
 
 

@@ -95,7 +95,7 @@ FAULTS: tuple[Fault, ...] = (
     _hostile("fork-bomb", "a fork bomb", hostile.hostile(hostile.fork_bomb)),
     _hostile("names", "names of processes that are no UTF-8", hostile.hostile(hostile.foreign_names)),
     _hostile("marks", "processes with the server's own mark", hostile.hostile(hostile.foreign_marks)),
-    _hostile("monitor-posed", "a process poses as a monitor", hostile.hostile(hostile.poses_as_monitor)),
+    _hostile("monitor-posed", "a process poses as a monitor", hostile.posed_monitor, restarts=Restarts.VICTIM),
     _hostile("log-flood", "1 GB of output a minute", hostile.log_flood),
     _hostile("files", "very many files", hostile.hostile(hostile.many_files, ready=True)),
     _hostile("deep", "2,000 directories in each other", hostile.hostile(hostile.deep_directories, ready=True)),

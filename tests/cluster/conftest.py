@@ -1,11 +1,16 @@
 """Fixtures: a real API server and an agent that is its node, on a real container runtime."""
 
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from pykubelet.base.errors import NotFound
+from pykubelet.kubelet.actuate.node.iptables_hint import CHAIN
+from pykubelet.kubelet.actuate.node.tunables import TUNABLES
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.agent import AgentProcess, wait_for
 from pykubelet.testing.envtest import ADMIN, EnvTest, find_assets
@@ -26,6 +31,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if "apiserver" in getattr(item, "fixturenames", ()):
                 item.add_marker(pytest.mark.skip(reason=str(error)))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _machine() -> Iterator[None]:
+    """Restore what the agent of a cluster sets on the machine: kernel tunables, and a chain of the firewall."""
+    paths = [Path("/proc/sys") / name.replace(".", "/") for name in TUNABLES]
+    before = {path: path.read_text() for path in paths if path.exists()}
+    chains = {program: has_chain(program) for program in ("iptables", "ip6tables") if shutil.which(program)}
+    yield
+    for path, value in before.items():
+        if path.read_text() != value:
+            path.write_text(value)
+    for program, was_there in chains.items():
+        if not was_there and has_chain(program):
+            subprocess.run([program, "-w", "-t", "mangle", "-X", CHAIN], check=True)
+
+
+def has_chain(program: str) -> bool:
+    """Whether a program's firewall has the chain that the agent creates."""
+    done = subprocess.run([program, "-w", "-t", "mangle", "-S", CHAIN], capture_output=True, check=False)
+    return done.returncode == 0
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +83,7 @@ class Cluster:
 
     api: KubeApi
     agent: AgentProcess
-    address: str = "127.0.0.1"
+    address: str
     """Address of the node."""
 
     def run(self, manifest: Json) -> Json:
@@ -123,18 +149,22 @@ def fake() -> Iterator[FakeApiThread]:
 
 @pytest.fixture(scope="module")
 def newer(
-    request: pytest.FixtureRequest, isolation: Isolation, daemon: PrivateRuntime, fake: FakeApiThread
+    request: pytest.FixtureRequest,
+    isolation: Isolation,
+    daemon: PrivateRuntime,
+    fake: FakeApiThread,
+    node_address: str,
 ) -> Iterator[Cluster]:
     """The module's agent that is a node of the fake API server."""
     home = isolation.home / request.module.__name__.rpartition(".")[2].removeprefix("test_")
     home.mkdir()
-    flags = ["--kubeconfig", str(fake.kubeconfig(home / "kubelet.conf")), "--node-ip", "127.0.0.1"]
+    flags = ["--kubeconfig", str(fake.kubeconfig(home / "kubelet.conf")), "--node-ip", node_address]
     agent = AgentProcess(home, daemon.endpoint, isolation.cgroup_root, NODE, flags=flags)
     agent.start()
     api = KubeApi(fake.url, "", "")
     try:
         wait_for(lambda: api.node_condition(NODE).get("status") == "True", 30.0, agent.log_tail)
-        yield Cluster(api, agent)
+        yield Cluster(api, agent, node_address)
         assert agent.stop() == 0, agent.log_tail()
     finally:
         agent.destroy()

@@ -71,14 +71,14 @@ def allowed_to_bootstrap(api: KubeApi) -> Iterator[None]:
 
 @pytest.fixture
 def joining(
-    isolation: Isolation, daemon: PrivateRuntime, apiserver: EnvTest, api: KubeApi
+    isolation: Isolation, daemon: PrivateRuntime, apiserver: EnvTest, api: KubeApi, node_address: str
 ) -> Iterator[Callable[[], AgentProcess]]:
     """Create an agent with a bootstrap kubeconfig."""
     home = isolation.home / "join"
     home.mkdir()
     bootstrap = apiserver.kubeconfig("system:bootstrap:envtst", home / "bootstrap.conf")
     flags = ["--kubeconfig", str(home / "kubelet.conf"), "--bootstrap-kubeconfig", str(bootstrap)]
-    flags += ["--cert-dir", str(home / "pki"), "--node-ip", "127.0.0.1"]
+    flags += ["--cert-dir", str(home / "pki"), "--node-ip", node_address]
     config: Json = {"rotateCertificates": True, "serverTLSBootstrap": True}
     agent = AgentProcess(home, daemon.endpoint, isolation.cgroup_root, NODE, config, flags)
     try:
@@ -99,7 +99,7 @@ def shown(agent: AgentProcess) -> x509.Certificate:
 
 
 def test_a_node_joins_by_a_token_and_renews_its_certificates(
-    joining: Callable[[], AgentProcess], api: KubeApi, apiserver: EnvTest
+    joining: Callable[[], AgentProcess], api: KubeApi, apiserver: EnvTest, node_address: str
 ) -> None:
     agent = joining()
     with allowed_to_bootstrap(api):
@@ -131,7 +131,7 @@ def test_a_node_joins_by_a_token_and_renews_its_certificates(
     first_shown = shown(agent)
     names = first_shown.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == [NODE]
-    assert [str(each) for each in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
+    assert [str(each) for each in names.get_values_for_type(x509.IPAddress)] == [node_address]
 
     # Both have a short lifetime and are renewed before they expire.
     before = current.resolve()

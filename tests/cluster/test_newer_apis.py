@@ -31,7 +31,7 @@ def test_a_sidecar_and_the_newer_fields_of_the_status(newer: Cluster) -> None:
     found = newer.ready("newer")
     statuses = {each.name: each for each in found.status.init_container_statuses}
     assert statuses["proxy"].started and statuses["proxy"].ready
-    assert [each.ip for each in found.status.host_ips] == ["127.0.0.1"]
+    assert [each.ip for each in found.status.host_ips] == [newer.address]
     assert {c.type for c in found.status.conditions} >= {"PodReadyToStartContainers", "Ready"}
     newer.delete("newer")
     node = newer.api.node(NODE)

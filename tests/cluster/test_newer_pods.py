@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from pykubelet.testing.fake_api.store import Place
 from pykubelet.testing.fake_api.thread import FakeApiThread
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.cluster.conftest import NODE, Cluster
-from tests.manifests import container, mount, pod
+from tests.manifests import container, mount, pod, sh
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.serves]
 _TOKEN_SECONDS = 20
@@ -104,3 +105,23 @@ def test_a_token_is_renewed_while_its_pod_runs(newer: Cluster, token: Path, firs
     """The agent checks twice a minute."""
     wait_for(lambda: token.read_text() != first_token, 60.0, newer.agent.log_tail)
     assert newer.agent.exec("holder", "cat /token/token") == token.read_text()
+
+
+def test_pod_whose_init_container_failed_ends_after_its_sidecar(newer: Cluster) -> None:
+    """Its phase is terminal when nothing of it runs any more, so that a Job does not replace it before."""
+    asked = "trap 'touch /tmp/asked' TERM\nwhile [ ! -e /tmp/end ]; do sleep 0.2; done"
+    sidecar = container("sidecar", sh(asked), restartPolicy="Always")
+    failing = container("failing", sh("exit 3"))
+    spec: dict[str, Any] = {"initContainers": [sidecar, failing], "restartPolicy": "Never"}
+    newer.run(pod("outlived", terminationGracePeriodSeconds=120, **spec))
+    check = ("exec", "outlived", "-c", "sidecar", "--", "test", "-e", "/tmp/asked")
+    wait_for(lambda: newer.agent.cli(*check).returncode == 0, 30.0, newer.agent.log_tail)
+    waiting = newer.until("outlived", lambda p: container_status(p, "failing").state.terminated)  # type: ignore[union-attr]
+    assert waiting.status.phase == "Pending"
+    newer.agent.exec("outlived", "touch /tmp/end", "sidecar")
+    ended = newer.until("outlived", lambda p: p.status.phase not in ("Pending", "Running"))
+    assert ended.status.phase == "Failed"
+    last, first = container_status(ended, "sidecar").state, container_status(ended, "failing").state
+    assert last is not None and last.terminated is not None
+    assert first is not None and first.terminated is not None and first.terminated.exit_code == 3
+    newer.delete("outlived")

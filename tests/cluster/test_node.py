@@ -1,14 +1,17 @@
 """The Node object: flags, an existing object, cordon, deletion, a dead runtime."""
 
+import shutil
 import signal
+from pathlib import Path
 
 import pytest
 
+from pykubelet.kubelet.actuate.node.tunables import TUNABLES
 from pykubelet.testing.agent import container_status, wait_for
 from pykubelet.testing.kubeapi import Json
 from pykubelet.testing.runtime import PrivateRuntime
-from tests.cluster.conftest import NODE, Cluster
-from tests.manifests import pod
+from tests.cluster.conftest import NODE, Cluster, has_chain
+from tests.manifests import container, pod
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 _PATH = f"/api/v1/nodes/{NODE}"
@@ -45,6 +48,45 @@ def test_a_node_registers_as_its_flags_say(cluster: Cluster) -> None:
     assert found.status.reason == "TaintToleration"
     for name in ("driven-off", "tolerant"):
         cluster.delete(name, 1)
+
+
+def test_machine_of_a_node_has_the_tunables_and_the_chain_of_the_firewall(cluster: Cluster) -> None:
+    set_up = {name: Path("/proc/sys", name.replace(".", "/")) for name in TUNABLES}
+    wait_for(lambda: all(has_chain(name) for name in ("iptables", "ip6tables") if shutil.which(name)), 30, str)
+    assert {name: int(path.read_text()) for name, path in set_up.items()} == TUNABLES
+
+
+def test_pod_is_rejected_for_a_device_whose_plugin_is_gone(cluster: Cluster) -> None:
+    """After a change of agents the Node object still lists what the device plugins of the other one offered."""
+    stale = {"example.com/gpu": "2"}
+    cluster.api.merge(f"{_PATH}/status", {"status": {"capacity": stale, "allocatable": stale}})
+    cluster.agent.stop()
+    cluster.agent.start()
+    wait_for(
+        lambda: _node(cluster)["status"]["allocatable"].get("example.com/gpu") == "0", 20.0, cluster.agent.log_tail
+    )
+    tolerant = [{"key": "dedicated", "operator": "Exists"}]
+    limits = {"limits": {"example.com/gpu": "1"}}
+    cluster.run(pod("computing", container(resources=limits), tolerations=tolerant))
+    found = cluster.until("computing", lambda p: p.status.phase == "Failed")
+    assert found.status.reason == "OutOfexample.com/gpu"
+    assert "requested: 1, used: 0, capacity: 0" in found.status.message
+    cluster.delete("computing", 1)
+
+
+def test_pod_that_is_bound_right_after_its_label_is_admitted(cluster: Cluster) -> None:
+    """The watches of pods and of the node are independent, so the pod may arrive before the label."""
+    tolerant = [{"key": "dedicated", "operator": "Exists"}]
+    for number in range(5):
+        label = {f"fresh-{number}": "yes"}
+        cluster.api.merge(_PATH, {"metadata": {"labels": label}})
+        cluster.run(pod(f"fresh-{number}", nodeSelector=label, tolerations=tolerant))
+    for number in range(5):
+        cluster.until(f"fresh-{number}", lambda p: p.status.phase != "Pending")
+        found = cluster.ready(f"fresh-{number}")
+        assert found.status.phase == "Running"
+    for number in range(5):
+        cluster.delete(f"fresh-{number}", 1)
 
 
 def test_a_restart_keeps_what_others_set(cluster: Cluster) -> None:

@@ -216,10 +216,11 @@ def test_block_device_and_volume_stats(storage: Storage) -> None:
         found = cluster.api.get(f"/api/v1/nodes/{NODE}/proxy/stats/summary")
         return [volume for each in found["pods"] for volume in each.get("volume", ()) if volume.get("pvcRef")]
 
-    storage.until(claimed)
-    (usage,) = claimed()
+    storage.until(lambda: len(claimed()) == 2)
+    device_usage, usage = sorted(claimed(), key=lambda volume: str(volume["name"]))
     assert usage["pvcRef"] == {"name": "data", "namespace": "default"}
     assert (usage["name"], usage["capacityBytes"], usage["usedBytes"], usage["inodes"]) == ("data", 1000, 300, 10)
+    assert (device_usage["name"], device_usage["capacityBytes"]) == ("blk", 1000)
     figures = cluster.api.text(f"/api/v1/nodes/{NODE}/proxy/metrics")
     for wanted in (
         'kubelet_volume_stats_capacity_bytes{namespace="default",persistentvolumeclaim="data"} 1000',

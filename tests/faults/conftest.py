@@ -23,7 +23,7 @@ def stage(isolation: Isolation) -> Iterator[Stage]:
     cgroup = f"{isolation.cgroup_root}-k"
     try:
         made.write_configuration()
-        made.load(ImageSpec(BUSYBOX))
+        made.load(ImageSpec(BUSYBOX, volumes=("/volume",), files={"volume/given": b"content"}))
         made.start()
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]

@@ -15,6 +15,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pykubelet.testing.agent import wait_for
 from pykubelet.testing.runtime import PrivateRuntime
 
 _SANDBOX = re.compile(r'RunPodSandbox for &PodSandboxMetadata\{[^}]*Uid:([^,]*),[^}]*\} returns sandbox id \\"(\w+)\\"')
@@ -23,7 +24,11 @@ _CONTAINER = re.compile(
     r' returns container id \\"(\w+)\\"'
 )
 _START = re.compile(r'StartContainer for \\"(\w+)\\"( returns successfully)?')
+_REMOVED = re.compile(r'RemovePodSandbox \\"(\w+)\\" returns successfully')
 _REFUSED = re.compile(r'RemoveContainer for \\"(\w+)\\" failed.*cannot delete running task')
+
+_EXIT_SECONDS = 3.0
+"""Within this time a shim ends after its sandbox."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,8 @@ class CallLog:
     """Sandboxes in which a start was aborted."""
     stuck: dict[str, str] = field(default_factory=dict)
     """Sandboxes of running containers that containerd has recorded as exited and cannot remove."""
+    removed: set[str] = field(default_factory=set)
+    """Sandboxes that containerd has reported as removed."""
 
     @classmethod
     def of_daemon(cls, daemon: PrivateRuntime) -> "CallLog":
@@ -63,6 +70,7 @@ class CallLog:
         homes: dict[str, str] = {}
         starts: dict[tuple[str, str], Starts] = defaultdict(Starts)
         refused: set[str] = set()
+        removed: set[str] = set()
         for line in path.read_text(errors="replace").splitlines():
             if found := _SANDBOX.search(line):
                 sandboxes[found[2]] = found[1]
@@ -71,12 +79,15 @@ class CallLog:
                 homes[found[3]] = found[1]
             elif found := _REFUSED.search(line):
                 refused.add(found[1])
+            elif found := _REMOVED.search(line):
+                removed.add(found[1])
             elif found := _START.search(line):
                 of = starts[containers.get(found[1], ("", ""))]
                 (of.acknowledged if found[2] else of.begun).add(found[1])
         broken_off = {container for each in starts.values() for container in each.broken_off}
         damaged = {homes[container] for container in broken_off if container in homes}
-        return cls(sandboxes, starts, damaged, {each: homes[each] for each in refused if each in homes})
+        stuck = {each: homes[each] for each in refused if each in homes}
+        return cls(sandboxes, starts, damaged, stuck, removed)
 
     def of(self, uid: str, container: str) -> Starts:
         """Starts of one container."""
@@ -96,11 +107,22 @@ def shims(daemon: PrivateRuntime) -> dict[str, int]:
 
 
 def end_lost_shims(daemon: PrivateRuntime) -> int:
-    """Kill the shims that containerd leaked with aborted calls, after all pods are gone; returns their number."""
+    """Kill the shims that containerd leaked, after all pods are gone; returns their number.
+
+    A shim is leaked if the call that started it was aborted, or if it still runs some seconds after containerd has
+    reported its sandbox as removed: containerd 1.6 loses the end of a sandbox that it was about to stop when it ended
+    itself.
+    """
     if daemon.name != "containerd":
         return 0
+    with contextlib.suppress(AssertionError):
+        wait_for(lambda: not shims(daemon), _EXIT_SECONDS, str)
     calls = CallLog.of_daemon(daemon)
-    lost = [pid for box, pid in shims(daemon).items() if box not in calls.sandboxes or box in calls.damaged]
+    lost = [
+        pid
+        for box, pid in shims(daemon).items()
+        if box not in calls.sandboxes or box in calls.damaged or box in calls.removed
+    ]
     for pid in lost:
         os.kill(pid, signal.SIGKILL)
     return len(lost)

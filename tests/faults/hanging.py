@@ -9,13 +9,13 @@ from pykubelet.testing.agent import environment
 
 SCRIPT = """
 import asyncio, importlib, sys, time
-from pykubelet.base import shutdown
+from pykubelet.base.daemon import shutdown
 from pykubelet.cli.app import main
 
 stage, way = sys.argv[1:3]
 shutdown.Shutdown.__init__.__defaults__ = (1.5,)
 
-async def hangs(*args):
+async def hangs(*args, **named):
     print("reached", flush=True)
     while True:
         if way == "blocks":
@@ -27,7 +27,7 @@ async def hangs(*args):
                 raise
 
 class Hangs:
-    def __init__(self, *args): pass
+    def __init__(self, *args, **named): pass
     async def __aenter__(self): await hangs()
     async def __aexit__(self, *args): pass
 

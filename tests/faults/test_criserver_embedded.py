@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.criserver.supervisor import read_note
+from pykubelet.linux.mounts import unmount_all_under
 from pykubelet.testing.agent import AgentProcess, container_status, is_ready, wait_for
 from pykubelet.testing.criserver import PrivateCriServer
 from pykubelet.testing.isolation import Isolation
@@ -124,3 +125,4 @@ def test_a_server_that_cannot_start_is_explained(isolation: Isolation, tmp_path:
         agent.start()
     assert "no-such-conmon is not installed" in agent.log_tail()
     agent.destroy()
+    unmount_all_under(str(tmp_path), lazy=True)  # the directory of network namespaces stays a mount

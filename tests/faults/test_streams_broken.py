@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 
 import pytest
 
+from pykubelet.base.http.upgrade import request_head, request_upgrade
 from pykubelet.base.spdy import SpdyConnection, StreamLink
 from pykubelet.base.units import KIB, MIB
-from pykubelet.base.upgrade import request_head, request_upgrade
 from pykubelet.testing.agent import AgentProcess
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime

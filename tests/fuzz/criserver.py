@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from google.protobuf.message import Message
 
-from pykubelet.base import blocking
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.units import Seconds
 from pykubelet.criserver import processes
 from pykubelet.criserver.config import Settings

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from hypothesis import settings
 
-from pykubelet.base import hangup
+from pykubelet.base.http import hangup
 from pykubelet.base.spdy import SpdyConnection
 from pykubelet.base.spdy.frames import Frame
 from pykubelet.base.units import KIB, MIB

@@ -425,6 +425,11 @@ class SimulatedImages:
         await self._machine.fallible("mount")
         return directory
 
+    async def make_volumes(
+        self, image: ImageFacts, container: ContainerID, *, covered: frozenset[str], user: UserNamespace | None
+    ) -> dict[str, str]:
+        return {}
+
     async def make_room(self) -> None:
         return None
 

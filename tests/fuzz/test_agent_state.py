@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pykubelet.apiclient.certificates import CertificateStore
 from pykubelet.kubelet.actuate.podruntime.allocation_store import AllocationStore
-from pykubelet.kubelet.actuate.userns import UserNamespaces
+from pykubelet.kubelet.actuate.userns import IdRangeManager
 from pykubelet.kubelet.actuate.volumes.csi import csi_layout
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.desired.sources.backup import Backup
@@ -91,10 +91,10 @@ async def _user_namespace(home: Path, damage: Damage) -> None:
     dirs = PodDirs.at(home)
     dirs.prepare(UID)
     damage(dirs.user_namespace(UID))
-    users = UserNamespaces(file=dirs.user_namespace, supported=lambda _: True)
+    users = IdRangeManager(file=dirs.user_namespace, supported=lambda _: True)
     await users.load([UID])
     await users.allocate(POD, "")
-    again = UserNamespaces(file=dirs.user_namespace, supported=lambda _: True)
+    again = IdRangeManager(file=dirs.user_namespace, supported=lambda _: True)
     await again.load([UID])
     assert again.given(POD) == users.given(POD) is not None
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pykubelet.base.errors import PykubeletError
 from pykubelet.criserver.server.calls import Calls
 from pykubelet.criserver.server.errors import status_of
-from pykubelet.criserver.server.images import ImageCalls
+from pykubelet.criserver.server.groups.images import ImageCalls
 from pykubelet.criserver.server.request_text import check_text
 from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.fuzz.criserver import Stage, staged

@@ -120,7 +120,7 @@ def test_start_succeeds_with_any_files_in_place_of_its_own(
             async with asyncio.timeout(10):
                 await _start(server)
                 store = await Store.open(server.database)
-                await store.add_sandbox(_RECORD)
+                await store.sandboxes.add(_RECORD)
                 await store.close()
                 for path, kind, data in damage:
                     _damage(directory / path, kind, data)

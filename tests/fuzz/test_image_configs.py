@@ -14,7 +14,7 @@ from pykubelet.criserver.images import limits, manifests
 from pykubelet.criserver.images.image_types import ImageConfig, ImageRecord
 from pykubelet.criserver.images.manifests import Platform
 from pykubelet.criserver.images.registry.auth import parse_challenges
-from pykubelet.criserver.server.images import image_of
+from pykubelet.criserver.server.groups.images import image_of
 
 _WHAT = "image demo/app:1"
 _DIGEST = "sha256:" + "0" * 64

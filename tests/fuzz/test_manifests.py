@@ -21,7 +21,7 @@ from pykubelet.kubelet.desired.sources.disk import read_changed
 from pykubelet.kubelet.desired.sources.plan.effective_manifests import assemble
 from pykubelet.kubelet.desired.sources.source_interfaces import Response
 from pykubelet.kubelet.desired.sources.source_types import HttpSourceConfig, SourceContent
-from pykubelet.kubelet.desired.sources.url_source import HttpSource
+from pykubelet.kubelet.desired.sources.url_source import UrlSource
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.models import codec
 from pykubelet.models.core_v1 import Pod
@@ -202,7 +202,7 @@ def test_url_any_answers_keep_the_last_good_pod_until_a_good_answer(answers: lis
 
     async def ask() -> None:
         fetch = Answers([(200, GOOD), *answers])
-        source = HttpSource(config=config, deliver=delivered.append, clock=VirtualClock(), fetch=fetch)
+        source = UrlSource(config=config, deliver=delivered.append, clock=VirtualClock(), fetch=fetch)
         for number in range(len(answers) + 1):
             await source.poll()
             content, status, body = delivered[-1], *([(200, GOOD), *answers][number])

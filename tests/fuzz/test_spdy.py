@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from pykubelet.base.http.upgrade import request_head
 from pykubelet.base.spdy import Encoder
 from pykubelet.base.spdy.frames import Data, Frame, Ping, RstStream, SynStream
-from pykubelet.base.upgrade import request_head
 from tests.fuzz.hostile_streams import EXAMPLES, Ports, run_attack
 from tests.unit.base.spdy.frames import FRAMES
 

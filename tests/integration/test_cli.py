@@ -164,15 +164,19 @@ def test_logs(agent: AgentProcess) -> None:
     assert _ok(agent, "logs", "web", "-c", "main", "--tail", "0") == ""
     stamped = _ok(agent, "logs", "web", "--timestamps").splitlines()
     assert all(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+", line) for line in stamped)
+    wrong = agent.cli("logs", "web", "-c", "nothere")
+    assert wrong.returncode == 1
+    assert "main, ticker" in wrong.stderr or "prepare, main" in wrong.stderr
+
+
+@pytest.mark.steady_clock  # conmon's clock, by which lines are stamped, does not jump
+def test_logs_since(agent: AgentProcess) -> None:
     began = datetime.fromisoformat(_ok(agent, "logs", "web", "-c", "ticker", "--timestamps").split()[0])
     wait_for(lambda: datetime.now(UTC) - began > timedelta(seconds=1.1), 10, lambda: f"the first line is of {began}")
     recent = _ok(agent, "logs", "web", "-c", "ticker", "--since", "1s").splitlines()
     everything = _ok(agent, "logs", "web", "-c", "ticker").splitlines()
     assert 0 < len(recent) < len(everything)
     assert everything[:3] == ["line 1", "line 2", "line 3"]
-    wrong = agent.cli("logs", "web", "-c", "nothere")
-    assert wrong.returncode == 1
-    assert "main, ticker" in wrong.stderr or "prepare, main" in wrong.stderr
 
 
 def test_following_logs_over_a_restart(agent: AgentProcess) -> None:
@@ -257,6 +261,8 @@ def test_timeline(agent: AgentProcess) -> None:
         assert re.search(rf"^  {step} +│", chart, re.MULTILINE), f"no {step} in:\n{chart}"
     steps = json.loads(_ok(agent, "timeline", "web", "-o", "json"))["steps"]
     assert all(step["start_s"] >= 0 for step in steps)
+    picture = _ok(agent, "timeline", "web", "--svg", "-")
+    assert picture.startswith("<svg ") and ">start main</text>" in picture
 
 
 def test_check(agent: AgentProcess, tmp_path: Path) -> None:

@@ -54,19 +54,24 @@ def _document(directory: Path) -> dict[str, object]:
     }
 
 
-async def _create(runtime: Runtime, *devices: str, command: str = "") -> ContainerID:
+async def _create(runtime: Runtime, *devices: str, command: str = "", by_annotation: bool = False) -> ContainerID:
     program = Program("asker", ("sh", "-c", command), Script()) if command else STUBBORN
     config = runtime.container_config(program)
     for device in devices:
-        config.CDI_devices.add(name=device)
+        if by_annotation:
+            config.annotations["cdi.k8s.io/plugin_0"] = device
+        else:
+            config.CDI_devices.add(name=device)
     return await runtime.client.create_container(await runtime.sandbox(), config, runtime.pod_config())
 
 
-async def test_a_cdi_device(runtime: Runtime, cdi: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("by_annotation", [False, True])
+async def test_a_cdi_device(runtime: Runtime, cdi: Path, tmp_path: Path, by_annotation: bool) -> None:
     (tmp_path / "word").write_text("from the node\n")
     (cdi / "thing.json").write_text(json.dumps(_document(tmp_path)))
     (cdi / "broken.yaml").write_text("cdiVersion: [")
-    container = await _create(runtime, _DEVICE, command=f"({_SEEN}; echo x > /dev/thing) 2>&1")
+    command = f"({_SEEN}; echo x > /dev/thing) 2>&1"
+    container = await _create(runtime, _DEVICE, command=command, by_annotation=by_annotation)
     await runtime.client.start_container(container)
     status = await runtime.ended(container)
     lines = [line.split(" ", 3)[3] for line in Path(status.log_path).read_text().splitlines()]

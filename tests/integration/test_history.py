@@ -82,7 +82,7 @@ def test_restart_of_the_agent_keeps_ages_events_timelines_and_ends(
     before = agent.pod(name)
     told, drawn, ended = events(agent, name), timeline(agent, name), ends(agent, name)
     assert [(end["container"], end["exitCode"]) for end in ended] == [("once", 3)]
-    wait_written(agent, '"exitCode":3', *(name for name, _ in told))
+    wait_written(agent, '"exitCode":3', f'"total_s":{drawn["total_s"]}', *(name for name, _ in told))
     agent.stop(end_by)
     agent.start()
     agent.wait_running(name)

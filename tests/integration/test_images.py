@@ -49,7 +49,9 @@ def test_an_image_is_pulled_once_if_it_is_not_present(agent: AgentProcess, apply
     before = _pulls(registry, "once")
     apply("again", pod("again", container(image=image)))
     agent.wait_running("again")
-    agent.wait_event("again", "Pulled", f'Container image "{image}" already present on machine')
+    agent.wait_event(
+        "again", "Pulled", f'Container image "{image}" already present on machine and can be accessed by the pod'
+    )
     assert _pulls(registry, "once") == before
 
 

@@ -5,12 +5,14 @@ import asyncio
 import contextlib
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pykubelet.kubelet.observe.stats.plan.proc_files import machine_memory
 from pykubelet.testing.agent import AgentProcess, container_status, is_ready, wait_for
 from pykubelet.testing.fake_api import FakeApi
 from pykubelet.testing.fake_api.store import Place
@@ -121,7 +123,7 @@ def test_a_pod_that_fills_its_volume_is_evicted(isolation: Isolation, daemon: Pr
 def test_node_under_memory_pressure_rejects_new_pod(
     isolation: Isolation, daemon: PrivateRuntime, tmp_path: Path
 ) -> None:
-    with node(isolation, daemon, tmp_path, evictionHard={"memory.available": "900Ti"}) as (api, agent):
+    with node(isolation, daemon, tmp_path, evictionHard={"memory.available": "99%"}) as (api, agent):
         wait_for(lambda: api.conditions().get("MemoryPressure") == "True", 30, agent.log_tail)
         assert api.conditions()["DiskPressure"] == "False"
         api.put_pod(pod("late"))
@@ -132,3 +134,83 @@ def test_node_under_memory_pressure_rejects_new_pod(
         assert is_ready(agent.pod("static")), "static pods are never evicted"
         api.remove_pod("late")
         agent.wait_gone("late")
+
+
+MI = 1 << 20
+
+
+def available() -> int:
+    """The machine's memory that is available by the rules of eviction, in bytes."""
+    memory = machine_memory(Path("/proc/meminfo").read_text(), "")
+    return (memory.limit or 0) - memory.working_set
+
+
+def hog(name: str) -> Json:
+    """A pod that takes up to 3 GiB of memory, as fast as it can."""
+    volumes = [{"name": "v", "emptyDir": {"medium": "Memory"}}]
+    take = serving("for i in 1 2 3 4 5 6 7 8 9 10 11 12; do dd if=/dev/zero of=/v/$i bs=1M count=256; done")
+    return pod(name, container(command=take, volumeMounts=[mount("v", "/v")]), volumes=volumes)
+
+
+def test_memory_hog_is_evicted_without_waiting_for_the_periodic_look(
+    isolation: Isolation, daemon: PrivateRuntime, tmp_path: Path
+) -> None:
+    if available() < 5120 * MI:
+        pytest.skip("less than 5 GiB of memory are available")
+    least = available() - 512 * MI
+    config = {
+        "evictionHard": {"memory.available": str(least)},
+        "evictionPressureTransitionPeriod": "1s",
+        "kernelMemcgNotification": True,
+    }
+    with node(isolation, daemon, tmp_path, **config) as (api, agent):
+        # A periodic look may happen to see a hog before the notification.
+        assert any(see_hog_evicted(api, agent, f"hog-{number}", least) for number in range(3)), agent.log_tail()
+        assert is_ready(agent.pod("static")), "static pods are never evicted"
+
+
+def test_pod_is_evicted_when_all_pods_together_use_what_is_theirs(
+    isolation: Isolation, daemon: PrivateRuntime, tmp_path: Path
+) -> None:
+    if available() < 4096 * MI:
+        pytest.skip("less than 4 GiB of memory are available")
+    total = machine_memory(Path("/proc/meminfo").read_text(), "").limit or 0
+    config = {
+        "evictionHard": {"memory.available": "1Gi"},
+        "systemReserved": {"memory": str(total - 1536 * MI)},
+        "kernelMemcgNotification": True,
+    }
+    with node(isolation, daemon, tmp_path, **config) as (api, agent):
+        volumes = [{"name": "v", "emptyDir": {"medium": "Memory"}}]
+        take = serving("for i in 1 2 3 4 5 6; do dd if=/dev/zero of=/v/$i bs=1M count=128; done")
+        api.put_pod(pod("hog", container(command=take, volumeMounts=[mount("v", "/v")]), volumes=volumes))
+        wait_for(lambda: api.pod("hog")["status"].get("phase") == "Failed", 45, agent.log_tail)
+        status = api.pod("hog")["status"]
+        assert status["reason"] == "Evicted"
+        assert status["message"].startswith(
+            "The node was low on resource: memory. Threshold quantity: 1Gi, available: "
+        )
+        assert any("signal=allocatableMemory.available" in line for line in log_lines(agent)), agent.log_tail()
+        api.remove_pod("hog")
+        agent.wait_gone("hog")
+
+
+def see_hog_evicted(api: Api, agent: AgentProcess, name: str, least: int) -> bool:
+    """Run a hog until it is evicted; return whether memory was looked at out of turn."""
+    wait_for(lambda: api.conditions().get("MemoryPressure") == "False", 30, agent.log_tail)
+    api.put_pod(hog(name))
+    wait_for(lambda: available() < least, 30, agent.log_tail)
+    crossed = time.monotonic()
+    wait_for(lambda: any(name in line and "evicting" in line for line in log_lines(agent)), 30, agent.log_tail)
+    print(f"{name} was selected {time.monotonic() - crossed:.2f} s after memory was short")
+    wait_for(lambda: api.pod(name)["status"].get("phase") == "Failed", 30, agent.log_tail)
+    message = api.pod(name)["status"]["message"]
+    assert message.startswith("The node was low on resource: memory. Threshold quantity: "), message
+    assert "Container main was using " in message, message
+    api.remove_pod(name)
+    agent.wait_gone(name)
+    return any("memory has become short since the last look" in line for line in log_lines(agent))
+
+
+def log_lines(agent: AgentProcess) -> list[str]:
+    return agent.log.read_text().splitlines()

@@ -111,6 +111,24 @@ def test_run_once_refuses_pods_that_exist_or_never_end(agent: AgentProcess, tmp_
     assert _files(agent).keys() == {"web.json"}
 
 
+def test_killed_run_once_leaves_objects_that_doctor_names_and_the_next_one_removes(
+    agent: AgentProcess, tmp_path: Path
+) -> None:
+    given = _manifest(tmp_path / "endless.yaml", pod("endless", container(command=sh("echo up; sleep 1000"))))
+    command = cli_command(agent.socket, "run-once", given)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment()) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == b"up\n"
+        assert "was left by a run-once" not in _run(agent, "doctor").stdout
+        run.kill()
+    assert "Pod default/endless was left by a run-once that was killed" in _run(agent, "doctor").stdout
+    job = _manifest(tmp_path / "job.yaml", pod("job", container(command=sh("echo done"))))
+    done = _run(agent, "run-once", job)
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    assert "Pod default/endless of a run-once that was killed is removed" in done.stderr
+    assert _files(agent) == {}
+
+
 # -- diff --------------------------------------------------------------------------------------------------------------
 
 

@@ -93,6 +93,23 @@ async def test_a_local_device_gets_a_file_system_and_keeps_it(kit: Kit, disk: st
         await VolumeManager(dirs=kit.dirs, deps=deps).mount(first, kit.context)
 
 
+async def test_removal_of_a_local_volume_keeps_what_is_mounted_in_its_directory(kit: Kit, tmp_path: Path) -> None:
+    path = tmp_path / "shared"
+    path.mkdir()
+    mounts.make_shared(str(path))
+    (path / "disk" / "inner").mkdir(parents=True)
+    mounts.tmpfs(str(path / "disk" / "inner"))
+    claims = Claims({"c": {"local": {"path": str(path / "disk")}}})
+    manager = VolumeManager(dirs=kit.dirs, deps=VolumeDeps(images=Images(), claims=claims, telemetry=kit.telemetry))
+    await manager.mount(using("c"), kit.context)
+    assert (kit.volume("local-volume", "pv-c") / "inner").is_dir()
+    await manager.unmount(UID)
+    try:
+        assert is_mount_point(path / "disk" / "inner")
+    finally:
+        mounts.unmount_all_under(str(path), lazy=True)
+
+
 async def test_secret_volumes_are_on_tmpfs(kit: Kit) -> None:
     pod = pod_with(SECRET)
     await kit.mount(pod)
@@ -205,7 +222,7 @@ async def test_sub_paths_are_made_and_bound(kit: Kit) -> None:
     container = mounting(sub("a/b"), sub("key", "cfg"), {"name": "scratch", "mountPath": "/w", "subPathExpr": "$(X)"})
     found = await kit.manager.container_mounts(pod, container, {"X": "logs"})
     targets = [Path(mount.host_path) for mount in found]
-    directory = kit.dirs.subpaths(UID)
+    directory = kit.dirs.of_volumes.subpaths(UID)
     assert targets == [directory / "scratch/app/0", directory / "cfg/app/1", directory / "scratch/app/2"]
     root = kit.volume("empty-dir", "scratch")
     assert targets[0].samefile(root / "a/b")
@@ -239,11 +256,11 @@ async def test_changed_sub_path_is_bind_mounted_again(kit: Kit) -> None:
 async def test_a_target_of_the_wrong_kind_is_replaced(kit: Kit) -> None:
     pod = pod_with(SCRATCH, CONFIG)
     await kit.mount(pod)
-    target = kit.dirs.subpath(UID, "cfg", "app", 0)
+    target = kit.dirs.of_volumes.subpath(UID, "cfg", "app", 0)
     target.mkdir(parents=True)
     await kit.manager.container_mounts(pod, mounting(sub("key", "cfg")), {})
     assert target.read_text() == "one"
-    other = kit.dirs.subpath(UID, "scratch", "app", 0)
+    other = kit.dirs.of_volumes.subpath(UID, "scratch", "app", 0)
     other.parent.mkdir(parents=True)
     other.touch()
     await kit.manager.container_mounts(pod, mounting(sub("directory")), {})

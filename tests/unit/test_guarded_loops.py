@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ROOT / "src" / "pykubelet"
 UNGUARDED = Path(__file__).with_name("unguarded_loops.txt")
 INJECTIONS: dict[str, str] = {
-    "stats.measured": "unit/criserver/server/test_stats.py"
+    "stats.measured": "unit/criserver/server/groups/test_stats.py"
     "::test_container_that_cannot_be_measured_is_left_out_of_the_list",
     "metrics.measured": "unit/criserver/server/test_metric_calls.py"
     "::test_container_or_pod_that_cannot_be_measured_is_left_out_of_the_metrics",
@@ -49,6 +49,7 @@ INJECTIONS: dict[str, str] = {
     "::test_damaged_restart_request_keeps_no_other_from_being_read",
     "records.userns": "unit/kubelet/actuate/test_records.py"
     "::test_damaged_user_namespace_record_keeps_no_other_from_being_read",
+    "node.addresses": "unit/kubelet/test_failing_items.py::test_round_that_raises_is_followed_by_others",
     "certificates": "unit/kubelet/test_failing_items.py::test_round_that_raises_is_followed_by_others",
     "cgroups.levels": "unit/kubelet/test_failing_items.py::test_round_that_raises_is_followed_by_others",
     "csi.directory": "unit/kubelet/test_failing_items.py::test_round_that_raises_is_followed_by_others",
@@ -61,6 +62,10 @@ INJECTIONS: dict[str, str] = {
     "mirrors.rounds": "unit/kubelet/test_failing_items.py::test_round_that_raises_is_followed_by_others",
     "node.csi": "unit/kubelet/test_failing_items.py::test_round_that_raises_is_followed_by_others",
     "node.lease": "unit/kubelet/test_failing_items.py::test_round_that_raises_is_followed_by_others",
+    "node.reread": (
+        "unit/kubelet/report/node/test_node_rereader.py"
+        "::test_request_is_done_after_a_read_that_began_later_whether_it_succeeds_or_not"
+    ),
     "node.status": "unit/kubelet/test_failing_items.py::test_round_that_raises_is_followed_by_others",
     "objects": "unit/kubelet/test_failing_items.py::test_object_that_raises_keeps_no_other_from_being_dropped",
     "pleg.events": "unit/kubelet/test_failing_items.py::test_listener_that_raises_keeps_pleg_from_no_other_event",
@@ -84,7 +89,7 @@ INJECTIONS: dict[str, str] = {
     "::test_unreadable_pod_directory_delays_no_other_log",
     "log-rotation.logs": "unit/kubelet/actuate/logs/test_log_rotation.py"
     "::test_log_that_cannot_be_rotated_delays_no_other",
-    "images.list": "unit/criserver/server/test_images.py::test_stored_image_that_cannot_be_shown_spoils_no_list",
+    "images.list": "unit/criserver/server/groups/test_images.py::test_stored_image_that_cannot_be_shown_spoils_no_list",
     "images.blobs": "unit/criserver/images/test_damage.py::test_blob_that_cannot_be_removed_keeps_no_other_nor_a_pull",
     "images.partial-blobs": (
         "unit/criserver/images/test_damage.py::test_partial_blobs_that_cannot_be_listed_keep_no_blob_nor_a_pull"
@@ -96,6 +101,19 @@ INJECTIONS: dict[str, str] = {
     "network.configuration": (
         "unit/criserver/cni/test_damage.py::test_configuration_is_looked_at_periodically_without_inotify"
     ),
+    "network.status": ("unit/criserver/cni/test_network_status.py::test_status_that_raises_is_asked_again"),
+    "network.collection": ("unit/criserver/cni/test_network_status.py::test_plugins_hear_which_attachments_are_in_use"),
+    "csi.limits": (
+        "unit/kubelet/actuate/volumes/csi/test_limit_updates.py::test_driver_that_fails_does_not_delay_the_others"
+    ),
+    "iptables-hint": ("unit/kubelet/actuate/node/test_iptables_hint.py::test_missing_program_does_not_delay_the_other"),
+    "watchdog": "unit/base/daemon/test_watchdog.py::test_check_that_raises_is_followed_by_others",
+    "node-shutdown.logind": "unit/kubelet/observe/node_shutdown/test_shutdown_manager.py"
+    "::test_lost_connection_is_opened_again_and_the_lock_is_kept_meanwhile",
+    "node-shutdown.pods": "unit/kubelet/observe/node_shutdown/test_shutdown_manager.py"
+    "::test_pod_that_raises_keeps_no_other_and_no_lock",
+    "node-shutdown.rounds": "unit/kubelet/observe/node_shutdown/test_shutdown_manager.py"
+    "::test_round_that_raises_releases_the_lock",
     "supervisor.server": "unit/criserver/supervisor/test_supervisor.py::test_start_that_raises_is_retried",
     "store.owed": "unit/criserver/store/test_deferred.py::test_store_idle_after_disk_full_writes_deferred_changes",
 }

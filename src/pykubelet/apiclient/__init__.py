@@ -1,6 +1,6 @@
 """Client of the Kubernetes API: kubeconfig, requests, list and watch, patches, certificates.
 
-The agent uses it in cluster mode (``kubelet/compose/cluster.py`` creates the one :class:`ApiClient`). It imports
+The agent uses it in node mode (``kubelet/compose/cluster/build.py`` creates the one :class:`ApiClient`). It imports
 ``models`` and ``base`` only and does not depend on the kubelet. It is loaded only when there is an API server, because
 aiohttp costs memory.
 
@@ -9,6 +9,7 @@ the node's own certificates.
 """
 
 from pykubelet.apiclient.client import ApiClient, PatchKind, Select, Timeouts
+from pykubelet.apiclient.credentials import RotatedCertificate
 from pykubelet.apiclient.errors import AlreadyExists, Expired, Forbidden, Unauthorized
 from pykubelet.apiclient.kubeconfig import ClusterConfig, User, in_cluster, load_kubeconfig
 from pykubelet.apiclient.reflector import Query, Reflector
@@ -24,6 +25,7 @@ __all__ = [
     "PatchKind",
     "Query",
     "Reflector",
+    "RotatedCertificate",
     "Select",
     "Timeouts",
     "Unauthorized",

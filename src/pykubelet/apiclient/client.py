@@ -5,6 +5,7 @@ Retry-After) and, if it is idempotent, when its connection broke. Errors are tho
 """
 
 import logging
+import os
 import random
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -16,7 +17,7 @@ from typing import Final, TypeAlias, TypeVar
 import aiohttp
 from yarl import URL
 
-from pykubelet.apiclient.credentials import Credentials
+from pykubelet.apiclient.credentials import Credentials, RotatedCertificate
 from pykubelet.apiclient.errors import Unauthorized, error_of_response
 from pykubelet.apiclient.kubeconfig import ClusterConfig
 from pykubelet.apiclient.resources import Target
@@ -24,7 +25,8 @@ from pykubelet.apiclient.watch import Lines, Listing, WatchEvent, read_event, re
 from pykubelet.base.backoff import jittered
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Invalid, NotFound, Transient
-from pykubelet.base.http_bounds import BoundedConnector
+from pykubelet.base.http.head_limits import BoundedConnector
+from pykubelet.base.http.proxy import proxy_for
 from pykubelet.base.rate_limit import RateLimit
 from pykubelet.base.units import Seconds
 from pykubelet.models.codec import decode, encode
@@ -98,7 +100,10 @@ _ALL: Final = Select()
 
 
 class ApiClient:
-    """The client of one API server. Has to be closed; belongs to one event loop."""
+    """The client of one API server. Has to be closed; belongs to one event loop.
+
+    A proxy is that of the kubeconfig, else of the environment, which is read once; Invalid: it is of another kind.
+    """
 
     def __init__(
         self,
@@ -109,6 +114,7 @@ class ApiClient:
         timeouts: Timeouts | None = None,
         agent: str = "pykubelet",
         observe: Observe | None = None,
+        rotated: RotatedCertificate | None = None,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -117,7 +123,8 @@ class ApiClient:
         self._agent = agent
         self._observe = observe
         self._host = URL(config.server).authority
-        self._credentials = Credentials(config, clock)
+        self._proxy = config.proxy_url or proxy_for(config.server, os.environ)
+        self._credentials = Credentials(config, clock, rotated=rotated)
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -299,7 +306,7 @@ class ApiClient:
                 timeout=timeout,
                 ssl=context if context is not None else False,
                 server_hostname=(self._config.tls_server_name or None) if context is not None else None,
-                proxy=self._config.proxy_url or None,
+                proxy=self._proxy or None,
                 allow_redirects=False,
             )
         except aiohttp.ServerDisconnectedError as error:

@@ -6,21 +6,33 @@ The client uses them before each request; checking the files costs a few stat ca
 import asyncio
 import os
 import ssl
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from pykubelet.apiclient.exec_plugin import ExecCredentials, run_plugin
 from pykubelet.apiclient.kubeconfig import ClusterConfig, Pem, User
-from pykubelet.base import basic_auth, blocking
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid, Transient
+from pykubelet.base.http import basic_auth
 from pykubelet.base.units import Seconds
 
 LOOK_AGAIN: Final = 10.0
 """Seconds between two checks of certificate and token files."""
 _EARLY: Final = 30.0
 """Seconds before expiry at which a plugin is called again."""
+
+
+@dataclass(frozen=True, slots=True)
+class RotatedCertificate:
+    """A client certificate that the agent renews itself; it is used instead of the kubeconfig's once it exists."""
+
+    file: Path
+    """The certificate and its key."""
+    usable: Callable[[], bool]
+    """Returns whether the file holds a valid certificate. Blocks briefly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +47,9 @@ class _Read:
 class Credentials:
     """The credentials of one API client. Not thread-safe."""
 
-    def __init__(self, config: ClusterConfig, clock: Clock) -> None:
+    def __init__(self, config: ClusterConfig, clock: Clock, *, rotated: RotatedCertificate | None = None) -> None:
         self._config = config
+        self._rotated = rotated
         self._clock = clock
         self._read: _Read | None = None
         self._looked_at: Seconds = 0.0
@@ -67,7 +80,7 @@ class Credentials:
             await self._ask_plugin()
             now = self._clock.monotonic()
             if self._read is None or now - self._looked_at >= LOOK_AGAIN:
-                self._read = await blocking.call("credentials", _refreshed, self._config, self._plugin, self._read)
+                self._read = await blocking.call("credentials", self._refreshed, self._read)
                 self._looked_at = now
             return self._read
 
@@ -81,19 +94,23 @@ class Credentials:
         self._plugin = await run_plugin(plugin, self._config)
         self._read = None
 
-
-def _refreshed(config: ClusterConfig, plugin: ExecCredentials | None, before: _Read | None) -> _Read:
-    user = _effective(config.user, plugin)
-    files = (config.ca.file, user.certificate.file, user.key.file, user.token_file)
-    marks = tuple(_mark(file) for file in files)
-    if before is not None and before.marks == marks:
-        return before
-    try:
-        return _Read(marks, _context(config, user), _token(user))
-    except (OSError, ValueError) as error:
-        if before is not None:
-            return before  # a half-written file: the next check finds it complete
-        raise Invalid(f"the credentials for {config.server} cannot be used: {error}") from error
+    def _refreshed(self, before: _Read | None) -> _Read:
+        """Read the credentials again if a file has changed. Blocks; raises Invalid or Transient."""
+        config, rotated = self._config, self._rotated
+        user = _effective(config.user, self._plugin)
+        own = str(rotated.file) if rotated is not None else ""
+        files = (config.ca.file, user.certificate.file, user.key.file, user.token_file, own)
+        marks = tuple(_mark(file) for file in files)
+        if before is not None and before.marks == marks:
+            return before
+        if rotated is not None and rotated.usable():
+            user = replace(user, certificate=Pem(file=own), key=Pem(file=own))
+        try:
+            return _Read(marks, _context(config, user), _token(user))
+        except (OSError, ValueError, Invalid) as error:
+            if before is not None:
+                return before  # a half-written file: the next check finds it complete
+            raise Invalid(f"the credentials for {config.server} cannot be used: {error}") from error
 
 
 def _effective(user: User, plugin: ExecCredentials | None) -> User:
@@ -105,20 +122,28 @@ def _effective(user: User, plugin: ExecCredentials | None) -> User:
 def _mark(file: str) -> tuple[int, int, int]:
     try:
         stat = Path(file).stat() if file else None
-    except OSError:
+    except (OSError, ValueError):  # ValueError: the path contains a null character
         stat = None
     return (stat.st_mtime_ns, stat.st_ino, stat.st_size) if stat else (0, 0, 0)
 
 
 def _token(user: User) -> str:
+    """Return the bearer token. Transient: its file cannot be read. Invalid: no HTTP header can contain it."""
     if not user.token_file:
-        return user.token
+        return _checked(user.token, "the token of the user")
     try:
-        return Path(user.token_file).read_text().strip()
+        token = Path(user.token_file).read_text(errors="replace").strip()
     except OSError as error:
         if user.token:
-            return user.token
+            return _checked(user.token, "the token of the user")
         raise Transient(f"{user.token_file}: the token cannot be read: {error.strerror}") from error
+    return _checked(token, f"{user.token_file}: the token")
+
+
+def _checked(token: str, what: str) -> str:
+    if token.isascii() and token.isprintable():
+        return token
+    raise Invalid(f"{what} contains line breaks, control or non-ASCII characters; write a token of one ASCII line")
 
 
 def _context(config: ClusterConfig, user: User) -> ssl.SSLContext | None:

@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from pykubelet.base.documents import read_yaml
 from pykubelet.base.errors import Invalid
+from pykubelet.base.files.documents import read_yaml
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 

@@ -18,8 +18,8 @@ from pykubelet.apiclient.resources import Target
 from pykubelet.apiclient.watch import Listing, WatchEvent, WatchType, meta_of
 from pykubelet.base.backoff import Backoff, jittered
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import PykubeletError, Transient
-from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.models.scalars import KubeStruct
@@ -171,7 +171,7 @@ class Reflector(Generic[T]):
 
     async def _back_off(self, at_least: Seconds | None) -> None:
         # Jitter is added afterwards: inside the back-off series it would make the delays grow faster.
-        delay = jittered(self._backoff.next("", self._clock.monotonic()), 1.0)
+        delay = jittered(self._backoff.next("", self._clock.monotonic()), 1.0, self._rand)
         await self._clock.sleep(max(delay, at_least or 0.0))
 
     def _log_undecodable(self, meta: ObjectMeta, fault: str) -> None:

@@ -1,7 +1,9 @@
-"""The foundation of all other packages: errors, clock, back-off, blocking calls, subprocesses, safe paths, logging.
+"""The foundation of all other packages: errors, units, clock, back-off, subprocesses, and four packages.
 
-It imports no other package of the project and knows nothing of Kubernetes. Import its modules
-(`pykubelet.base.errors`), not the package: the package stays empty so that pure modules never import modules with
-side effects by accident. Start reading at `errors.py`, `clock.py`, `blocking.py` (threads), `guard.py` (loops) and
-`safe_path.py`.
+``concurrency`` has blocking calls, guards of loops and supervision; ``files`` safe paths and atomic replacement;
+``http`` what aiohttp lacks, beside ``spdy``; ``daemon`` the log, the event loop and the shutdown of a process. It
+imports no other package of the project and knows nothing of Kubernetes. Import its modules
+(`pykubelet.base.errors`), not the package: the packages stay empty so that pure modules never import modules with
+side effects by accident. Start reading at `errors.py`, `clock.py`, `concurrency/blocking.py` (threads),
+`concurrency/guard.py` (loops) and `files/safe_path.py`.
 """

@@ -62,26 +62,34 @@ async def run(
     cwd: str | None = None,
     check: bool = True,
     max_output: int = DEFAULT_MAX_OUTPUT,
+    stop_at_limit: bool = False,
+    kill_leftovers: bool = False,
     pass_fds: Sequence[int] = (),
     on_start: Callable[[int], None] | None = None,
 ) -> Completed:
     """Run a program to its end and return its output.
 
     `env` None passes on the environment of this process. `pass_fds` are the only descriptors beside stdio that the
-    program gets. Output beyond `max_output` bytes per stream is read and dropped. `on_start` is called with the pid of
-    the child, which is not reused until the call ends. Raises NotFound if the program does not exist, Permanent if it
-    cannot be executed, ProgramTimeout after `timeout` seconds and, with `check`, ExitError for a non-zero exit code. On
-    timeout and on cancellation the whole process group gets SIGKILL and the child is reaped before the call ends.
+    program gets. Output beyond `max_output` bytes per stream is read and dropped; with `stop_at_limit`, a program that
+    writes more is killed. With `kill_leftovers`, processes that the program leaves behind in its group get SIGKILL when
+    it ends; those that have left the group are out of reach. `on_start` is called with the pid of the child, which is
+    not reused until the call ends.
+
+    Raises NotFound if the program does not exist, Permanent if it cannot be executed, ProgramTimeout after `timeout`
+    seconds and, with `check`, ExitError for a non-zero exit code. On timeout and on cancellation the whole process
+    group gets SIGKILL and the child is reaped before the call ends.
     """
     process = _Process(
         argv,
         _Streams(subprocess.PIPE if input else subprocess.DEVNULL, subprocess.PIPE, subprocess.PIPE, tuple(pass_fds)),
         env=env,
         cwd=cwd,
+        kill_leftovers=kill_leftovers,
     )
     if on_start is not None:
         on_start(process.pid)
-    output = _Output(process.stdout, max_output), _Output(process.stderr, max_output)
+    full = process.kill_group if stop_at_limit else None
+    output = _Output(process.stdout, max_output, full=full), _Output(process.stderr, max_output, full=full)
     feed = _Feed(process.stdin, input)
     try:
         async with asyncio.timeout(timeout):
@@ -186,7 +194,13 @@ class _Process:
     """
 
     def __init__(
-        self, argv: Sequence[str], streams: _Streams, *, env: Mapping[str, str] | None, cwd: str | None
+        self,
+        argv: Sequence[str],
+        streams: _Streams,
+        *,
+        env: Mapping[str, str] | None,
+        cwd: str | None,
+        kill_leftovers: bool = False,
     ) -> None:
         try:
             self._popen = subprocess.Popen(
@@ -208,6 +222,7 @@ class _Process:
             raise Invalid(f"cannot run {argv[0]!r}: {error}") from error
         self.pid = self._popen.pid
         self.stdin, self.stdout, self.stderr = self._popen.stdin, self._popen.stdout, self._popen.stderr
+        self._kill_leftovers = kill_leftovers
         self.exited = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         try:
@@ -230,6 +245,13 @@ class _Process:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, number)
 
+    def kill_group(self) -> None:
+        """Kill the child and all in its session; do nothing if it has ended."""
+        if not self.exited.is_set():
+            # The leader is not reaped yet, so its pid still names this group and no other.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+
     async def end(self) -> None:
         """Kill the whole group if the child still runs, and reap it.
 
@@ -237,9 +259,7 @@ class _Process:
         """
         if self.exited.is_set():
             return
-        # The leader is not reaped yet, so its pid still names this group and no other.
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+        self.kill_group()
         give_up = self._loop.call_later(_REAP_GRACE, self._abandon)
         cancelled: asyncio.CancelledError | None = None
         while not self.exited.is_set():
@@ -252,6 +272,8 @@ class _Process:
             raise cancelled
 
     def _reap(self) -> None:
+        if self._kill_leftovers:
+            self.kill_group()
         if self._popen.poll() is not None:
             self._stop_watching()
 
@@ -266,10 +288,14 @@ class _Process:
 
 
 class _Output:
-    """Reads one output stream of a child as it comes, and keeps its first bytes up to a limit."""
+    """Reads one output stream of a child as it comes, and keeps its first bytes up to a limit.
 
-    def __init__(self, pipe: IO[bytes] | None, limit: int) -> None:
+    ``full`` is called when the child writes more, and nothing is read after that.
+    """
+
+    def __init__(self, pipe: IO[bytes] | None, limit: int, *, full: Callable[[], None] | None) -> None:
         assert pipe is not None
+        self._full = full
         self.data = bytearray()
         self.truncated = False
         self.drained = asyncio.Event()
@@ -290,6 +316,9 @@ class _Output:
         room = self._limit - len(self.data)
         self.truncated |= len(data) > room
         self.data += data[:room]
+        if self.truncated and self._full is not None:
+            self._full()
+            self.close()
 
     def close(self) -> None:
         if not self._pipe.closed:

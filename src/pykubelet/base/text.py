@@ -6,14 +6,34 @@ contain lone surrogates too. Such text cannot be encoded: it must not get into m
 
 import re
 
-_UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_UNFIT = re.compile(
+    "[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029"
+    # hidden: Default_Ignorable_Code_Point of Unicode 15, without U+FE0E and U+FE0F
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    # annotations between lines, and the format controls of hieroglyphs
+    "\ufff9-\ufffb\U00013430-\U0001343f]"
+)
 _BYTES = range(0xDC80, 0xDD00)
 """The surrogates that ``surrogateescape`` uses for the bytes from 0x80 on."""
 
 
 def printable(text: str) -> str:
-    """The text as one line that can be encoded: undecodable bytes and control characters as backslash escapes."""
+    """The text as one line that can be encoded and shows all it has, in its order.
+
+    Written as backslash escapes are: undecodable bytes, control characters, line and paragraph separators, and what
+    hides or reorders text, which is Unicode's property Default_Ignorable_Code_Point (UAX #44: the bidirectional
+    controls of UAX #9, zero-width characters, fillers, variation selectors, tags) and the format characters for
+    annotations and hieroglyphs. U+FE0E and U+FE0F stay, which choose between the two shapes of a symbol, and so do
+    format characters that are visible, as the Arabic number signs are. The joiners U+200C and U+200D are escaped,
+    although some scripts and composed emoji use them. The result is its own result.
+    """
     return _UNFIT.sub(_escaped, text)
+
+
+def printable_lines(text: str) -> str:
+    """The text with each of its lines, which only a line feed ends, as :func:`printable` shows it; tabs stay."""
+    return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
 
 
 def encodable(text: str) -> bool:

@@ -6,6 +6,6 @@ and starts the agent, ``commands/criserver.py`` the runtime server; all other co
 everything but ``testing``. Start reading in ``app.py``, the entry point: it imports a command only when it is used.
 """
 
-from pykubelet.cli.app import main
+from pykubelet.cli.entry import main
 
 __all__ = ["main"]

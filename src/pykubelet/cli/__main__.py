@@ -1,5 +1,5 @@
 """Entry point of ``python -m pykubelet.cli``."""
 
-from pykubelet.cli.app import main
+from pykubelet.cli.entry import main
 
 main()

@@ -1,6 +1,7 @@
 """The command tree. A command's module is imported on use, so that each command loads only its own libraries."""
 
 import importlib
+import io
 import os
 import sys
 from pathlib import Path
@@ -9,11 +10,11 @@ from typing import NoReturn
 import click
 
 import pykubelet
-from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.cli.client.agent_socket import default_socket
-from pykubelet.cli.client.rejected_request import RejectedRequest
 from pykubelet.cli.command_group import SuggestingGroup
+from pykubelet.cli.ending import leave, status_of
 from pykubelet.cli.exit_status import ExitStatus
+from pykubelet.cli.terminal import echo
 
 _COMMANDS = {
     "run": ("run", "Run the agent in the foreground."),
@@ -45,6 +46,9 @@ _COMMANDS = {
     "version": ("version", "Print versions."),
     "help": ("help", "Print the help of a command."),
 }
+
+_DAEMONS = frozenset(("run", "criserver"))
+"""Commands that end as Python programs do, with their threads joined. A command line with such a name does, too."""
 
 
 class _Lazy(SuggestingGroup):
@@ -90,25 +94,19 @@ def cli(ctx: click.Context, socket: Path) -> None:
 
 def main() -> NoReturn:
     """Run the command line and exit with an `ExitStatus`, or with the status of a command that was run."""
+    status = status_of(_run)
+    if not _DAEMONS.isdisjoint(sys.argv):
+        sys.exit(status)
+    leave(status)
+
+
+def _run() -> int:
     try:
-        sys.exit(cli.main(prog_name="pykubelet", standalone_mode=False) or ExitStatus.DONE)
+        return int(cli.main(prog_name="pykubelet", standalone_mode=False) or ExitStatus.DONE)
     except click.exceptions.Abort:
-        sys.exit(ExitStatus.INTERRUPTED)
+        return ExitStatus.INTERRUPTED
     except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except PykubeletError as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(_status(error))
-    except KeyboardInterrupt:
-        sys.exit(ExitStatus.INTERRUPTED)
-    except BrokenPipeError:
-        # The reader (head, less) has exited; buffered output is discarded.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(ExitStatus.PIPE_CLOSED)
-
-
-def _status(error: PykubeletError) -> ExitStatus:
-    """Return 2 for what the user has written wrongly, 1 for what the agent could not do."""
-    wrong_usage = isinstance(error, Invalid) and not isinstance(error, RejectedRequest)
-    return ExitStatus.USAGE if wrong_usage else ExitStatus.FAILED
+        shown = io.StringIO()
+        error.show(shown)
+        echo(shown.getvalue(), err=True, nl=False)
+        return error.exit_code

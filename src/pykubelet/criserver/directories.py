@@ -5,8 +5,8 @@ import logging
 import os
 from pathlib import Path
 
-from pykubelet.base import state_files
 from pykubelet.base.errors import Conflict, Permanent
+from pykubelet.base.files import state_files
 
 _log = logging.getLogger(__name__)
 

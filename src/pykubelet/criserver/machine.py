@@ -1,13 +1,14 @@
 """What sandboxes and containers use of the machine: its facts, and the programs and drivers that do the work."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from pykubelet.criserver.config.machine import kernel_cgroup
 from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.oci import RuntimeHandlers
-from pykubelet.criserver.spec import Host
+from pykubelet.criserver.spec import HandlerOptions, Host
 from pykubelet.linux.cgroups import CgroupDriver
 from pykubelet.linux.cgroups.oom import OomCounter
 
@@ -53,3 +54,11 @@ class Machine:
     handlers: RuntimeHandlers
     conmon: Conmon
     oom_kills: OomKills
+    handler_options: Mapping[str, HandlerOptions] = field(default_factory=dict)
+    """By handler; missing ones have the defaults."""
+    network_directories: Mapping[str, Path] = field(default_factory=dict)
+    """The directories of network configurations of the handlers that have their own."""
+
+    def options(self, handler: str) -> HandlerOptions:
+        """The options of a handler, or of the default one if it is no longer configured."""
+        return self.handler_options.get(self.handlers.recorded(handler), HandlerOptions())

@@ -9,33 +9,42 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pykubelet.base import blocking
-from pykubelet.base.clock import SystemClock
+from pykubelet.base.clock import Clock, SystemClock
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.daemon.notify import Notifier
+from pykubelet.base.daemon.watchdog import Watchdog
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.cni import Network
+from pykubelet.criserver.cni import NetworkManager
 from pykubelet.criserver.config import Settings
+from pykubelet.criserver.config.metrics_address import parse_metrics_address
 from pykubelet.criserver.container.plan import lifecycle as container
-from pykubelet.criserver.container.processes import end_commands
+from pykubelet.criserver.container.processes.find_and_kill import end_commands
 from pykubelet.criserver.directories import entries, lock_directory, make_directory, make_traversable
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.netns import PinnedNamespaces
 from pykubelet.criserver.processes import reference
 from pykubelet.criserver.programs import new_marks, wait_for_former_programs
 from pykubelet.criserver.sandbox.plan import lifecycle as sandbox
+from pykubelet.criserver.sandbox.sandbox_interfaces import PodNetwork
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.server import CriServer, Groups
-from pykubelet.criserver.server.streaming import ContainerExecutor
+from pykubelet.criserver.server.calls import Observer
+from pykubelet.criserver.server.groups.streaming import ContainerExecutor
 from pykubelet.criserver.storage.remove import remove_any
 from pykubelet.criserver.store import Store
 from pykubelet.criserver.streaming import StreamingServer
 from pykubelet.criserver.supervisor import note_of, write_note
 from pykubelet.criserver.wiring.calls import CallDeps, build_calls
 from pykubelet.criserver.wiring.images import ImageComponents, open_images
-from pykubelet.criserver.wiring.machine import open_machine, open_network
+from pykubelet.criserver.wiring.machine import open_machine, open_namespaces, open_network
 from pykubelet.criserver.wiring.pods import PodDeps, build_pods
 from pykubelet.linux import memory, system
 from pykubelet.linux.memory_trim import trim_periodically
+
+if TYPE_CHECKING:
+    from pykubelet.criserver.metrics.server_metrics import ServerMetrics
 
 _log = logging.getLogger(__name__)
 _REPAIRS: Seconds = 3.0
@@ -43,12 +52,12 @@ _REPAIRS: Seconds = 3.0
 
 
 async def run_criserver(
-    settings: Settings, ending: Callable[[], None], kept: bool = False, serving: Callable[[], None] | None = None
+    settings: Settings, ending: Callable[[], None], notifier: Notifier, *, kept: bool = False
 ) -> None:
     """Recover, then serve until cancelled. Containers continue to run afterwards.
 
     ``ending`` is called as soon as the server begins to end, also by itself, so that the caller can limit the time.
-    ``kept``: an agent started the server. ``serving`` is called once when calls are answered.
+    ``kept``: an agent started the server. ``notifier`` tells systemd when calls are answered.
     Conflict: another server uses the directories.
     """
     memory.limit_arenas()
@@ -63,22 +72,25 @@ async def run_criserver(
         for directory in (settings.bundles, settings.exits, settings.scratch):
             await blocking.call_to_end("server", make_directory, directory)
         clock = SystemClock()
-        images = await open_images(settings, clock)
+        metrics = _metrics(settings, clock)
+        images = await open_images(settings, clock, metrics.pulled if metrics is not None else None)
         store = await Store.open(settings.database)
         stack.push_async_callback(store.close)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_tell_end(ending), name="end")
             marks = await blocking.call_to_end("server", new_marks, settings.run, settings.scratch)
-            scope, namespaces = ServerScope.of(tasks, clock), PinnedNamespaces(settings.namespaces)
+            scope = ServerScope.of(tasks, clock)
+            namespaces = await blocking.call_to_end("server", open_namespaces, settings)
             server = Server(
                 ServerParts(
                     settings=settings,
                     scope=scope,
                     store=store,
                     images=images,
-                    machine=open_machine(settings, marks),
+                    machine=open_machine(settings, marks, metrics.runtime if metrics is not None else None),
                     namespaces=namespaces,
                     network=open_network(settings, marks, namespaces),
+                    metrics=metrics,
                 )
             )
             for directory in retired:
@@ -87,8 +99,17 @@ async def run_criserver(
             await wait_for_former_programs(settings.run, marks, clock)
             await server.recover()
             await server.serve()
-            if serving is not None:
-                serving()
+            notifier.ready()
+            tasks.create_task(Watchdog(notifier, clock=clock).run(), name="watchdog")
+
+
+def _metrics(settings: Settings, clock: Clock) -> "ServerMetrics | None":
+    """The metrics, if they are served: their library takes memory."""
+    if not settings.metrics_address:
+        return None
+    from pykubelet.criserver.metrics.server_metrics import ServerMetrics
+
+    return ServerMetrics(clock)
 
 
 async def _tell_end(ending: Callable[[], None]) -> None:
@@ -111,6 +132,14 @@ def _retire_scratch(settings: Settings) -> list[Path]:
     return old
 
 
+def _measured(parts: "ServerParts") -> PodNetwork:
+    if parts.metrics is None:
+        return parts.network
+    from pykubelet.criserver.metrics.measured_network import MeasuredNetwork
+
+    return MeasuredNetwork(network=parts.network, metrics=parts.metrics)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerParts:
     """What a server is built of: what is open on this machine."""
@@ -121,7 +150,8 @@ class ServerParts:
     images: ImageComponents
     machine: Machine
     namespaces: PinnedNamespaces
-    network: Network
+    network: NetworkManager
+    metrics: "ServerMetrics | None" = None
 
 
 class Server:
@@ -136,7 +166,7 @@ class Server:
                 store=parts.store,
                 machine=parts.machine,
                 namespaces=parts.namespaces,
-                network=parts.network,
+                network=_measured(parts),
                 images=parts.images.containers,
             )
         )
@@ -177,12 +207,18 @@ class Server:
         await ready.wait()
         transfers = images.transfer_calls(self.pods.containers.table)
         server = CriServer(
-            path=self._parts.settings.socket, runtime=self.calls(), images=(images.calls(),), transfer=(transfers,)
+            path=self._parts.settings.socket,
+            runtime=self.calls(),
+            images=(images.calls(),),
+            transfer=(transfers,),
+            observer=self._observer(),
         )
         scope.tasks.create_task(server.run(), name="cri-server")
         scope.tasks.create_task(trim_periodically(scope.clock), name="upkeep")
         followers = {
             "network": self._parts.network.run,
+            "network-status": self._parts.network.follow_status,
+            "network-collection": self.pods.sandboxes.attachments.collect_garbage,
             "network-retries": self.pods.sandboxes.attachments.release_leftovers,
             "store-retries": self._parts.store.write_deferred,
             "repairs": scope.repairs.run,
@@ -191,6 +227,22 @@ class Server:
         for name, follower in followers.items():
             scope.supervise(follower, name)
         await server.serving.wait()
+
+    def _observer(self) -> Observer | None:
+        """Begin to serve metrics, if that is configured; return what records the calls."""
+        parts, address = self._parts, parse_metrics_address(self._parts.settings.metrics_address)
+        if parts.metrics is None or address is None:
+            return None
+        from pykubelet.criserver.wiring.metrics import CallObserver, Figures, metrics_server
+
+        figures = Figures(settings=parts.settings, pods=self.pods, images=parts.images, repairs=parts.scope.repairs)
+        parts.scope.supervise(metrics_server(address, parts.metrics, figures).run, "metrics")
+        return CallObserver(
+            metrics=parts.metrics,
+            pods=self.pods,
+            default_handler=parts.machine.handlers.default,
+            clock=parts.scope.clock,
+        )
 
     def calls(self) -> Groups:
         """The groups of calls of RuntimeService."""

@@ -15,11 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pykubelet.base import blocking
-from pykubelet.base.atomic import write_atomic
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound, PykubeletError
-from pykubelet.base.safe_path import read_regular
+from pykubelet.base.files.atomic import write_atomic
+from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.processes import is_of_machine, open_process, reference
 from pykubelet.criserver.types import ProcessRef

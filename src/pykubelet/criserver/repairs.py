@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from pykubelet.base.clock import Clock
-from pykubelet.base.guard import Guard
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.units import Seconds
 
 _log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pykubelet.base.clock import Clock
-from pykubelet.base.supervise import supervise
+from pykubelet.base.concurrency.supervise import supervise
 from pykubelet.criserver.events import EventHub
 from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.tasks import begin

@@ -8,11 +8,13 @@ import logging
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 
-from pykubelet.base import blocking
 from pykubelet.base.clock import SystemClock
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.daemon.notify import Notifier
+from pykubelet.base.daemon.watchdog import Watchdog
 from pykubelet.kubelet.compose.agent import Agent, build_agent
-from pykubelet.kubelet.compose.cgroup_driver import with_runtime_driver
-from pykubelet.kubelet.compose.node_mode import make_ready
+from pykubelet.kubelet.compose.cgroup_driver import check_runtime_driver, with_runtime_driver
+from pykubelet.kubelet.compose.cluster.entry import make_ready
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.types.events import NORMAL, WARNING, Reason
 from pykubelet.linux import memory
@@ -20,14 +22,10 @@ from pykubelet.linux import memory
 _log = logging.getLogger(__name__)
 
 
-def _nothing() -> None:
-    """For callers that need not know when the agent serves."""
-
-
-async def run_kubelet(settings: Settings, failed: Callable[[], None], serving: Callable[[], None] = _nothing) -> None:
+async def run_kubelet(settings: Settings, failed: Callable[[], None], notifier: Notifier) -> None:
     """Run the agent until cancelled; pods keep running.
 
-    ``failed`` is called as soon as a core task has failed, ``serving`` once when the local API answers.
+    ``failed`` is called as soon as a core task has failed; ``notifier`` tells systemd when the local API answers.
 
     Raises PykubeletError for an invalid configuration, and an ExceptionGroup if a core task fails.
     """
@@ -39,29 +37,31 @@ async def run_kubelet(settings: Settings, failed: Callable[[], None], serving: C
         agent = build_agent(settings, clock)
         for close in agent.closers:
             stack.push_async_callback(close)
-        await run_agent(agent, settings, failed, serving)
+        await run_agent(agent, settings, failed=failed, notifier=notifier)
 
 
-async def run_agent(
-    agent: Agent, settings: Settings, failed: Callable[[], None], serving: Callable[[], None] = _nothing
-) -> None:
+async def run_agent(agent: Agent, settings: Settings, *, failed: Callable[[], None], notifier: Notifier) -> None:
     """Start the agent and run its core tasks until cancelled or one of them fails; see ``run_kubelet``."""
-    await _start(agent, settings)
+    await _start(agent)
     with blocking.on_hung(agent.hung_calls):
         async with asyncio.TaskGroup() as group:
             for name, part in agent.parts().items():
                 group.create_task(_run_part(name, part, failed), name=name)
+            driver = check_runtime_driver(settings, agent.recorders.clock)
+            group.create_task(_run_part("cgroup-driver", driver, failed), name="cgroup-driver")
             await agent.servers.local.serving.wait()
-            serving()
+            notifier.ready()
+            watchdog = Watchdog(notifier, agent.fault, clock=agent.recorders.clock)
+            group.create_task(_run_part("watchdog", watchdog.run(), failed), name="watchdog")
 
 
-async def _start(agent: Agent, settings: Settings) -> None:
+async def _start(agent: Agent) -> None:
     """Read what exists on the node, before the first pod arrives; what is nearest to the runtime comes first."""
     actuators, events = agent.actuators, agent.recorders.events
     async with asyncio.TaskGroup() as group:
         group.create_task(agent.recorders.history.load(), name="load-history")
         await agent.observers.health.check()
-        await actuators.resources.start()
+        enforced = await actuators.resources.start()
     existing = await actuators.pod_resources.pods_before()
     await actuators.runtime.allocations.load(existing)
     await actuators.runtime.restarts.load(existing)
@@ -71,8 +71,7 @@ async def _start(agent: Agent, settings: Settings) -> None:
     fault = await blocking.call("start-up", actuators.node.resolv_conf_fault)
     if fault is not None:
         events.event(None, WARNING, Reason.CHECK_LIMITS_FOR_RESOLV_CONF, fault)
-    if settings.config.cgroups_per_qos:
-        text = "Updated Node Allocatable limit across pods"
+    for text in enforced:
         events.event(None, NORMAL, Reason.NODE_ALLOCATABLE_ENFORCED, text)
 
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
 from pykubelet.base.units import Bytes
 from pykubelet.linux.errors import wrap
@@ -50,6 +51,14 @@ def filesystem(path: str) -> FsUsage:
         inodes=vfs.f_files,
         inodes_free=vfs.f_ffree,
     )
+
+
+def are_apart(one: str, other: str) -> bool:
+    """Whether two paths are on different file systems; False if one of them is empty or cannot be read. May block."""
+    try:
+        return bool(one and other) and Path(one).stat().st_dev != Path(other).stat().st_dev
+    except OSError:
+        return False
 
 
 def tree_usage(path: str, stop: Callable[[], bool] = lambda: False) -> TreeUsage:

@@ -14,11 +14,15 @@ _AT_EMPTY_PATH, _AT_RECURSIVE = 0x1000, 0x8000
 _OPEN_TREE_CLONE, _CLOEXEC = 1, os.O_CLOEXEC
 _MOVE_MOUNT_F_EMPTY_PATH = 4
 _ATTR_IDMAP = 0x100000
+_SLAVE = 1 << 19
 _MOST_NAMESPACES = "sys/user/max_user_namespaces"
 
 
 def mount_mapped(source: str, target: str, user_namespace: str, *, recursive: bool = False) -> None:
     """Mount ``source`` at ``target`` with the ids of a pinned user namespace: id 0 on the disk is id 0 there.
+
+    With ``recursive`` the mounts below ``source`` appear too, also later ones. They do not propagate back: otherwise
+    unmounting the copies would unmount the originals.
 
     Raises Invalid if the file system does not support it, and the errors of ``mount``. Blocks.
     """
@@ -27,7 +31,7 @@ def mount_mapped(source: str, target: str, user_namespace: str, *, recursive: bo
     try:
         namespace = os.open(user_namespace, os.O_RDONLY | os.O_CLOEXEC)
         tree = libc.syscall(_OPEN_TREE, _AT_FDCWD, os.fsencode(source), _OPEN_TREE_CLONE | _CLOEXEC | depth)
-        attributes = struct.pack("=QQQQ", _ATTR_IDMAP, 0, 0, namespace)
+        attributes = struct.pack("=QQQQ", _ATTR_IDMAP, 0, _SLAVE if recursive else 0, namespace)
         libc.syscall(_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH | depth, attributes, len(attributes))
         libc.syscall(_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(target), _MOVE_MOUNT_F_EMPTY_PATH)
     except OSError as error:
@@ -38,13 +42,18 @@ def mount_mapped(source: str, target: str, user_namespace: str, *, recursive: bo
                 os.close(fd)
 
 
-def kernel_is(at_least: tuple[int, int]) -> bool:
-    """Whether the running kernel is of this version or a later one."""
+def kernel_version() -> tuple[int, int]:
+    """The first two numbers of the running kernel's version; (0, 0) if it has none."""
     release = os.uname().release.split(".")
     try:
-        return (int(release[0]), int(release[1])) >= at_least
+        return int(release[0]), int(release[1])
     except (IndexError, ValueError):
-        return False
+        return 0, 0
+
+
+def kernel_is(at_least: tuple[int, int]) -> bool:
+    """Whether the running kernel is of this version or a later one."""
+    return kernel_version() >= at_least
 
 
 def kernel_maps_overlays() -> bool:

@@ -4,8 +4,8 @@ import gc
 import logging
 from collections.abc import Callable
 
-from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency import blocking
 from pykubelet.linux import memory
 
 _log = logging.getLogger(__name__)

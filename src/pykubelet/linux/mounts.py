@@ -1,8 +1,8 @@
 """Mounting and unmounting: mount(2), umount2(2) and mount_setattr(2).
 
 All functions block, some for long on network file systems. A `source` may be `/proc/self/fd/N` where
-`base.safe_path` has pinned it; a target may not, since the descriptor would still refer to the directory below the new
-mount. Errors are raised as NotFound, Invalid, Permanent or Transient (busy).
+`base.files.safe_path` has pinned it; a target may not, since the descriptor would still refer to the directory
+below the new mount. Errors are raised as NotFound, Invalid, Permanent or Transient (busy).
 """
 
 import errno
@@ -80,9 +80,15 @@ def mount(source: str, target: str, fs_type: str = "", flags: MountFlag = MountF
         raise wrap(error, f"cannot mount {source or fs_type or 'options'} on {target}") from error
 
 
-def bind(source: str, target: str, *, recursive: bool = True, read_only: bool = False) -> None:
-    """Bind-mount `source` (a file or a directory) at `target`. It is unmounted if it cannot be made read-only."""
+def bind(source: str, target: str, *, recursive: bool = False, read_only: bool = False) -> None:
+    """Bind-mount `source` (a file or a directory) at `target`. It is unmounted if it cannot be made read-only.
+
+    With `recursive` the mounts below `source` appear too. They do not propagate back: otherwise unmounting the copies
+    would unmount the originals.
+    """
     mount(source, target, flags=MountFlag.BIND | (MountFlag.REC if recursive else MountFlag.NONE))
+    if recursive:
+        set_propagation(target, MountFlag.SLAVE, recursive=True)
     if read_only:
         try:
             make_read_only(target, recursive=recursive)
@@ -150,7 +156,7 @@ def make_shared(directory: str) -> bool:
     below = [mount.path for mount in at_or_below(table, place) if mount.path != place]
     if below:
         raise Transient(f"{directory} cannot be made a shared mount now: there are mounts below it, such as {below[0]}")
-    bind(place, place, recursive=False)
+    bind(place, place)
     set_propagation(place, MountFlag.SHARED)
     return True
 

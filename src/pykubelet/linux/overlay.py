@@ -12,6 +12,8 @@ from pykubelet.linux.threads import in_own_thread
 
 _CLONE_FS = 0x200
 _PAGE = 4096
+_INDEX = Path("/sys/module/overlay/parameters/index")
+"""Exists if the kernel's overlayfs can index files, which some kernels do by default."""
 
 
 def mount_overlay(directory: str, lowers: Sequence[str], upper: str, work: str, target: str, *, volatile: bool) -> None:
@@ -22,6 +24,9 @@ def mount_overlay(directory: str, lowers: Sequence[str], upper: str, work: str, 
     a reboot anyway; kernels before 5.10 do not support it and mount without it. Blocks; raises the errors of ``mount``.
     """
     options = f"lowerdir={':'.join(lowers)},upperdir={upper},workdir={work}"
+    if _INDEX.exists():
+        # The index ties the upper directory to its layers, which are shared and may move to another disk.
+        options += ",index=off"
     if any(mark in part for part in (upper, work) for mark in ",\\:") or any("," in part for part in lowers):
         raise Invalid(f"overlay directories must have no comma, colon or backslash in their paths: {options}")
     if len(options) + len(",volatile") >= _PAGE:

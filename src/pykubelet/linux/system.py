@@ -80,6 +80,12 @@ def kernel_version() -> str:
     return os.uname().release
 
 
+def kernel_release() -> tuple[int, int]:
+    """The first two numbers of the kernel's version."""
+    numbers = re.findall(r"\d+", kernel_version())
+    return int(numbers[0]), int(numbers[1])
+
+
 def architecture() -> str:
     """The machine's architecture by its name in Kubernetes and OCI (`amd64`)."""
     machine = os.uname().machine

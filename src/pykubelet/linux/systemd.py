@@ -9,10 +9,8 @@ Source: org.freedesktop.systemd1(5).
 
 import os
 import socket
-import struct
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -20,27 +18,18 @@ from typing import Any, Protocol, TypeAlias
 from jeepney.low_level import HeaderFields, Message, MessageType, Parser
 from jeepney.wrappers import DBusAddress, new_method_call
 
-from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, PykubeletError, Transient
+from pykubelet.base.errors import Invalid, Permanent, Transient
 from pykubelet.base.units import Seconds
+from pykubelet.linux.dbus.messages import MAX_MESSAGE, malformed, refusal
 
 _SOCKET = Path("/run/systemd/private")
 _BOOTED = Path("/run/systemd/system")
 _TIMEOUT: Seconds = 30.0
-_MAX_MESSAGE = 1 << 27
-"""The longest D-Bus message of the specification, in bytes."""
 _MANAGER = DBusAddress(
     "/org/freedesktop/systemd1",
     bus_name="org.freedesktop.systemd1",
     interface="org.freedesktop.systemd1.Manager",
 )
-_ERRORS: dict[str, type[PykubeletError]] = {
-    "org.freedesktop.systemd1.NoSuchUnit": NotFound,
-    "org.freedesktop.systemd1.UnitExists": Conflict,
-    "org.freedesktop.DBus.Error.InvalidArgs": Invalid,
-    "org.freedesktop.DBus.Error.AccessDenied": Permanent,
-    "org.freedesktop.DBus.Error.UnknownProperty": Invalid,
-    "org.freedesktop.DBus.Error.PropertyReadOnly": Invalid,
-}
 
 
 Value: TypeAlias = bool | int | str | list[str]
@@ -131,7 +120,7 @@ class _Connection:
     def call(self, member: str, signature: str, body: tuple[object, ...]) -> tuple[Any, ...]:
         """Call a method of the manager and return the body of its reply. Raises Invalid if a value has another type."""
         self._serial += 1
-        with _invalid(f"arguments of {member} do not fit {signature}"):
+        with malformed(f"systemd: arguments of {member} do not fit {signature}"):
             data = new_method_call(_MANAGER, member, signature, body).serialise(self._serial)
         self._send(data)
         while True:
@@ -140,7 +129,7 @@ class _Connection:
                 self._note(answer)
             elif answer.header.fields.get(HeaderFields.reply_serial) == self._serial:
                 if answer.header.message_type is MessageType.error:
-                    raise _error(member, answer)
+                    raise refusal("systemd", member, answer)
                 return tuple(answer.body)
 
     def wait_job(self, job: str) -> str:
@@ -180,14 +169,14 @@ class _Connection:
         """Read one message. Raises Invalid if it is malformed or too long."""
         while (message := self._next_message()) is None:
             missing = self._parser.bytes_desired()
-            if missing > _MAX_MESSAGE:
+            if missing > MAX_MESSAGE:
                 raise Invalid(f"systemd: D-Bus message of {missing} bytes")
             self._parser.add_data(self._read(missing))
         return message
 
     def _next_message(self) -> Message | None:
         """Return a message if one has been read to its end."""
-        with _invalid("malformed D-Bus message"):
+        with malformed("systemd: malformed D-Bus message"):
             message: Message | None = self._parser.get_next_message()
         return message
 
@@ -211,19 +200,3 @@ class _Connection:
 
 def _rows(properties: Iterable[Property]) -> list[tuple[str, tuple[str, Value]]]:
     return [(each.name, (each.signature, each.value)) for each in properties]
-
-
-@contextmanager
-def _invalid(what: str) -> Iterator[None]:
-    """Raise Invalid for the errors of jeepney's encoder and decoder."""
-    try:
-        yield
-    except (struct.error, ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
-        raise Invalid(f"systemd: {what}: {error!r}") from error
-
-
-def _error(member: str, answer: Message) -> PykubeletError:
-    text = answer.body[0] if answer.body else ""
-    name = answer.header.fields.get(HeaderFields.error_name, "")
-    kind = _ERRORS.get(name, Transient)
-    return kind(f"systemd refused {member}: {text} ({name})")

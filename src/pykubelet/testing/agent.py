@@ -47,6 +47,8 @@ class AgentProcess:
     process: "subprocess.Popen[bytes] | None" = None
     node_port: int = field(default_factory=lambda: free_port())
     """Port of the kubelet API server, if the agent serves it."""
+    used_names: set[str] = field(default_factory=set)
+    """Names of the pods that tests have given to this agent."""
 
     @property
     def manifests(self) -> Path:

@@ -5,7 +5,7 @@ import heapq
 import itertools
 from dataclasses import dataclass, field
 
-from pykubelet.base import blocking
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.units import Seconds
 
 _IDLE_ROUNDS = 3

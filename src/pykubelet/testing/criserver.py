@@ -58,6 +58,8 @@ class PrivateCriServer:
     """Programs of further OCI runtimes, by the handler of a RuntimeClass."""
     pause_image: str = ""
     """Image whose program holds shared PID namespaces; default: a program of this machine."""
+    further: Mapping[str, object] = field(default_factory=dict)
+    """Further settings of the configuration file, which replace these."""
 
     @property
     def name(self) -> str:
@@ -160,7 +162,7 @@ class PrivateCriServer:
             # conmon is found by its directory for exit codes; OCI runtime calls and plugins by their scratch directory.
             process_marks=(f"--exit-dir\0{run}/exits", f"{run}/tmp"),
             mount_roots=(str(self.home),),
-            netns_directories=(str(run / "ns"),),
+            netns_directories=(str(run / "ns"), str(run / "netns")),
             directories=(
                 *(str(run / name) for name in ("bundles", "exits", "sandboxes", "oci", "tmp")),
                 *(str(root / name) for name in ("ipam", "network", "storage/containers")),
@@ -198,6 +200,7 @@ class PrivateCriServer:
             "default_handler": Path(_OCI).name,
             "handlers": {name: {"path": path} for name, path in {**_HANDLERS, **self.handlers}.items()},
             "registries_file": str(self.home / "registries.toml"),
+            "registry_dirs": [str(self.home / "certs.d")],
             "cdi_dirs": [str(self.home / "cdi")],
             "pause_image": self.pause_image,
             "cni": {
@@ -206,6 +209,7 @@ class PrivateCriServer:
                 "default_subnet": self.subnet,
                 **self.cni,
             },
+            **self.further,
         }
         self.config.write_text(json.dumps(document, indent=1))
 

@@ -206,20 +206,25 @@ class EnvTest:
             )
 
     def _wait_ready(self) -> None:
+        """Wait until the API server is ready and has made the namespace ``default``, which comes a moment later."""
         context = ssl.create_default_context(cafile=str(self.home / "ca.crt"))
-        request = urllib.request.Request(f"{self.url}/readyz")
-        request.add_header("Authorization", f"Bearer {self.tokens[ADMIN]}")
+        left = ["/readyz", "/api/v1/namespaces/default"]
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline:
             for process in (self._etcd, self._apiserver):
                 if process is None or process.poll() is not None:
                     raise Permanent(f"the API server ended at its start:\n{self.log_tail()}")
+            request = urllib.request.Request(self.url + left[0])
+            request.add_header("Authorization", f"Bearer {self.tokens[ADMIN]}")
             with (
                 contextlib.suppress(OSError),
                 urllib.request.urlopen(request, timeout=5, context=context) as answer,
             ):
                 if answer.status == 200:
-                    return
+                    del left[0]
+                    if not left:
+                        return
+                    continue
             time.sleep(0.1)
         raise Permanent(f"the API server was not ready within {_START_SECONDS:.0f} s:\n{self.log_tail()}")
 

@@ -24,7 +24,8 @@ from pykubelet.testing.leakcheck import Scope, Snapshot, diff, snapshot
 from pykubelet.testing.patience import PATIENCE
 
 _PROGRAM = (
-    "trap 'exit 0' TERM; echo run >> /notes/$NAME; cd /etc && httpd -p 8080; "
+    "trap 'exit 0' TERM; grep -q content /volume/given && touch /volume/own || exit 4; "
+    "echo run >> /notes/$NAME; cd /etc && httpd -p 8080; "
     "while :; do echo tick; sleep 0.3 & wait $!; done"
 )
 _HOST_ID = 700_000

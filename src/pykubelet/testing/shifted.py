@@ -87,7 +87,7 @@ def shift(path: Path) -> None:
 
 def _leave_grpc(real_time: Callable[[], float]) -> None:
     """Exclude gRPC, which compares its deadlines with the kernel's clock: with a shifted clock all calls would fail."""
-    from pykubelet.base import grpc_core
+    from pykubelet.base.daemon import grpc_core
 
     grpc_core.configure("ERROR")  # as the command line does, before the import
     from grpc.aio import _utils

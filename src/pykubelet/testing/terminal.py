@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from fcntl import ioctl
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from pykubelet.base.units import Seconds
 from pykubelet.testing.patience import PATIENCE
@@ -70,6 +70,10 @@ class Terminal:
     def resize(self, lines: int, columns: int) -> None:
         """Resize the terminal, which sends SIGWINCH to the program."""
         ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def settings(self) -> list[Any]:
+        """Return the terminal's settings, as of termios."""
+        return list(termios.tcgetattr(self._master))
 
     def shows(self, text: str, within: Seconds) -> bool:
         """Whether the text is printed within so many seconds, after the text that was found before."""

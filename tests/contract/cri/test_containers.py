@@ -27,6 +27,7 @@ from tests.contract.cri.support import (
 )
 
 
+@pytest.mark.steady_clock  # its times are compared with the test's clock
 async def test_a_container_from_creation_to_removal(runtime: Runtime) -> None:
     client = runtime.client
     container = await runtime.create(await runtime.sandbox(), STUBBORN)

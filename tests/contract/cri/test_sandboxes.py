@@ -10,6 +10,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.contract.cri.support import MARK, STUBBORN, Runtime
 
 
+@pytest.mark.steady_clock  # its time is compared with the test's clock
 async def test_sandbox_status(runtime: Runtime) -> None:
     before = time.time_ns()
     config = runtime.pod_config(attempt=3)

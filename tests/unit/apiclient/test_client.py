@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,11 @@ from pykubelet.apiclient import (
     User,
 )
 from pykubelet.apiclient.resources import CONFIG_MAPS, PODS
-from pykubelet.base.clock import SystemClock
-from pykubelet.base.errors import NotFound, Transient
+from pykubelet.base.clock import Clock, SystemClock
+from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.models.core_v1 import ConfigMap
 from pykubelet.models.meta_v1 import ObjectMeta
+from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.fake_api import FakeApi, Fault
 from pykubelet.testing.fake_api.store import Place
 
@@ -50,6 +52,15 @@ async def client(fake: FakeApi) -> AsyncIterator[ApiClient]:
     made = ApiClient(fake.config, EagerClock())
     yield made
     await made.close()
+
+
+@asynccontextmanager
+async def client_of(fake: FakeApi, user: User, clock: Clock) -> AsyncIterator[ApiClient]:
+    made = ApiClient(ClusterConfig(fake.config.server, user=user), clock)
+    try:
+        yield made
+    finally:
+        await made.close()
 
 
 def slept(client: ApiClient) -> list[float]:
@@ -154,6 +165,38 @@ async def test_changed_token_file_is_reloaded(fake: FakeApi, tmp_path: Path) -> 
     assert (await client.list(PODS.all())).items == ()
     assert fake.count("GET") == 3
     await client.close()
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"two\nlines", "\u20ac".encode(), b"a\0b"])
+async def test_token_that_cannot_be_sent_is_an_error_until_its_file_changes(
+    fake: FakeApi, tmp_path: Path, content: bytes
+) -> None:
+    path = tmp_path / "token"
+    path.write_bytes(content)
+    fake.token = "good"
+    async with client_of(fake, User(token_file=str(path)), EagerClock()) as client:
+        with pytest.raises(Invalid, match=f"{path}: .*token"):
+            await client.list(PODS.all())
+        path.write_text("good\n")
+        assert (await client.list(PODS.all())).items == ()
+    assert fake.count("GET") == 1
+
+
+async def test_token_in_the_kubeconfig_that_cannot_be_sent_is_an_error(fake: FakeApi) -> None:
+    async with client_of(fake, User("two\nlines"), EagerClock()) as client:
+        with pytest.raises(Invalid, match="token"):
+            await client.list(PODS.all())
+
+
+async def test_token_file_that_becomes_unusable_leaves_the_known_token_in_use(fake: FakeApi, tmp_path: Path) -> None:
+    path, clock = tmp_path / "token", VirtualClock()
+    path.write_text("good")
+    fake.token = "good"
+    async with client_of(fake, User(token_file=str(path)), clock) as client:
+        assert (await client.list(PODS.all())).items == ()
+        path.write_bytes(b"\xff\xfe")
+        await clock.advance(60)
+        assert (await client.list(PODS.all())).items == ()
 
 
 async def test_patch_sends_its_content_type(fake: FakeApi, client: ApiClient) -> None:

@@ -2,18 +2,24 @@
 
 import base64
 import json
+import ssl
 from pathlib import Path
 
 import pytest
 
 from pykubelet.apiclient import ClusterConfig, User, in_cluster, load_kubeconfig
-from pykubelet.apiclient.credentials import Credentials
-from pykubelet.apiclient.kubeconfig import ExecPlugin
+from pykubelet.apiclient import credentials as credentials_module
+from pykubelet.apiclient.certificates import client_template
+from pykubelet.apiclient.certificates.request import new_key, signing_request
+from pykubelet.apiclient.credentials import Credentials, RotatedCertificate
+from pykubelet.apiclient.kubeconfig import ExecPlugin, Pem
 from pykubelet.apiclient.resources import PODS
 from pykubelet.apiclient.watch import Lines, WatchType, read_event, read_list
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Conflict, Invalid, Transient
 from pykubelet.models.core_v1 import Pod
+from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.cluster_ca import ClusterAuthority
 
 CONFIG = """
 apiVersion: v1
@@ -76,6 +82,38 @@ def test_in_cluster_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     config = in_cluster(tmp_path)
     assert config.server == "https://[fd00::1]:443" and config.user.token_file == str(tmp_path / "token")
+
+
+async def test_renewed_certificate_replaces_the_one_in_the_kubeconfig(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = ClusterAuthority.make("test")
+    loaded: list[bytes] = []
+    original = credentials_module._load_chain
+
+    def load_chain(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+        loaded.append(certificate)
+        original(context, certificate, key)
+
+    monkeypatch.setattr(credentials_module, "_load_chain", load_chain)
+
+    def pair() -> tuple[bytes, bytes]:
+        key = new_key()
+        return authority.sign(signing_request(key, client_template("n"))), key
+
+    certificate, key = pair()
+    user = User(certificate=Pem(certificate), key=Pem(key))
+    clock, file = VirtualClock(), tmp_path / "kubelet-client-current.pem"
+    rotated = RotatedCertificate(file, file.exists)
+    credentials = Credentials(
+        ClusterConfig("https://x", ca=Pem(authority.certificate_pem), user=user), clock, rotated=rotated
+    )
+    first = await credentials.tls()
+    assert loaded == [certificate]
+    renewed = b"".join(pair())
+    file.write_bytes(renewed)
+    await clock.advance(credentials_module.LOOK_AGAIN)
+    assert await credentials.tls() is not first and loaded == [certificate, renewed]
 
 
 async def test_exec_plugin_provides_a_token(tmp_path: Path) -> None:

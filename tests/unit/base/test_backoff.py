@@ -21,6 +21,24 @@ def test_keys_that_never_come_back_are_forgotten() -> None:
     assert backoff.next(9_999, now=10_000.0) == 20
 
 
+def test_stale_series_are_looked_for_only_when_the_number_of_series_has_doubled() -> None:
+    backoff = Backoff(10, 300)
+    for number in range(128):
+        backoff.next(number, now=10_000.0 * number)
+    assert len(backoff) == 128
+    backoff.next(128, now=10_000.0 * 128)
+    assert len(backoff) == 1
+
+    backoff = Backoff(10, 300)
+    for number in range(300):
+        backoff.next(number, now=0)
+    for number in range(300, 518):  # twice 259, the number at the last search
+        backoff.next(number, now=10_000)
+    assert len(backoff) == 518
+    backoff.next(518, now=10_000)
+    assert len(backoff) == 518 - 300 + 1
+
+
 def test_keys_are_independent() -> None:
     backoff = Backoff(10, 300)
     backoff.next("a", 0)

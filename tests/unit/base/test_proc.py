@@ -73,6 +73,13 @@ async def test_output_is_capped_and_drained() -> None:
     assert (len(done.stdout), done.truncated, done.returncode) == (1000, True, 0)
 
 
+@pytest.mark.parametrize("stream", ["", ">&2"])
+async def test_program_that_writes_more_than_the_limit_is_killed_on_request(stream: str) -> None:
+    argv = ["/bin/sh", "-c", f"yes {stream}; true"]
+    done = await proc.run(argv, timeout=600, check=False, max_output=1000, stop_at_limit=True)
+    assert (len(done.stdout) + len(done.stderr), done.truncated, done.returncode) == (1000, True, -signal.SIGKILL)
+
+
 async def test_timeout_kills_the_whole_session(tmp_path: Path) -> None:
     marker = tmp_path / "pid"
     with pytest.raises(proc.ProgramTimeout, match=r"did not end within 0\.5 s") as caught:
@@ -107,6 +114,22 @@ async def test_grandchild_with_open_pipes_does_not_delay_the_result() -> None:
         assert time.monotonic() - started < 10
     finally:
         os.kill(int(done.stdout), signal.SIGKILL)
+
+
+async def test_processes_that_a_program_leaves_behind_are_killed_on_request() -> None:
+    done = await proc.run([SH, "-c", "sleep 300 & echo $!; exit 3"], timeout=20, check=False, kill_leftovers=True)
+    assert done.returncode == 3
+    await until(lambda: not alive(int(done.stdout)))
+
+
+async def test_process_that_has_left_the_group_cannot_write_beyond_the_limit(tmp_path: Path) -> None:
+    marker = tmp_path / "pid"
+    script = f"setsid sh -c 'echo $$ >{marker}; exec cat /dev/zero' & until [ -s {marker} ]; do sleep 0.01; done"
+    done = await proc.run(
+        [SH, "-c", script], timeout=600, check=False, max_output=1000, stop_at_limit=True, kill_leftovers=True
+    )
+    assert len(done.stdout) <= 1000
+    await until(lambda: not alive(int(marker.read_text())))
 
 
 async def test_child_gets_its_own_session_and_no_descriptors() -> None:

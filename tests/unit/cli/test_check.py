@@ -166,6 +166,8 @@ def test_warnings_fail_only_with_strict(agent: Path, tmp_path: Path) -> None:
 def test_unreadable_paths_are_errors(agent: Path, tmp_path: Path) -> None:
     done = check(agent, tmp_path / "none.yaml")
     assert (done.exit_code, "none.yaml: error: the file does not exist" in done.stdout) == (1, True)
+    done = check(agent, tmp_path / f"{'n' * 300}.yaml")
+    assert (done.exit_code, "nnn.yaml: error: cannot be read: File name too long" in done.stdout) == (1, True)
 
 
 @pytest.fixture

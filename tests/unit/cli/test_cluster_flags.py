@@ -1,4 +1,4 @@
-"""Flags of cluster mode."""
+"""Flags of node mode."""
 
 from pathlib import Path
 from typing import Any

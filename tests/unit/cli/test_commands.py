@@ -1,6 +1,7 @@
 """Commands without an agent: usage, errors, completion, check, doctor, charts."""
 
 import asyncio
+import json
 import os
 import socket
 import threading
@@ -14,13 +15,12 @@ from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.cli import app, commands
 from pykubelet.cli.app import cli
 from pykubelet.cli.arguments.kinds import _image_rows
-from pykubelet.cli.arguments.lookup import find_container
+from pykubelet.cli.arguments.lookup import FoundPod, find_container
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.client.streams import readable
 from pykubelet.cli.commands.doctor import Verdict, machine_findings, program_findings
 from pykubelet.cli.commands.logs import span_seconds
 from pykubelet.cli.commands.timeline import chart
-from pykubelet.models.core_v1 import Container, Pod, PodSpec
 
 GOOD = """\
 apiVersion: v1
@@ -96,7 +96,8 @@ def test_invalid_span_is_rejected(text: str) -> None:
 
 
 def test_find_container_names_the_existing_ones() -> None:
-    pod = Pod(spec=PodSpec(init_containers=(Container(name="i"),), containers=(Container(name="a"),)))
+    spec = {"initContainers": [{"name": "i"}], "containers": [{"name": "a"}]}
+    pod = FoundPod({"spec": spec}, "default", "p")
     assert find_container(pod, None) == "a"
     assert find_container(pod, "i") == "i"
     with pytest.raises(NotFound, match="it has: i, a"):
@@ -126,6 +127,22 @@ def test_doctor_reports_missing_programs_with_remedies(monkeypatch: pytest.Monke
     assert findings["OCI runtime"].remedy == "apt-get install runc"
     assert findings["CNI plugins"].remedy == "apt-get install containernetworking-plugins"
     assert findings["iptables"].verdict is Verdict.WARNING
+
+
+def test_doctor_prints_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("pykubelet.cli.commands.doctor._installed", lambda program: False)
+    monkeypatch.setattr("pykubelet.cli.commands.doctor._runtime", lambda endpoint: [])
+    arguments = ["--socket", str(tmp_path / "none"), "doctor"]
+    done = CliRunner().invoke(cli, [*arguments, "-o", "json"])
+    report = json.loads(done.output)
+    found = {item["subject"]: item for item in report["items"]}
+    assert done.exit_code == 1
+    assert report["failed"] == sum(item["verdict"] == "failed" for item in report["items"]) >= 1
+    assert report["warnings"] == sum(item["verdict"] == "warning" for item in report["items"]) >= 1
+    assert found["OCI runtime"]["remedy"] == "apt-get install runc"
+    assert found["OCI runtime"]["packages"] == ["runc"]
+    done = CliRunner().invoke(cli, [*arguments, "-o", "json", "--fix"])
+    assert done.exit_code == 2
 
 
 def test_doctor_checks_user_kernel_and_cgroups() -> None:

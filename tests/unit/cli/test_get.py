@@ -172,6 +172,12 @@ def test_tables_of_secrets_show_sizes_only(api: FakeApi) -> None:
     assert "hidden" not in run("secrets", "-o", "wide").stdout
 
 
+def test_empty_namespace_is_named(api: FakeApi) -> None:
+    assert run("pods", "-n", "none").stderr == "no pods found in namespace none\n"
+    api.answers["/api/v1/nodes"] = []
+    assert run("nodes", "-n", "none").stderr == "no nodes found\n"
+
+
 def test_problems_and_the_banner(api: FakeApi) -> None:
     assert run("problems").stderr == "no problems found\n"
     assert run("pods").stderr == ""

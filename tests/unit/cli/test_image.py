@@ -300,14 +300,40 @@ def test_missing_runtime_is_reported(tmp_path: Path) -> None:
     ],
 )
 def test_docker_configurations(
-    tmp_path: Path, entries: dict[str, dict[str, str]], host: str, expected: dict[str, str] | None
+    tmp_path: Path,
+    entries: dict[str, dict[str, str]],
+    host: str,
+    expected: dict[str, str] | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # the helper is not installed
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"auths": entries, "credsStore": "secretservice"}))
     found = from_docker_config(path, host)
     assert (found is None) == (expected is None)
     for name, value in (expected or {}).items():
         assert getattr(found, name) == value
+
+
+def test_credential_helper_is_asked_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    program, path = tmp_path / "docker-credential-test", tmp_path / "config.json"
+    program.write_text("""#!/bin/sh
+[ "$(cat)" = ghcr.io ] || { echo credentials not found in native keychain; exit 1; }
+echo '{"Username":"anna","Secret":"pw"}'
+""")
+    program.chmod(0o755)
+    path.write_text(json.dumps({"auths": {"ghcr.io": {"auth": "YTpi"}, "quay.io": {}}, "credsStore": "test"}))
+    found = from_docker_config(path, "ghcr.io")
+    assert found is not None and (found.username, found.password, found.auth) == ("anna", "pw", "")
+    assert from_docker_config(path, "quay.io") is None
+    assert capsys.readouterr().err == ""
+    path.write_text(json.dumps({"credsStore": "none"}))
+    assert from_docker_config(path, "ghcr.io") is None
+    assert "warning: " in (told := capsys.readouterr().err)
+    assert "credential helper docker-credential-none is not installed" in told
 
 
 def test_credentials_from_option_or_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -376,3 +402,9 @@ async def test_documented_recipe_works(commands: Commands, tmp_path: Path) -> No
         assert done.stdout == b"works\n"
     finally:
         await commands.rooms.snapshots.remove_rootfs("c1")
+
+
+def test_file_in_the_place_of_an_image_to_export_is_recognized() -> None:
+    done = CliRunner().invoke(cli, ["image", "--endpoint", "unix:///nowhere.sock", "export", NAME, "./i.tar"])
+    assert isinstance(done.exception, Invalid)
+    assert str(done.exception) == "./i.tar is a path, not an image; name the archive with -o ./i.tar"

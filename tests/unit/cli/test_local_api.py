@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,6 +50,12 @@ def test_watch_that_breaks_off_in_a_line_is_an_error_after_the_events_before_it(
         assert next(events) == ("ADDED", {"a": 1})
         with pytest.raises(Transient, match=r"/s is no JSON"):
             next(events)
+
+
+@pytest.mark.parametrize("seconds", [2**32 / 1000, 2**63 / 1e9, float("inf")])
+def test_watch_with_a_very_long_time_limit_ends_with_the_answer(tmp_path: Path, seconds: float) -> None:
+    with _answering(tmp_path / "s", _HEAD + _ADDED) as api:
+        assert list(api.watch("/pods", time.monotonic() + seconds)) == [("ADDED", {"a": 1})]
 
 
 def test_watch_that_ends_between_lines_ends(tmp_path: Path) -> None:

@@ -1,9 +1,12 @@
 """Which pods have reached, can still reach, or have missed what a command waits for."""
 
+from typing import Any
+
 import pytest
 
 from pykubelet.base.errors import Invalid
 from pykubelet.cli.plan.pod_goals import Progress, completed, deleted, parse_goal, ready, reason_of, settled
+from pykubelet.models.codec import to_builtins
 from pykubelet.models.core_v1 import (
     ContainerState,
     ContainerStateTerminated,
@@ -19,6 +22,11 @@ def _pod(phase: str = "Running", *, is_ready: bool = False, state: ContainerStat
     conditions = (PodCondition(type="Ready", status="True" if is_ready else "False"),)
     containers = (ContainerStatus(name="a", ready=is_ready, restart_count=0, state=state or ContainerState()),)
     return Pod(status=PodStatus(phase=phase, conditions=conditions, container_statuses=containers))
+
+
+def _item(pod: Pod | None) -> Any:
+    """The pod as the agent's answers have it."""
+    return None if pod is None else to_builtins(pod)
 
 
 CRASHING = ContainerState(waiting=ContainerStateWaiting(reason="CrashLoopBackOff", message="back-off 10s"))
@@ -53,7 +61,7 @@ CRASHING = ContainerState(waiting=ContainerStateWaiting(reason="CrashLoopBackOff
 )
 def test_progress(goal: object, pod: Pod | None, progress: Progress) -> None:
     assert callable(goal)
-    assert goal(pod).progress is progress
+    assert goal(_item(pod)).progress is progress
 
 
 @pytest.mark.parametrize("text", ["", "running", "condition=", "condition", "jsonpath={.items[*]}", "jsonpath="])
@@ -64,7 +72,7 @@ def test_unknown_goals_are_refused(text: str) -> None:
 
 def test_reason_of_names_the_container_first() -> None:
     ended = ContainerState(terminated=ContainerStateTerminated(exit_code=3, reason="Error"))
-    assert reason_of(_pod(state=CRASHING)) == "container a: CrashLoopBackOff: back-off 10s"
-    assert reason_of(_pod("Failed", state=ended)) == "container a: Error, exit code 3"
-    assert reason_of(Pod(status=PodStatus(phase="Failed", reason="Evicted", message="disk"))) == "Evicted: disk"
-    assert reason_of(_pod()) == "phase Running, not ready: a"
+    assert reason_of(_item(_pod(state=CRASHING))) == "container a: CrashLoopBackOff: back-off 10s"
+    assert reason_of(_item(_pod("Failed", state=ended))) == "container a: Error, exit code 3"
+    assert reason_of(_item(Pod(status=PodStatus(phase="Failed", reason="Evicted", message="disk")))) == "Evicted: disk"
+    assert reason_of(_item(_pod())) == "phase Running, not ready: a"

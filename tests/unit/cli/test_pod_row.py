@@ -1,11 +1,13 @@
 """The STATUS column, by the rules of kubectl."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from pykubelet.cli.plan.pod_row import pod_row, pod_status_word
 from pykubelet.models import core_v1 as core
+from pykubelet.models.codec import to_builtins
 from pykubelet.models.meta_v1 import ObjectMeta
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -55,6 +57,13 @@ def pod(
     )
 
 
+def item_of(given: core.Pod) -> dict[str, Any]:
+    """Return the pod as the agent sends it."""
+    item = to_builtins(given)
+    assert isinstance(item, dict)
+    return item
+
+
 @pytest.mark.parametrize(
     ("given", "word"),
     [
@@ -90,7 +99,7 @@ def pod(
     ],
 )
 def test_status(given: core.Pod, word: str) -> None:
-    assert pod_status_word(given) == word
+    assert pod_status_word(item_of(given)) == word
 
 
 def test_a_row_counts_ready_containers_and_restarts() -> None:
@@ -100,6 +109,6 @@ def test_a_row_counts_ready_containers_and_restarts() -> None:
         status("b", RUNNING),
         init=(status("i", ended(0), restarts=1),),
     )
-    row = pod_row(given, NOW.timestamp() + 61)
+    row = pod_row(item_of(given), NOW.timestamp() + 61)
     assert (row.namespace, row.name, row.ready, row.restarts, row.age_seconds) == ("ns", "p", "1/2", "3", 61)
     assert (row.ip, row.node) == ("10.0.0.1", "n")

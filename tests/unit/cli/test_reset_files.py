@@ -1,11 +1,19 @@
 """Files that `reset` removes: containers may have written them."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from pykubelet.cli.client.agent_socket import linked
 from pykubelet.cli.reset.files import FilesPart
+from pykubelet.cli.reset.network import NamespacesPart
 from pykubelet.cli.reset.places import Places
 from pykubelet.criserver.config import Settings
+from pykubelet.criserver.netns import Kind, NamespaceSpec, PinnedNamespaces
+from pykubelet.criserver.types import SandboxID
+from pykubelet.linux.mounts import unmount_all_under
 
 _DEPTH = 3000
 """More than Python's limit of recursion, and than the usual limit of descriptors."""
@@ -22,15 +30,9 @@ def _write_deep_tree(top: Path) -> None:
     os.close(here)
 
 
-def test_tree_deeper_than_the_limit_of_recursion_is_removed(tmp_path: Path) -> None:
-    root, outside = tmp_path / "root", tmp_path / "outside"
-    (root / "pods").mkdir(parents=True)
-    outside.mkdir()
-    (outside / "file").touch()
-    _write_deep_tree(root / "pods/volume")
-    (root / "pods/link").symlink_to(outside)
-    places = Places(
-        root=root,
+def _places(tmp_path: Path) -> Places:
+    return Places(
+        root=tmp_path / "root",
         run=tmp_path / "run",
         pod_logs=tmp_path / "logs",
         container_logs=tmp_path / "links",
@@ -40,6 +42,53 @@ def test_tree_deeper_than_the_limit_of_recursion_is_removed(tmp_path: Path) -> N
         server_file=None,
         keep_images=False,
     )
-    FilesPart(places).remove()
+
+
+def test_tree_deeper_than_the_limit_of_recursion_is_removed(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    (root / "pods").mkdir(parents=True)
+    outside.mkdir()
+    (outside / "file").touch()
+    _write_deep_tree(root / "pods/volume")
+    (root / "pods/link").symlink_to(outside)
+    FilesPart(_places(tmp_path)).remove()
     assert not root.exists()
     assert (outside / "file").exists()
+
+
+def test_link_to_the_socket_of_a_killed_agent_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    links, run = tmp_path / "agents", tmp_path / "run"
+    monkeypatch.setenv("PYKUBELET_AGENTS_DIR", str(links))
+    with linked(run / "agent.sock"):
+        link = next(links.iterdir()).name
+    links.mkdir()
+    (links / link).symlink_to(run / "agent.sock")
+    part = FilesPart(_places(tmp_path))
+    assert part.find() == [f"file: {links / link}"]
+    (links / "other").symlink_to("/other.sock")
+    part.remove()
+    assert [path.name for path in links.iterdir()] == ["other"]
+    (links / "other").unlink()
+    part.remove()
+    assert not links.exists()
+
+
+@pytest.mark.root
+async def test_network_namespaces_of_a_server_that_was_killed_are_removed_and_those_of_others_are_not(
+    tmp_path: Path,
+) -> None:
+    server = Settings(run=tmp_path / "run", netns_dir=tmp_path / "netns")
+    namespaces = PinnedNamespaces.open(directory=server.namespaces, shared=server.network_namespaces)
+    sandbox, spec = SandboxID("pod"), NamespaceSpec((Kind.NETWORK,))
+    await namespaces.make(sandbox, spec)
+    theirs = PinnedNamespaces.open(directory=tmp_path / "theirs", shared=server.network_namespaces)
+    other = SandboxID("other")
+    await theirs.make(other, spec)
+    part = NamespacesPart(replace(_places(tmp_path), endpoint="", server=server))
+    try:
+        assert part.find() == [f"network namespace: {tmp_path}/netns/cni-pod"]
+        part.remove()
+        assert part.find() == []
+        assert [path.name for path in (tmp_path / "netns").iterdir()] == ["cni-other"]
+    finally:
+        unmount_all_under(str(tmp_path), lazy=True)

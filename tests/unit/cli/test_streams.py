@@ -12,8 +12,8 @@ from aiohttp import web
 from click.testing import CliRunner
 
 from pykubelet.base.errors import Invalid, Permanent, PykubeletError, Transient
+from pykubelet.base.http.upgrade import switching_response
 from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink
-from pykubelet.base.upgrade import switching_response
 from pykubelet.cli.app import cli
 from pykubelet.cli.client.forwarding import Forwarding, forward
 from pykubelet.cli.client.streams import CommandNotStarted, Session, exit_status, run_session

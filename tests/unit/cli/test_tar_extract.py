@@ -1,5 +1,6 @@
 """An archive of a container is extracted below its target, whatever is in it."""
 
+import gzip
 import io
 import tarfile
 from pathlib import Path
@@ -7,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Permanent
+from pykubelet.base.units import Bytes
 from pykubelet.cli.changes.tar_extract import base_name, extract
+from pykubelet.cli.commands import cp
+from pykubelet.linux.fsusage import FsUsage
 
 
 def _member(name: str, content: bytes | None = None, **fields: object) -> tuple[tarfile.TarInfo, bytes | None]:
@@ -115,6 +119,62 @@ def test_links_do_not_help_other_members_out(tmp_path: Path) -> None:
     (target / "old").symlink_to(tmp_path / "secret")
     assert _extract(target, _member("./d/old", b"new")) == []
     assert ((tmp_path / "secret").read_text(), (target / "old").read_text()) == ("kept", "new")
+
+
+def _negative(size: int = -(1 << 20)) -> bytes:
+    """A header with a negative size, at which Python's own reader goes back and reads it again for ever."""
+    header = bytearray(tarfile.TarInfo("./d").tobuf(tarfile.GNU_FORMAT))
+    header[124:136] = (size & (1 << 96) - 1).to_bytes(12, "big")
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return bytes(header) + bytes(1024)
+
+
+def _sparse(size: int, segments: bytes, content: bytes = b"data") -> io.BytesIO:
+    """An archive of one file in GNU's format 1.0 of sparse files."""
+    data = segments.ljust(512, b"\0") + content
+    headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "./d"}
+    headers["GNU.sparse.realsize"] = str(size)
+    return _archive(_member("./GNUSparseFile/d", data, pax_headers=headers))
+
+
+def test_huge_hole_takes_neither_time_nor_space(tmp_path: Path) -> None:
+    assert extract(_sparse(1 << 40, b"1\n1099511627772\n4\n"), "d", tmp_path / "t", print) == 0
+    found = (tmp_path / "t").stat()
+    assert (found.st_size, found.st_blocks * 512 < 1 << 20) == (1 << 40, True)
+    with (tmp_path / "t").open("rb") as file:
+        file.seek((1 << 40) - 4)
+        assert file.read() == b"data"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        _negative(),
+        gzip.compress(_archive(_member("./d", bytes(1 << 20))).getvalue()),
+        _sparse(100, b"1000000\n0\n4\n").getvalue(),
+        _sparse(8, b"2\n4\n4\n0\n4\n").getvalue(),
+    ],
+    ids=["negative size", "compressed", "map that is cut off", "map that goes back"],
+)
+def test_hostile_archive_is_a_clear_error(data: bytes, tmp_path: Path) -> None:
+    with pytest.raises(Permanent, match="damaged archive"):
+        extract(io.BytesIO(data), "d", tmp_path / "t", print)
+
+
+def test_archive_without_end_stops_before_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cp, "_UNCHECKED_BYTES", 100)
+    free = 20
+    monkeypatch.setattr(cp, "filesystem", lambda _: FsUsage(Bytes(100), Bytes(free), Bytes(80), 0, 0))
+    file = io.BytesIO()
+    sink = cp._Bounded(file, "/t")
+    for _ in range(100):
+        sink.write(b"0123456789")
+    free = 9
+    with pytest.raises(Permanent, match="less than a tenth of the file system of /t"):
+        for _ in range(100):
+            sink.write(b"0123456789")
+    assert 1000 <= len(file.getvalue()) < 1200
 
 
 @pytest.mark.parametrize("data", [b"not a tar" * 100, b"\0" * 1024])

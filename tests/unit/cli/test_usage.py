@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[3]
         (("help", "discribe"), "did you mean describe?"),
         (("zzzz",), "the commands are run, criserver, "),
         (("get", "--all-namespace"), "--all-namespaces"),
+        (("get",), "name a kind: pods, events, configmaps, secrets, nodes, images, problems; for example"),
     ],
 )
 def test_a_wrong_word_is_answered_with_the_closest_one(words: tuple[str, ...], advice: str) -> None:
@@ -48,6 +49,12 @@ def test_version_and_help() -> None:
         done = CliRunner().invoke(cli, words)
         assert (done.exit_code, usage in done.output) == (0, True), done.output
     assert CliRunner().invoke(cli, ["help", "get"]).output == CliRunner().invoke(cli, ["get", "--help"]).output
+
+
+@pytest.mark.parametrize("words", [(), ("image",)])
+def test_lists_of_commands_have_whole_sentences(words: tuple[str, ...]) -> None:
+    shown = CliRunner(env={"COLUMNS": "80"}).invoke(cli, [*words, "--help"]).output
+    assert "..." not in shown.partition("Commands:")[2]
 
 
 @pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])

@@ -15,13 +15,14 @@ import pytest
 
 from pykubelet.apiclient.certificates.certificate_manager import CertificateManager
 from pykubelet.apiclient.reflector import Query, Reflector
-from pykubelet.base.guard import item_failures
+from pykubelet.base.concurrency.guard import item_failures
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.cgroups.cgroup_manager import PodCgroupManager
 from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle
 from pykubelet.kubelet.actuate.cri.events import RuntimeEvents
 from pykubelet.kubelet.actuate.images.image_gc import ImageGc
 from pykubelet.kubelet.actuate.images.plan.image_gc import GcPolicy, ImageRecord
+from pykubelet.kubelet.actuate.node.addresses import NodeAddresses
 from pykubelet.kubelet.actuate.volumes.csi.csi_manager import CsiVolumes
 from pykubelet.kubelet.actuate.volumes.csi.csi_types import CsiEvents
 from pykubelet.kubelet.actuate.volumes.csi.driver_registry import DriverRegistry
@@ -34,7 +35,7 @@ from pykubelet.kubelet.desired.objects.tokens import ServiceAccountTokens
 from pykubelet.kubelet.desired.pods.mirror_pods import MirrorPods
 from pykubelet.kubelet.desired.sources.file_source import FileSource
 from pykubelet.kubelet.desired.sources.source_types import FileSourceConfig
-from pykubelet.kubelet.desired.sources.url_source import HttpSource
+from pykubelet.kubelet.desired.sources.url_source import UrlSource
 from pykubelet.kubelet.observe.eviction import eviction_manager as pressure
 from pykubelet.kubelet.observe.eviction.eviction_manager import EvictionManager
 from pykubelet.kubelet.observe.pleg.plan.schedule import Check
@@ -102,7 +103,11 @@ def _resources(clock: VirtualClock, _: Path) -> PodCgroupManager:
 
 
 _ROUNDS: dict[str, tuple[Make, str, str]] = {
-    "pressure.rounds": (lambda c, p: EvictionManager(ns(telemetry=telemetry(c, None)), ns()), "run", "check"),
+    "pressure.rounds": (
+        lambda c, p: EvictionManager(ns(telemetry=telemetry(c, None), alarm=ns(close=lambda: None)), ns()),
+        "run",
+        "check",
+    ),
     "image-gc.rounds": (
         lambda c, p: ImageGc(ns(telemetry=telemetry(c, None)), GcPolicy()),
         "run",
@@ -115,8 +120,17 @@ _ROUNDS: dict[str, tuple[Make, str, str]] = {
         "run",
         "report",
     ),
+    "node.addresses": (
+        lambda c, p: NodeAddresses(
+            ns(node_name="n", given_ips=(), node_ips=()), changed=lambda _: None, clock=c, machine=ns()
+        ),
+        "run",
+        "read",
+    ),
     "node.csi": (
-        lambda c, p: CsiNodeReporter(client=ns(), node=lambda: None, registered=_registered(), clock=c),
+        lambda c, p: CsiNodeReporter(
+            client=ns(), node=lambda: None, registered=_registered(), state=ns(failed=lambda _: None), clock=c
+        ),
         "run",
         "report",
     ),
@@ -132,7 +146,11 @@ _ROUNDS: dict[str, tuple[Make, str, str]] = {
         "run",
         "_list_and_watch",
     ),
-    "csi.sweep": (lambda c, p: CsiVolumes(ns(telemetry=telemetry(c, None))), "run", "_sweep_once"),
+    "csi.sweep": (
+        lambda c, p: CsiVolumes(ns(telemetry=telemetry(c, None), blocking=ns(deadline=1.0))),
+        "run",
+        "_sweep_once",
+    ),
     "csi.directory": (
         lambda c, p: DriverRegistry(directory=p, clock=c, timeout=1.0, events=CsiEvents()),
         "run",
@@ -144,7 +162,7 @@ _ROUNDS: dict[str, tuple[Make, str, str]] = {
         "rescan",
     ),
     "sources.http": (
-        lambda c, p: HttpSource(
+        lambda c, p: UrlSource(
             config=ns(backup=None, url="http://x/", period=10.0),
             deliver=lambda _: None,
             clock=c,
@@ -329,7 +347,7 @@ async def test_listener_that_raises_keeps_pleg_from_no_other_event() -> None:
 async def test_pod_whose_use_raises_keeps_no_other_from_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     pods, ended = [make_pod("a"), make_pod("b")], []
 
-    async def usage() -> Some:
+    async def usage(**_: Some) -> Some:
         return ns(pods=[ns(pod_ref=ns(uid=each)) for each in "ab"])
 
     def use(stats: Some) -> Some:
@@ -338,7 +356,13 @@ async def test_pod_whose_use_raises_keeps_no_other_from_its_limits(monkeypatch: 
         return ns()
 
     part = EvictionManager(
-        ns(telemetry=telemetry(VirtualClock(), None), usage=usage, workers=ns(active=lambda: pods)), ns()
+        ns(
+            telemetry=telemetry(VirtualClock(), None),
+            usage=usage,
+            workers=ns(active=lambda ending: pods),
+            observer=ns(disks=lambda: None),
+        ),
+        ns(),
     )
     monkeypatch.setattr(pressure, "pod_use", use)
     monkeypatch.setattr(pressure, "has_limits", lambda _: True)

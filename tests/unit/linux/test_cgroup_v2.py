@@ -6,7 +6,7 @@ import pytest
 
 from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.base.units import Bytes
-from pykubelet.linux.cgroups import UNLIMITED, CgroupDriver, CgroupResources, CgroupStats
+from pykubelet.linux.cgroups import UNLIMITED, CgroupDriver, CgroupResources, CgroupStats, Pressure, Stall
 from pykubelet.linux.cgroups.v2 import CgroupV2
 from pykubelet.testing.cgroups import FakeCgroupFiles
 
@@ -128,6 +128,10 @@ def test_stats(driver: CgroupDriver, files: FakeCgroupFiles) -> None:
     (directory / "memory.stat").write_text("anon 300\nfile 600\ninactive_file 250\npgfault 7\npgmajfault 1\n")
     (directory / "memory.swap.current").write_text("5\n")
     (directory / "pids.current").write_text("3\n")
+    (directory / "cpu.pressure").write_text("some avg10=1.50 avg60=0.25 avg300=0.00 total=99\n")
+    (directory / "io.pressure").write_text(
+        "some avg10=0.00 avg60=0.00 avg300=0.00 total=7\nfull avg10=0.00 avg60=0.00 avg300=0.50 total=5\n"
+    )
     assert driver.stats("/pod") == CgroupStats(
         cpu_usage_ns=1_500_000,
         memory_usage=Bytes(1000),
@@ -137,7 +141,17 @@ def test_stats(driver: CgroupDriver, files: FakeCgroupFiles) -> None:
         page_faults=7,
         major_page_faults=1,
         pids=3,
+        cpu_pressure=Pressure(some=Stall(99, 1.5, 0.25, 0.0)),
+        memory_pressure=None,
+        io_pressure=Pressure(some=Stall(7), full=Stall(5, 0.0, 0.0, 0.5)),
     )
+
+
+def test_pressure_that_the_kernel_does_not_measure(driver: CgroupDriver, files: FakeCgroupFiles) -> None:
+    """With psi=0 the files are there, and reading them fails."""
+    driver.create("/pod", CgroupResources())
+    (files.root / "pod" / "cpu.pressure").mkdir()
+    assert driver.stats("/pod").cpu_pressure is None
 
 
 def test_what_is_not_there(driver: CgroupDriver) -> None:

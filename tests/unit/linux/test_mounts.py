@@ -70,7 +70,7 @@ def test_read_only_covers_what_is_mounted_below(place: Path) -> None:
     inner = directory(source / "inner")
     mounts.tmpfs(str(inner))
     target = directory(place / "t")
-    mounts.bind(str(source), str(target), read_only=True)
+    mounts.bind(str(source), str(target), recursive=True, read_only=True)
     for path in (target / "x", target / "inner" / "x"):
         with pytest.raises(OSError, match="Read-only file system"):
             path.touch()

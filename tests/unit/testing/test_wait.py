@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from pykubelet.base import blocking
+from pykubelet.base.concurrency import blocking
 from pykubelet.testing.wait import nothing_within, settle, until
 
 

@@ -15,6 +15,10 @@ def larger(a: int, b: int = 2) -> bool:
         return True
     if not a:
         raise ValueError(f"{a} is nothing")
+    if a == 8:
+        return False
+    if a == 7:
+        return 0.0
     return a + 1 > b
 '''
 
@@ -34,6 +38,16 @@ def test_mutants_are_of_code_in_functions_and_not_of_messages() -> None:
         "m.py:larger: if not a -> always",
         "m.py:larger: not a -> without not",
         "m.py:larger: raise ValueError(f'{a} is nothing') -> nothing",
+        "m.py:larger: if a == 8 -> never",
+        "m.py:larger: if a == 8 -> always",
+        "m.py:larger: a == 8 -> NotEq",
+        "m.py:larger: 8 in a == 8 -> 9",
+        "m.py:larger: False in return False -> True",
+        "m.py:larger: if a == 7 -> never",
+        "m.py:larger: if a == 7 -> always",
+        "m.py:larger: a == 7 -> NotEq",
+        "m.py:larger: 7 in a == 7 -> 8",
+        "m.py:larger: return 0.0 -> return None",
         "m.py:larger: return a + 1 > b -> return None",
         "m.py:larger: a + 1 > b -> GtE",
         "m.py:larger: a + 1 -> Sub",
@@ -49,7 +63,7 @@ def outcome(namespace: dict[str, object], *arguments: int) -> object:
 
 
 def test_each_mutant_changes_what_the_function_does() -> None:
-    arguments = [(3, 2), (2, 2), (1, 2), (0, 2), (0, -1), (5, 9), (0, 0)]
+    arguments = [(3, 2), (2, 2), (1, 2), (0, 2), (0, -1), (5, 9), (0, 0), (7, 7), (7, 8), (8, 8), (9, 9)]
     original: dict[str, object] = {}
     exec(SOURCE, original)
     expected = [outcome(original, *each) for each in arguments]

@@ -7,7 +7,7 @@ cryptography costs memory. Start reading in ``certificate_manager.py``.
 
 from pykubelet.apiclient.certificates.bootstrap import BootstrapConfig, bootstrap, needs_bootstrap
 from pykubelet.apiclient.certificates.certificate_manager import CertificateManager
-from pykubelet.apiclient.certificates.certificate_types import CertificatePair, Template
+from pykubelet.apiclient.certificates.certificate_types import CertificatePair, RenewalObserver, Template
 from pykubelet.apiclient.certificates.request import client_template, serving_template
 from pykubelet.apiclient.certificates.store import CertificateStore
 
@@ -16,6 +16,7 @@ __all__ = [
     "CertificateManager",
     "CertificatePair",
     "CertificateStore",
+    "RenewalObserver",
     "Template",
     "bootstrap",
     "client_template",

@@ -12,10 +12,10 @@ from pykubelet.apiclient.certificates.request import client_template, validity_o
 from pykubelet.apiclient.certificates.store import CertificateStore
 from pykubelet.apiclient.client import ApiClient
 from pykubelet.apiclient.kubeconfig import ClusterConfig, load_kubeconfig
-from pykubelet.base import blocking
-from pykubelet.base.atomic import write_atomic
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid
+from pykubelet.base.files.atomic import write_atomic
 
 CLIENT_PREFIX = "kubelet-client"
 

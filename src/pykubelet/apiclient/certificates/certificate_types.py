@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from pykubelet.base.units import Seconds
 
@@ -32,3 +33,32 @@ class Validity:
 
     not_before: Seconds
     not_after: Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a certificate says."""
+
+    validity: Validity
+    common_name: str = ""
+    organizations: tuple[str, ...] = ()
+    dns_names: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+
+
+class RenewalObserver(Protocol):
+    """Counts renewals, for metrics."""
+
+    def renewal_failed(self) -> None:
+        """Note that a certificate could not be renewed."""
+
+    def replaced(self, lived: Seconds) -> None:
+        """Note that a new certificate replaced one that had begun that many seconds before."""
+
+
+class Unobserved:
+    """A `RenewalObserver` that ignores everything."""
+
+    def renewal_failed(self) -> None: ...
+
+    def replaced(self, lived: Seconds) -> None: ...

@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from pykubelet.apiclient.certificates.certificate_types import Template, Validity
+from pykubelet.apiclient.certificates.certificate_types import Contents, Template, Validity
 from pykubelet.base.errors import Invalid
 
 CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
@@ -70,11 +70,31 @@ def signing_request(key_pem: bytes, template: Template) -> bytes:
 
 def validity_of(pem: bytes) -> Validity:
     """Return the validity of the first certificate in the text. Raises Invalid."""
+    return contents_of(pem).validity
+
+
+def contents_of(pem: bytes) -> Contents:
+    """Return what the first certificate in the text says. Raises Invalid."""
     try:
         certificate = x509.load_pem_x509_certificate(pem)
+        names = _alternative_names(certificate)
     except ValueError as error:
         raise Invalid(f"not a certificate: {error}") from error
-    return Validity(certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp())
+    subject = certificate.subject
+    return Contents(
+        Validity(certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp()),
+        next((str(each.value) for each in subject.get_attributes_for_oid(NameOID.COMMON_NAME)), ""),
+        tuple(str(each.value) for each in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)),
+        tuple(names.get_values_for_type(x509.DNSName)) if names is not None else (),
+        tuple(str(each) for each in names.get_values_for_type(x509.IPAddress)) if names is not None else (),
+    )
+
+
+def _alternative_names(certificate: x509.Certificate) -> x509.SubjectAlternativeName | None:
+    try:
+        return certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return None
 
 
 def belongs_together(certificate_pem: bytes, key_pem: bytes) -> bool:

@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from pykubelet.apiclient.certificates.certificate_types import CertificatePair, Validity
-from pykubelet.apiclient.certificates.request import belongs_together, check_key, new_key, validity_of
-from pykubelet.base.atomic import write_atomic
+from pykubelet.apiclient.certificates.certificate_types import CertificatePair, Contents, Validity
+from pykubelet.apiclient.certificates.request import belongs_together, check_key, contents_of, new_key, validity_of
 from pykubelet.base.errors import Invalid, Permanent
-from pykubelet.base.state_files import clear_path, read_state_file
+from pykubelet.base.files.atomic import write_atomic
+from pykubelet.base.files.state_files import clear_path, read_state_file
 from pykubelet.base.units import Seconds
 
 _log = logging.getLogger(__name__)
@@ -25,9 +25,11 @@ _MAX_FILE: Final = 1 << 20
 class CertificateStore:
     """One series of certificates. All methods block briefly."""
 
-    def __init__(self, directory: Path, prefix: str) -> None:
+    def __init__(self, directory: Path, prefix: str, *, initial: CertificatePair | None = None) -> None:
+        """``initial`` is in force while nothing is stored: the files that a kubeconfig names, for example."""
         self._directory = directory
         self._prefix = prefix
+        self._initial = initial
 
     @property
     def current(self) -> Path:
@@ -40,13 +42,31 @@ class CertificateStore:
 
     def validity(self) -> Validity | None:
         """Return the validity of the pair in force; None if there is no usable one."""
+        found = self.contents()
+        return None if found is None else found.validity
+
+    def contents(self) -> Contents | None:
+        """Return what the certificate in force says; None if there is no usable one."""
+        return self.stored() or self._initial_contents()
+
+    def stored(self) -> Contents | None:
+        """Return what the stored certificate says; None if there is no usable one."""
         try:
-            return read_state_file(self.current, _MAX_FILE, _pair_validity)
+            return read_state_file(self.current, _MAX_FILE, _pair_contents)
         except FileNotFoundError:
             return None
         except (OSError, Invalid) as error:
             _log.warning("stored certificate unusable", extra={"path": str(self.current), "error": str(error)})
             return None
+
+    def _initial_contents(self) -> Contents | None:
+        if self._initial is None:
+            return None
+        try:
+            certificate = self._initial.certificate.read_bytes()
+            return contents_of(certificate) if belongs_together(certificate, self._initial.key.read_bytes()) else None
+        except (OSError, Invalid):
+            return None  # the client's own requests fail with the reason
 
     def pending_key(self) -> bytes:
         """Return the key of the pending request, stored so that a restarted agent continues the same request."""
@@ -105,10 +125,10 @@ class CertificateStore:
             raise Permanent(f"{path}: cannot be written: {os.strerror(error.errno or 0)}") from error
 
 
-def _pair_validity(text: bytes) -> Validity:
+def _pair_contents(text: bytes) -> Contents:
     if not belongs_together(text, text):
         raise Invalid("not a certificate with its key")
-    return validity_of(text)
+    return contents_of(text)
 
 
 def _checked_key(text: bytes) -> bytes:

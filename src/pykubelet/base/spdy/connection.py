@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Self, assert_never
 
-from pykubelet.base import hangup
+from pykubelet.base.http import hangup
 from pykubelet.base.spdy.codec import Decoder, Encoder, Limits, ProtocolError
 from pykubelet.base.spdy.frames import (
     Data,

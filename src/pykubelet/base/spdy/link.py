@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
-from pykubelet.base.hangup import hung_up
+from pykubelet.base.http.hangup import hung_up
 
 if TYPE_CHECKING:
     import aiohttp

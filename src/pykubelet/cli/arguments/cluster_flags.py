@@ -1,4 +1,4 @@
-"""Flags of ``pykubelet run`` for cluster mode; their names are the Go kubelet's."""
+"""Flags of ``pykubelet run`` for node mode; their names are the Go kubelet's."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from pykubelet.cli.plan.columns import age, size
+from pykubelet.cli.plan.pod_row import pod_row
 
 _PROBLEM_LINE: Final = re.compile(r"(:\d+(?::\d+)?)?: (.*)", re.DOTALL)
 Rows = Sequence[Sequence[str]]
@@ -49,11 +50,7 @@ def name_of(item: Any) -> str:
 
 
 def _pod_rows(item: Any, wide: bool) -> Rows:
-    from pykubelet.cli.plan.pod_row import pod_row  # it imports the models, which other forms of output do not need
-    from pykubelet.models.codec import from_builtins
-    from pykubelet.models.core_v1 import Pod
-
-    row = pod_row(from_builtins(item, Pod), time.time())
+    row = pod_row(item, time.time())
     cells = (row.name, row.ready, row.status, row.restarts, age(row.age_seconds))
     return [(*cells, row.ip, row.node) if wide else cells]
 

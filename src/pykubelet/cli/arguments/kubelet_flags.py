@@ -130,8 +130,12 @@ FIELDS: Final[Mapping[str, tuple[Kind, str]]] = {
 
 IGNORED: Final = (
     *("containerd", "experimental-allocatable-ignore-eviction", "experimental-mounter-path", "exit-on-lock-contention"),
-    *("image-credential-provider-bin-dir", "image-credential-provider-config", "lock-file"),
-    *("maximum-dead-containers", "maximum-dead-containers-per-container", "minimum-container-ttl-duration"),
+    *(
+        "lock-file",
+        "maximum-dead-containers",
+        "maximum-dead-containers-per-container",
+        "minimum-container-ttl-duration",
+    ),
     *("pod-infra-container-image", "runtime-cgroups", "vmodule"),
 )
 """Flags that are accepted without effect; the agent logs them at start."""

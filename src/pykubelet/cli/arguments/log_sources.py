@@ -6,36 +6,33 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pykubelet.base.errors import PykubeletError
-from pykubelet.cli.arguments.lookup import find_container
+from pykubelet.cli.arguments.lookup import FoundPod, find_container
 from pykubelet.cli.client.local_api import LocalApi
-from pykubelet.kubelet.types.podspec import each_container
-from pykubelet.models.core_v1 import Pod
 
 
 @dataclass(frozen=True, slots=True)
 class LogSource:
     """The log of one container."""
 
-    pod: Pod
+    pod: FoundPod
     container: str
 
     @property
     def prefix(self) -> bytes:
         """The prefix of its lines, as kubectl writes it."""
-        return f"[pod/{self.pod.metadata.name}/{self.container}] ".encode()
+        return f"[pod/{self.pod.name}/{self.container}] ".encode()
 
     def lines(self, api: LocalApi, query: Mapping[str, object]) -> Iterator[bytes]:
         """Yield the lines. Errors as of :meth:`LocalApi.lines`."""
-        meta = self.pod.metadata
-        path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/log"
+        path = f"/api/v1/namespaces/{self.pod.namespace}/pods/{self.pod.name}/log"
         return api.lines(path, **{**query, "container": self.container})
 
 
-def log_sources(pods: Sequence[Pod], container: str | None, *, everything: bool) -> list[LogSource]:
+def log_sources(pods: Sequence[FoundPod], container: str | None, *, everything: bool) -> list[LogSource]:
     """Return a source for each pod's chosen container, or for all of its containers. NotFound: no such container."""
     if not everything:
         return [LogSource(pod, find_container(pod, container)) for pod in pods]
-    return [LogSource(pod, each.name) for pod in pods for _, each in each_container(pod)]
+    return [LogSource(pod, str(each["name"])) for pod in pods for each in pod.containers]
 
 
 def sequential(

@@ -1,14 +1,40 @@
-"""Finds the pod and container that the user names."""
+"""Finds the pod and container that the user names.
 
+Works on the JSON objects of the agent's answers: most commands need a few fields only, and the models of all Kubernetes
+objects take longer to import than such a command runs. :mod:`pykubelet.cli.arguments.pod_objects` has the typed pods.
+"""
+
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.base.errors import Invalid, NotFound, Permanent
 from pykubelet.cli.client.agent_socket import DEFAULT_SOCKET, running_agents
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.plan.suggestions import did_you_mean
-from pykubelet.kubelet.types.podspec import each_container
-from pykubelet.models.codec import from_builtins
-from pykubelet.models.core_v1 import Pod
+
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPod:
+    """A pod of the agent."""
+
+    item: Any
+    """The pod as JSON object."""
+    namespace: str
+    name: str
+
+    @property
+    def node_name(self) -> str:
+        """The name of its node; empty: not set."""
+        return str(self.item.get("spec", {}).get("nodeName", ""))
+
+    @property
+    def containers(self) -> list[Any]:
+        """The JSON objects of all its containers: init, ordinary, ephemeral."""
+        spec = self.item.get("spec", {})
+        return [container for group in _CONTAINERS for container in spec.get(group) or ()]
 
 
 def api_of(socket: object) -> LocalApi:
@@ -21,14 +47,23 @@ def api_of(socket: object) -> LocalApi:
     return LocalApi(socket)
 
 
-def list_pods(api: LocalApi, namespace: str = "") -> list[Pod]:
-    """Return all pods of the agent, or those of one namespace, by namespace and name."""
+def list_pods(api: LocalApi, namespace: str = "", *, selector: str = "") -> list[FoundPod]:
+    """Return the pods of the agent by namespace and name: all, or those of a namespace, or with labels."""
     path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
-    pods = [from_builtins(item, Pod) for item in api.get(path)["items"]]
-    return sorted(pods, key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
+    answer = api.get(path, labelSelector=selector)
+    try:
+        pods = [
+            FoundPod(item, str(item["metadata"]["namespace"]), str(item["metadata"]["name"]))
+            for item in answer["items"]
+        ]
+    except (LookupError, TypeError) as error:
+        raise Permanent(
+            f"the answer from {api.path} to {path} is no list of pods; another program may listen there"
+        ) from error
+    return sorted(pods, key=lambda pod: (pod.namespace, pod.name))
 
 
-def find_pod(api: LocalApi, name: str, namespace: str = "") -> Pod:
+def find_pod(api: LocalApi, name: str, namespace: str = "") -> FoundPod:
     """Return the pod of that name; ``pod/NAME`` is possible, too.
 
     Static pods are also found by their manifest's name (without ``-NODENAME``).
@@ -39,29 +74,27 @@ def find_pod(api: LocalApi, name: str, namespace: str = "") -> Pod:
     if slash and prefix in ("pod", "pods", "po"):
         name = rest
     pods = list_pods(api, namespace)
-    found = [pod for pod in pods if pod.metadata.name == name] or [
-        pod for pod in pods if pod.metadata.name == f"{name}-{pod.spec.node_name}"
-    ]
+    found = [pod for pod in pods if pod.name == name] or [pod for pod in pods if pod.name == f"{name}-{pod.node_name}"]
     if not found:
-        known = [pod.metadata.name.removesuffix(f"-{pod.spec.node_name}") for pod in pods]
+        known = [pod.name.removesuffix(f"-{pod.node_name}") for pod in pods]
         where = f" in namespace {namespace}" if namespace else ""
         advice = did_you_mean(name, known) or f"; existing pods: {', '.join(known) or 'none'}"
         raise NotFound(f"pod {name!r} not found{where}{advice}")
     if len(found) > 1:
-        spaces = ", ".join(pod.metadata.namespace for pod in found)
+        spaces = ", ".join(pod.namespace for pod in found)
         raise Invalid(f"pod {name!r} exists in several namespaces ({spaces}); choose one with -n")
     return found[0]
 
 
-def find_container(pod: Pod, name: str | None) -> str:
+def find_container(pod: FoundPod, name: str | None) -> str:
     """Return the container's name after checking it; without a name the pod's first ordinary container.
 
     NotFound names the existing containers.
     """
     if name is None:
-        return pod.spec.containers[0].name
-    names = [container.name for _, container in each_container(pod)]
+        return str(pod.item["spec"]["containers"][0]["name"])
+    names = [str(container["name"]) for container in pod.containers]
     if name not in names:
         advice = did_you_mean(name, names)
-        raise NotFound(f"pod {pod.metadata.name} has no container {name!r}{advice}; it has: {', '.join(names)}")
+        raise NotFound(f"pod {pod.name} has no container {name!r}{advice}; it has: {', '.join(names)}")
     return name

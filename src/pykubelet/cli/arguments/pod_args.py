@@ -7,11 +7,9 @@ from typing import Any, Final, TypeVar
 import click
 
 from pykubelet.base.errors import Invalid
-from pykubelet.cli.arguments.lookup import find_pod
+from pykubelet.base.units import parse_duration
+from pykubelet.cli.arguments.lookup import FoundPod, find_pod, list_pods
 from pykubelet.cli.client.local_api import LocalApi
-from pykubelet.kubelet.config.duration import parse_duration
-from pykubelet.models.codec import from_builtins
-from pykubelet.models.core_v1 import Pod
 
 _KINDS: Final = {
     **dict.fromkeys(("pod", "pods", "po"), "Pod"),
@@ -114,7 +112,7 @@ def one_pod(words: Sequence[str]) -> str:
 
 def chosen_pods(
     api: LocalApi, words: Sequence[str], namespace: str, *, selector: str = "", everything: bool = False
-) -> list[Pod]:
+) -> list[FoundPod]:
     """Return the pods that the user names, or selects with ``-l`` or ``--all``.
 
     Invalid: none or both are given. NotFound: a pod does not exist.
@@ -123,6 +121,4 @@ def chosen_pods(
         raise click.UsageError("name pods, or select them with -l or --all")
     if words:
         return [find_pod(api, name, namespace) for name in pod_names_of(words)]
-    path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
-    pods = [from_builtins(item, Pod) for item in api.get(path, labelSelector=selector)["items"]]
-    return sorted(pods, key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
+    return list_pods(api, namespace, selector=selector)

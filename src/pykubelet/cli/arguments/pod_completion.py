@@ -8,52 +8,51 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
+
+from pykubelet.base.text import printable
 
 if TYPE_CHECKING:
-    from pykubelet.models.core_v1 import Pod
+    from click.shell_completion import CompletionItem
+
+    from pykubelet.cli.arguments.lookup import FoundPod
 
 
-def pod_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def pod_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> "list[CompletionItem]":
     """Return the agent's pods, of the namespace that is given, if any."""
     pods = _pods(ctx, ctx.params.get("namespace") or "")
     prefix, slash, rest = incomplete.rpartition("/")
-    found = _starting(rest, ((pod.metadata.name, pod.metadata.namespace) for pod in pods))
+    found = _starting(rest, ((pod.name, pod.namespace) for pod in pods))
     for item in found:
         item.value = f"{prefix}{slash}{item.value}"
     return found
 
 
-def container_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def container_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> "list[CompletionItem]":
     """Return the containers of the pod that is named before."""
-    from pykubelet.kubelet.types.podspec import each_container
-
     pod = _named_pod(ctx)
-    containers = each_container(pod) if pod is not None else ()
-    return _starting(incomplete, ((container.name, container.image) for _, container in containers))
+    containers = pod.containers if pod is not None else ()
+    return _starting(incomplete, ((str(each["name"]), str(each.get("image", ""))) for each in containers))
 
 
-def namespaces(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def namespaces(ctx: click.Context, _: click.Parameter, incomplete: str) -> "list[CompletionItem]":
     """Return the namespaces of the agent's pods."""
-    return _starting(incomplete, ((pod.metadata.namespace, "") for pod in _pods(ctx)))
+    return _starting(incomplete, ((pod.namespace, "") for pod in _pods(ctx)))
 
 
-def port_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def port_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> "list[CompletionItem]":
     """Return the names and numbers of the pod's ports, behind the local port if one is given."""
-    from pykubelet.kubelet.types.podspec import each_container
-
     pod = _named_pod(ctx)
-    ports = [port for _, container in each_container(pod) for port in container.ports] if pod is not None else []
+    ports = [port for each in pod.containers for port in each.get("ports") or ()] if pod is not None else []
     local, colon, remote = incomplete.rpartition(":")
-    words = [(port.name, str(port.container_port)) for port in ports if port.name]
-    words += [(str(port.container_port), port.name) for port in ports]
+    numbers = [(str(port.get("name", "")), str(port["containerPort"])) for port in ports]
+    words = [(name, number) for name, number in numbers if name] + [(number, name) for name, number in numbers]
     found = _starting(remote, words)
     for item in found:
         item.value = f"{local}{colon}{item.value}"
     return found
 
 
-def kinds_and_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def kinds_and_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
     """Return the kinds of ``get``, or after ``pods`` the pods."""
     from pykubelet.cli.arguments.kinds import BY_NAME, KINDS
 
@@ -64,12 +63,18 @@ def kinds_and_names(ctx: click.Context, parameter: click.Parameter, incomplete: 
     return _starting(incomplete, ((kind.plural, kind.short) for kind in KINDS))
 
 
-def _starting(incomplete: str, words: Iterable[tuple[str, str]]) -> list[CompletionItem]:
-    """Return those of the words (word, help) that begin like this, each once."""
-    return [CompletionItem(word, help=about) for word, about in dict(words).items() if word.startswith(incomplete)]
+def _starting(incomplete: str, words: Iterable[tuple[str, str]]) -> "list[CompletionItem]":
+    """Return those of the words (word, help) that begin like this, each once.
+
+    The shells read one line for each: words that would be several are left out, helps of this kind are escaped.
+    """
+    from click.shell_completion import CompletionItem  # only a shell that completes a word needs it
+
+    found = ((word, printable(about)) for word, about in dict(words).items() if printable(word) == word)
+    return [CompletionItem(word, help=about) for word, about in found if word.startswith(incomplete)]
 
 
-def _named_pod(ctx: click.Context) -> "Pod | None":
+def _named_pod(ctx: click.Context) -> "FoundPod | None":
     """Return the pod that the command line names already."""
     from pykubelet.base.errors import PykubeletError
     from pykubelet.cli.arguments.lookup import find_pod
@@ -87,7 +92,7 @@ def _named_pod(ctx: click.Context) -> "Pod | None":
         return None
 
 
-def _pods(ctx: click.Context, namespace: str = "") -> "list[Pod]":
+def _pods(ctx: click.Context, namespace: str = "") -> "list[FoundPod]":
     from pykubelet.base.errors import PykubeletError
     from pykubelet.cli.arguments.lookup import list_pods
     from pykubelet.cli.client.local_api import LocalApi

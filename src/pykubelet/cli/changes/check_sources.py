@@ -9,13 +9,13 @@ from typing import Final
 import msgspec
 
 from pykubelet.base.errors import Permanent
+from pykubelet.base.files.regular_file import is_plain_name
 from pykubelet.base.text import printable
 from pykubelet.base.units import Bytes
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.kubelet.desired.check import CheckSource
 from pykubelet.kubelet.desired.manifest.manifest_types import MAX_BYTES, Manifest, Problem
 from pykubelet.kubelet.desired.manifest_file import check_file, check_text
-from pykubelet.kubelet.desired.sources.disk import is_manifest_name
 from pykubelet.kubelet.types.allocatable import Machine, node_capacity, written
 from pykubelet.kubelet.types.node_view import NodeView
 from pykubelet.linux import system
@@ -71,11 +71,11 @@ def machine_capacity() -> Mapping[str, Quantity]:
 
 def _files(path: Path) -> Iterator[Path | Manifest]:
     """Yield the file itself, or the manifests that the agent would read from a directory; a problem if it cannot be."""
-    if not path.is_dir():
-        yield path
-        return
     try:
-        entries = [entry for entry in path.iterdir() if is_manifest_name(entry.name) and not entry.is_dir()]
+        if not path.is_dir():
+            yield path
+            return
+        entries = [entry for entry in path.iterdir() if is_plain_name(entry.name) and not entry.is_dir()]
     except OSError as error:
         name = printable(str(path))
         yield Manifest(name, problems=(Problem(name, f"cannot be read: {error.strerror}"),))

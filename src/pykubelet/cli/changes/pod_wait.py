@@ -1,17 +1,14 @@
 """Waits until pods reach a goal, by a watch on the agent's pods, within a time limit."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-import click
-
 from pykubelet.base.errors import Permanent
 from pykubelet.cli.client.local_api import LocalApi
-from pykubelet.cli.plan.pod_goals import Goal, Progress, Verdict
-from pykubelet.models.codec import from_builtins
-from pykubelet.models.core_v1 import Pod
+from pykubelet.cli.plan.pod_goals import Goal, Pod, Progress, Verdict
+from pykubelet.cli.terminal import echo
 
 TIMED_OUT = 124
 """The exit status after a timeout, as of timeout(1)."""
@@ -27,12 +24,23 @@ class Awaited:
     """Picks the pod among all pods of the agent."""
     goal: Goal
     done: str = ""
-    """What is printed when the goal is reached; empty: nothing."""
+    """What is printed after the label when the goal is reached; empty: nothing."""
+    namespace: str = ""
+    """The pod's namespace, which is shown if pods of several namespaces have the label; empty: unknown."""
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """A pod that has not reached its goal; compared by identity, since several may have the same label."""
+
+    label: str
+    awaited: Awaited
+    verdict: Verdict | None = None
 
 
 def by_uid(uid: str) -> Callable[[Sequence[Pod]], Pod | None]:
     """Return a choice of the pod with this uid."""
-    return lambda pods: next((pod for pod in pods if pod.metadata.uid == uid), None)
+    return lambda pods: next((pod for pod in pods if pod["metadata"]["uid"] == uid), None)
 
 
 def wait_for_pods(api: LocalApi, awaited: Sequence[Awaited], seconds: float | None) -> None:
@@ -40,8 +48,7 @@ def wait_for_pods(api: LocalApi, awaited: Sequence[Awaited], seconds: float | No
 
     Exits with 124 after the limit. Permanent: a pod has ended otherwise. Transient: the agent has stopped.
     """
-    waiting = {each.label: each for each in awaited}
-    verdicts: dict[str, Verdict] = {}
+    waiting = [_Waiting(label, each) for label, each in zip(_labels(awaited), awaited, strict=True)]
     deadline = None if seconds is None else time.monotonic() + seconds
     pods: dict[str, Pod] = {}
     listed = False
@@ -52,33 +59,48 @@ def wait_for_pods(api: LocalApi, awaited: Sequence[Awaited], seconds: float | No
             elif kind == "DELETED":
                 pods.pop(item["metadata"]["uid"], None)
             else:
-                pods[item["metadata"]["uid"]] = from_builtins(item, Pod)
+                pods[item["metadata"]["uid"]] = item
             if listed:
-                _judge(waiting, verdicts, tuple(pods.values()))
+                _judge(waiting, tuple(pods.values()))
             if listed and not waiting:
                 return
     except TimeoutError:
-        _time_out(waiting, verdicts)
-    raise Permanent(f"the agent at {api.path} has stopped; nothing is known of {', '.join(waiting)}")
+        _time_out(waiting)
+    raise Permanent(
+        f"the agent at {api.path} has stopped; nothing is known of {', '.join(each.label for each in waiting)}"
+    )
 
 
-def _judge(waiting: dict[str, Awaited], verdicts: dict[str, Verdict], pods: Sequence[Pod]) -> None:
+def _labels(awaited: Sequence[Awaited]) -> list[str]:
+    """Return the labels, with the namespace where pods of several namespaces have the same one."""
+    namespaces: dict[str, set[str]] = {}
+    for each in awaited:
+        namespaces.setdefault(each.label, set()).add(each.namespace)
+    return [
+        f"{each.label} in namespace {each.namespace}"
+        if each.namespace and len(namespaces[each.label]) > 1
+        else each.label
+        for each in awaited
+    ]
+
+
+def _judge(waiting: list[_Waiting], pods: Sequence[Pod]) -> None:
     """Take those that have reached their goal out of ``waiting``."""
-    for label, each in list(waiting.items()):
-        verdicts[label] = verdict = each.goal(each.choose(pods))
+    for each in list(waiting):
+        each.verdict = verdict = each.awaited.goal(each.awaited.choose(pods))
         match verdict.progress:
             case Progress.REACHED:
-                del waiting[label]
-                if each.done:
-                    click.echo(each.done)
+                waiting.remove(each)
+                if each.awaited.done:
+                    echo(f"{each.label} {each.awaited.done}")
             case Progress.MISSED:
-                raise Permanent(f"{label} has ended: {verdict.why}")
+                raise Permanent(f"{each.label} has ended: {verdict.why}")
             case Progress.PENDING:
                 pass
 
 
-def _time_out(waiting: Mapping[str, Awaited], verdicts: Mapping[str, Verdict]) -> NoReturn:
-    for label in waiting:
-        why = verdicts[label].why if label in verdicts else "the agent has not listed its pods"
-        click.echo(f"error: timed out waiting for {label}: {why}", err=True)
-    raise click.exceptions.Exit(TIMED_OUT)
+def _time_out(waiting: Sequence[_Waiting]) -> NoReturn:
+    for each in waiting:
+        why = each.verdict.why if each.verdict is not None else "the agent has not listed its pods"
+        echo(f"error: timed out waiting for {each.label}: {why}", err=True)
+    raise SystemExit(TIMED_OUT)

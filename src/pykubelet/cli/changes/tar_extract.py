@@ -7,16 +7,20 @@ only created if what it names is inside, too. Devices, pipes and sockets are lef
 import os
 import posixpath
 import stat
-import tarfile
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 from typing import IO
 
 from pykubelet.base.errors import Invalid, Permanent
-from pykubelet.base.safe_path import directory_in_root, open_regular_at
+from pykubelet.base.files.safe_path import directory_in_root, open_regular_at
+from pykubelet.base.units import Bytes
+from pykubelet.criserver.unpack.limits import BadLayer, Limits
+from pykubelet.criserver.unpack.stream import ByteStream
+from pykubelet.criserver.unpack.tarstream import Entry, Kind, TarReader
 
-_CHUNK = 1 << 20
+_LIMITS = Limits(max_bytes=Bytes(1 << 62), max_ratio=1, ratio_from=Bytes(1))
+"""Files may be as long as a file system allows. A compressed archive must not grow: tar was asked for a plain one."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -29,17 +33,20 @@ def extract(archive: IO[bytes], source: str, target: Path, warn: Callable[[str],
     """
     skipped = found = 0
     try:
-        with tarfile.open(fileobj=archive, mode="r:") as tar:
-            for member in tar:
+        with closing(ByteStream(archive, _LIMITS)) as stream:
+            reader = TarReader(stream, _LIMITS)
+            for member in reader:
                 try:
                     inside = _relative(member.name, source)
-                    root, names = _place(target, source, inside, is_directory=member.isdir())
-                    _write(tar, member, root, names, source)
+                    root, names = _place(target, source, inside, is_directory=member.kind is Kind.DIRECTORY)
+                    _write(reader, member, root, names, source)
                     found += 1
+                except BadLayer:
+                    raise
                 except Invalid as error:
                     warn(f"{member.name!r} left out: {error}")
                     skipped += 1
-    except tarfile.TarError as error:
+    except BadLayer as error:
         raise Permanent(f"the container has sent a damaged archive: {error}") from error
     except OSError as error:
         raise Permanent(f"{error.filename or target} cannot be written: {error.strerror}") from error
@@ -71,25 +78,26 @@ def _place(target: Path, source: str, inside: tuple[str, ...], *, is_directory: 
     return target.parent, (target.name,)
 
 
-def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, root: Path, names: tuple[str, ...], source: str) -> None:
-    if member.isdir():
+def _write(reader: TarReader, member: Entry, root: Path, names: tuple[str, ...], source: str) -> None:
+    if member.kind is Kind.DIRECTORY:
         root.mkdir(mode=0o755, exist_ok=True)
         with _directory(root, names) as fd:
             os.fchmod(fd, member.mode & 0o777 | 0o700)
         return
     with _directory(root, names[:-1]) as fd:
         name = names[-1]
-        if member.issym():
-            _check_link(names, member.linkname)
-            _make_room(fd, name)
-            os.symlink(member.linkname, name, dir_fd=fd)
-        elif member.islnk():
-            _hard_link(root, _relative(member.linkname, source), fd, name)
-        elif member.isfile():
-            _make_room(fd, name)
-            _copy(tar, member, fd, name)
-        else:
-            raise Invalid("it is neither a file nor a directory nor a link")
+        match member.kind:
+            case Kind.SYMLINK:
+                _check_link(names, member.link)
+                _make_room(fd, name)
+                os.symlink(member.link, name, dir_fd=fd)
+            case Kind.HARDLINK:
+                _hard_link(root, _relative(member.link, source), fd, name)
+            case Kind.FILE:
+                _make_room(fd, name)
+                _copy(reader, member, fd, name)
+            case _:
+                raise Invalid("it is neither a file nor a directory nor a link")
 
 
 def _directory(root: Path, names: tuple[str, ...]) -> AbstractContextManager[int]:
@@ -124,13 +132,18 @@ def _make_room(directory: int, name: str) -> None:
         os.unlink(name, dir_fd=directory)
 
 
-def _copy(tar: tarfile.TarFile, member: tarfile.TarInfo, directory: int, name: str) -> None:
-    content = tar.extractfile(member)
-    assert content is not None
+def _copy(reader: TarReader, member: Entry, directory: int, name: str) -> None:
+    """Write a file. Holes of a sparse one stay holes, so that a small archive cannot fill the disk or take for ever."""
+    pieces, piece = reader.data(), memoryview(b"")
     fd = os.open(name, _NEW, member.mode & 0o777 | 0o600, dir_fd=directory)
-    with content, os.fdopen(fd, "wb") as file:
-        while data := content.read(_CHUNK):
-            file.write(data)
+    with os.fdopen(fd, "wb", buffering=0) as file:
+        for offset, length in member.segments if member.segments is not None else [(0, member.size)]:
+            file.seek(offset)
+            while length:
+                piece = piece or next(pieces)
+                written = file.write(piece[:length])
+                piece, length = piece[written:], length - written
+        file.truncate(member.size)
 
 
 def base_name(path: str) -> tuple[str, str]:

@@ -4,7 +4,6 @@ The order is: ``--socket``, the environment variable ``PYKUBELET_SOCKET``, the d
 running agent that has left a link. Only agents with another ``--run-dir`` than the default leave one.
 """
 
-import hashlib
 import os
 import socket
 import stat
@@ -13,9 +12,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-DEFAULT_SOCKET: Final = Path("/run/pykubelet/agent.sock")
-_DIRECTORY: Final = "/run/pykubelet-agents"
-_VARIABLE: Final = "PYKUBELET_AGENTS_DIR"
+from pykubelet.cli.client.socket_path import DEFAULT_SOCKET_PATH
+
+DEFAULT_SOCKET: Final = Path(DEFAULT_SOCKET_PATH)
+LINKS_DIRECTORY: Final = "/run/pykubelet-agents"
+LINKS_VARIABLE: Final = "PYKUBELET_AGENTS_DIR"
 _PROBE_SECONDS: Final = 1.0
 
 
@@ -44,11 +45,11 @@ def running_agents() -> list[Path]:
 @contextmanager
 def linked(path: Path) -> Iterator[None]:
     """Leave a link to the agent's socket during the block; without permission to do so, do nothing."""
-    directory = None if path == DEFAULT_SOCKET else _directory()
-    if directory is None:
+    link = link_of(path)
+    if link is None:
         yield
         return
-    link = directory / hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+    directory = link.parent
     with suppress(OSError):
         directory.mkdir(mode=0o755, exist_ok=True)
         link.unlink(missing_ok=True)
@@ -61,9 +62,19 @@ def linked(path: Path) -> Iterator[None]:
             directory.rmdir()  # fails if there are links of others
 
 
+def link_of(path: Path) -> Path | None:
+    """Return where the agent with this socket leaves its link; None: it leaves none."""
+    directory = None if path == DEFAULT_SOCKET else _directory()
+    if directory is None:
+        return None
+    import hashlib  # large, and only the agent and reset need it
+
+    return directory / hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+
+
 def _directory() -> Path | None:
     """Return the directory of links; None: none are left, as an empty variable says."""
-    name = os.environ.get(_VARIABLE, _DIRECTORY)
+    name = os.environ.get(LINKS_VARIABLE, LINKS_DIRECTORY)
     return Path(name) if name else None
 
 

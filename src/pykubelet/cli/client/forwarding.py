@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pykubelet.base.errors import Permanent, Transient
+from pykubelet.base.http.upgrade import SWITCHED, UpgradeResponse, closing, request_head, request_upgrade
 from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink
-from pykubelet.base.upgrade import SWITCHED, UpgradeResponse, closing, request_head, request_upgrade
 
 _READ_BYTES = 32768
 _HEADERS = (

@@ -1,45 +1,39 @@
 """Client of the agent's local API: blocking HTTP over a unix socket, quick to import."""
 
-import http.client
 import json
 import socket
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-from urllib.parse import urlencode
+from collections.abc import Iterator, Mapping
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any
 
-from pykubelet.base.errors import Conflict, NotFound, Permanent, Transient
+from pykubelet.base.errors import Conflict, NotFound, Permanent, PykubeletError, Transient
+from pykubelet.cli.client.http_exchange import Answer, BadAnswer, answered
 from pykubelet.cli.client.rejected_request import RejectedRequest
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 _TIMEOUT_SECONDS = 30.0
+_CHANGE_SECONDS = 60.0
+"""Limit of a request with a body; the agent may have to wait for another change."""
 
-
-class _UnixConnection(http.client.HTTPConnection):
-    """An HTTP connection over a unix socket."""
-
-    def __init__(self, path: Path, timeout: float | None) -> None:
-        super().__init__("localhost", timeout=timeout)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        try:
-            self.sock.connect(str(self._path))
-        except OSError as error:
-            self.sock.close()
-            raise Transient(
-                f"no agent responds at {self._path} ({error.strerror}); "
-                "start one with `pykubelet run`, or name its socket with --socket"
-            ) from error
+_LONGEST_SECONDS = 2_000_000.0
+"""Longest limit of a read; Python waits wrongly with one of 2^31 ms. A later deadline is checked at each line."""
 
 
 class LocalApi:
     """Requests to one agent. Paths are those of the Kubernetes API, and ``/pykubelet/v1/…``."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: "str | PathLike[str]") -> None:
+        self._socket = fspath(path)
+
+    @property
+    def path(self) -> "Path":
+        """The agent's socket."""
+        from pathlib import Path  # takes milliseconds, and few commands ask
+
+        return Path(self._socket)
 
     def get(self, path: str, **query: object) -> Any:
         """Return the JSON object at the path.
@@ -48,24 +42,40 @@ class LocalApi:
         """
         return self._call("GET", path, query)
 
-    def post(self, path: str, **query: object) -> Any:
-        """Ask the agent to do something and return the JSON object of its answer. Errors as of :meth:`get`."""
-        return self._call("POST", path, query)
+    def post(self, path: str, body: bytes = b"", /, **query: object) -> Any:
+        """Ask the agent to do something and return the JSON object of its answer. Errors as of :meth:`get`.
 
-    def _call(self, method: str, path: str, query: dict[str, object]) -> Any:
-        connection = _UnixConnection(self.path, _TIMEOUT_SECONDS)
+        ``body`` is a JSON text.
+        """
+        return self._call("POST", path, query, body)
+
+    def _call(self, method: str, path: str, query: dict[str, object], body: bytes = b"") -> Any:
+        with self._connected(_CHANGE_SECONDS if body else _TIMEOUT_SECONDS) as connection:
+            try:
+                with answered(connection, method, target_of(path, query), body) as answer:
+                    return json.loads(_checked(answer).read() or b"null")
+            except (OSError, BadAnswer) as error:
+                raise Transient(f"the agent at {self._socket} is not responding: {error}") from error
+            except ValueError as error:
+                raise self._no_json(error) from error
+
+    def _connected(self, seconds: float | None) -> socket.socket:
+        """Return a connection to the agent; ``seconds`` limits each read and write. Transient: no agent responds."""
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            return json.loads(_request(connection, path, query, method).read() or b"null")
-        except (OSError, http.client.HTTPException) as error:
-            raise Transient(f"the agent at {self.path} is not responding: {error}") from error
-        except ValueError as error:
-            raise self._no_json(error) from error
-        finally:
+            connection.settimeout(seconds)
+            connection.connect(self._socket)
+        except OSError as error:
             connection.close()
+            raise Transient(
+                f"no agent responds at {self._socket} ({error.strerror or error}); "
+                "start one with `pykubelet run`, or name its socket with --socket"
+            ) from error
+        return connection
 
     def _no_json(self, error: Exception) -> Transient:
         return Transient(
-            f"the answer from {self.path} is no JSON ({error}): the agent ended, or another program listens there"
+            f"the answer from {self._socket} is no JSON ({error}): the agent ended, or another program listens there"
         )
 
     def lines(self, path: str, deadline: float | None = None, /, **query: object) -> Iterator[bytes]:
@@ -73,17 +83,16 @@ class LocalApi:
 
         TimeoutError: the monotonic time ``deadline`` has passed.
         """
-        connection = _UnixConnection(self.path, None)
-        try:
-            response = _request(connection, path, query)
-            while line := _line(connection, response, deadline):
-                yield line
-        except TimeoutError:
-            raise
-        except (OSError, http.client.HTTPException) as error:
-            raise Transient(f"the agent at {self.path} closed the stream early: {error}") from error
-        finally:
-            connection.close()
+        with self._connected(None) as connection:
+            try:
+                with answered(connection, "GET", target_of(path, query)) as answer:
+                    _checked(answer)
+                    while line := _line(connection, answer, deadline):
+                        yield line
+            except TimeoutError:
+                raise
+            except (OSError, BadAnswer) as error:
+                raise Transient(f"the agent at {self._socket} closed the stream early: {error}") from error
 
     def watch(self, path: str, deadline: float | None = None, /, **query: object) -> Iterator[tuple[str, Any]]:
         """Yield type and object of each event of a watch, beginning with the present objects.
@@ -99,27 +108,33 @@ class LocalApi:
             yield change
 
 
-def _request(
-    connection: _UnixConnection, path: str, query: dict[str, object], method: str = "GET"
-) -> http.client.HTTPResponse:
+def _checked(answer: Answer) -> Answer:
+    if answer.status >= 400:
+        raise error_of(answer.status, answer.read())
+    return answer
+
+
+def target_of(path: str, query: Mapping[str, object]) -> str:
+    """Return path and query of a request; values that are None, False or empty are left out."""
     # Compared by identity, because 0 equals False but is a value.
     given = {key: value for key, value in query.items() if value is not None and value is not False and value != ""}
-    target = f"{path}?{urlencode(given)}" if given else path
-    connection.request(method, target, headers={"Accept": "application/json"})
-    response = connection.getresponse()
-    if response.status >= 400:
-        raise _error(response.status, response.read())
-    return response
+    if not given:
+        return path
+    from urllib.parse import urlencode  # many requests have no query
+
+    return f"{path}?{urlencode(given)}"
 
 
-def _line(connection: _UnixConnection, response: http.client.HTTPResponse, deadline: float | None) -> bytes:
+def _line(connection: socket.socket, answer: Answer, deadline: float | None) -> bytes:
     """Return the next line of an answer; empty at its end. TimeoutError: the deadline has passed."""
-    if deadline is not None and connection.sock is not None:
-        connection.sock.settimeout(max(0.001, deadline - time.monotonic()))
-    return response.readline()
+    if deadline is not None:
+        left = max(0.001, deadline - time.monotonic())
+        connection.settimeout(left if left < _LONGEST_SECONDS else None)
+    return answer.readline()
 
 
-def _error(status: int, body: bytes) -> Exception:
+def error_of(status: int, body: bytes) -> PykubeletError:
+    """Return the error for an answer of the agent: its HTTP status (400 or higher) and its body, a Status object."""
     try:
         message = str(json.loads(body)["message"])
     except (ValueError, KeyError, TypeError):

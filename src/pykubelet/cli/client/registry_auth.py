@@ -1,13 +1,16 @@
 """Registry credentials for ``pykubelet image pull``: given on the command line, or stored by ``docker login``."""
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pykubelet.base.documents import read_json
-from pykubelet.base.errors import Invalid
+from pykubelet.base.docker_helpers import ask_helper, helper_for
+from pykubelet.base.errors import Invalid, PykubeletError
+from pykubelet.base.files.documents import read_json
+from pykubelet.cli.terminal import echo
 from pykubelet.criserver.images.reference import parse
 from pykubelet.criserver.images.registry.config import same_registry
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -30,7 +33,10 @@ def find_auth(reference: str, creds: str, file: Path | None) -> pb.AuthConfig | 
 
 
 def from_docker_config(path: Path, host: str) -> pb.AuthConfig | None:
-    """Return the entry of a docker configuration file for a registry; None if it has none."""
+    """Return the login of a docker configuration file for a registry; None if it has none.
+
+    A credential helper that the file names is asked first, as by docker; a warning tells that it failed.
+    """
     try:
         document: Any = read_json(path.read_bytes())
         entries: dict[str, Any] = document.get("auths") or {}
@@ -39,6 +45,8 @@ def from_docker_config(path: Path, host: str) -> pb.AuthConfig | None:
         raise Invalid(f"{path}: cannot be read: {error.strerror}") from error
     except (Invalid, ValueError, AttributeError, TypeError) as error:
         raise Invalid(f"{path} is not a docker configuration: {error}") from error
+    if login := _from_helper(path, document, host):
+        return login
     for name, entry in items:
         if same_registry(name, host) and any(entry.values()):
             return pb.AuthConfig(
@@ -48,12 +56,19 @@ def from_docker_config(path: Path, host: str) -> pb.AuthConfig | None:
                 identity_token=str(entry.get("identitytoken", "")),
                 registry_token=str(entry.get("registrytoken", "")),
             )
-    helper = (document.get("credHelpers") or {}).get(host) or document.get("credsStore")
-    if helper and any(same_registry(name, host) for name, _ in items):
-        click.echo(
-            f"warning: {path} stores the password of {host} in {helper}, which is not supported; use --creds", err=True
-        )
     return None
+
+
+def _from_helper(path: Path, document: dict[str, Any], host: str) -> pb.AuthConfig | None:
+    try:
+        helper = helper_for(document, host)
+        login = asyncio.run(ask_helper(helper)) if helper is not None else None
+    except PykubeletError as error:
+        echo(f"warning: {path}: {error}; the image is pulled without its credentials for {host}", err=True)
+        return None
+    if login is None:
+        return None
+    return pb.AuthConfig(username=login.username, password=login.password, identity_token=login.identity_token)
 
 
 def _default_file() -> Path:

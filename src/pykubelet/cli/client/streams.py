@@ -12,15 +12,15 @@ import tty
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TextIO
+from typing import IO, Protocol, TextIO
 
 import aiohttp
-import click
 
-from pykubelet.base import blocking
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Permanent, PykubeletError, Transient
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.exit_status import ExitStatus
+from pykubelet.cli.terminal import echo
 
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 _PROTOCOL = "v5.channel.k8s.io"
@@ -41,6 +41,16 @@ _NOT_STARTED = (
 """What OCI runtimes say of a command that does not exist, and of one that the kernel does not execute."""
 
 
+class Sink(Protocol):
+    """What takes the output of a command."""
+
+    def write(self, data: bytes, /) -> object:
+        """Write all data."""
+
+    def flush(self) -> object:
+        """Pass on what has been written."""
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
     """One exec or attach: its URL, and which streams."""
@@ -53,7 +63,7 @@ class Session:
     """Standard input is a terminal: it is set to raw mode, and its size is sent."""
     source: IO[bytes] | None = None
     """What is sent instead of this process's standard input."""
-    sink: IO[bytes] | None = None
+    sink: Sink | None = None
     """Where the command's standard output goes instead of this process's."""
 
 
@@ -116,9 +126,9 @@ async def _exchange(channel: aiohttp.ClientWebSocketResponse, session: Session) 
         await asyncio.gather(*helpers, return_exceptions=True)
 
 
-async def _receive(channel: aiohttp.ClientWebSocketResponse, stdout: IO[bytes]) -> int:
+async def _receive(channel: aiohttp.ClientWebSocketResponse, stdout: Sink) -> int:
     """Write the output, and return the exit status. Permanent: the command failed in another way."""
-    outputs = {_STDOUT: stdout, _STDERR: sys.stderr.buffer}
+    outputs: dict[int, Sink] = {_STDOUT: stdout, _STDERR: sys.stderr.buffer}
     status: bytes | None = None
     shown = b""
     async for message in channel:
@@ -138,7 +148,7 @@ async def _receive(channel: aiohttp.ClientWebSocketResponse, stdout: IO[bytes]) 
     except CommandNotStarted as error:
         # An OCI runtime has written its error to the command's stderr already.
         if not error.is_in(shown.decode(errors="replace")):
-            click.echo(f"error: {error}", err=True)
+            echo(f"error: {error}", err=True)
         return error.status
 
 

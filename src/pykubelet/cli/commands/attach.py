@@ -7,7 +7,7 @@ import click
 
 from pykubelet.cli.arguments.lookup import api_of, find_container, find_pod
 from pykubelet.cli.arguments.pod_completion import container_names, namespaces, pod_names
-from pykubelet.kubelet.types.podspec import each_container
+from pykubelet.cli.terminal import echo
 
 
 @click.command(name="attach")
@@ -26,16 +26,17 @@ def command(ctx: click.Context, pod: str, container: str | None, namespace: str,
     api = api_of(ctx.obj)
     found = find_pod(api, pod, namespace)
     name = find_container(found, container)
-    spec = next(spec for _, spec in each_container(found) if spec.name == name)
-    if stdin and not spec.stdin:
+    spec = next(spec for spec in found.containers if spec["name"] == name)
+    has_terminal = bool(spec.get("tty"))
+    if stdin and not spec.get("stdin"):
         raise click.UsageError(f"container {name} has no standard input; set `stdin: true` in its manifest")
-    if terminal and not spec.tty:
-        click.echo(f"container {name} has no terminal (`tty: true`); attaching without one", err=True)
+    if terminal and not has_terminal:
+        echo(f"container {name} has no terminal (`tty: true`); attaching without one", err=True)
         terminal = False
     if terminal and stdin:
-        click.echo("If you don't see a prompt, press Enter.", err=True)
+        echo("If you don't see a prompt, press Enter.", err=True)
     # With a terminal, the container has one output stream for both stdout and stderr.
-    given = {"stdin": stdin, "stdout": True, "stderr": not spec.tty, "tty": spec.tty}
+    given = {"stdin": stdin, "stdout": True, "stderr": not has_terminal, "tty": has_terminal}
     query = [("container", name), *((key, "true") for key, value in given.items() if value)]
-    path = f"/api/v1/namespaces/{found.metadata.namespace}/pods/{found.metadata.name}/attach?{urlencode(query)}"
+    path = f"/api/v1/namespaces/{found.namespace}/pods/{found.name}/attach?{urlencode(query)}"
     ctx.exit(run_session(Session(api.path, path, stdin, terminal and sys.stdin.isatty())))

@@ -9,6 +9,7 @@ from pykubelet.base.errors import PykubeletError, Transient
 from pykubelet.cli.arguments.lookup import api_of
 from pykubelet.cli.changes.check_sources import known_manifests, machine_capacity, node_of, sources_of
 from pykubelet.cli.output.check_output import Checked, document, lines, sarif, summary
+from pykubelet.cli.terminal import echo
 from pykubelet.kubelet.desired.check import Severity, check
 from pykubelet.kubelet.types.node_view import NodeView
 
@@ -55,13 +56,13 @@ def command(
         sources=sources, findings=findings, node=view.name if view else "", skipped=() if view else _SKIPPED
     )
     if output is not None:
-        click.echo(json.dumps(document(checked) if output == "json" else sarif(checked), indent=2))
+        echo(json.dumps(document(checked) if output == "json" else sarif(checked), indent=2))
     else:
         for line in lines(checked, quiet=quiet):
-            click.echo(line)
+            echo(line)
     if not quiet:
-        click.echo(told, err=True)
-        click.echo(summary(checked), err=output is not None or bool(findings))
+        echo(told, err=True)
+        echo(summary(checked), err=output is not None or bool(findings))
     failed = checked.count(Severity.ERROR) or (strict and findings)
     ctx.exit(1 if failed else 0)
 

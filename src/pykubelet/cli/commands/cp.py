@@ -5,7 +5,7 @@ import tarfile
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 from urllib.parse import urlencode
 
 import click
@@ -14,7 +14,14 @@ from pykubelet.base.errors import Invalid, NotFound, Permanent
 from pykubelet.cli.arguments.lookup import api_of, find_container, find_pod
 from pykubelet.cli.changes.tar_extract import base_name, extract
 from pykubelet.cli.client.local_api import LocalApi
+from pykubelet.cli.terminal import echo
+from pykubelet.linux.fsusage import filesystem
 
+if TYPE_CHECKING:
+    from pykubelet.cli.client.streams import Sink
+
+_UNCHECKED_BYTES = 64 << 20
+"""What a container may send until the free space is looked at again."""
 _REMOTE = re.compile(r"(?:pod/)?(?:(?P<namespace>[a-z0-9.-]+)/)?(?P<pod>[a-z0-9.-]+):(?P<path>.*)", re.DOTALL)
 
 
@@ -36,7 +43,7 @@ class _Container:
     pod: str
     name: str
 
-    def run(self, *argv: str, source: IO[bytes] | None = None, sink: IO[bytes] | None = None) -> int:
+    def run(self, *argv: str, source: IO[bytes] | None = None, sink: "Sink | None" = None) -> int:
         """Run a command with its streams connected to files and return its status."""
         from pykubelet.cli.client.streams import Session, run_session
 
@@ -45,6 +52,33 @@ class _Container:
         query += [("stdin", "true")] if source is not None else []
         path = f"/api/v1/namespaces/{self.namespace}/pods/{self.pod}/exec?{urlencode(query)}"
         return run_session(Session(self.api.path, path, source is not None, False, source, sink))
+
+
+class _Bounded:
+    """A file for what a container sends, which may be without end."""
+
+    def __init__(self, file: IO[bytes], directory: str) -> None:
+        """``directory`` is on the file system of the file."""
+        self._file = file
+        self._directory = directory
+        self._count = 0
+        self._next_check = _UNCHECKED_BYTES
+
+    def write(self, data: bytes, /) -> None:
+        """Write all data. Permanent: less than a tenth of the file system would be left."""
+        self._count += len(data)
+        if self._count > self._next_check:
+            self._next_check = self._count + _UNCHECKED_BYTES
+            found = filesystem(self._directory)
+            if found.available < found.capacity // 10:
+                raise Permanent(
+                    f"the container has sent {self._count >> 20} MiB, and less than a tenth of the file system of "
+                    f"{self._directory} is free; copy less, or to another file system"
+                )
+        self._file.write(data)
+
+    def flush(self) -> None:
+        """Do nothing: the file is read by this process only."""
 
 
 @click.command(name="cp")
@@ -67,7 +101,7 @@ def command(ctx: click.Context, source: str, target: str, container: str | None,
     assert remote is not None
     api = api_of(ctx.obj)
     pod = find_pod(api, remote.pod, remote.namespace)
-    chosen = _Container(api, pod.metadata.namespace, pod.metadata.name, find_container(pod, container))
+    chosen = _Container(api, pod.namespace, pod.name, find_container(pod, container))
     if here is not None:
         ctx.exit(_download(chosen, here.path, Path(target)))
     ctx.exit(_upload(chosen, Path(source), remote.path))
@@ -88,9 +122,10 @@ def _download(container: _Container, path: str, target: Path) -> int:
     if not target.parent.is_dir():
         raise NotFound(f"{target.parent} does not exist")
     with tempfile.TemporaryFile(dir=target.parent) as archive:
-        _check(container.run("tar", "cf", "-", "-C", directory, f"./{name}", sink=archive), container, path)
+        sink = _Bounded(archive, str(target.parent))
+        _check(container.run("tar", "cf", "-", "-C", directory, f"./{name}", sink=sink), container, path)
         archive.seek(0)
-        skipped = extract(archive, name, target, lambda text: click.echo(f"warning: {text}", err=True))
+        skipped = extract(archive, name, target, lambda text: echo(f"warning: {text}", err=True))
     return 1 if skipped else 0
 
 

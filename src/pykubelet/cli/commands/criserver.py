@@ -1,20 +1,21 @@
 """``pykubelet criserver``: run the container runtime server in the foreground."""
 
-import asyncio
 import contextlib
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pykubelet.base import grpc_core
-from pykubelet.base.errors import Invalid, PykubeletError
-from pykubelet.base.inherited_signals import ignore_here_only
-from pykubelet.base.log import setup
-from pykubelet.base.loop import run_daemon
-from pykubelet.base.notify import Notifier
-from pykubelet.base.shutdown import Shutdown
+from pykubelet.base.daemon import grpc_core
+from pykubelet.base.daemon.foreground import run_until_signal
+from pykubelet.base.daemon.inherited_signals import ignore_here_only
+from pykubelet.base.daemon.log import setup
+from pykubelet.base.daemon.loop import run_daemon
+from pykubelet.base.daemon.notify import Notifier
+from pykubelet.base.errors import Invalid
 from pykubelet.criserver.config import Settings, load_settings
 
 _FILE = click.Path(path_type=Path, resolve_path=True)
@@ -37,34 +38,14 @@ def command(config: Path | None, kept: bool, log_level: str, log_format: str, **
     if os.geteuid() != 0:
         raise Invalid("the runtime server must run as root: it creates namespaces, mounts and cgroups")
     grpc_core.configure("ERROR")
+    ignore_here_only()  # otherwise containers would inherit the ignored signals
+    notifier = Notifier.from_environment()
+    server = partial(_server, settings, kept, notifier)
     with contextlib.suppress(KeyboardInterrupt):
-        run_daemon(_run(settings, kept, Notifier.from_environment()))
+        run_daemon(run_until_signal(server, notifier, name="criserver"))
 
 
-async def _run(settings: Settings, kept: bool, notifier: Notifier) -> None:
+async def _server(settings: Settings, kept: bool, notifier: Notifier, failed: Callable[[], None]) -> None:
     from pykubelet.criserver.main import run_criserver
 
-    ignore_here_only()  # otherwise containers would inherit the ignored signals
-
-    def stop() -> None:
-        notifier.stopping()
-        server.cancel()
-
-    shutdown = Shutdown(stop)
-    run = run_criserver(settings, shutdown.begin, kept, notifier.ready)
-    server = asyncio.create_task(run, name="criserver")
-    shutdown.on_signals()
-    try:
-        await server
-    except asyncio.CancelledError:
-        pass
-    except BaseExceptionGroup as group:
-        known, rest = group.split(PykubeletError)
-        if rest is not None or known is None:
-            raise
-        error: BaseException = known
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        raise error from group
-    finally:
-        shutdown.begin()  # a thread may still keep the process alive
+    await run_criserver(settings, failed, notifier, kept=kept)

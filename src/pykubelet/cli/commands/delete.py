@@ -1,11 +1,13 @@
 """``pykubelet delete``: take objects out of the manifest directory of the running agent."""
 
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from pykubelet.base.errors import Conflict, NotFound
+from pykubelet.base.errors import Conflict, NotFound, Transient
 from pykubelet.cli.arguments.lookup import api_of, find_pod, list_pods
 from pykubelet.cli.arguments.pod_args import (
     Limit,
@@ -16,14 +18,21 @@ from pykubelet.cli.arguments.pod_args import (
     selection_options,
 )
 from pykubelet.cli.arguments.pod_completion import pod_names
-from pykubelet.cli.changes.manifest_directory import ManifestDirectory
-from pykubelet.cli.changes.manifest_input import read_keys
+from pykubelet.cli.arguments.pod_objects import pod_object, pod_objects
+from pykubelet.cli.changes.agent_directory import directory_of
+from pykubelet.cli.changes.manifest_input import read_documents
 from pykubelet.cli.changes.pod_wait import Awaited, by_uid, wait_for_pods
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.plan.pod_goals import deleted
+from pykubelet.cli.terminal import echo
+from pykubelet.kubelet.desired.changes import ManifestDirectory, keys_of
 from pykubelet.kubelet.desired.manifest import ObjectKey
 from pykubelet.kubelet.types.updates import ANNOTATION_SOURCE, Source
 from pykubelet.models.core_v1 import Pod
+
+_NOTICED_SECONDS = 30.0
+"""Limit for the agent to notice a removed manifest; it is notified of changes, and reads all files every 20 s."""
+_POLL_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +52,14 @@ class _Selection:
 @selection_options
 @click.option("--wait/--no-wait", default=True, help="Wait until the pods are gone (default).")
 @click.option("--timeout", type=Limit(), default="0", help="Limit of the wait (default: none).")
+@click.option(
+    "--grace-period",
+    "grace_seconds",
+    type=click.IntRange(-1),
+    default=-1,
+    help="Seconds that the pods get to end; 0: they are killed at once; -1 (default): the time of their manifests.",
+)
+@click.option("--now", is_flag=True, help="The same as --grace-period=1.")
 @click.option("--ignore-not-found", is_flag=True, help="An object that does not exist is no error.")
 @click.pass_obj
 def command(
@@ -54,6 +71,8 @@ def command(
     everything: bool,
     wait: bool,
     timeout: float | None,
+    grace_seconds: int,
+    now: bool,
     ignore_not_found: bool,
 ) -> None:
     """Delete pods, ConfigMaps or Secrets from the agent's manifest directory, and wait until the pods are gone.
@@ -62,11 +81,14 @@ def command(
 
     Example: pykubelet delete web        pykubelet delete -f web.yaml --wait=false
     """
+    if now and grace_seconds not in (-1, 1):
+        raise click.UsageError("give --now or --grace-period, not both")
+    grace_seconds = 1 if now else grace_seconds
     api = api_of(socket)
-    directory = ManifestDirectory.of_agent(api)
+    directory = directory_of(api)
     selection = _Selection(words, namespace, selector, everything, files)
     keys = _keys(api, directory, selection)
-    pods = {_full_name(pod): pod for pod in list_pods(api)}
+    pods = {_full_name(pod): pod for pod in pod_objects(list_pods(api))}
     gone: list[Pod] = []
     missing: list[str] = []
     with directory.locked():
@@ -79,15 +101,47 @@ def command(
             except NotFound as error:
                 missing.append(str(error))
                 continue
-            click.echo(f'{key.kind.lower()} "{key.name}" deleted')
+            echo(f'{key.kind.lower()} "{key.name}" deleted')
             if key.kind == "Pod" and pod is not None:
                 gone.append(pod)
+    if grace_seconds >= 0:
+        _limit_grace(api, gone, grace_seconds)
     if wait and gone:
-        wait_for_pods(
-            api, [Awaited(f"pod/{pod.metadata.name}", by_uid(pod.metadata.uid), deleted) for pod in gone], timeout
-        )
+        wait_for_pods(api, [_awaited(pod) for pod in gone], timeout)
     if missing and not ignore_not_found:
         raise NotFound("; ".join(missing))
+
+
+def _awaited(pod: Pod) -> Awaited:
+    meta = pod.metadata
+    return Awaited(f"pod/{meta.name}", by_uid(meta.uid), deleted, namespace=meta.namespace)
+
+
+def _limit_grace(api: LocalApi, pods: Sequence[Pod], seconds: int) -> None:
+    """Give pods that have no manifest any more this grace period, in seconds.
+
+    Transient: the agent has not noticed within 30 s that the manifests are gone.
+    """
+    deadline = time.monotonic() + _NOTICED_SECONDS
+    for pod in pods:
+        while not _is_limited(api, pod, seconds):
+            if time.monotonic() >= deadline:
+                raise Transient(
+                    f"the agent has not noticed within {_NOTICED_SECONDS:g} s that the manifest of pod "
+                    f"{pod.metadata.name} is gone; the pod keeps its own grace period"
+                )
+            time.sleep(_POLL_SECONDS)
+
+
+def _is_limited(api: LocalApi, pod: Pod, seconds: int) -> bool:
+    """Request the grace period; return whether the pod has it now, or is gone."""
+    try:
+        api.post(f"/pykubelet/v1/stop/{pod.metadata.uid}", gracePeriodSeconds=seconds)
+    except NotFound:
+        return True
+    except Conflict:
+        return False
+    return True
 
 
 def _keys(api: LocalApi, directory: ManifestDirectory, selection: _Selection) -> list[ObjectKey]:
@@ -96,7 +150,7 @@ def _keys(api: LocalApi, directory: ManifestDirectory, selection: _Selection) ->
         if selection.words or selection.selector or selection.everything:
             raise click.UsageError("name objects, or files with -f, not both")
         # Pods come first: they must not be started again without their ConfigMaps.
-        return sorted(read_keys(selection.files), key=lambda key: key.kind != "Pod")
+        return sorted(keys_of(read_documents(selection.files), selection.namespace), key=lambda key: key.kind != "Pod")
     named = kind_and_names(selection.words)
     found: list[ObjectKey] = []
     for kind, name in named:
@@ -105,8 +159,8 @@ def _keys(api: LocalApi, directory: ManifestDirectory, selection: _Selection) ->
         else:
             found.append(ObjectKey(kind, selection.namespace or "default", name))
     if not named:
-        pods = chosen_pods(api, (), selection.namespace, selector=selection.selector, everything=selection.everything)
-        found = [_key_of(pod) for pod in pods if _is_from_file(pod)]
+        chosen = chosen_pods(api, (), selection.namespace, selector=selection.selector, everything=selection.everything)
+        found = [_key_of(pod) for pod in pod_objects(chosen) if _is_from_file(pod)]
         if not found:
             raise NotFound("no pods of the manifest directory match the selection")
     return list(dict.fromkeys(found))
@@ -115,7 +169,7 @@ def _keys(api: LocalApi, directory: ManifestDirectory, selection: _Selection) ->
 def _pod_key(api: LocalApi, directory: ManifestDirectory, name: str, namespace: str) -> ObjectKey:
     """Return the key of a pod that the agent has, or that only a manifest names."""
     try:
-        pod = find_pod(api, name, namespace)
+        pod = pod_object(find_pod(api, name, namespace))
     except NotFound:
         key = ObjectKey("Pod", namespace or "default", name)
         if directory.find(key) is not None:

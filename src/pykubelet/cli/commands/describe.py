@@ -7,13 +7,17 @@ import click
 import msgspec
 
 from pykubelet.base.errors import NotFound
+from pykubelet.base.text import printable
 from pykubelet.cli.arguments.lookup import api_of, find_pod
 from pykubelet.cli.arguments.pod_args import one_pod
 from pykubelet.cli.arguments.pod_completion import namespaces, pod_names
+from pykubelet.cli.arguments.pod_objects import pod_object
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.output.pull_progress import Pulls, long_text, pull_of, running_pulls
 from pykubelet.cli.plan.columns import Columns, age
+from pykubelet.cli.plan.event_subject import container_named
 from pykubelet.cli.plan.pod_row import pod_status_word
+from pykubelet.cli.terminal import echo
 from pykubelet.kubelet.types.container_ends import ContainerEnd
 from pykubelet.kubelet.types.podspec import AnyContainer, each_container
 from pykubelet.kubelet.types.runtime import ContainerKind
@@ -34,21 +38,22 @@ _TITLES = {
 def command(socket: object, words: tuple[str, ...], namespace: str) -> None:
     """Show a pod in detail, with its events."""
     api = api_of(socket)
-    pod = find_pod(api, one_pod(words), namespace)
+    found = find_pod(api, one_pod(words), namespace)
+    pod = pod_object(found)
     selector = f"involvedObject.name={pod.metadata.name}"
     items = api.get(f"/api/v1/namespaces/{pod.metadata.namespace}/events", fieldSelector=selector)["items"]
     events = [from_builtins(item, Event) for item in items]
     ends = _ends_of(api, pod)
     pulls = running_pulls(api) if pod.status.phase == "Pending" else {}
     parts = (
-        _head(pod, _manifest_of(api, pod)),
+        _head(pod, pod_status_word(found.item), _manifest_of(api, pod)),
         _containers(pod, pulls),
         _conditions(pod),
         _volumes(pod),
         _restarts(ends),
         _events(events),
     )
-    click.echo("\n".join(line for part in parts for line in part))
+    echo("\n".join(line for part in parts for line in part))
 
 
 def _ends_of(api: LocalApi, pod: Pod) -> list[ContainerEnd]:
@@ -71,16 +76,18 @@ def _manifest_of(api: LocalApi, pod: Pod) -> list[str]:
 
 
 def _field(label: str, value: object, indent: int = 0) -> str:
-    return f"{' ' * indent}{label + ':':<{17 - indent}} {value}"
+    """Return one field. Lines of the value after its first are indented, so that they cannot look like fields."""
+    text = str(value).replace("\n", "\n" + " " * 18)
+    return f"{' ' * indent}{label + ':':<{17 - indent}} {text}"
 
 
 def _pairs(label: str, pairs: dict[str, str]) -> Iterator[str]:
     lines = [f"{key}={value}" for key, value in sorted(pairs.items())] or ["<none>"]
     yield _field(label, lines[0])
-    yield from (" " * 18 + line for line in lines[1:])
+    yield from (" " * 18 + line.replace("\n", "\n" + " " * 18) for line in lines[1:])
 
 
-def _head(pod: Pod, manifest: Sequence[str]) -> Iterator[str]:
+def _head(pod: Pod, word: str, manifest: Sequence[str]) -> Iterator[str]:
     status = pod.status
     yield _field("Name", pod.metadata.name)
     yield _field("Namespace", pod.metadata.namespace)
@@ -90,7 +97,7 @@ def _head(pod: Pod, manifest: Sequence[str]) -> Iterator[str]:
     yield _field("Start Time", status.start_time or "<none>")
     yield from _pairs("Labels", pod.metadata.labels)
     yield from _pairs("Annotations", pod.metadata.annotations)
-    yield _field("Status", pod_status_word(pod))
+    yield _field("Status", word)
     for label, value in (("Reason", status.reason), ("Message", status.message)):
         if value:
             yield _field(label, value)
@@ -131,7 +138,7 @@ def _container(container: AnyContainer, status: ContainerStatus | None) -> Itera
         yield _field("Ports", ", ".join(f"{p.container_port}/{p.protocol or 'TCP'}" for p in container.ports), 4)
     for label, words in (("Command", container.command), ("Args", container.args)):
         if words:
-            yield _field(label, " ".join(words).replace("\n", "\\n"), 4)
+            yield _field(label, printable(" ".join(words)), 4)
     if status and status.state:
         yield from _state("State", status.state)
         if status.last_state:
@@ -150,7 +157,7 @@ def _container(container: AnyContainer, status: ContainerStatus | None) -> Itera
         if probe:
             yield _field(label, _probe(probe), 4)
     for index, mount in enumerate(container.volume_mounts):
-        text = f"{mount.mount_path} from {mount.name}{' (ro)' if mount.read_only else ''}"
+        text = printable(f"{mount.mount_path} from {mount.name}{' (ro)' if mount.read_only else ''}")
         yield _field("Mounts", text, 4) if index == 0 else " " * 18 + text
 
 
@@ -201,7 +208,7 @@ def _volumes(pod: Pod) -> Iterator[str]:
     if pod.spec.volumes:
         yield "Volumes:"
     for volume in pod.spec.volumes:
-        yield f"  {volume.name + ':':<16}{_volume_source(volume)}"
+        yield f"  {volume.name + ':':<16}{printable(_volume_source(volume))}"
 
 
 def _volume_source(volume: Volume) -> str:
@@ -246,5 +253,6 @@ def _events(events: list[Event]) -> Iterator[str]:
             seen = event.last_timestamp or event.metadata.creation_timestamp
             when = age(now - seen.timestamp()) if seen else "<unknown>"
             times = f" (x{event.count})" if (event.count or 1) > 1 else ""
-            rows.append((f"  {event.type}", event.reason, when + times, event.message))
-        yield Columns("  Type", "Reason", "Age", "Message").render(rows)
+            container = container_named(event.involved_object.field_path)
+            rows.append((f"  {event.type}", event.reason, when + times, container or "-", event.message))
+        yield Columns("  Type", "Reason", "Age", "Container", "Message").render(rows)

@@ -11,9 +11,12 @@ from msgspec.structs import replace
 from pykubelet.base.errors import PykubeletError
 from pykubelet.cli.arguments.lookup import api_of, list_pods
 from pykubelet.cli.arguments.pod_args import files_option
-from pykubelet.cli.changes.manifest_directory import ManifestDirectory
-from pykubelet.cli.changes.manifest_input import Given, read_objects
+from pykubelet.cli.arguments.pod_objects import pod_objects
+from pykubelet.cli.changes.agent_directory import directory_of
+from pykubelet.cli.changes.manifest_input import read_objects
 from pykubelet.cli.client.local_api import LocalApi
+from pykubelet.cli.terminal import echo
+from pykubelet.kubelet.desired.changes import Given, ManifestDirectory
 from pykubelet.kubelet.desired.manifest import LocalObject, adopt, parse
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.models.codec import to_builtins
@@ -26,8 +29,9 @@ _AGENTS_METADATA = ("uid", "resourceVersion", "creationTimestamp", "generation",
 
 @click.command(name="diff")
 @files_option
+@click.option("-n", "--namespace", default="", help="The namespace of objects that name none (default: default).")
 @click.pass_context
-def command(ctx: click.Context, files: tuple[Path, ...]) -> None:
+def command(ctx: click.Context, files: tuple[Path, ...], namespace: str) -> None:
     """Show as a unified diff how the objects of FILE differ from those of the agent, defaults included.
 
     Exits with 0 if nothing differs, with 1 if something does, and with 2 after an error. Values of Secrets are masked.
@@ -38,15 +42,15 @@ def command(ctx: click.Context, files: tuple[Path, ...]) -> None:
         raise click.UsageError("no file given; for example: pykubelet diff -f web.yaml")
     try:
         api = api_of(ctx.obj)
-        given = read_objects(files)
-        directory = ManifestDirectory.of_agent(api)
+        given = read_objects(files, namespace=namespace)
+        directory = directory_of(api)
         text = "".join(_diff(each, _present(api, directory, each), directory.node_name) for each in given)
-    except click.exceptions.Exit as problem:
+    except SystemExit as problem:
         raise click.exceptions.Exit(_FAILED) from problem
     except PykubeletError as error:
-        click.echo(f"error: {error}", err=True)
+        echo(f"error: {error}", err=True)
         raise click.exceptions.Exit(_FAILED) from error
-    click.echo(text, nl=False)
+    echo(text, nl=False)
     ctx.exit(1 if text else 0)
 
 
@@ -55,7 +59,7 @@ def _present(api: LocalApi, directory: ManifestDirectory, given: Given) -> Local
     key = given.item.key
     if key.kind == "Pod":
         names = (key.name, f"{key.name}-{directory.node_name.lower()}")
-        pods = [pod for pod in list_pods(api, key.namespace) if pod.metadata.name in names]
+        pods = pod_objects(pod for pod in list_pods(api, key.namespace) if pod.name in names)
         # While a changed pod replaces the old one, both exist.
         pods.sort(key=lambda pod: pod.metadata.deletion_timestamp is None)
         return pods[-1] if pods else None
@@ -107,4 +111,5 @@ def _lines(value: dict[str, Any]) -> list[str]:
     if not value:
         return []
     text = yaml.dump(value, Dumper=yaml.CSafeDumper, sort_keys=True, allow_unicode=True, default_flow_style=False)
-    return str(text).splitlines(keepends=True)
+    # Not splitlines: it also ends lines at separators inside of values.
+    return [f"{line}\n" for line in str(text).removesuffix("\n").split("\n")]

@@ -1,10 +1,12 @@
 """``pykubelet doctor``: report what the machine lacks for running pods, with the command that fixes it."""
 
 import asyncio
+import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -12,10 +14,13 @@ import click
 import msgspec
 
 from pykubelet.base.errors import PykubeletError
-from pykubelet.base.state_files import DamagedFile
+from pykubelet.base.files.state_files import DamagedFile
+from pykubelet.base.text import printable
+from pykubelet.cli.changes.run_records import leftovers
 from pykubelet.cli.client.endpoint import other_runtimes
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.machine.machine_fixes import apply_fixes, fixes
+from pykubelet.cli.terminal import echo
 from pykubelet.criserver.config.settings import DEFAULT_RUN
 from pykubelet.linux import cgroups, fsusage, procfs, system
 
@@ -67,36 +72,63 @@ _MARKS = {
 )
 @click.option("--fix", is_flag=True, help="Install what is missing, after asking.")
 @click.option("-y", "--yes", is_flag=True, help="With --fix: do not ask.")
+@click.option("-o", "--output", type=click.Choice(["json"]), default=None, help="Output format.")
 @click.pass_context
-def command(ctx: click.Context, container_runtime_endpoint: str, root_dir: Path, fix: bool, yes: bool) -> None:
+def command(
+    ctx: click.Context, container_runtime_endpoint: str, root_dir: Path, fix: bool, yes: bool, output: str | None
+) -> None:
     """Check kernel, cgroups, programs and runtime; exits with 1 if pods cannot run on this machine."""
+    if output and fix:
+        raise click.UsageError("-o prints findings for programs; leave out --fix")
     findings = _findings(LocalApi(ctx.obj), container_runtime_endpoint, root_dir)
+    if output:
+        click.echo(json.dumps(_document(findings), indent=2))
+        ctx.exit(_status(findings))
     _print(findings)
     needed = [finding for finding in findings if fix]
     steps = fixes((name for f in needed for name in f.packages), (f.command for f in needed))
     if fix and not steps:
-        click.echo("nothing that --fix could change")
+        echo("nothing that --fix could change")
     if steps:
         apply_fixes(steps, ask=not yes)
         findings = _findings(LocalApi(ctx.obj), container_runtime_endpoint, root_dir)
         _print(findings)
-    ctx.exit(1 if any(f.verdict is Verdict.FAILED for f in findings) else 0)
+    ctx.exit(_status(findings))
+
+
+def _status(findings: Sequence[Finding]) -> int:
+    return 1 if any(f.verdict is Verdict.FAILED for f in findings) else 0
+
+
+def _document(findings: Sequence[Finding]) -> dict[str, object]:
+    """Return the report as JSON has it; ``command`` and ``packages`` are what ``--fix`` would run and install."""
+    count = Counter(finding.verdict for finding in findings)
+    items = [{key: value for key, value in asdict(finding).items() if value} for finding in findings]
+    return {"failed": count[Verdict.FAILED], "warnings": count[Verdict.WARNING], "items": items}
 
 
 def _findings(agent: LocalApi, endpoint: str, root_dir: Path) -> list[Finding]:
     runtime = _runtime(endpoint or _runtime_of(agent))
-    return [*machine_findings(), *program_findings(), *_disk(root_dir), *runtime, *damaged_findings(agent)]
+    return [
+        *machine_findings(),
+        *program_findings(),
+        *_disk(root_dir),
+        *runtime,
+        *damaged_findings(agent),
+        *_killed_runs(agent),
+    ]
 
 
 def _print(findings: Sequence[Finding]) -> None:
     width = max(len(f.subject) for f in findings)
     for finding in findings:
-        click.echo(f"{_MARKS[finding.verdict]} {finding.subject:<{width}}  {finding.text}")
+        click.echo(_MARKS[finding.verdict], nl=False)
+        echo(f" {finding.subject:<{width}}  {printable(finding.text)}")
         if finding.remedy:
-            click.echo(f"  {'':<{width}}  → {finding.remedy}")
+            echo(f"  {'':<{width}}  → {printable(finding.remedy)}")
     failed = sum(f.verdict is Verdict.FAILED for f in findings)
     warned = sum(f.verdict is Verdict.WARNING for f in findings)
-    click.echo(f"\n{failed} failed, {warned} warnings")
+    echo(f"\n{failed} failed, {warned} warnings")
 
 
 def damaged_findings(agent: LocalApi) -> Iterator[Finding]:
@@ -111,6 +143,17 @@ def damaged_findings(agent: LocalApi) -> Iterator[Finding]:
         else:
             text, remedy = f"{item.path}: {item.error}", "remove the cause; the agent retries by itself"
         yield Finding(Verdict.WARNING, "agent's files", text, remedy)
+
+
+def _killed_runs(agent: LocalApi) -> Iterator[Finding]:
+    """Yield what a killed ``run-once`` has left in the manifest directory of a running agent."""
+    try:
+        path = str(agent.get("/pykubelet/v1/manifests")["path"])
+    except (PykubeletError, LookupError, TypeError):
+        return
+    for left in leftovers(Path(path)) if path else ():
+        text = f"{left} was left by a run-once that was killed"
+        yield Finding(Verdict.WARNING, "manifests", text, "the next run-once or start of the agent removes it")
 
 
 def machine_findings() -> Iterator[Finding]:

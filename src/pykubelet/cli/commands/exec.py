@@ -38,5 +38,5 @@ def command(
     query = [("container", find_container(found, container)), ("stdout", "true")]
     query += [("command", word) for word in argv]
     query += [(key, "true") for key, given in (("stdin", stdin), ("tty", terminal), ("stderr", not terminal)) if given]
-    path = f"/api/v1/namespaces/{found.metadata.namespace}/pods/{found.metadata.name}/exec?{urlencode(query)}"
+    path = f"/api/v1/namespaces/{found.namespace}/pods/{found.name}/exec?{urlencode(query)}"
     ctx.exit(run_session(Session(api.path, path, stdin, terminal and sys.stdin.isatty())))

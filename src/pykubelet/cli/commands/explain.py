@@ -9,12 +9,13 @@ from typing import Any
 import click
 
 from pykubelet.base.errors import NotFound
-from pykubelet.cli.arguments.lookup import api_of, find_pod
+from pykubelet.base.text import printable
+from pykubelet.cli.arguments.lookup import FoundPod, api_of, find_pod
 from pykubelet.cli.arguments.pod_completion import pod_names
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.plan.columns import Columns, age
 from pykubelet.cli.plan.pod_row import pod_status_word
-from pykubelet.models.core_v1 import Pod
+from pykubelet.cli.terminal import echo
 
 _POLL_SECONDS = 0.5
 _SHOWN = 20
@@ -40,18 +41,18 @@ def command(
         key = json.dumps(_without_countdowns(view))
         if key != shown:
             if watch and shown and not output:
-                click.echo()
-            click.echo(json.dumps(view, indent=None if watch else 2) if output else _text(pod, view, everything))
+                echo()
+            echo(json.dumps(view, indent=None if watch else 2) if output else _text(pod, view, everything))
             shown = key
         if not watch:
             return
         time.sleep(_POLL_SECONDS)
 
 
-def _ask(api: LocalApi, name: str, namespace: str) -> tuple[Pod, Any]:
+def _ask(api: LocalApi, name: str, namespace: str) -> tuple[FoundPod, Any]:
     pod = find_pod(api, name, namespace)
     try:
-        return pod, api.get(f"/pykubelet/v1/explain/{pod.metadata.namespace}/{pod.metadata.name}")
+        return pod, api.get(f"/pykubelet/v1/explain/{pod.namespace}/{pod.name}")
     except NotFound as error:
         raise NotFound(f"{error}; an agent of an older version does not explain pods") from error
 
@@ -64,14 +65,15 @@ def _without_countdowns(view: Any) -> Any:
     return {**view, "waits": waits, "lastSync": sync}
 
 
-def _text(pod: Pod, view: Any, everything: bool) -> str:
+def _text(pod: FoundPod, view: Any, everything: bool) -> str:
     return "\n".join([*_head(pod, view), *_waits(view), *_last_sync(view), *_decisions(view, everything)])
 
 
-def _head(pod: Pod, view: Any) -> Iterator[str]:
-    yield f"{view['namespace']}/{view['name']}: {pod_status_word(pod)}"
+def _head(pod: FoundPod, view: Any) -> Iterator[str]:
+    yield f"{view['namespace']}/{view['name']}: {pod_status_word(pod.item)}"
     if view.get("reason") or view.get("message"):
-        yield f"  {': '.join(each for each in (view.get('reason'), view.get('message')) if each)}"
+        told = ": ".join(each for each in (view.get("reason"), view.get("message")) if each)
+        yield f"  {_one_line(told)}"
     admission = view.get("admission")
     if admission:
         yield f"  admission, {_ago(admission['at'])} ago: {admission['action']}: {_why(admission)}"
@@ -135,7 +137,7 @@ def _why(decision: Any) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return printable(" ".join(text.split()))
 
 
 def _ago(at: float) -> str:

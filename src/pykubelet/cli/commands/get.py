@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from pykubelet.base.errors import NotFound, PykubeletError
-from pykubelet.cli.arguments.kinds import Kind
+from pykubelet.cli.arguments.kinds import KINDS, Kind
 from pykubelet.cli.arguments.lookup import api_of
 from pykubelet.cli.arguments.pod_completion import kinds_and_names, namespaces
 from pykubelet.cli.arguments.targets import Target, parse_targets
@@ -16,7 +16,7 @@ from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.output.listing import Listed, Selection, listed
 from pykubelet.cli.output.object_watch import print_table, table, watch_objects
 from pykubelet.cli.output.output_form import METAVAR, OutputForm, OutputParam, document, document_printer, print_names
-from pykubelet.cli.output.pull_progress import watch_with_pulls
+from pykubelet.cli.terminal import echo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +35,7 @@ class _Shown:
 
 
 @click.command(name="get")
-@click.argument(
-    "words", nargs=-1, required=True, metavar="KIND [NAME]... | KIND/NAME...", shell_complete=kinds_and_names
-)
+@click.argument("words", nargs=-1, metavar="KIND [NAME]... | KIND/NAME...", shell_complete=kinds_and_names)
 @click.option("-n", "--namespace", default="", shell_complete=namespaces, help="Only this namespace (default: all).")
 @click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces, each with its column.")
 @click.option("-l", "--selector", default="", help="Only objects with these labels, for example app=web,tier!=db.")
@@ -71,6 +69,10 @@ def command(
 
     Example: pykubelet get pods -l app=web -o jsonpath='{.items[*].status.podIP}'
     """
+    if not words:
+        raise click.UsageError(
+            f"name a kind: {', '.join(kind.plural for kind in KINDS)}; for example: pykubelet get pods"
+        )
     api = api_of(socket)
     space = "" if all_namespaces else namespace
     shown = _Shown(form=form, headed=not no_headers, all_namespaces=all_namespaces, namespace=space, sort_by=sort_by)
@@ -107,7 +109,8 @@ def _print(results: list[Listed], shown: _Shown, *, single: bool) -> None:
             if result.items:
                 tables.append((result.kind, headings, [row for item in result.items for row in rows(item)]))
             elif not result.missing:
-                click.echo(f"no {result.kind.plural} found", err=True)
+                where = f" in namespace {shown.namespace}" if result.kind.namespaced and shown.namespace else ""
+                echo(f"no {result.kind.plural} found{where}", err=True)
         if tables:
             print_table(tables, headed=shown.headed)
     elif items or not any(result.missing for result in results):
@@ -128,6 +131,8 @@ def _watch(api: LocalApi, targets: list[Target], selection: Selection, shown: _S
         events = ((change, item) for change, item in events if _subject(kind, item) in names)
     if kind.plural == "pods" and shown.form.is_table:
         _banner(api)
+        from pykubelet.cli.output.pull_progress import watch_with_pulls
+
         # The pods of the list may wait for images, too; their rows are not repeated.
         events = watch_with_pulls(chain((("ADDED", item) for item in first.items), events), api)
     namespace = shown.has_namespace(kind)
@@ -147,4 +152,4 @@ def _banner(api: LocalApi) -> None:
         return
     if items:
         count = f"{len(items)} problems, the first" if len(items) > 1 else "1 problem"
-        click.echo(f"{count}: {items[0]['message']} (see `pykubelet get problems`)", err=True)
+        echo(f"{count}: {items[0]['message']} (see `pykubelet get problems`)", err=True)

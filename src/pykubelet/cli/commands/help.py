@@ -3,6 +3,7 @@
 import click
 
 from pykubelet.cli.plan.suggestions import did_you_mean
+from pykubelet.cli.terminal import echo
 
 
 @click.command(name="help")
@@ -18,4 +19,4 @@ def command(ctx: click.Context, words: tuple[str, ...]) -> None:
             known = group.list_commands(context) if isinstance(group, click.Group) else []
             raise click.UsageError(f"there is no command {word!r}{did_you_mean(word, known)}", context)
         context = click.Context(found, info_name=word, parent=context)
-    click.echo(context.get_help())
+    echo(context.get_help())

@@ -19,6 +19,7 @@ from pykubelet.cli.client.registry_auth import find_auth
 from pykubelet.cli.command_group import SuggestingGroup
 from pykubelet.cli.output.image_progress import progress_output, short
 from pykubelet.cli.plan.columns import Columns, size
+from pykubelet.cli.terminal import echo
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _PIECE = 1 * MIB
@@ -71,7 +72,7 @@ def command(ctx: click.Context, endpoint: str) -> None:
     ctx.obj = _Target(endpoint, ctx.obj if isinstance(ctx.obj, Path) else None)
 
 
-@command.command()
+@command.command(short_help="Pull an image from its registry.")
 @click.argument("reference")
 @click.option("--creds", default="", metavar="USER[:PASSWORD]", help="Credentials for the registry.")
 @click.option(
@@ -84,10 +85,10 @@ def pull(target: _Target, reference: str, creds: str, docker_config: Path | None
     auth = find_auth(reference, creds, docker_config)
     with target.client() as client, progress_output(quiet=quiet) as update:
         identity = client.pull(reference, auth, update)
-    click.echo(identity)
+    echo(identity)
 
 
-@command.command(name="ls")
+@command.command(name="ls", short_help="List images.")
 @click.argument("reference", required=False, shell_complete=_complete)
 @click.option("-q", "--quiet", is_flag=True, help="Print ids only.")
 @click.option("--digests", is_flag=True, help="Show the digests of manifests.")
@@ -99,17 +100,17 @@ def list_images(target: _Target, reference: str | None, quiet: bool, digests: bo
         images = [client.status(reference).image] if reference else client.list()
     images = sorted(images, key=lambda image: (not image.repo_tags, list(image.repo_tags), image.id))
     if output:
-        click.echo(json.dumps([_document(image) for image in images], indent=2))
+        echo(json.dumps([_document(image) for image in images], indent=2))
     elif quiet:
         for image in images:
-            click.echo(image.id)
+            echo(image.id)
     else:
         headings = ("IMAGE", "ID", "SIZE", "DIGEST") if digests else ("IMAGE", "ID", "SIZE")
         rows = [row[: len(headings)] for image in images for row in _rows(image)]
-        click.echo(Columns(*headings).render(rows))
+        echo(Columns(*headings).render(rows))
 
 
-@command.command()
+@command.command(short_help="Print details of images as JSON.")
 @click.argument("references", nargs=-1, required=True, metavar="REFERENCE…", shell_complete=_complete)
 @click.pass_obj
 def inspect(target: _Target, references: Sequence[str]) -> None:
@@ -120,10 +121,10 @@ def inspect(target: _Target, references: Sequence[str]) -> None:
     for reply in found:
         info = {name: _parsed(text) for name, text in reply.info.items()}
         documents.append({"status": _document(reply.image), **info})
-    click.echo(json.dumps(documents, indent=2))
+    echo(json.dumps(documents, indent=2))
 
 
-@command.command()
+@command.command(short_help="Remove names of images.")
 @click.argument("references", nargs=-1, required=True, metavar="REFERENCE…", shell_complete=_complete)
 @click.option("-f", "--force", is_flag=True, help="Also if a container uses the image; the container keeps its files.")
 @click.pass_obj
@@ -135,17 +136,17 @@ def rm(target: _Target, references: Sequence[str], force: bool) -> None:
             try:
                 removed = client.remove(reference, force=force)
             except PykubeletError as error:
-                click.echo(f"error: {error}", err=True)
+                echo(f"error: {error}", err=True)
                 failed = 1
                 continue
             for name in removed.names:
-                click.echo(f"untagged: {name}")
+                echo(f"untagged: {name}")
             if removed.id:
-                click.echo(f"removed: {removed.id}")
+                echo(f"removed: {removed.id}")
     sys.exit(failed)
 
 
-@command.command()
+@command.command(short_help="Give an image another name.")
 @click.argument("source", shell_complete=_complete)
 @click.argument("name")
 @click.pass_obj
@@ -155,7 +156,7 @@ def tag(target: _Target, source: str, name: str) -> None:
         client.tag(source, name)
 
 
-@command.command()
+@command.command(short_help="Remove images that nothing uses.")
 @click.option("-a", "--all", "also_tagged", is_flag=True, help="Also images that have a tag.")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
 @click.pass_obj
@@ -165,12 +166,12 @@ def prune(target: _Target, also_tagged: bool, dry_run: bool) -> None:
         pruned = client.prune(target.images_of_pods(), also_tagged=also_tagged, dry_run=dry_run)
     for image in pruned.images:
         name = ", ".join(image.repo_tags) or next(iter(image.repo_digests), "<none>")
-        click.echo(f"{'would remove' if dry_run else 'removed'}: {name} {short(image.id)}")
+        echo(f"{'would remove' if dry_run else 'removed'}: {name} {short(image.id)}")
     noun = "image" if len(pruned.images) == 1 else "images"
-    click.echo(f"{len(pruned.images)} {noun}, {size(pruned.freed)} {'would be ' if dry_run else ''}freed")
+    echo(f"{len(pruned.images)} {noun}, {size(pruned.freed)} {'would be ' if dry_run else ''}freed")
 
 
-@command.command(name="import")
+@command.command(name="import", short_help="Import images from an archive.")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("-t", "--tag", "tags", multiple=True, help="Name for the image, instead of its names in the archive.")
 @click.option("-q", "--quiet", is_flag=True, help="Print ids only.")
@@ -180,10 +181,10 @@ def import_(target: _Target, file: Path, tags: Sequence[str], quiet: bool) -> No
     with _opened(file) as archive, target.client() as client, progress_output(quiet=quiet) as update:
         images = client.import_archive(_pieces(archive), tags, update)
     for image in images:
-        click.echo(image.id if quiet else f"{', '.join(image.repo_tags) or '<none>'} {short(image.id)}")
+        echo(image.id if quiet else f"{', '.join(image.repo_tags) or '<none>'} {short(image.id)}")
 
 
-@command.command()
+@command.command(short_help="Export images into an archive.")
 @click.argument("references", nargs=-1, required=True, metavar="REFERENCE…", shell_complete=_complete)
 @click.option(
     "-o",
@@ -203,6 +204,8 @@ def export(target: _Target, references: Sequence[str], output: Path, compress: s
     """Export images into one archive, which pykubelet, docker, podman and ctr can load."""
     if str(output) == "-" and sys.stdout.isatty():
         raise Invalid("refusing to write an archive to a terminal; name a file with -o, or redirect the output")
+    if file := next((each for each in references if each.startswith(("/", "./", "../"))), None):
+        raise Invalid(f"{file} is a path, not an image; name the archive with -o {file}")
     with target.client() as client, archive_writer(output, compress) as write:
         for piece in client.export_archive(references):
             write(piece)

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import click
 
-from pykubelet.base.atomic import write_atomic
 from pykubelet.base.errors import Invalid, Permanent
+from pykubelet.base.files.atomic import write_atomic
+from pykubelet.base.text import printable
 from pykubelet.cli.machine.service_manager import systemctl, systemd_runs
 from pykubelet.cli.plan.systemd_units import AGENT_UNIT, SERVER_UNIT, agent_unit, server_unit
+from pykubelet.cli.terminal import echo
 from pykubelet.criserver.config import load_settings
 from pykubelet.linux.errors import wrap
 
@@ -38,7 +40,7 @@ def command(
     units = _units(manifests, config, criserver_config)
     if dry_run:
         for name, text in units.items():
-            click.echo(f"# {unit_dir / name}\n{text}")
+            echo(f"# {unit_dir / name}\n{text}")
         return
     if os.geteuid() != 0:
         raise Invalid("install must run as root: it writes system units")
@@ -49,25 +51,28 @@ def command(
         unit_dir.mkdir(parents=True, exist_ok=True)
         for name, text in units.items():
             write_atomic(unit_dir / name, text.encode(), 0o644)
-            click.echo(f"wrote {unit_dir / name}")
+            echo(f"wrote {unit_dir / name}")
     except OSError as error:
         raise wrap(error, f"cannot write the units into {unit_dir}") from error
     if not systemd_runs() or unit_dir != UNIT_DIRECTORY:
-        click.echo(f"not enabled; on a machine with systemd: systemctl enable --now {' '.join(units)}")
+        echo(f"not enabled; on a machine with systemd: systemctl enable --now {' '.join(units)}")
         return
     systemctl("daemon-reload")
     systemctl("enable", *units)
-    click.echo("both services start with the machine")
+    echo("both services start with the machine")
     if now:
         try:
             systemctl("restart", *units)
         except Permanent as error:
             raise Permanent(f"{error}; see `journalctl -u {AGENT_UNIT} -u {SERVER_UNIT}`") from error
-        click.echo(f"both services run; put manifests into {manifests}, then `pykubelet get pods`")
+        echo(f"both services run; put manifests into {manifests}, then `pykubelet get pods`")
 
 
 def _units(manifests: Path, config: Path | None, criserver_config: Path | None) -> dict[str, str]:
-    """Return the units by name, the server's first. Invalid: the runtime server's configuration is."""
+    """Return the units by name, the server's first. Invalid: the runtime server's configuration is, or a path."""
+    for flag, path in (("--manifests", manifests), ("--config", config), ("--criserver-config", criserver_config)):
+        if path is not None and printable(str(path)) != str(path):
+            raise Invalid(f"{flag} {printable(str(path))}: the path has characters that a unit cannot hold; rename it")
     # -P: import no modules from the current directory.
     program = (sys.executable, "-P", "-m", "pykubelet.cli")
     server = load_settings(criserver_config)

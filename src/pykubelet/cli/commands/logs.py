@@ -10,6 +10,7 @@ from pykubelet.cli.arguments.log_sources import concurrent, log_sources, sequent
 from pykubelet.cli.arguments.lookup import api_of, find_pod
 from pykubelet.cli.arguments.pod_args import chosen_pods
 from pykubelet.cli.arguments.pod_completion import container_names, namespaces, pod_names
+from pykubelet.cli.terminal import echo
 
 _SPAN = re.compile(r"(\d+)(s|m|h|d)")
 _SELECTED_LINES = 10
@@ -100,6 +101,6 @@ def command(
         sys.stdout.buffer.write(source.prefix + line if prefix else line)
         sys.stdout.buffer.flush()
     for error in errors[1:]:
-        click.echo(f"error: {error}", err=True)
+        echo(f"error: {error}", err=True)
     if errors:
         raise errors[0]

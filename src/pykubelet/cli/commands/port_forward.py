@@ -5,11 +5,10 @@ from collections.abc import Mapping
 import click
 
 from pykubelet.base.errors import Invalid
-from pykubelet.cli.arguments.lookup import api_of, find_pod
+from pykubelet.cli.arguments.lookup import FoundPod, api_of, find_pod
 from pykubelet.cli.arguments.pod_completion import namespaces, pod_names, port_names
 from pykubelet.cli.plan.suggestions import did_you_mean
-from pykubelet.kubelet.types.podspec import each_container
-from pykubelet.models.core_v1 import Pod
+from pykubelet.cli.terminal import echo
 
 
 def parse_ports(text: str, names: Mapping[str, int]) -> tuple[int, int]:
@@ -36,10 +35,10 @@ def _numbered(name: str, names: Mapping[str, int]) -> str:
     raise Invalid(f"the pod has no port named {name!r}{did_you_mean(name, names)}; its named ports: {known}")
 
 
-def named_ports(pod: Pod) -> dict[str, int]:
+def named_ports(pod: FoundPod) -> dict[str, int]:
     """Return the numbers of the pod's named ports; of equal names, the first container's."""
-    ports = [port for _, container in each_container(pod) for port in container.ports if port.name]
-    return {port.name: port.container_port for port in reversed(ports)}
+    ports = [port for container in pod.containers for port in container.get("ports") or () if port.get("name")]
+    return {str(port["name"]): int(port["containerPort"]) for port in reversed(ports)}
 
 
 @click.command(name="port-forward")
@@ -54,9 +53,9 @@ def command(socket: object, pod: str, ports: tuple[str, ...], namespace: str, ad
     found = find_pod(api, pod, namespace)
     names = named_ports(found)
     pairs = [parse_ports(text, names) for text in ports]
-    path = f"/api/v1/namespaces/{found.metadata.namespace}/pods/{found.metadata.name}/portforward"
+    path = f"/api/v1/namespaces/{found.namespace}/pods/{found.name}/portforward"
     import asyncio
 
     from pykubelet.cli.client.forwarding import Forwarding, forward
 
-    asyncio.run(forward(Forwarding(api.path, path, address, pairs), click.echo))
+    asyncio.run(forward(Forwarding(api.path, path, address, pairs), echo))

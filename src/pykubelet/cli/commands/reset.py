@@ -11,6 +11,7 @@ from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.cli.machine.embedded import embedded_server
 from pykubelet.cli.reset.parts import parts_of
 from pykubelet.cli.reset.places import Places
+from pykubelet.cli.terminal import echo
 from pykubelet.criserver.config import load_settings
 from pykubelet.kubelet.config import load_configuration
 from pykubelet.kubelet.config.settings import DEFAULT_ROOT, DEFAULT_RUN
@@ -42,10 +43,10 @@ def command(ctx: click.Context, /, dry_run: bool, images: bool, yes: bool, **fla
     parts = parts_of(places)
     found = [item for part in parts for item in part.find()]
     if not found:
-        click.echo("nothing to remove")
+        echo("nothing to remove")
         return
     for item in found:
-        click.echo(f"{'would remove' if dry_run else 'remove'} {item}")
+        echo(f"{'would remove' if dry_run else 'remove'} {item}")
     if dry_run:
         return
     if not yes:
@@ -58,13 +59,13 @@ def command(ctx: click.Context, /, dry_run: bool, images: bool, yes: bool, **fla
             part.remove()
         except PykubeletError as error:
             # The other parts are independent enough; a second attempt finds what is left.
-            click.echo(f"error: {error}", err=True)
+            echo(f"error: {error}", err=True)
             failed = True
     left = [item for part in parts for item in part.find()]
     for item in left:
-        click.echo(f"left: {item}", err=True)
+        echo(f"left: {item}", err=True)
     if not left and not failed:
-        click.echo("all of it is removed")
+        echo("all of it is removed")
     ctx.exit(1 if failed or left else 0)
 
 

@@ -3,13 +3,13 @@
 import click
 
 from pykubelet.base.errors import Invalid
-from pykubelet.cli.arguments.lookup import api_of, find_container
+from pykubelet.cli.arguments.lookup import FoundPod, api_of, find_container
 from pykubelet.cli.arguments.pod_args import Limit, chosen_pods, selection_options
 from pykubelet.cli.arguments.pod_completion import pod_names
 from pykubelet.cli.changes.pod_wait import Awaited, by_uid, wait_for_pods
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.plan.pod_goals import restarted
-from pykubelet.models.core_v1 import Pod
+from pykubelet.cli.terminal import echo
 
 
 @click.command(name="restart")
@@ -41,17 +41,18 @@ def command(
     for pod, name in _targets(api, words, namespace, selector, everything, container):
         if name:
             find_container(pod, name)
-        api.post(f"/pykubelet/v1/restart/{pod.metadata.namespace}/{pod.metadata.name}", container=name)
-        label = f"pod/{pod.metadata.name}"
-        click.echo(f"{label} container {name} restarted" if name else f"{label} restarted")
-        awaited.append(Awaited(label, by_uid(pod.metadata.uid), restarted(pod, name)))
+        api.post(f"/pykubelet/v1/restart/{pod.namespace}/{pod.name}", container=name)
+        label = f"pod/{pod.name} container {name}" if name else f"pod/{pod.name}"
+        echo(f"{label} restarted")
+        choose, goal = by_uid(pod.item["metadata"]["uid"]), restarted(pod.item, name)
+        awaited.append(Awaited(label, choose, goal, namespace=pod.namespace))
     if wait:
         wait_for_pods(api, awaited, timeout)
 
 
 def _targets(
     api: LocalApi, words: tuple[str, ...], namespace: str, selector: str, everything: bool, container: str
-) -> list[tuple[Pod, str]]:
+) -> list[tuple[FoundPod, str]]:
     """Return pods and the container to restart of each; an empty name means the whole pod."""
     if not words:
         pods = chosen_pods(api, (), namespace, selector=selector, everything=everything)

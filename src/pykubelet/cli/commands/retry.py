@@ -6,6 +6,7 @@ from pykubelet.base.errors import NotFound
 from pykubelet.cli.arguments.lookup import api_of
 from pykubelet.cli.arguments.pod_args import chosen_pods, selection_options
 from pykubelet.cli.arguments.pod_completion import pod_names
+from pykubelet.cli.terminal import echo
 
 
 @click.command(name="retry")
@@ -24,5 +25,5 @@ def command(socket: object, words: tuple[str, ...], namespace: str, selector: st
     if not pods:
         raise NotFound("no pods match the selection")
     for pod in pods:
-        api.post(f"/pykubelet/v1/retry/{pod.metadata.namespace}/{pod.metadata.name}")
-        click.echo(f"pod/{pod.metadata.name} retried")
+        api.post(f"/pykubelet/v1/retry/{pod.namespace}/{pod.name}")
+        echo(f"pod/{pod.name} retried")

@@ -1,12 +1,12 @@
 """``pykubelet run``: run the agent in the foreground."""
 
-import asyncio
 import contextlib
 import dataclasses
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,18 +14,21 @@ import click
 from msgspec.structs import replace
 
 from pykubelet import KUBERNETES_VERSION
-from pykubelet.base import blocking, grpc_core
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.daemon import grpc_core
+from pykubelet.base.daemon.foreground import run_until_signal
+from pykubelet.base.daemon.log import Format, setup
+from pykubelet.base.daemon.loop import run_daemon
+from pykubelet.base.daemon.notify import Notifier
 from pykubelet.base.errors import Invalid, PykubeletError
-from pykubelet.base.log import Format, setup
-from pykubelet.base.loop import run_daemon
-from pykubelet.base.notify import Notifier
-from pykubelet.base.shutdown import Shutdown
 from pykubelet.cli.arguments.cluster_flags import cluster_options, take_cluster_settings
 from pykubelet.cli.arguments.kubelet_flags import kubelet_options, take_kubelet_flags
 from pykubelet.cli.client.agent_socket import linked
 from pykubelet.cli.machine.embedded import embedded_server, supervised
+from pykubelet.cli.terminal import echo
 from pykubelet.criserver.supervisor import SupervisorConfig
-from pykubelet.kubelet.config import KubeletConfiguration, Settings, load_configuration, without_effect
+from pykubelet.kubelet.config import KubeletConfiguration, Settings, load_configuration, unusable_gates, without_effect
+from pykubelet.kubelet.config.credential_providers import load_credential_providers
 from pykubelet.kubelet.config.machine import given_ips, node_ips, node_name
 from pykubelet.kubelet.config.settings import DEFAULT_ROOT, DEFAULT_RUN
 from pykubelet.linux.mounts import make_shared
@@ -54,6 +57,8 @@ class _Flags:
     container_log_dir: Path
     node_name: str
     node_ip: Sequence[str]
+    image_credential_provider_config: str
+    image_credential_provider_bin_dir: str
 
 
 @click.command(name="run")
@@ -86,6 +91,12 @@ class _Flags:
 @click.option(
     "--node-name", "--hostname-override", "node_name", default="", help="The node's name (default: the host name)."
 )
+@click.option(
+    "--image-credential-provider-config", default="", help="A CredentialProviderConfig file, or a directory of them."
+)
+@click.option(
+    "--image-credential-provider-bin-dir", default="", help="Directory of the credential provider plugins' executables."
+)
 @click.option("--node-ip", multiple=True, help="The node's address, or one of each family; also separated by a comma.")
 @cluster_options
 @kubelet_options
@@ -96,7 +107,7 @@ class _Flags:
 def command(log_level: str | None, log_format: str | None, verbosity: str, version: bool, **flags: object) -> None:
     """Run the agent in the foreground until SIGINT or SIGTERM; pods keep running afterwards."""
     if version:
-        click.echo(f"Kubernetes {KUBERNETES_VERSION}")
+        echo(f"Kubernetes {KUBERNETES_VERSION}")
         return
     if _number(verbosity) >= _DEBUG_FROM:
         log_level = "debug"
@@ -108,16 +119,37 @@ def command(log_level: str | None, log_format: str | None, verbosity: str, versi
     level, form = _log_settings(log_level, log_format, config.logging)
     setup(level.upper(), form)
     server = _server(given, config, ("--log-level", level, "--log-format", form))
-    if cluster is not None:
-        cluster = dataclasses.replace(cluster, given_ips=given_ips(given.node_ip))
     settings = dataclasses.replace(_settings(given, config, server), cluster=cluster, flags=_shown_flags())
+    if cluster is None and not settings.node_ips:
+        settings = dataclasses.replace(settings, node_ips=("127.0.0.1",))
     if ignored := without_effect(settings.config):
         _log.warning("configuration fields without effect in this version", extra={"fields": ", ".join(ignored)})
+    if gates := list(unusable_gates(settings.config.feature_gates)):
+        _log.warning("feature gates that the agent does not follow", extra={"gates": "; ".join(gates)})
     if ignored_flags:
         _log.warning("flags without effect in this version", extra={"flags": ", ".join(ignored_flags)})
+    _remove_leftovers(config.static_pod_path)
     grpc_core.configure("ERROR")
+    notifier = Notifier.from_environment()
+    agent = partial(_agent, settings, server, notifier)
     with contextlib.suppress(KeyboardInterrupt), linked(settings.socket):
-        run_daemon(_run(settings, server, Notifier.from_environment()))
+        run_daemon(run_until_signal(agent, notifier, name="kubelet"))
+
+
+def _remove_leftovers(path: str) -> None:
+    """Take what a killed ``run-once`` has left out of the manifest directory: its pod would run again."""
+    from pykubelet.cli.changes.run_records import leftovers
+
+    try:
+        if not path or not leftovers(Path(path)):
+            return
+        from pykubelet.cli.changes.run_records import remove_leftovers
+        from pykubelet.kubelet.desired.changes import ManifestDirectory
+
+        for left in remove_leftovers(ManifestDirectory(path=Path(path), node_name="", kept={})):
+            _log.info("object of a killed run-once removed", extra={"object": left})
+    except (PykubeletError, OSError) as error:
+        _log.warning("objects of a killed run-once not removed", extra={"path": path, "error": str(error)})
 
 
 def _shown_flags() -> dict[str, str]:
@@ -178,6 +210,7 @@ def _settings(flags: _Flags, config: KubeletConfiguration, server: SupervisorCon
     if os.geteuid() != 0:
         raise Invalid("the agent must run as root: it mounts volumes and creates cgroups")
     external = flags.container_runtime_endpoint or config.container_runtime_endpoint
+    given = given_ips(flags.node_ip)
     return Settings(
         node_name=node_name(flags.node_name),
         config=config,
@@ -186,40 +219,23 @@ def _settings(flags: _Flags, config: KubeletConfiguration, server: SupervisorCon
         root_dir=flags.root_dir,
         run_dir=flags.run_dir,
         container_log_dir=flags.container_log_dir,
-        node_ips=node_ips(flags.node_ip),
+        node_ips=node_ips(given),
+        given_ips=given,
+        credential_providers=load_credential_providers(
+            flags.image_credential_provider_config, flags.image_credential_provider_bin_dir
+        ),
     )
 
 
-async def _run(settings: Settings, server: SupervisorConfig | None, notifier: Notifier) -> None:
-    def stop() -> None:
-        notifier.stopping()
-        agent.cancel()
-
-    shutdown = Shutdown(stop)
-    agent = asyncio.create_task(_agent(settings, server, shutdown.begin, notifier.ready), name="kubelet")
-    shutdown.on_signals()
-    try:
-        await agent
-    except asyncio.CancelledError:
-        pass
-    except BaseExceptionGroup as group:
-        known, rest = group.split(PykubeletError)
-        if rest is not None or known is None:
-            raise
-        raise _first(known) from group
-    finally:
-        shutdown.begin()  # a thread may still keep the process alive
-
-
 async def _agent(
-    settings: Settings, server: SupervisorConfig | None, failed: Callable[[], None], serving: Callable[[], None]
+    settings: Settings, server: SupervisorConfig | None, notifier: Notifier, failed: Callable[[], None]
 ) -> None:
     from pykubelet.kubelet.main import run_kubelet
 
     _set_oom_score(settings.config.oom_score_adj)
     await blocking.call("root", _make_root_shared, settings.root_dir)
     async with supervised(server):
-        await run_kubelet(settings, failed, serving)
+        await run_kubelet(settings, failed, notifier)
 
 
 def _set_oom_score(score: int) -> None:
@@ -248,11 +264,3 @@ def _make_root_shared(root: Path) -> None:
             "root directory is not a shared mount; mounts will not propagate into containers",
             extra={"error": str(error)},
         )
-
-
-def _first(group: BaseExceptionGroup[PykubeletError]) -> PykubeletError:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    assert isinstance(error, PykubeletError)
-    return error

@@ -9,20 +9,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import IO, NoReturn
+from typing import IO, Any, NoReturn
 
 import click
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError
 from pykubelet.cli.arguments.lookup import api_of
 from pykubelet.cli.arguments.pod_args import Limit
+from pykubelet.cli.changes.agent_directory import directory_of
 from pykubelet.cli.changes.check_sources import node_of
-from pykubelet.cli.changes.manifest_directory import Change, ManifestDirectory
-from pykubelet.cli.changes.manifest_input import STDIN, Given, read_objects
+from pykubelet.cli.changes.manifest_files import STDIN
+from pykubelet.cli.changes.manifest_input import read_objects
 from pykubelet.cli.changes.pod_wait import TIMED_OUT, Awaited, by_uid, wait_for_pods
+from pykubelet.cli.changes.run_records import RunRecord, remove_leftovers
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.plan.once_goals import exit_status, hopeless, started_containers
 from pykubelet.cli.plan.pod_goals import deleted, reason_of
+from pykubelet.cli.terminal import echo
+from pykubelet.kubelet.desired.changes import Change, Given, ManifestDirectory
 from pykubelet.kubelet.desired.manifest import ObjectKey, adopt, parse
 from pykubelet.kubelet.desired.manifest.edit import with_restart_policy
 from pykubelet.kubelet.types.updates import Source
@@ -57,21 +61,26 @@ def command(socket: object, file: Path, timeout: float | None) -> None:
     pods = [each for each in given if isinstance(each.item.value, Pod)]
     if len(pods) != 1:
         raise Invalid(f"{'standard input' if str(file) == STDIN else file} has {len(pods)} pods; run-once needs one")
-    directory = ManifestDirectory.of_agent(api)
+    directory = directory_of(api)
+    for left in remove_leftovers(directory):
+        echo(f"{left} of a run-once that was killed is removed", err=True)
     created: list[ObjectKey] = []
+    records: list[RunRecord] = []
     uid = ""
     try:
         with _signals():
-            uid = _create(directory, given, pods[0], created)
+            uid = _create(directory, given, pods[0], created, records)
             status = _follow(api, uid, timeout)
     except _Stopped as stop:
         status = 128 + int(stop.args[0])
     except TimeoutError:
-        click.echo(f"error: {pods[0].label} did not end within {timeout:g} s; it is stopped", err=True)
+        echo(f"error: {pods[0].label} did not end within {timeout:g} s; it is stopped", err=True)
         status = TIMED_OUT
     finally:
         _remove(api, directory, created, uid)
-    raise click.exceptions.Exit(status)
+        for record in records:
+            record.forget()
+    raise SystemExit(status)
 
 
 def _once(given: Given) -> Given:
@@ -86,20 +95,28 @@ def _once(given: Given) -> Given:
     return replace(given, item=item, text=text)
 
 
-def _create(directory: ManifestDirectory, given: Sequence[Given], pod: Given, created: list[ObjectKey]) -> str:
-    """Put the objects into the manifest directory, and return the uid of the pod. Conflict: the pod exists."""
+def _create(
+    directory: ManifestDirectory, given: Sequence[Given], pod: Given, created: list[ObjectKey], records: list[RunRecord]
+) -> str:
+    """Put the objects into the manifest directory, and return the uid of the pod. Conflict: the pod exists.
+
+    What is created, and its record, are added to ``created`` and ``records``, also if it fails.
+    """
     origin = ""
     with directory.locked():
         if directory.find(pod.item.key) is not None:
             raise Conflict(f"{pod.label} exists already; delete it first, or rename the pod")
+        new = [each for each in given if directory.find(each.item.key) is None]
+        for each in given:
+            directory.apply(each.item, each.text, write=False)
+        records.append(RunRecord(directory, [each.item for each in new]))
         for each in given:
             # Before the write, so that a signal in between leaves nothing behind.
-            new = directory.find(each.item.key) is None
-            if new:
+            if each in new:
                 created.append(each.item.key)
             applied = directory.apply(each.item, each.text)
             if applied.change is Change.CONFIGURED:
-                click.echo(f"{each.label} {applied.change}", err=True)
+                echo(f"{each.label} {applied.change}", err=True)
             origin = applied.origin if each is pod else origin
     assert isinstance(pod.item.value, Pod)
     return adopt(pod.item.value, pod.item.digest, Source.FILE, origin, directory.node_name).metadata.uid
@@ -119,17 +136,17 @@ def _follow(api: LocalApi, uid: str, timeout: float | None) -> int:
             logs.show(pod, name)
         if pod.status.phase in _ENDED:
             logs.join()
-            return _report(pod)
+            return _report(pod, item)
         if why := hopeless(pod):
-            click.echo(f"error: pod {pod.metadata.name} cannot start: {why}", err=True)
+            echo(f"error: pod {pod.metadata.name} cannot start: {why}", err=True)
             return 1
     raise NotFound("the agent has stopped; nothing more is known of the pod")
 
 
-def _report(pod: Pod) -> int:
+def _report(pod: Pod, item: Any) -> int:
     status = exit_status(pod)
     if pod.status.phase == "Failed" and (pod.status.reason or not pod.status.container_statuses):
-        click.echo(f"error: pod {pod.metadata.name} failed: {reason_of(pod)}", err=True)
+        echo(f"error: pod {pod.metadata.name} failed: {reason_of(item)}", err=True)
     return status
 
 
@@ -170,7 +187,7 @@ class _Logs:
                     output.write(prefix + line)
                     output.flush()
         except PykubeletError as error:
-            click.echo(f"warning: log of {container}: {error}", err=True)
+            echo(f"warning: log of {container}: {error}", err=True)
         except BrokenPipeError:
             pass  # the reader of the output has gone; the pod runs to its end
 

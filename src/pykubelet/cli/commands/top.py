@@ -1,20 +1,24 @@
-"""``pykubelet top``: show current CPU and memory usage of the node and its pods, as ``kubectl top`` does."""
+"""``pykubelet top``: show current CPU and memory usage of the node and its pods, as ``kubectl top`` does; or live."""
 
 import json
+import signal
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from pykubelet.cli.arguments.lookup import api_of
 from pykubelet.cli.arguments.pod_completion import namespaces
+from pykubelet.cli.live.live_options import LiveOptions
 from pykubelet.cli.plan.columns import Columns
+from pykubelet.cli.terminal import echo
 
 _MIB = 1 << 20
 _KINDS = {"po": "pods", "pod": "pods", "pods": "pods", "no": "nodes", "node": "nodes", "nodes": "nodes"}
 
 
 @click.command(name="top")
-@click.argument("kind", type=click.Choice(list(_KINDS)), metavar="pods|node")
+@click.argument("kind", type=click.Choice(list(_KINDS)), required=False, metavar="pods|node")
 @click.argument("name", required=False)
 @click.option("-n", "--namespace", default="", shell_complete=namespaces, help="Only this namespace (default: all).")
 @click.option("--containers", is_flag=True, help="Print a line for each container.")
@@ -22,10 +26,19 @@ _KINDS = {"po": "pods", "pod": "pods", "pods": "pods", "no": "nodes", "node": "n
 @click.option("--no-headers", is_flag=True, help="Print no headings.")
 @click.option("-o", "--output", type=click.Choice(["json"]), default=None, help="Output format.")
 @click.option("--sort-by", type=click.Choice(["cpu", "memory"]), help="Sort by usage, highest first.")
+@click.option("-w", "--watch", is_flag=True, help="Show the pods live, with logs and restarts; also without KIND.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(1.0),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time between two measurements of -w.",
+)
 @click.pass_obj
 def command(
     socket: object,
-    kind: str,
+    kind: str | None,
     name: str | None,
     namespace: str,
     containers: bool,
@@ -33,12 +46,28 @@ def command(
     no_headers: bool,
     output: str | None,
     sort_by: str | None,
+    watch: bool,
+    interval: float,
 ) -> None:
-    """Show current CPU and memory usage of the node or its pods; with a NAME only that pod."""
+    """Show current CPU and memory usage of the node or its pods; with a NAME only that pod.
+
+    With -w, a table on the terminal follows the pods: state, restarts, recent usage and last event. Its keys are in
+    its last line: up and down (or k and j) select a pod, l shows its log (q goes back, c is the next container), r
+    restarts it after a question, s sorts, q ends. Without a terminal, a line is printed for each pod that has changed.
+
+    Example: pykubelet top -w        pykubelet top pods --sort-by memory
+    """
+    if watch:
+        _check_watch({"node": _KINDS.get(kind or "") == "nodes", "--containers": containers, "-o": output})
+        space = "" if all_namespaces else namespace
+        _watch(LiveOptions(api_of(socket).path, space, name or "", interval, sort_by or "name"), headed=not no_headers)
+        return
+    if kind is None:
+        raise click.UsageError("name what to show: pods or node; or follow the pods with -w")
     summary = api_of(socket).get("/pykubelet/v1/usage")
     if _KINDS[kind] == "nodes":
         if output:
-            click.echo(json.dumps(_list("Node", [_node_metrics(summary["node"])]), indent=2))
+            echo(json.dumps(_list("Node", [_node_metrics(summary["node"])]), indent=2))
         else:
             _node(summary["node"], headed=not no_headers)
         return
@@ -50,12 +79,38 @@ def command(
         measure = _cpu if sort_by == "cpu" else _memory
         pods.sort(key=measure, reverse=True)
     if output:
-        click.echo(json.dumps(_list("Pod", [_pod_metrics(pod) for pod in pods]), indent=2))
+        echo(json.dumps(_list("Pod", [_pod_metrics(pod) for pod in pods]), indent=2))
         return
     if not pods:
-        click.echo("no running pods found", err=True)
+        echo("no running pods found", err=True)
         return
     _pods(pods, containers, headed=not no_headers)
+
+
+def _check_watch(given: Mapping[str, object]) -> None:
+    """UsageError: something is given that -w does not show."""
+    wrong = [name for name, value in given.items() if value]
+    if wrong:
+        raise click.UsageError(f"-w shows pods in a table of its own, and cannot be used with {', '.join(wrong)}")
+
+
+def _watch(options: LiveOptions, *, headed: bool) -> None:
+    """Show the live view, or print lines if there is no terminal; a signal that ends the view ends this process."""
+    from pykubelet.cli.live.live_terminal import is_interactive
+
+    if not is_interactive():
+        from pykubelet.cli.live.plain_lines import print_changes
+
+        print_changes(options, headed=headed)
+        return
+    from pykubelet.cli.live.live_view import run_live
+
+    number = run_live(options)
+    if number is signal.SIGINT:
+        raise KeyboardInterrupt
+    if number is not None:
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
 
 
 def _pods(pods: list[Any], containers: bool, *, headed: bool) -> None:
@@ -67,7 +122,7 @@ def _pods(pods: list[Any], containers: bool, *, headed: bool) -> None:
             rows += [(*names, each["name"], *_cells(each)) for each in pod["containers"]]
         else:
             rows.append((*names, *_cells(pod)))
-    click.echo(columns.render(rows) if headed else columns.aligned(rows))
+    echo(columns.render(rows) if headed else columns.aligned(rows))
 
 
 def _list(kind: str, items: list[dict[str, Any]]) -> dict[str, Any]:
@@ -97,7 +152,7 @@ def _node(node: Any, *, headed: bool) -> None:
     columns = Columns("NAME", "CPU(cores)", "MEMORY(bytes)", "MEMORY(%)")
     rows: list[tuple[str, ...]] = [(node["nodeName"], *_cells(node), share)]
     rows += [(f"  {each['name']}", *_cells(each), "") for each in node.get("systemContainers", ())]
-    click.echo(columns.render(rows) if headed else columns.aligned(rows))
+    echo(columns.render(rows) if headed else columns.aligned(rows))
 
 
 def _cells(usage: Any) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.cli.commands.install import UNIT_DIRECTORY
 from pykubelet.cli.machine.service_manager import systemctl, systemd_runs
 from pykubelet.cli.plan.systemd_units import AGENT_UNIT, SERVER_UNIT
+from pykubelet.cli.terminal import echo
 from pykubelet.linux.errors import wrap
 
 
@@ -25,7 +26,7 @@ def command(dry_run: bool, unit_dir: Path) -> None:
     """Stop both services and remove their units. Pods keep running, and all files stay: `reset` removes them."""
     present = [unit_dir / name for name in (AGENT_UNIT, SERVER_UNIT) if (unit_dir / name).is_file()]
     if not present:
-        click.echo(f"no units in {unit_dir}")
+        echo(f"no units in {unit_dir}")
         return
     if not dry_run and os.geteuid() != 0:
         raise Invalid("uninstall must run as root: it removes system units")
@@ -38,6 +39,6 @@ def command(dry_run: bool, unit_dir: Path) -> None:
                 unit.unlink()
             except OSError as error:
                 raise wrap(error, f"cannot remove {unit}") from error
-        click.echo(f"{'would remove' if dry_run else 'removed'} {unit}")
+        echo(f"{'would remove' if dry_run else 'removed'} {unit}")
     if managed and not dry_run:
         systemctl("daemon-reload")

@@ -8,6 +8,7 @@ import click
 import pykubelet
 from pykubelet.base.errors import PykubeletError
 from pykubelet.cli.arguments.lookup import api_of
+from pykubelet.cli.terminal import echo
 
 
 @click.command(name="version")
@@ -23,7 +24,7 @@ def command(socket: object, output: str | None) -> None:
     except PykubeletError:
         versions["agent"] = "not running"
     if output == "json":
-        click.echo(json.dumps(versions, indent=2))
+        echo(json.dumps(versions, indent=2))
         return
     for name, version in versions.items():
-        click.echo(f"{name + ':':<11}{version}")
+        echo(f"{name + ':':<11}{version}")

@@ -2,16 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import click
 
 from pykubelet.base.errors import NotFound
-from pykubelet.cli.arguments.lookup import api_of
+from pykubelet.cli.arguments.lookup import FoundPod, api_of
 from pykubelet.cli.arguments.pod_args import Limit, chosen_pods, pod_names_of, selection_options
 from pykubelet.cli.arguments.pod_completion import pod_names
 from pykubelet.cli.changes.pod_wait import Awaited, by_uid, wait_for_pods
-from pykubelet.cli.plan.pod_goals import created, deleted, parse_goal
-from pykubelet.models.core_v1 import Pod
+from pykubelet.cli.plan.pod_goals import Pod, created, deleted, parse_goal
+from pykubelet.cli.terminal import echo
+
+_MET: Final = "condition met"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +28,16 @@ class _Named:
         found = [
             pod
             for pod in pods
-            if pod.metadata.name in (self.name, f"{self.name}-{pod.spec.node_name}")
-            and self.namespace in ("", pod.metadata.namespace)
+            if pod["metadata"]["name"] in (self.name, f"{self.name}-{pod['spec'].get('nodeName', '')}")
+            and self.namespace in ("", pod["metadata"]["namespace"])
         ]
         # While a changed pod replaces the old one, both exist.
-        found.sort(key=lambda pod: (pod.metadata.deletion_timestamp is None, pod.metadata.resource_version))
+        found.sort(key=lambda pod: ("deletionTimestamp" not in pod["metadata"], _version(pod)))
         return found[-1] if found else None
+
+
+def _version(pod: Pod) -> str:
+    return str(pod["metadata"].get("resourceVersion", ""))
 
 
 @click.command(name="wait")
@@ -59,15 +66,15 @@ def command(
     awaited = []
     if words and judge is created:
         awaited = [
-            Awaited(f"pod/{name}", _Named(name, namespace), judge, f"pod/{name} condition met")
-            for name in pod_names_of(words)
+            Awaited(f"pod/{name}", _Named(name, namespace), judge, _MET, namespace)
+            for name in dict.fromkeys(pod_names_of(words))
         ]
     else:
-        for pod in _chosen(socket, words, namespace, selector, everything, absent_ok=judge is deleted):
-            label = f"pod/{pod.metadata.name}"
+        pods = _chosen(socket, words, namespace, selector, everything, absent_ok=judge is deleted)
+        for pod in {pod.item["metadata"]["uid"]: pod for pod in pods}.values():
             chosen: Callable[[Sequence[Pod]], Pod | None]
-            chosen = by_uid(pod.metadata.uid) if judge is deleted else _Named(pod.metadata.name, pod.metadata.namespace)
-            awaited.append(Awaited(label, chosen, judge, f"{label} condition met"))
+            chosen = by_uid(pod.item["metadata"]["uid"]) if judge is deleted else _Named(pod.name, pod.namespace)
+            awaited.append(Awaited(f"pod/{pod.name}", chosen, judge, _MET, pod.namespace))
     if not awaited and judge is not deleted:
         raise NotFound("no pods match the selection")
     if awaited:
@@ -76,7 +83,7 @@ def command(
 
 def _chosen(
     socket: object, words: tuple[str, ...], namespace: str, selector: str, everything: bool, *, absent_ok: bool
-) -> list[Pod]:
+) -> list[FoundPod]:
     api = api_of(socket)
     if not words or not absent_ok:
         return chosen_pods(api, words, namespace, selector=selector, everything=everything)
@@ -85,5 +92,5 @@ def _chosen(
         try:
             found += chosen_pods(api, (word,), namespace)
         except NotFound:
-            click.echo(f"{word} does not exist", err=True)
+            echo(f"{word} does not exist", err=True)
     return found

@@ -11,6 +11,7 @@ import click
 from pykubelet.base import proc
 from pykubelet.base.errors import Invalid, NotFound, Permanent
 from pykubelet.base.units import Seconds
+from pykubelet.cli.terminal import echo
 
 _INSTALL: Seconds = 900.0
 _TAIL = 2000
@@ -32,7 +33,7 @@ def apply_fixes(steps: Sequence[Argv], *, ask: bool) -> None:
     Invalid: not root, no apt-get, or no terminal to ask on. Permanent, with the end of its output: a command failed.
     """
     for step in steps:
-        click.echo(f"fix: {' '.join(step)}")
+        echo(f"fix: {' '.join(step)}")
     if os.geteuid() != 0:
         raise Invalid("--fix must run as root: it changes the machine")
     if any(step[0] == "apt-get" for step in steps) and not shutil.which("apt-get"):

@@ -4,10 +4,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import click
-
 from pykubelet.cli.client.image_client import OnProgress
 from pykubelet.cli.plan.columns import size
+from pykubelet.cli.terminal import echo
 from pykubelet.pb import images_v1_pb2 as transfer
 
 _WORDS = {
@@ -46,7 +45,7 @@ class Lines:
             self._last[step.layer] = step.phase
             name = short(step.layer) if step.layer else step.image
             extent = f" {size(step.total)}" if step.total else ""
-            click.echo(f"{name}: {_WORDS[step.phase]}{extent}", err=True)
+            echo(f"{name}: {_WORDS[step.phase]}{extent}", err=True)
 
 
 @contextmanager

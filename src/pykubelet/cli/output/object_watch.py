@@ -4,13 +4,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-import click
-
 from pykubelet.cli.arguments.kinds import Kind, name_of
 from pykubelet.cli.output.listing import Listed
 from pykubelet.cli.output.output_form import OutputForm, document_printer, print_names
 from pykubelet.cli.plan.columns import Columns
 from pykubelet.cli.plan.stable_columns import StableColumns
+from pykubelet.cli.terminal import echo
 
 Events = Iterable[tuple[str, Any]]
 _OF_TIME = ("AGE", "LAST SEEN")
@@ -48,7 +47,7 @@ def print_table(tables: Sequence[tuple[Kind, Sequence[str], Sequence[Sequence[st
             at = list(headings).index("NAME")
             shown = [(*row[:at], f"{kind.singular}/{row[at]}", *row[at + 1 :]) for row in rows]
         texts.append(Columns(*headings).render(shown) if headed else Columns(*[""] * len(headings)).aligned(shown))
-    click.echo("\n\n".join(texts))
+    echo("\n\n".join(texts))
 
 
 def watch_objects(
@@ -64,7 +63,7 @@ def watch_objects(
     last: dict[str, list[list[str]]] = {}
     beginning = [] if only_changes else [row for item in first.items for row in rows(item)]
     if beginning:
-        click.echo(columns.render(beginning))
+        echo(columns.render(beginning))
     for item in first.items:
         last[_identity(item)] = _timeless(rows(item), timeless)
     for kind, item in events:
@@ -73,7 +72,7 @@ def watch_objects(
         cells = _timeless(shown, timeless)
         # Most changes of an object are in fields that the table does not show.
         if last.get(identity) != cells and not _ends_on(last.get(identity), cells):
-            click.echo(columns.render(shown))
+            echo(columns.render(shown))
         last[identity] = cells
         if kind == "DELETED":
             del last[identity]

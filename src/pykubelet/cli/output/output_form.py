@@ -1,14 +1,17 @@
 """The forms of ``-o``: tables, names, documents, and kubectl's templates."""
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import click
 
+from pykubelet.base.text import printable, printable_lines
 from pykubelet.cli.arguments.kinds import Kind, name_of
 from pykubelet.cli.plan.suggestions import did_you_mean
+from pykubelet.cli.terminal import echo
 
 FORMS: Final = ("wide", "name", "json", "yaml", "jsonpath", "custom-columns")
 _WITH_ARGUMENT: Final = ("jsonpath", "custom-columns")
@@ -63,10 +66,12 @@ def document_printer(form: OutputForm) -> Callable[[Any], None]:
     from pykubelet.cli.plan.jsonpath import Template
 
     template = Template(form.argument)
-    return lambda value: click.echo(template.render(value), nl=False)
+    # A script gets the value itself, a person its escaped form.
+    shown = printable_lines if sys.stdout.isatty() else str
+    return lambda value: click.echo(shown(template.render(value)), nl=False)
 
 
 def print_names(kind: Kind, items: Sequence[Any]) -> None:
     """Print ``KIND/NAME`` of each object."""
     for item in items:
-        click.echo(f"{kind.singular}/{name_of(item)}")
+        echo(f"{kind.singular}/{printable(name_of(item))}")

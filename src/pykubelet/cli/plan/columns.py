@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from pykubelet.base.text import printable
+
 
 class Columns:
     """Aligns rows under headings. Later rows keep, and may widen, the widths of earlier ones, as in a watch."""
@@ -12,10 +14,10 @@ class Columns:
         self._headed = False
 
     def render(self, rows: Sequence[Sequence[str]]) -> str:
-        """Return the rows as lines, preceded by the headings the first time."""
-        shown = list(rows)
+        """Return the rows as lines, each cell in one line, preceded by the headings the first time."""
+        shown = [[printable(cell) for cell in row] for row in rows]
         if not self._headed:
-            shown.insert(0, self._headings)
+            shown.insert(0, list(self._headings))
             self._headed = True
         for row in shown:
             self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, row, strict=True)]

@@ -1,14 +1,16 @@
-"""What a command waits for: whether a pod has reached it, can never reach it, or why it has not yet. Pure."""
+"""What a command waits for: whether a pod has reached it, can never reach it, or why it has not yet. Pure.
+
+Works on the JSON objects of the agent's answers, because the models of Kubernetes objects take longer to import than a
+command may take.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pykubelet.base.errors import Invalid
-from pykubelet.models.codec import to_builtins
-from pykubelet.models.core_v1 import ContainerStatus, Pod
 
 
 class Progress(Enum):
@@ -28,13 +30,15 @@ class Verdict:
     why: str = ""
 
 
+Pod: TypeAlias = Mapping[str, Any]
+"""A pod as JSON object."""
 Goal: TypeAlias = Callable[[Pod | None], Verdict]
 """Judges a pod; None: the agent does not have it."""
 
 _REACHED = Verdict(Progress.REACHED)
 _ABSENT = Verdict(Progress.PENDING, "the agent does not have the pod yet")
-_PATH = re.compile(r"\{?(\.?[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*|\[\d+\])*)\}?")
-_PART = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|\[\d+\]")
+_PATH: Final = r"\{?(\.?[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*|\[\d+\])*)\}?"
+_PART: Final = r"[A-Za-z_][A-Za-z0-9_]*|\[\d+\]"
 
 
 def ready(pod: Pod | None) -> Verdict:
@@ -44,16 +48,16 @@ def ready(pod: Pod | None) -> Verdict:
 
 def settled(pod: Pod | None) -> Verdict:
     """The pod is ready, or has succeeded: what an applied pod is meant to reach."""
-    return _REACHED if pod is not None and pod.status.phase == "Succeeded" else ready(pod)
+    return _REACHED if pod is not None and phase_of(pod) == "Succeeded" else ready(pod)
 
 
 def completed(pod: Pod | None) -> Verdict:
     """All containers have ended with success."""
     if pod is None:
         return _ABSENT
-    if pod.status.phase == "Succeeded":
+    if phase_of(pod) == "Succeeded":
         return _REACHED
-    progress = Progress.MISSED if pod.status.phase == "Failed" else Progress.PENDING
+    progress = Progress.MISSED if phase_of(pod) == "Failed" else Progress.PENDING
     return Verdict(progress, reason_of(pod))
 
 
@@ -71,21 +75,36 @@ def restarted(before: Pod, container: str) -> Goal:
     """Return the goal that a container (empty: each ordinary one) has restarted since ``before``, and the pod is
     ready.
     """
-    counts = {c.name: c.restart_count for c in _statuses(before) if not container or c.name == container}
+    counts = {c["name"]: _restarts(c) for c in _statuses(before) if not container or c["name"] == container}
     if not container:
-        counts = {c.name: counts[c.name] for c in before.status.container_statuses}
+        counts = {c["name"]: counts[c["name"]] for c in _status(before).get("containerStatuses", ())}
 
     def judge(pod: Pod | None) -> Verdict:
         if pod is None:
             return Verdict(Progress.MISSED, "it was removed")
-        late = [c.name for c in _statuses(pod) if c.name in counts and c.restart_count <= counts[c.name]]
+        late = [c["name"] for c in _statuses(pod) if c["name"] in counts and _restarts(c) <= counts[c["name"]]]
         return Verdict(Progress.PENDING, f"not restarted yet: {', '.join(late)}") if late else ready(pod)
 
     return judge
 
 
-def _statuses(pod: Pod) -> Sequence[ContainerStatus]:
-    return (*pod.status.init_container_statuses, *pod.status.container_statuses)
+def phase_of(pod: Pod) -> str:
+    """Return the phase of a pod; empty: it has none yet."""
+    return str(_status(pod).get("phase", ""))
+
+
+def _status(pod: Pod) -> Mapping[str, Any]:
+    status: Mapping[str, Any] = pod.get("status") or {}
+    return status
+
+
+def _statuses(pod: Pod) -> Sequence[Mapping[str, Any]]:
+    status = _status(pod)
+    return (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
+
+
+def _restarts(status: Mapping[str, Any]) -> int:
+    return int(status.get("restartCount", 0))
 
 
 def condition(name: str, value: str) -> Goal:
@@ -94,10 +113,10 @@ def condition(name: str, value: str) -> Goal:
     def judge(pod: Pod | None) -> Verdict:
         if pod is None:
             return _ABSENT
-        for each in pod.status.conditions:
-            if (each.type.lower(), each.status.lower()) == (name.lower(), value.lower()):
+        for each in _status(pod).get("conditions", ()):
+            if (each["type"].lower(), each["status"].lower()) == (name.lower(), value.lower()):
                 return _REACHED
-        ended = pod.status.phase in ("Succeeded", "Failed")
+        ended = phase_of(pod) in ("Succeeded", "Failed")
         return Verdict(Progress.MISSED if ended else Progress.PENDING, reason_of(pod))
 
     return judge
@@ -108,15 +127,15 @@ def field_value(path: str, value: str | None) -> Goal:
 
     Invalid: the path is not one of names and indexes.
     """
-    match = _PATH.fullmatch(path.strip())
+    match = re.fullmatch(_PATH, path.strip())
     if match is None:
         raise Invalid(f"jsonpath {path!r} is not supported; name fields only, for example {{.status.phase}}")
-    parts = _PART.findall(match[1])
+    parts = re.findall(_PART, match[1])
 
     def judge(pod: Pod | None) -> Verdict:
         if pod is None:
             return _ABSENT
-        found: Any = to_builtins(pod)
+        found: Any = pod
         for part in parts:
             found = _step(found, part)
         text = _shown(found)
@@ -166,19 +185,21 @@ def parse_goal(text: str) -> Goal:
 
 def reason_of(pod: Pod) -> str:
     """Return why a pod is where it is: the first container that waits or has failed, else the pod's own reason."""
-    status = pod.status
-    for container in (*status.init_container_statuses, *status.container_statuses):
-        state = container.state
-        if state and state.waiting and state.waiting.reason not in ("", "PodInitializing", "ContainerCreating"):
-            return _joined(f"container {container.name}: {state.waiting.reason}", state.waiting.message)
-        if state and state.terminated and state.terminated.exit_code:
-            ended = f"container {container.name}: {state.terminated.reason or 'Error'}"
-            return _joined(f"{ended}, exit code {state.terminated.exit_code}", state.terminated.message)
-    if status.reason:
-        return _joined(status.reason, status.message)
-    unready = [c.name for c in status.container_statuses if not c.ready]
-    names = f", not ready: {', '.join(unready)}" if unready and status.phase == "Running" else ""
-    return f"phase {status.phase or 'Pending'}{names}"
+    status = _status(pod)
+    for container in _statuses(pod):
+        state = container.get("state") or {}
+        waiting, ended = state.get("waiting") or {}, state.get("terminated") or {}
+        if waiting.get("reason", "") not in ("", "PodInitializing", "ContainerCreating"):
+            return _joined(f"container {container['name']}: {waiting['reason']}", waiting.get("message", ""))
+        if ended.get("exitCode"):
+            cause = f"container {container['name']}: {ended.get('reason') or 'Error'}"
+            return _joined(f"{cause}, exit code {ended['exitCode']}", ended.get("message", ""))
+    if status.get("reason"):
+        return _joined(status["reason"], status.get("message", ""))
+    phase = phase_of(pod)
+    unready = [c["name"] for c in status.get("containerStatuses", ()) if not c.get("ready")]
+    names = f", not ready: {', '.join(unready)}" if unready and phase == "Running" else ""
+    return f"phase {phase or 'Pending'}{names}"
 
 
 def _joined(reason: str, message: str) -> str:

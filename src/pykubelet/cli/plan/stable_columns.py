@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from pykubelet.base.text import printable
+
 _GAP: Final = 3
 _MINIMUM: Final[Mapping[str, int]] = {
     "NAMESPACE": 11,
@@ -32,12 +34,12 @@ class StableColumns:
         self._starts: list[int] | None = None
 
     def render(self, rows: Sequence[Sequence[str]]) -> str:
-        """Return the rows as lines, preceded by the headings the first time."""
-        shown = list(rows)
+        """Return the rows as lines, each cell in one line, preceded by the headings the first time."""
+        shown = [[printable(cell) for cell in row] for row in rows]
         if self._starts is None:
             self._starts = _starts(self._headings, [self._headings, *shown])
             if self._headed:
-                shown.insert(0, self._headings)
+                shown.insert(0, list(self._headings))
         return "\n".join(_line(row, self._starts) for row in shown)
 
 

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 AGENT_UNIT = "pykubelet.service"
 SERVER_UNIT = "pykubelet-criserver.service"
+WATCHDOG_SECONDS = 120
+"""Time after which systemd kills a daemon that hangs: longer than a machine under heavy load delays it."""
 
 
 def server_unit(command: Sequence[str]) -> str:
@@ -19,6 +21,8 @@ StartLimitIntervalSec=0
 [Service]
 # The server tells systemd when its socket serves (READY=1).
 Type=notify
+# A server that hangs is killed and started again; the log then has the stacks of its threads. Containers keep running.
+WatchdogSec={WATCHDOG_SECONDS}
 ExecStart={command_line(command)}
 Restart=always
 RestartSec=1
@@ -53,6 +57,8 @@ StartLimitIntervalSec=0
 [Service]
 # The agent tells systemd when its local API serves (READY=1).
 Type=notify
+# An agent that hangs is killed and started again; the log then has the stacks of its threads. Pods keep running.
+WatchdogSec={WATCHDOG_SECONDS}
 ExecStart={command_line(command)}
 Restart=always
 RestartSec=1

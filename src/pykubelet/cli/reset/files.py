@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pykubelet.base.errors import Permanent
+from pykubelet.cli.client.agent_socket import link_of
 from pykubelet.cli.reset.places import Places
 from pykubelet.linux import cgroups, removal
 from pykubelet.linux.cgroups.files import CgroupFiles, below
@@ -103,6 +104,7 @@ class FilesPart:
 
     def __init__(self, places: Places) -> None:
         self._places = places
+        self._link = link_of(places.socket)
 
     def find(self) -> Sequence[str]:
         return [f"file: {path}" for path in self._paths()]
@@ -119,7 +121,8 @@ class FilesPart:
                 _remove_tree(path)
             else:
                 path.unlink(missing_ok=True)
-        for directory in (*_directories(places), places.network_file.parent):
+        links = () if self._link is None else (self._link.parent,)
+        for directory in (*_directories(places), places.network_file.parent, *links):
             with suppress(OSError):  # not empty: images are kept, or others use it
                 directory.rmdir()
 
@@ -133,6 +136,8 @@ class FilesPart:
         own = [places.network_file] if places.networks() else []
         if places.server.socket.is_socket():
             own.append(places.server.socket)  # it may be elsewhere
+        if self._link is not None and self._link.is_symlink():
+            run.append(self._link)  # the agent was killed
         return sorted({*agent, *run, *(() if places.endpoint else (*server, *_entries(places.server.run), *own))})
 
 

@@ -1,17 +1,41 @@
-"""The links and firewall rules of the server's own network."""
+"""The network namespaces of pods, and the links and firewall rules of the server's own network."""
 
 import asyncio
 import json
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from pykubelet.base import proc
 from pykubelet.base.errors import NotFound, Permanent
 from pykubelet.base.units import Seconds
 from pykubelet.cli.reset.places import Places
 from pykubelet.cli.reset.plan.firewall import Removal, removal_of
+from pykubelet.criserver.netns import pinned_networks
+from pykubelet.linux.namespaces import unpin
 
 _CALL: Seconds = 30.0
 _PROGRAMS = ("iptables", "ip6tables")
+
+
+class NamespacesPart:
+    """The network namespaces that the server has pinned in the directory that it shares with other programs."""
+
+    def __init__(self, places: Places) -> None:
+        self._server = None if places.endpoint else places.server
+
+    def find(self) -> Sequence[str]:
+        return [f"network namespace: {path}" for path in self._pinned()]
+
+    def remove(self) -> None:
+        for path in self._pinned():
+            unpin(str(path))
+
+    def _pinned(self) -> list[Path]:
+        if self._server is None:
+            return []
+        own, found = self._server.namespaces, pinned_networks(self._server.namespaces).values()
+        return sorted(path for path in found if not path.is_relative_to(own) and os.path.lexists(path))
 
 
 class BridgesPart:

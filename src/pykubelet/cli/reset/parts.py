@@ -5,7 +5,7 @@ from typing import Protocol
 
 from pykubelet.cli.reset.daemons import AgentPart, PodsPart, ServerPart
 from pykubelet.cli.reset.files import CgroupsPart, FilesPart, MountsPart, PodLogsPart
-from pykubelet.cli.reset.network import BridgesPart, FirewallPart
+from pykubelet.cli.reset.network import BridgesPart, FirewallPart, NamespacesPart
 from pykubelet.cli.reset.places import Places
 
 
@@ -29,6 +29,7 @@ def parts_of(places: Places) -> tuple[Part, ...]:
         PodsPart(places, logs.note),
         ServerPart(places),
         CgroupsPart(places),
+        NamespacesPart(places),
         MountsPart(places),
         BridgesPart(places),
         FirewallPart(places),

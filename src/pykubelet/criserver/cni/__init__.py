@@ -5,7 +5,7 @@ address never leaks, whichever process dies in between. Called by ``sandbox``. I
 reading at ``network_manager.py``, then the rules in ``plan``.
 """
 
-from pykubelet.criserver.cni.network_manager import Network, NetworkConfig
+from pykubelet.criserver.cni.network_manager import NetworkConfig, NetworkManager
 from pykubelet.criserver.cni.network_types import Attached, AttachRequest, PortMap
 
-__all__ = ["AttachRequest", "Attached", "Network", "NetworkConfig", "PortMap"]
+__all__ = ["AttachRequest", "Attached", "NetworkConfig", "NetworkManager", "PortMap"]

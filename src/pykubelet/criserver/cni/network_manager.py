@@ -3,47 +3,54 @@
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-import msgspec
 from asyncinotify import Inotify, Mask
 
-from pykubelet.base import blocking
-from pykubelet.base.atomic import remove_temporary_files, write_atomic
 from pykubelet.base.clock import Clock, SystemClock
-from pykubelet.base.errors import Invalid, NotFound, Transient
-from pykubelet.base.guard import Guard
-from pykubelet.base.safe_path import read_regular
-from pykubelet.base.shield import shielded
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.guard import Guard
+from pykubelet.base.concurrency.shared_lock import SharedLock
+from pykubelet.base.concurrency.shield import shielded
+from pykubelet.base.concurrency.wakeup import Wakeup
+from pykubelet.base.errors import Invalid, PykubeletError, Transient
+from pykubelet.base.files.atomic import write_atomic
+from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import MIB, Seconds
+from pykubelet.criserver.cni.attachment_records import AttachmentRecords
+from pykubelet.criserver.cni.garbage import GarbageCollection
 from pykubelet.criserver.cni.masquerade import Firewall
+from pykubelet.criserver.cni.network_status import NetworkStatus
 from pykubelet.criserver.cni.network_types import Attached, Attachment, AttachRequest, Json, NetworkList
 from pykubelet.criserver.cni.plan.network_spec import (
     addresses,
     busy_plugins,
     candidates,
+    check_arguments,
     default_network,
+    further_plugins,
+    may_have_directory,
     parse_network,
     plugin_input,
     supports_check,
+    with_plugins,
 )
 from pykubelet.criserver.cni.plugins import Plugins
-from pykubelet.criserver.directories import make_directory, set_aside_obstacle
 from pykubelet.criserver.types import SandboxID
 from pykubelet.linux.namespaces import is_namespace
 
 _log = logging.getLogger(__name__)
-_attachment = msgspec.json.Decoder(Attachment)
 _DEFAULT_FILE = "87-pykubelet.conflist"
 _CHANGES = Mask.CREATE | Mask.DELETE | Mask.CLOSE_WRITE | Mask.MOVED_FROM | Mask.MOVED_TO
 _LONGEST = 4 * MIB
-"""Size limit of a configuration file and of an attachment record, in bytes."""
+"""Size limit of a configuration file in bytes."""
 _LOOK_EVERY: Seconds = 10.0
+_STATUS_EVERY: Seconds = 5.0
 _LOST = Mask.DELETE_SELF | Mask.MOVE_SELF
 
 
@@ -61,12 +68,14 @@ class NetworkConfig:
     ipam_dir: Path = Path("/var/lib/cni/networks")
     netns_of: Callable[[SandboxID], Path] = Path
     """Returns the path to which the network namespace of a sandbox is pinned."""
+    collect_garbage: bool = False
+    """Whether plugins are told which attachments are in use, and release all others (GC)."""
     pod_addresses: bool = False
     """Whether pods may choose their addresses, and so can take those of other pods."""
     clock: Clock = SystemClock()
 
 
-class Network:
+class NetworkManager:
     """The pod network of this node: the first valid configuration in the configuration directory."""
 
     def __init__(self, config: NetworkConfig, plugins: Plugins) -> None:
@@ -75,11 +84,15 @@ class Network:
         self._firewall = Firewall(config.clock, plugins.marks)
         self._current: NetworkList | None = None
         self._why = "no network configuration was read yet"
+        self._records = AttachmentRecords(config.attachments)
+        self._status = NetworkStatus(plugins=plugins)
+        self._status_due = Wakeup(config.clock, "network-status")
+        self._attaching = SharedLock()
         self._detaching: WeakValueDictionary[SandboxID, asyncio.Lock] = WeakValueDictionary()
 
     def problem(self) -> str:
         """Why the pod network is not ready; empty if it is."""
-        return "" if self._current is not None else self._why
+        return self._status.problem(self._current) if self._current is not None else self._why
 
     async def start(self) -> None:
         """Read the configuration; write the default one if the directory has none."""
@@ -102,6 +115,28 @@ class Network:
                 with guard.item("look"):
                     await self._reload()
                 await self._config.clock.sleep(delay)
+
+    async def follow_status(self) -> None:
+        """Ask the plugins periodically, and when the network has changed, whether they are ready, for ever."""
+        guard = Guard("network.status", self._config.clock.monotonic, maximum=_LOOK_EVERY)
+        while True:
+            self._status_due.clear()
+            with guard.item("status"):
+                if self._current is not None:
+                    await self._status.ask(self._current)
+            await self._status_due.sleep(_STATUS_EVERY)
+
+    async def collect_garbage(self, used: Callable[[], Iterable[SandboxID] | None]) -> None:
+        """Have the plugins release what no sandbox uses, for ever, if the configuration wants it.
+
+        ``used`` returns the sandboxes that must keep their addresses even without a record; None if they are not all
+        known now.
+        """
+        if self._config.collect_garbage:
+            collection = GarbageCollection(
+                plugins=self._plugins, records=self._records, lock=self._attaching, clock=self._config.clock
+            )
+            await collection.run(lambda: self._current, used)
 
     async def _ensure_firewall(self) -> None:
         """Ensure that the masquerade rule exists, for pods of an earlier server and ahead of the first new pod."""
@@ -132,9 +167,8 @@ class Network:
                     return
 
     def held(self) -> list[SandboxID]:
-        """The sandboxes that are, or may still be, attached to a network."""
-        names = self._config.attachments.glob("*.json") if self._config.attachments.is_dir() else ()
-        return [SandboxID(path.stem) for path in names if not path.name.startswith(".")]
+        """The sandboxes that are, or may still be, attached to a network. Raises the errors of ``base.errors``."""
+        return self._records.held()
 
     async def attach(self, request: AttachRequest) -> Attached:
         """Call ADD of each plugin. On failure the sandbox is detached; if that fails too, it remains in ``held``.
@@ -147,22 +181,34 @@ class Network:
                 f"pod {request.namespace}/{request.pod} asks for an address by its annotations, which this node does "
                 "not allow; remove them, or set pod_addresses of cni in the configuration of the runtime server"
             )
-        network = self._current
+        network, why = self._current, self._why
+        if request.conf_dir:
+            # Of a runtime handler: read for each of its pods, so nothing has to follow its changes.
+            networks, why = await blocking.call("network", self._read, Path(request.conf_dir))
+            network = networks[0] if networks else None
         if network is None:
-            raise Transient(f"the network is not ready: {self._why}")
-        await self._remember(Attachment(request, network))
+            raise Transient(f"the network is not ready: {why}")
+        check_arguments(request)
+        async with self._attaching.shared():
+            return await self._attach(network, request)
+
+    async def _attach(self, network: NetworkList, request: AttachRequest) -> Attached:
+        await self._records.remember(Attachment(request, network))
         try:
             result = await self._add(network, request)
+            found = addresses(result, request.interface)
+            if not found:
+                raise Transient(f"network {network.name}: the result of its CNI plugins has no address for the pod")
+            await self._records.remember(Attachment(request, network, result))
         except BaseException:
-            with suppress(Transient, NotFound, Invalid):
-                await shielded(lambda: self.detach(request.sandbox))
+            with suppress(PykubeletError, OSError):
+                await shielded(lambda: self._detach(request.sandbox, None))
             raise
-        await self._remember(Attachment(request, network, result))
-        return Attached(addresses(result))
+        return Attached(found)
 
     async def check(self, sandbox: SandboxID) -> None:
         """Call CHECK of each plugin. Raises Transient, with the plugin's message, if the attachment has changed."""
-        attachment = await blocking.call(f"sandbox/{sandbox}", self._load, sandbox)
+        attachment = await self._records.load(sandbox)
         if attachment is None or not supports_check(attachment.network):
             return
         for plugin in busy_plugins(attachment.network, attachment.request):
@@ -175,13 +221,19 @@ class Network:
         If a plugin fails, the attachment is kept for a retry, and the error is raised. ``known`` is the request of a
         sandbox that has an address; it replaces an attachment record that is lost or damaged.
         """
-        # Retries of the server may coincide with a client's call, and some plugins fail if they run concurrently.
-        async with self._detaching.setdefault(sandbox, asyncio.Lock()):
+        async with self._attaching.shared():
             await self._detach(sandbox, known)
 
     async def _detach(self, sandbox: SandboxID, known: AttachRequest | None) -> None:
+        # Retries of the server may coincide with a client's call, and some plugins fail if they run concurrently.
+        async with self._detaching.setdefault(sandbox, asyncio.Lock()):
+            await self._records.check_writable(sandbox)
+            await self._release(sandbox, known)
+            await self._records.forget(sandbox)
+
+    async def _release(self, sandbox: SandboxID, known: AttachRequest | None) -> None:
         try:
-            attachment = await blocking.call(f"sandbox/{sandbox}", self._load, sandbox)
+            attachment = await self._records.load(sandbox)
         except Invalid as error:
             _log.error(
                 "attachment record damaged: releasing the address without it",
@@ -194,7 +246,6 @@ class Network:
                 await self._delete(attachment, busy_plugins(attachment.network, attachment.request))
             elif known is not None:
                 await self._release_unknown(known)
-        await blocking.call_to_end(f"sandbox/{sandbox}", self._forget, self._file(sandbox))
 
     async def _delete(self, attachment: Attachment, plugins: Sequence[Json]) -> None:
         request, network = attachment.request, attachment.network
@@ -210,7 +261,7 @@ class Network:
         Only a failure of the network in use counts. Raises Transient if there is no network or it fails; the address
         stays reserved, and the caller retries.
         """
-        networks, why = await blocking.call("network", self._read)
+        networks, why = await blocking.call("network", self._read, Path(request.conf_dir or self._config.conf_dir))
         if not networks:
             raise Transient(f"the address of sandbox {request.sandbox} cannot be released: {why}")
         for network in networks[1:]:
@@ -228,34 +279,9 @@ class Network:
         assert result is not None, "a network has at least one plugin"
         return result
 
-    async def _remember(self, attachment: Attachment) -> None:
-        data = msgspec.json.encode(attachment)
-        sandbox = attachment.request.sandbox
-        await blocking.call_to_end(f"sandbox/{sandbox}", self._write, self._file(sandbox), data)
-
-    def _write(self, file: Path, data: bytes) -> None:
-        set_aside_obstacle(file)
-        write_atomic(file, data)
-
-    def _forget(self, file: Path) -> None:
-        set_aside_obstacle(file)
-        file.unlink(missing_ok=True)
-
-    def _load(self, sandbox: SandboxID) -> Attachment | None:
-        try:
-            return _attachment.decode(read_regular(self._file(sandbox), _LONGEST))
-        except FileNotFoundError:
-            return None
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise Invalid(f"{self._file(sandbox)} is damaged: {error}") from error
-
-    def _file(self, sandbox: SandboxID) -> Path:
-        return self._config.attachments / f"{sandbox}.json"
-
     def _prepare(self) -> None:
         config = self._config
-        make_directory(config.attachments)
-        remove_temporary_files(config.attachments)
+        self._records.prepare()
         config.conf_dir.mkdir(parents=True, exist_ok=True)
         if config.default_bridge and not candidates(path.name for path in config.conf_dir.iterdir()):
             limits = self._plugins.has("bandwidth")
@@ -268,25 +294,40 @@ class Network:
             )
 
     async def _reload(self) -> None:
-        networks, why = await blocking.call("network", self._read)
+        networks, why = await blocking.call("network", self._read, self._config.conf_dir)
         network = networks[0] if networks else None
         if network != self._current or why != self._why:
+            self._status_due.wake()
             if network is not None:
                 _log.info("pod network in use", extra={"network": network.name})
             else:
                 _log.warning("pod network not ready", extra={"why": why})
         self._current, self._why = network, why
 
-    def _read(self) -> tuple[list[NetworkList], str]:
-        """Read all valid configurations; without any, also the reason."""
-        directory, found, problems = self._config.conf_dir, [], []
+    def _read(self, directory: Path) -> tuple[list[NetworkList], str]:
+        """Read all valid configurations of a directory; without any, also the reason."""
+        found: list[NetworkList] = []
+        problems: list[str] = []
         try:
             names = candidates(path.name for path in directory.iterdir())
         except OSError as error:
             return [], f"{directory}: {error.strerror}"
         for name in names:
             try:
-                found.append(parse_network(read_regular(directory / name, _LONGEST), str(directory / name)))
+                found.append(self._read_network(directory / name))
             except (Invalid, OSError) as error:
                 problems.append(str(error))
         return found, "" if found else "; ".join(problems) or f"no network configuration in {directory}"
+
+    def _read_network(self, file: Path) -> NetworkList:
+        """Read one configuration, with its further plugins. Raises Invalid, OSError."""
+        network = parse_network(read_regular(file, _LONGEST), str(file))
+        if network.only_inlined or not may_have_directory(network.name):
+            return with_plugins(network, (), str(file))
+        directory = file.parent / network.name
+        try:
+            names = further_plugins(path.name for path in directory.iterdir())
+        except (FileNotFoundError, NotADirectoryError):
+            names = []
+        files = [(str(directory / name), read_regular(directory / name, _LONGEST)) for name in names]
+        return with_plugins(network, files, str(file))

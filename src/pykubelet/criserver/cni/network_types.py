@@ -26,6 +26,9 @@ class NetworkList(Struct, frozen=True):
     disable_check: bool = False
     masquerade: Masquerade | None = None
     """The masquerading that this server does in addition to the plugins."""
+    disable_gc: bool = False
+    only_inlined: bool = False
+    """Its plugins are all in its own file, none in the directory that is named after it."""
 
 
 class PortMap(Struct, frozen=True):
@@ -55,6 +58,11 @@ class AttachRequest(Struct, frozen=True):
     """Requested addresses, with or without prefix lengths; empty for any."""
     mac: str = ""
     interface: str = "eth0"
+    annotations: dict[str, str] = {}
+    """The pod's, for plugins that ask for them."""
+    cgroup_parent: str = ""
+    conf_dir: str = ""
+    """The directory of the network configurations of its runtime handler; empty: the node's."""
 
 
 class Attachment(Struct, frozen=True):

@@ -10,7 +10,22 @@ from pykubelet.base.errors import Transient
 from pykubelet.base.proc import ExitError, ProgramTimeout, run
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.cni.network_types import AttachRequest, Json
-from pykubelet.criserver.cni.plan.network_spec import environment, failure, parse_reply
+from pykubelet.criserver.cni.plan.network_spec import (
+    bare_environment,
+    environment,
+    error_code,
+    failure,
+    parse_reply,
+)
+
+
+class PluginFailed(Transient):
+    """A plugin has failed. ``code`` is that of its error object, 0 without one; ``said`` is its message."""
+
+    def __init__(self, text: str, code: int, said: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.said = said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,23 +38,36 @@ class Plugins:
     """Additional environment variables."""
 
     async def call(self, command: str, request: AttachRequest, netns: str, document: Json) -> Json:
-        """Run one plugin and return its result (an empty object for DEL and CHECK).
+        """Run one plugin for a sandbox and return its result (an empty object for DEL and CHECK).
 
         Raises Transient if the plugin is not installed, or fails (with its message) or times out.
         """
+        variables = environment(command, request, netns, self._path_variable())
+        data = await self._run(command, document, variables, self.timeout)
+        return parse_reply(command, data, str(document["type"]))
+
+    async def ask(self, command: str, document: Json, limit: Seconds) -> None:
+        """Run STATUS or GC of one plugin, for at most ``limit``. Raises PluginFailed, or Transient as ``call``."""
+        variables = bare_environment(command, self._path_variable())
+        await self._run(command, document, variables, min(limit, self.timeout))
+
+    async def _run(self, command: str, document: Json, variables: dict[str, str], limit: Seconds) -> bytes:
         name = str(document["type"])
-        variables = environment(command, request, netns, ":".join(map(str, self.directories)))
         variables["PATH"] = os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         variables |= self.marks
         data = json.dumps(document).encode()
         try:
-            completed = await run([self._find(name)], input=data, env=variables, timeout=self.timeout, cwd="/")
+            completed = await run([self._find(name)], input=data, env=variables, timeout=limit, cwd="/")
         except ExitError as error:
             words = failure(error.completed.stdout, error.completed.stderr)
-            raise Transient(f"CNI plugin {name} failed ({command}): {words}") from error
+            code = error_code(error.completed.stdout)
+            raise PluginFailed(f"CNI plugin {name} failed ({command}): {words}", code, words) from error
         except ProgramTimeout as error:
-            raise Transient(f"CNI plugin {name} ({command}) took over {self.timeout:g} s and was killed") from error
-        return parse_reply(completed.stdout, name)
+            raise Transient(f"CNI plugin {name} ({command}) took over {limit:g} s and was killed") from error
+        return completed.stdout
+
+    def _path_variable(self) -> str:
+        return ":".join(map(str, self.directories))
 
     def has(self, name: str) -> bool:
         """Whether the plugin is installed."""

@@ -4,7 +4,8 @@ Imports of the server: ``spec``. Start reading at ``settings.py``.
 """
 
 from pykubelet.criserver.config.load import load_settings
+from pykubelet.criserver.config.metrics_address import MetricsAddress
 from pykubelet.criserver.config.registries import RegistryTable
 from pykubelet.criserver.config.settings import CgroupManager, Handler, RegistryHost, Settings
 
-__all__ = ["CgroupManager", "Handler", "RegistryHost", "RegistryTable", "Settings", "load_settings"]
+__all__ = ["CgroupManager", "Handler", "MetricsAddress", "RegistryHost", "RegistryTable", "Settings", "load_settings"]

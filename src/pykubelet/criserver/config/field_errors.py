@@ -7,8 +7,8 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from pykubelet.base.documents import field_places
 from pykubelet.base.errors import Invalid
+from pykubelet.base.files.documents import field_places
 from pykubelet.base.suggestion import closest
 
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `([^`]+)`")

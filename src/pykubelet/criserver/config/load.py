@@ -8,10 +8,12 @@ from typing import Any
 
 import msgspec
 
-from pykubelet.base.documents import read_yaml
 from pykubelet.base.errors import Invalid
+from pykubelet.base.files.documents import read_yaml
 from pykubelet.criserver.config.field_errors import field_error
+from pykubelet.criserver.config.metrics_address import parse_metrics_address
 from pykubelet.criserver.config.settings import Settings
+from pykubelet.criserver.spec.annotations import check_patterns
 
 _MAX_BYTES = 1 << 20
 _HANDLER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -29,16 +31,30 @@ def load_settings(file: Path | None, *, defaults: Mapping[str, object] | None = 
         settings = msgspec.convert(document, Settings, dec_hook=_path)
     except msgspec.ValidationError as error:
         raise (field_error(error, Settings, file) if file else Invalid(f"{origin}: {error}")) from error
-    for handler in settings.handlers:
+    for handler, options in settings.handlers.items():
         # It is also the name of a directory.
         if not _HANDLER.fullmatch(handler):
             raise Invalid(
                 f"{origin}: handlers: {handler!r} is not a name of letters, digits, '-', '_' and '.'; the program "
                 "belongs in its path"
             )
+        if options.privileged_without_host_devices_all_devices_allowed and not options.privileged_without_host_devices:
+            raise Invalid(
+                f"{origin}: handlers.{handler}: privileged_without_host_devices_all_devices_allowed needs "
+                "privileged_without_host_devices"
+            )
+        for patterns in (options.pod_annotations, options.container_annotations):
+            try:
+                check_patterns(patterns)
+            except Invalid as error:
+                raise Invalid(f"{origin}: handlers.{handler}: {error}") from error
     if settings.default_handler not in settings.handlers:
         known = ", ".join(sorted(settings.handlers))
         raise Invalid(f"{origin}: default_handler {settings.default_handler!r} is not among the handlers: {known}")
+    try:
+        parse_metrics_address(settings.metrics_address)
+    except Invalid as error:
+        raise Invalid(f"{origin}: {error}") from error
     for name, directory in (("root", settings.root), ("run", settings.run)):
         if not directory.is_absolute():
             raise Invalid(f"{origin}: {name} must be an absolute path, not {directory}")

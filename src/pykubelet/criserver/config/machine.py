@@ -1,11 +1,12 @@
 """Facts of the machine on which the features of containers depend."""
 
+import platform
 import shutil
 from pathlib import Path
 
 from pykubelet.criserver.spec import Host
-from pykubelet.criserver.spec.apparmor import PARSER
-from pykubelet.criserver.spec.capabilities import names_of
+from pykubelet.criserver.spec.security.apparmor import PARSER
+from pykubelet.criserver.spec.security.capabilities import names_of
 from pykubelet.linux import cgroups, idmap, procfs, system
 
 _LEAST = -1000
@@ -38,6 +39,8 @@ def host_facts() -> Host:
         apparmor=system.app_armor_enabled(),
         apparmor_parser=shutil.which(PARSER) is not None,
         selinux=_SELINUX.exists(),
+        architecture=platform.machine(),
+        kernel=idmap.kernel_version(),
     )
 
 

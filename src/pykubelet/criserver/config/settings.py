@@ -9,6 +9,8 @@ from pykubelet.base.units import Seconds
 
 DEFAULT_ROOT = Path("/var/lib/pykubelet/criserver")
 DEFAULT_RUN = Path("/run/pykubelet/criserver")
+NETNS_DIR = Path("/run/netns")
+"""Where ip-netns(8) and other runtimes pin network namespaces."""
 
 
 class CgroupManager(StrEnum):
@@ -23,6 +25,23 @@ class Handler(Struct, frozen=True, forbid_unknown_fields=True):
 
     path: str
     """The program, absolute or found on PATH."""
+    pod_annotations: tuple[str, ...] = ()
+    """Patterns, as of Go's path.Match, of annotations of pods that the OCI runtime gets in the containers' specs."""
+    container_annotations: tuple[str, ...] = ()
+    """The same for annotations of containers, which device plugins set."""
+    privileged_without_host_devices: bool = False
+    """Privileged containers get no devices of the host but those that they request."""
+    privileged_without_host_devices_all_devices_allowed: bool = False
+    """With ``privileged_without_host_devices``: they may nevertheless create and use all device nodes."""
+    cgroup_writable: bool = False
+    """Containers that are not privileged may write to their cgroup, too."""
+    base_runtime_spec: Path | None = None
+    """A JSON file: an OCI specification with what the containers get in addition (rlimits, hooks, mounts, …)."""
+    cni_conf_dir: Path | None = None
+    """The directory of network configurations for pods of this handler; its first valid one is used."""
+    sandbox_annotations: bool | None = None
+    """Whether specs have the annotations ``container-type`` and ``sandbox-id`` of containerd; by default those of runc
+    and crun. runsc understands them as an order to join a sandbox, which does not exist here."""
 
 
 class CniSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,6 +56,9 @@ class CniSettings(Struct, frozen=True, forbid_unknown_fields=True):
     pod_addresses: bool = False
     """Let pods choose their addresses by the annotations ``cni.pykubelet/ips`` and ``cni.pykubelet/mac``, where the
     network's configuration has these capabilities. A pod can then take the address of another one of its network."""
+    collect_garbage: bool = False
+    """Tell the plugins of networks of CNI 1.1 hourly which attachments are in use. They release all others, also those
+    of another runtime that uses the same network."""
     timeout: Seconds = 60.0
     """Time limit of one plugin call."""
 
@@ -68,6 +90,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Records, images and layers; must survive a reboot."""
     run: Path = DEFAULT_RUN
     """Sockets, namespaces, bundles; may be a tmpfs."""
+    netns_dir: Path | None = None
+    """Directory in which network namespaces are pinned, where the agents of CNI plugins find them; by default
+    ``/run/netns``, or ``netns`` in a ``run`` that is not below ``/run``."""
     listen: Path | None = None
     """The CRI socket; by default ``criserver.sock`` in ``run``."""
     default_handler: str = "runc"
@@ -80,6 +105,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     orphans and exit on SIGTERM. The image is pulled at its first use, and never removed by a kubelet's garbage
     collection."""
     cgroup_manager: CgroupManager = CgroupManager.CGROUPFS
+    device_ownership_from_security_context: bool = False
+    """Requested devices belong to the user and group of the container's security context, not to those of the host."""
     seccomp_root: Path = Path("/var/lib/kubelet/seccomp")
     cdi_dirs: tuple[Path, ...] = (Path("/etc/cdi"), Path("/var/run/cdi"))
     """Directories of Container Device Interface files; a later directory takes precedence."""
@@ -87,6 +114,12 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     registries: dict[str, RegistryHost] = field(default_factory=dict)
     registries_file: Path = Path("/etc/pykubelet/registries.toml")
     """A file with further registries, which is read again when it has changed; it need not exist."""
+    registry_dirs: tuple[Path, ...] = (Path("/etc/pykubelet/certs.d"), Path("/etc/containerd/certs.d"))
+    """Directories with a directory for each registry, which has a hosts.toml or certificates, as containerd's and
+    Docker's ``certs.d``. They are read at each pull of a registry that the other settings do not describe."""
+    metrics_address: str = ""
+    """Where ``/metrics`` is served: a port of a loopback address (``127.0.0.1:9412``), or the path of a unix socket,
+    for root only; empty: nowhere."""
     pinned_images: tuple[str, ...] = ()
     """References of images that a kubelet's garbage collection must not remove."""
 
@@ -120,7 +153,16 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def namespaces(self) -> Path:
+        """The directory with one directory for each sandbox: the files to which its namespaces are pinned."""
         return self.run / "ns"
+
+    @property
+    def network_namespaces(self) -> Path:
+        """The directory in which network namespaces are pinned."""
+        if self.netns_dir is not None:
+            return self.netns_dir
+        of_system = any(self.run.is_relative_to(top) for top in ("/run", "/var/run"))
+        return NETNS_DIR if of_system else self.run / "netns"
 
     @property
     def exits(self) -> Path:

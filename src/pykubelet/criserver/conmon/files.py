@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pykubelet.base.errors import NotFound, Permanent
-from pykubelet.base.safe_path import read_regular
+from pykubelet.base.files.safe_path import read_regular
 from pykubelet.criserver.types import ContainerID
 
 _CONTROL = "ctl"

@@ -3,23 +3,23 @@
 from dataclasses import dataclass, field
 
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.container.apparmor import AppArmorProfiles
-from pykubelet.criserver.container.bundle import BundleMaker
-from pykubelet.criserver.container.cleanup import Cleanup
+from pykubelet.criserver.container.bundle.apparmor import AppArmorProfiles
+from pykubelet.criserver.container.bundle.bundle_maker import BundleMaker
 from pykubelet.criserver.container.container_interfaces import Directories, Images, Sandboxes
+from pykubelet.criserver.container.containers_of_sandbox import ContainersOfSandbox
 from pykubelet.criserver.container.create import ContainerCreator
 from pykubelet.criserver.container.exec import ContainerCommands
 from pykubelet.criserver.container.log import LogReopener
-from pykubelet.criserver.container.of_sandbox import ContainersOfSandbox
-from pykubelet.criserver.container.prelaunch import Launcher
-from pykubelet.criserver.container.records import ContainerRecords
+from pykubelet.criserver.container.processes.cleanup import Cleanup
+from pykubelet.criserver.container.processes.prelaunch import Launcher
+from pykubelet.criserver.container.processes.watch import ContainerWatcher
 from pykubelet.criserver.container.recover import ContainerRecovery
 from pykubelet.criserver.container.remove import ContainerRemover
 from pykubelet.criserver.container.start import ContainerStarter
+from pykubelet.criserver.container.state.records import ContainerRecords
+from pykubelet.criserver.container.state.table import ContainerTable
 from pykubelet.criserver.container.stop import ContainerStopper
-from pykubelet.criserver.container.table import ContainerTable
 from pykubelet.criserver.container.update import ContainerUpdater
-from pykubelet.criserver.container.watch import ContainerWatcher
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.store import Store
@@ -57,28 +57,29 @@ class ContainerComponents:
     recovery: ContainerRecovery
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shared:
+    """What several calls use."""
+
+    table: ContainerTable
+    records: ContainerRecords
+    cleanup: Cleanup
+    launcher: Launcher
+    watcher: ContainerWatcher
+
+
 def build_containers(deps: ContainerDeps) -> ContainerComponents:
     """Build and connect the components of this package."""
-    scope, machine, sandboxes, directories = deps.scope, deps.machine, deps.sandboxes, deps.directories
-    table = ContainerTable(monotonic=scope.clock.monotonic)
-    records = ContainerRecords(store=deps.store, table=table, scope=scope)
-    cleanup = Cleanup(directories=directories, cgroups=machine.cgroups, conmon=machine.conmon.path)
-    launcher = Launcher(
-        sandboxes=sandboxes,
-        conmon=machine.conmon,
-        directories=directories,
-        cleanup=cleanup,
-        scope=scope,
+    shared = _build_shared(
+        deps.scope,
+        deps.machine,
+        store=deps.store,
+        sandboxes=deps.sandboxes,
+        directories=deps.directories,
         timeout=deps.prelaunch_timeout,
     )
-    watcher = ContainerWatcher(
-        records=records,
-        sandboxes=sandboxes,
-        cleanup=cleanup,
-        oom_kills=machine.oom_kills,
-        directories=directories,
-        scope=scope,
-    )
+    table, records, launcher, cleanup = shared.table, shared.records, shared.launcher, shared.cleanup
+    machine, sandboxes, directories = deps.machine, deps.sandboxes, deps.directories
     stopper = ContainerStopper(table=table, launcher=launcher)
     remover = ContainerRemover(
         table=table, records=records, stopper=stopper, launcher=launcher, cleanup=cleanup, images=deps.images
@@ -100,38 +101,71 @@ def build_containers(deps: ContainerDeps) -> ContainerComponents:
         remover=remover,
         launcher=launcher,
     )
-    starter = ContainerStarter(
-        table=table,
-        records=records,
-        sandboxes=sandboxes,
-        launcher=launcher,
-        cleanup=cleanup,
-        oom_kills=machine.oom_kills,
-        watcher=watcher,
-    )
-    recovery = ContainerRecovery(
-        table=table,
-        records=records,
-        sandboxes=sandboxes,
-        watcher=watcher,
-        remover=remover,
-        cleanup=cleanup,
-        directories=directories,
-        conmon=machine.conmon.path,
-        scope=scope,
-    )
     return ContainerComponents(
         table=table,
         directories=directories,
         creator=creator,
-        starter=starter,
+        starter=_build_starter(shared, machine, sandboxes),
         stopper=stopper,
         remover=remover,
         commands=ContainerCommands(table=table, sandboxes=sandboxes, directories=directories),
         updater=ContainerUpdater(
             table=table, records=records, launcher=launcher, host=machine.host, directories=directories
         ),
-        log=LogReopener(table=table, directories=directories, clock=scope.clock),
+        log=LogReopener(table=table, directories=directories, clock=deps.scope.clock),
         of_sandbox=ContainersOfSandbox(table=table, stopper=stopper, remover=remover, cleanup=cleanup),
-        recovery=recovery,
+        recovery=ContainerRecovery(
+            table=table,
+            records=records,
+            sandboxes=sandboxes,
+            watcher=shared.watcher,
+            remover=remover,
+            cleanup=cleanup,
+            directories=directories,
+            conmon=machine.conmon.path,
+            scope=deps.scope,
+        ),
+    )
+
+
+def _build_shared(
+    scope: ServerScope,
+    machine: Machine,
+    *,
+    store: Store,
+    sandboxes: Sandboxes,
+    directories: Directories,
+    timeout: Seconds,
+) -> _Shared:
+    table = ContainerTable(monotonic=scope.clock.monotonic)
+    records = ContainerRecords(stored=store.containers, table=table, scope=scope)
+    cleanup = Cleanup(directories=directories, cgroups=machine.cgroups, conmon=machine.conmon.path)
+    launcher = Launcher(
+        sandboxes=sandboxes,
+        conmon=machine.conmon,
+        directories=directories,
+        cleanup=cleanup,
+        scope=scope,
+        timeout=timeout,
+    )
+    watcher = ContainerWatcher(
+        records=records,
+        sandboxes=sandboxes,
+        cleanup=cleanup,
+        oom_kills=machine.oom_kills,
+        directories=directories,
+        scope=scope,
+    )
+    return _Shared(table=table, records=records, cleanup=cleanup, launcher=launcher, watcher=watcher)
+
+
+def _build_starter(shared: _Shared, machine: Machine, sandboxes: Sandboxes) -> ContainerStarter:
+    return ContainerStarter(
+        table=shared.table,
+        records=shared.records,
+        sandboxes=sandboxes,
+        launcher=shared.launcher,
+        cleanup=shared.cleanup,
+        oom_kills=machine.oom_kills,
+        watcher=shared.watcher,
     )

@@ -1,5 +1,6 @@
 """What containers use of other components: protocols, the facts of an image, directories."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -39,6 +40,15 @@ class Images(RootFilesystems, Protocol):
 
     def find(self, reference: str) -> ImageFacts | None:
         """Find an image by name, digest or id; None: it is not present."""
+        ...
+
+    async def make_volumes(
+        self, image: ImageFacts, container: ContainerID, *, covered: frozenset[str], user: UserNamespace | None
+    ) -> Mapping[str, str]:
+        """Create the volumes of the image, with its content, but for those at or below a covered path.
+
+        Returns their directories on the host by path in the container. They are released with the root file system.
+        """
         ...
 
     async def make_room(self) -> None:

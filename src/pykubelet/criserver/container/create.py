@@ -2,17 +2,17 @@
 
 import logging
 
+from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError
-from pykubelet.base.shield import shielded
 from pykubelet.criserver.config.machine import cgroup_of
-from pykubelet.criserver.container.bundle import BundleMaker, mounted_image
+from pykubelet.criserver.container.bundle.bundle_maker import BundleMaker, mounted_image
 from pykubelet.criserver.container.container_interfaces import ImageFacts, Images, Sandboxes
-from pykubelet.criserver.container.container_state import Container
 from pykubelet.criserver.container.plan.lifecycle import id_for_retry
-from pykubelet.criserver.container.prelaunch import Launcher
-from pykubelet.criserver.container.records import ContainerRecords
+from pykubelet.criserver.container.processes.prelaunch import Launcher
 from pykubelet.criserver.container.remove import ContainerRemover
-from pykubelet.criserver.container.table import ContainerTable
+from pykubelet.criserver.container.state.container_state import Container
+from pykubelet.criserver.container.state.records import ContainerRecords
+from pykubelet.criserver.container.state.table import ContainerTable
 from pykubelet.criserver.events import EventKind
 from pykubelet.criserver.spec import userns
 from pykubelet.criserver.spec.signals import signal_number, stop_signal

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from contextlib import suppress
 
-from pykubelet.base import blocking
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.container import prepare
+from pykubelet.criserver.container.bundle import prepare
 from pykubelet.criserver.container.container_interfaces import Directories, Sandboxes
-from pykubelet.criserver.container.container_state import Container
-from pykubelet.criserver.container.table import ContainerTable
+from pykubelet.criserver.container.state.container_state import Container
+from pykubelet.criserver.container.state.table import ContainerTable
 from pykubelet.criserver.oci import ExecResult, OciRuntime
 from pykubelet.criserver.spec import build_exec
 

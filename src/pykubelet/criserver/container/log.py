@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Transient
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.conmon import reopen_log
 from pykubelet.criserver.container.container_interfaces import Directories
-from pykubelet.criserver.container.table import ContainerTable
+from pykubelet.criserver.container.state.table import ContainerTable
 
 _REOPEN: Seconds = 5.0
 

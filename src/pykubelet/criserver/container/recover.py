@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from pykubelet.base import blocking
-from pykubelet.base.safe_path import read_regular
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import MIB
 from pykubelet.criserver.conmon import read_exit
-from pykubelet.criserver.container.cleanup import Cleanup, noted_cgroup
 from pykubelet.criserver.container.container_interfaces import Directories, Sandboxes
-from pykubelet.criserver.container.container_state import Container
 from pykubelet.criserver.container.plan.lifecycle import Recovery, Traces, recover
-from pykubelet.criserver.container.processes import monitors, noted_number, orphan_runs
-from pykubelet.criserver.container.records import ContainerRecords
+from pykubelet.criserver.container.processes.cleanup import Cleanup, noted_cgroup
+from pykubelet.criserver.container.processes.find_and_kill import monitors, noted_number, orphan_runs
+from pykubelet.criserver.container.processes.watch import ContainerWatcher
 from pykubelet.criserver.container.remove import ContainerRemover
-from pykubelet.criserver.container.table import ContainerTable
-from pykubelet.criserver.container.watch import ContainerWatcher
+from pykubelet.criserver.container.state.container_state import Container
+from pykubelet.criserver.container.state.records import ContainerRecords
+from pykubelet.criserver.container.state.table import ContainerTable
 from pykubelet.criserver.directories import entries
 from pykubelet.criserver.processes import is_alive, reference
 from pykubelet.criserver.scope import ServerScope

@@ -1,12 +1,12 @@
 """RemoveContainer. All methods are idempotent."""
 
-from pykubelet.criserver.container.cleanup import Cleanup, image_mounts
 from pykubelet.criserver.container.container_interfaces import Images
-from pykubelet.criserver.container.container_state import Container
-from pykubelet.criserver.container.prelaunch import Launcher
-from pykubelet.criserver.container.records import ContainerRecords
+from pykubelet.criserver.container.processes.cleanup import Cleanup
+from pykubelet.criserver.container.processes.prelaunch import Launcher
+from pykubelet.criserver.container.state.container_state import Container
+from pykubelet.criserver.container.state.records import ContainerRecords
+from pykubelet.criserver.container.state.table import ContainerTable
 from pykubelet.criserver.container.stop import ContainerStopper
-from pykubelet.criserver.container.table import ContainerTable
 from pykubelet.criserver.events import EventKind
 from pykubelet.criserver.types import ContainerPhase
 
@@ -79,7 +79,7 @@ class ContainerRemover:
         await self._launcher.undo(container)
         if container.launched:
             await self._cleanup.undo_start(container, self._launcher.runtime(container))
-        for name in image_mounts(container):
+        for name in container.image_mounts:
             await self._images.release(name)
         await self._images.release(container.id)
         await self._cleanup.remove_files(container)

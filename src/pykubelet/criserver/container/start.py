@@ -2,19 +2,20 @@
 
 import logging
 
+from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import Permanent, PykubeletError
-from pykubelet.base.shield import shielded
-from pykubelet.criserver.container.cleanup import Cleanup
 from pykubelet.criserver.container.container_interfaces import Sandboxes
-from pykubelet.criserver.container.container_state import Container
 from pykubelet.criserver.container.plan.lifecycle import START_FAILED
-from pykubelet.criserver.container.prelaunch import Launcher
-from pykubelet.criserver.container.records import ContainerRecords
-from pykubelet.criserver.container.table import ContainerTable
-from pykubelet.criserver.container.watch import ContainerWatcher
+from pykubelet.criserver.container.processes.cleanup import Cleanup
+from pykubelet.criserver.container.processes.prelaunch import Launcher
+from pykubelet.criserver.container.processes.watch import ContainerWatcher
+from pykubelet.criserver.container.state.container_state import Container
+from pykubelet.criserver.container.state.records import ContainerRecords
+from pykubelet.criserver.container.state.table import ContainerTable
 from pykubelet.criserver.events import EventKind
 from pykubelet.criserver.machine import OomKills
 from pykubelet.criserver.processes import reference
+from pykubelet.criserver.spec.cdi_request import asks_for_devices
 from pykubelet.criserver.types import ContainerPhase, ContainerRecord
 
 _log = logging.getLogger(__name__)
@@ -72,7 +73,7 @@ class ContainerStarter:
         pod_oom_kills = self._oom_kills.of_pod(record.cgroup)
         now = max(self._records.now(), record.created_at)
         runtime = self._launcher.runtime(container)
-        await runtime.start(record.id, None if container.config.CDI_devices else process)
+        await runtime.start(record.id, None if asks_for_devices(container.config) else process)
         changes = {"process": process, "monitor": monitor, "started_at": now, "pod_oom_kills": pod_oom_kills}
         return container.moved(ContainerPhase.RUNNING, **changes)
 

@@ -5,9 +5,9 @@ import signal
 
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.container.container_state import Container
-from pykubelet.criserver.container.prelaunch import Launcher
-from pykubelet.criserver.container.table import ContainerTable
+from pykubelet.criserver.container.processes.prelaunch import Launcher
+from pykubelet.criserver.container.state.container_state import Container
+from pykubelet.criserver.container.state.table import ContainerTable
 from pykubelet.criserver.processes import open_process
 from pykubelet.criserver.spec.signals import signal_number
 from pykubelet.criserver.types import ContainerPhase

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pykubelet.base import blocking
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Permanent
-from pykubelet.criserver.container import prepare
+from pykubelet.criserver.container.bundle import prepare
 from pykubelet.criserver.container.container_interfaces import Directories
-from pykubelet.criserver.container.prelaunch import Launcher
-from pykubelet.criserver.container.records import ContainerRecords
-from pykubelet.criserver.container.table import ContainerTable
+from pykubelet.criserver.container.processes.prelaunch import Launcher
+from pykubelet.criserver.container.state.records import ContainerRecords
+from pykubelet.criserver.container.state.table import ContainerTable
 from pykubelet.criserver.spec import Host, build_resources
 from pykubelet.criserver.types import ContainerPhase
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -62,7 +62,9 @@ def _rewrite(bundle: Path, resources: Mapping[str, object]) -> None:
     spec = prepare.read_bundle(bundle)
     linux = spec["linux"]
     assert isinstance(linux, dict), "our own file"
-    linux["resources"] = {**resources, "devices": linux["resources"]["devices"]}
+    before = linux["resources"]
+    kept = {name: before[name] for name in ("devices", "pids") if name in before}  # pids may be the handler's
+    linux["resources"] = {**before, **resources, **kept}
     prepare.write_bundle(bundle, spec)
 
 

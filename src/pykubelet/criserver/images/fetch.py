@@ -1,14 +1,14 @@
 """Fetching of one image: choose its manifest, download its blobs and unpack its layers, several in parallel."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-from pykubelet.base import blocking
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.tasks import wait_all
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Unsupported
 from pykubelet.base.image_reference import Reference
-from pykubelet.base.tasks import wait_all
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.images import limits, manifests
 from pykubelet.criserver.images.content import ContentStore
@@ -41,14 +41,17 @@ class Fetcher:
         self._platform = platform
         self._fetching: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def pull(self, repository: Repository, wanted: Reference, job: Job) -> tuple[ImageRecord, str]:
+    async def pull(
+        self, repository: Repository, wanted: Reference, job: Job, present: Mapping[str, str]
+    ) -> tuple[ImageRecord, str]:
         """Pull an image; returns it without references, and the digest to which the reference resolves.
 
-        Raises the errors of ``ImageManager.pull``.
+        ``present`` has the manifests of this repository's images that are here, by the digests to which references
+        resolved. What is in the stores is not fetched again. Raises the errors of ``ImageManager.pull``.
         """
         job.tell(Phase.RESOLVING)
         try:
-            top, manifest = await self._resolve(repository, wanted)
+            top, manifest = await self._find(repository, wanted, present) or await self._resolve(repository, wanted)
         except PykubeletError as error:
             # Kubelets and users distinguish this text from that of an interrupted transfer.
             said = str(error).removeprefix(f"{wanted}: ")
@@ -77,6 +80,25 @@ class Fetcher:
                 async with lock:
                     await blocking.call_to_end(f"blob/{digest}", self._store.drop_partial, digest)
 
+    async def _find(
+        self, repository: Repository, wanted: Reference, present: Mapping[str, str]
+    ) -> tuple[str, Descriptor] | None:
+        """The manifest of an image that is here already, if the registry says that the reference still means it.
+
+        The registry is asked for a digest, too: it decides whether these credentials may have the image.
+        """
+        if not present:
+            return None
+        top = await repository.resolve(wanted.target)
+        manifest = present.get(top)
+        if manifest is None or (wanted.digest and top != wanted.digest):
+            return None
+        try:
+            data = await self._read(manifest)
+        except (NotFound, Invalid):
+            return None
+        return top, Descriptor(manifest, len(data), manifests.media_type_of(data))
+
     async def _resolve(self, repository: Repository, wanted: Reference) -> tuple[str, Descriptor]:
         """Resolve a reference to its digest and to the manifest for this platform, and store the manifests."""
         data, media_type = await repository.manifest(wanted.target)
@@ -88,7 +110,7 @@ class Fetcher:
                 return top, Descriptor(digest, len(data), media_type)
             entries = manifests.parse_index(data, media_type, str(wanted))
             chosen = manifests.choose(entries, self._platform, str(wanted))
-            data, media_type = await repository.manifest(chosen.digest)
+            data, media_type = await repository.manifest(chosen.digest, chosen.media_type)
             if media_type != chosen.media_type or len(data) != chosen.size:
                 raise Invalid(
                     f"{wanted}: its index announces {chosen.digest} as {chosen.media_type} of {chosen.size} bytes; "

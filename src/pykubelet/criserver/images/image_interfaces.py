@@ -49,11 +49,15 @@ class Retainer(Protocol):
 class Repository(Protocol):
     """One repository of a registry, for the time of one pull."""
 
-    async def manifest(self, target: str) -> tuple[bytes, str]:
+    async def manifest(self, target: str, announced: str = "") -> tuple[bytes, str]:
         """Fetch a manifest or an index by tag or digest; returns it with its media type.
 
         Raises NotFound, Invalid, Permanent or Transient.
         """
+        ...
+
+    async def resolve(self, target: str) -> str:
+        """Ask for the digest of a tag or digest without its content; empty where the registry does not tell it."""
         ...
 
     async def blob(self, blob: Descriptor, sink: "BlobSink", on_bytes: Callable[[int], None]) -> None:

@@ -1,19 +1,19 @@
 """The image manager: pulls, imports, exports, lists and removes images."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import IO
 
 from msgspec import structs
 
-from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.guard import Guard
+from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent
-from pykubelet.base.guard import Guard
 from pykubelet.base.image_reference import Reference
-from pykubelet.base.shield import shielded
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.images.archive import Found, read_archive
 from pykubelet.criserver.images.content import ContentStore
@@ -69,6 +69,8 @@ class ImageDeps:
     registry: Registry
     clock: Clock
     settings: ImageSettings
+    on_pulled: Callable[[Bytes, Seconds], None] | None = None
+    """Gets the bytes that each pull has fetched, and its duration."""
 
 
 class ImageManager:
@@ -82,7 +84,7 @@ class ImageManager:
         self._pinned = frozenset(str(parse(reference)) for reference in deps.settings.pinned)
         self._removals = Guard("images.blobs", deps.clock.monotonic)
         self._sweeps = Guard("images.partial-blobs", deps.clock.monotonic)
-        self._pulls = RunningPulls()
+        self._pulls = RunningPulls(deps.clock, deps.on_pulled)
         self._change = asyncio.Lock()
         """Held while the index is changed, and while blobs are removed."""
         self._working = 0
@@ -132,7 +134,7 @@ class ImageManager:
         name = job.what
         async with self._work(), self._deps.registry.open(wanted, auth) as repository:
             try:
-                record, top = await self._fetcher.pull(repository, wanted, job)
+                record, top = await self._fetcher.pull(repository, wanted, job, self._present(wanted))
             except RegistryUnavailable:
                 self._unfinished.pop(name, None)
                 while len(self._unfinished) >= _MOST_UNFINISHED:
@@ -145,6 +147,16 @@ class ImageManager:
             self._unfinished.pop(name, None)
             tags = () if wanted.digest else (name,)
             return await self._keep(structs.replace(record, tags=tags, digests=(wanted.with_digest(top),)))
+
+    def _present(self, wanted: Reference) -> Mapping[str, str]:
+        """The manifests of the repository's images, by the digests to which references of it resolved."""
+        start = f"{wanted.name}@"
+        return {
+            digest.removeprefix(start): image.manifest
+            for image in self._index.images.values()
+            for digest in image.digests
+            if digest.startswith(start)
+        }
 
     async def remove(self, ref_or_id: str) -> None:
         """Remove an image with all its references, as CRI's RemoveImage. Idempotent: no error if it is missing.

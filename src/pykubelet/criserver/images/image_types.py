@@ -14,6 +14,10 @@ class RegistryUnavailable(Transient):
     """No server of the image is reachable, or those that are reachable fail."""
 
 
+class Unreachable(RegistryUnavailable):
+    """There is no connection to the server, or it was lost."""
+
+
 class Unauthenticated(Permanent):
     """The registry requires credentials, and they are missing or wrong."""
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from pykubelet.base.atomic import remove_temporary_files, write_atomic
 from pykubelet.base.errors import Invalid
-from pykubelet.base.safe_path import read_regular
+from pykubelet.base.files.atomic import remove_temporary_files, write_atomic
+from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import MIB
 from pykubelet.criserver.directories import set_aside
 from pykubelet.criserver.images.image_types import ImageRecord

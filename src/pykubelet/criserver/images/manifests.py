@@ -233,14 +233,30 @@ def _rank(found: Platform | None, wanted: Platform) -> int | None:
     """The distance from the wanted platform, 0 for an exact match; None if it cannot run here."""
     if found is None or not found.architecture:
         return 100  # no platform given: used only if there is no better entry
-    if (found.os, _architecture(found)) != (wanted.os, _architecture(wanted)):
+    if (found.os.lower() or wanted.os) != wanted.os:
         return None
     have, want = _variant(found), _variant(wanted)
-    # A newer machine runs images for an older one, never the other way round.
-    return want - have if have <= want else None
+    if _architecture(found) == _architecture(wanted):
+        # A newer machine runs images for an older one, never the other way round.
+        return want - have if have <= want else None
+    if _architecture(found) == _NARROW.get(_architecture(wanted)):
+        return _NARROW_RANK - have if have <= _NEWEST_NARROW else None  # the newest variant first
+    return None
 
 
-_ARCHITECTURES = {"x86_64": "amd64", "x86-64": "amd64", "aarch64": "arm64", "armhf": "arm", "armel": "arm"}
+_NARROW = {"amd64": "386", "arm64": "arm"}
+"""The 32-bit architectures whose programs 64-bit kernels run, too (as containerd chooses)."""
+_NARROW_RANK = 50
+_NEWEST_NARROW = 8
+"""The newest variant of the 32-bit architectures."""
+_ARCHITECTURES = {
+    "x86_64": "amd64",
+    "x86-64": "amd64",
+    "aarch64": "arm64",
+    "armhf": "arm",
+    "armel": "arm",
+    "i386": "386",
+}
 """Names that some tools use instead of those of the specification."""
 _FIRST_VARIANT = {"amd64": 1, "arm64": 8, "arm": 7}
 

@@ -3,7 +3,7 @@
 Called by ``sandbox``. Imports of the server: ``types``. Start reading at ``namespace_manager.py``.
 """
 
-from pykubelet.criserver.netns.namespace_manager import PinnedNamespaces
+from pykubelet.criserver.netns.namespace_manager import PinnedNamespaces, pinned_networks
 from pykubelet.criserver.netns.namespace_types import Kind, NamespaceSpec
 
-__all__ = ["Kind", "NamespaceSpec", "PinnedNamespaces"]
+__all__ = ["Kind", "NamespaceSpec", "PinnedNamespaces", "pinned_networks"]

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from pykubelet.base import blocking
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound, Permanent, Transient
 from pykubelet.base.proc import spawn
 from pykubelet.base.units import Seconds

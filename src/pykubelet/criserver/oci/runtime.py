@@ -9,17 +9,18 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
-from pykubelet.base import blocking
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import NotFound, Permanent, PykubeletError, Transient
 from pykubelet.base.proc import Completed, ExitError, ProgramTimeout, run
-from pykubelet.base.shield import shielded
 from pykubelet.base.units import KIB, MIB, Seconds
 from pykubelet.criserver.oci.command import Command
 from pykubelet.criserver.oci.fifo import SHELL, fifo_of, release_exec_fifo
@@ -68,6 +69,14 @@ class _LogLine(msgspec.Struct):
     level: str = ""
 
 
+Observe: TypeAlias = Callable[[str], AbstractContextManager[None]]
+"""Returns a context in which the call of an operation runs."""
+
+
+def _unobserved(operation: str) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
 class OciRuntime:
     """A runtime program with a state directory of its own."""
 
@@ -80,15 +89,17 @@ class OciRuntime:
         systemd: bool = False,
         cgroup_migrations: MigrationWarmUp | None = None,
         marks: Mapping[str, str] | None = None,
+        observe: Observe | None = None,
     ) -> None:
         """``scratch``: directory for files of single calls, emptied at each start; ``marks``: additional environment
-        variables. NotFound: the program is not installed."""
+        variables; ``observe`` gets the operation of each call. NotFound: the program is not installed."""
         found = shutil.which(program)
         if found is None:
             raise NotFound(f"OCI runtime {program} is not installed or not on PATH")
         self.path = found
         self.root = root
         self._scratch = scratch
+        self._observe = observe or _unobserved
         self._env = {"PATH": _PATH, **(marks or {})}
         self.systemd = systemd
         self._cgroup_migrations = cgroup_migrations
@@ -97,7 +108,9 @@ class OciRuntime:
         # A wrapper of runc with another name may add hooks, which only the program runs.
         name = Path(found).name
         self._plain_runc = name == "runc" and os.access(SHELL, os.X_OK)
-        self.supports_prelaunch = name in ("runc", "crun")
+        self.known = name in ("runc", "crun")
+        """Whether it is one of the runtimes whose annotations and flags are known."""
+        self.supports_prelaunch = self.known
         """Whether the next server can recognize a created container that waits for its start: see ``is_waiting``."""
         self.keyrings = self.supports_prelaunch
         """Whether it creates a session keyring for each container, and has a flag not to: the kernel limits them."""
@@ -246,7 +259,8 @@ class OciRuntime:
         with tempfile.TemporaryDirectory(prefix="call-", dir=self._scratch) as directory:
             argv = [*self._argv(directory), *arguments]
             try:
-                await run(argv, timeout=_CALL, input=input, cwd="/", env=self._env)
+                with self._observe(arguments[0]):
+                    await run(argv, timeout=_CALL, input=input, cwd="/", env=self._env)
             except ExitError as error:
                 words = _words(Path(directory, "log")) or str(error)
                 raise Permanent(f"{Path(self.path).name} {arguments[0]}: {words}") from error

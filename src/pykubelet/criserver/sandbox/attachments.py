@@ -1,25 +1,37 @@
 """The attachments of sandboxes to the pod network, and later retries of releases that failed."""
 
 import asyncio
+from collections.abc import Mapping
+from pathlib import Path
 
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import PykubeletError
-from pykubelet.base.guard import Guard
 from pykubelet.criserver.cni import AttachRequest
 from pykubelet.criserver.netns import Kind
 from pykubelet.criserver.sandbox.layout import SandboxLayout
 from pykubelet.criserver.sandbox.plan.requests import attach_request, own_network
 from pykubelet.criserver.sandbox.sandbox_interfaces import PodNetwork
-from pykubelet.criserver.sandbox.sandbox_state import Sandbox
-from pykubelet.criserver.sandbox.table import SandboxTable
+from pykubelet.criserver.sandbox.state.sandbox_state import Sandbox
+from pykubelet.criserver.sandbox.state.table import SandboxTable
 from pykubelet.criserver.types import ProtectedIds, SandboxID, SandboxPhase
 
 
 class Attachments:
     """The network attachments of sandboxes, and the addresses that belong to none any more."""
 
-    def __init__(self, *, network: PodNetwork, layout: SandboxLayout, table: SandboxTable, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        network: PodNetwork,
+        layout: SandboxLayout,
+        table: SandboxTable,
+        clock: Clock,
+        directories: Mapping[str, Path] | None = None,
+    ) -> None:
+        """``directories``: of network configurations, of the runtime handlers that have their own."""
+        self._directories = directories or {}
         self._network = network
         self._layout = layout
         self._table = table
@@ -65,14 +77,24 @@ class Attachments:
         guard = Guard("sandboxes.addresses", self._clock.monotonic)
         while True:
             await self._leftovers.wait()
-            self._leftovers.clear()
             while stale := self._stale():
                 for sandbox in stale:
                     with guard.item(sandbox):
                         await self._network.detach(sandbox)
                 if self._stale():
                     await self._clock.sleep(backoff.next("network", self._clock.monotonic()))
+            self._leftovers.clear()  # not before: after an error of the list the loop is run again
             backoff.reset("network")
+
+    async def collect_garbage(self) -> None:
+        """Have addresses released that the network still holds for sandboxes of the past; runs until cancelled."""
+        await self._network.collect_garbage(self._used)
+
+    def _used(self) -> list[SandboxID] | None:
+        """The sandboxes that must keep their addresses; None while some are kept that the table does not know."""
+        if self._protected.everything or self._protected.ids:
+            return None
+        return [sandbox.id for sandbox in self._table if self._is_used(sandbox.id)]
 
     def _stale(self) -> list[SandboxID]:
         return [each for each in self._network.held() if not self._is_used(each)]
@@ -85,4 +107,5 @@ class Attachments:
 
     def _request(self, sandbox: Sandbox) -> AttachRequest:
         netns = str(self._layout.namespaces.path(sandbox.id, Kind.NETWORK))
-        return attach_request(sandbox.id, sandbox.config, netns)
+        own = self._directories.get(sandbox.record.handler)
+        return attach_request(sandbox.id, sandbox.config, netns, conf_dir=str(own or ""))

@@ -6,13 +6,13 @@ from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.sandbox.attachments import Attachments
 from pykubelet.criserver.sandbox.infra import Infra
 from pykubelet.criserver.sandbox.layout import SandboxLayout
-from pykubelet.criserver.sandbox.records import SandboxRecords
 from pykubelet.criserver.sandbox.recover import SandboxRecovery
 from pykubelet.criserver.sandbox.remove import SandboxRemover
 from pykubelet.criserver.sandbox.run import SandboxRunner
 from pykubelet.criserver.sandbox.sandbox_interfaces import Containers, PodNetwork
+from pykubelet.criserver.sandbox.state.records import SandboxRecords
+from pykubelet.criserver.sandbox.state.table import SandboxTable
 from pykubelet.criserver.sandbox.stop import SandboxStopper
-from pykubelet.criserver.sandbox.table import SandboxTable
 from pykubelet.criserver.sandbox.update import SandboxUpdater
 from pykubelet.criserver.sandbox.watch import InfraWatcher
 from pykubelet.criserver.scope import ServerScope
@@ -50,9 +50,15 @@ class SandboxComponents:
 def build_sandboxes(deps: SandboxDeps) -> SandboxComponents:
     """Build and connect the components of this package."""
     table, layout, infra, containers = deps.table, deps.layout, deps.infra, deps.containers
-    records = SandboxRecords(store=deps.store, table=table, scope=deps.scope)
+    records = SandboxRecords(stored=deps.store.sandboxes, table=table, scope=deps.scope)
     watcher = InfraWatcher(table=table, records=records, scope=deps.scope)
-    attachments = Attachments(network=deps.network, layout=layout, table=table, clock=deps.scope.clock)
+    attachments = Attachments(
+        network=deps.network,
+        layout=layout,
+        table=table,
+        clock=deps.scope.clock,
+        directories=deps.machine.network_directories,
+    )
     stopper = SandboxStopper(
         table=table, records=records, layout=layout, attachments=attachments, infra=infra, containers=containers
     )

@@ -6,20 +6,20 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from pykubelet.base import blocking
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError
 from pykubelet.criserver.config.machine import cgroup_of
 from pykubelet.criserver.conmon import Launch
+from pykubelet.criserver.container.bundle.prepare import write_bundle
 from pykubelet.criserver.container.container_interfaces import ImageFacts
-from pykubelet.criserver.container.prepare import write_bundle
-from pykubelet.criserver.container.processes import kill_group, monitors, noted_monitor
+from pykubelet.criserver.container.processes.find_and_kill import kill_group, monitors, noted_monitor
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.processes import open_process, reference
 from pykubelet.criserver.sandbox.layout import SandboxLayout, owner_of
 from pykubelet.criserver.sandbox.plan.requests import namespace_options, needs_infra
 from pykubelet.criserver.sandbox.sandbox_interfaces import PauseImages
-from pykubelet.criserver.sandbox.sandbox_state import Sandbox
-from pykubelet.criserver.spec import InfraProgram, build_infra, node_program
+from pykubelet.criserver.sandbox.state.sandbox_state import Sandbox
+from pykubelet.criserver.spec import InfraProgram, build_infra, infra_annotations, node_program
 from pykubelet.criserver.spec.userns import id_map
 from pykubelet.criserver.types import ContainerID, IdMap, ProcessRef, SandboxID, UserNamespace
 
@@ -63,6 +63,12 @@ class Infra:
             namespaces=namespaces,
             oom_score=max(_OOM_SCORE, self._machine.host.least_oom_score),
             ids=ids,
+            annotations=infra_annotations(
+                sandbox.id,
+                sandbox.config,
+                self._machine.options(sandbox.record.handler),
+                "" if program.source else self._programs.pause_image,
+            ),
         )
         await blocking.call_to_end(owner_of(sandbox.id), write_bundle, bundle, spec)
         identity = ContainerID(sandbox.id)

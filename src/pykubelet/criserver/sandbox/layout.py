@@ -6,7 +6,7 @@ from pathlib import Path
 from pykubelet.criserver.netns import Kind, PinnedNamespaces
 from pykubelet.criserver.sandbox.files import SandboxFiles
 from pykubelet.criserver.sandbox.plan.requests import namespace_options, namespaces, own_network
-from pykubelet.criserver.sandbox.sandbox_state import Sandbox
+from pykubelet.criserver.sandbox.state.sandbox_state import Sandbox
 from pykubelet.criserver.spec.userns import id_map
 from pykubelet.criserver.types import SandboxID, UserNamespace
 

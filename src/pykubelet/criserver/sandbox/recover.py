@@ -3,7 +3,7 @@
 import logging
 from functools import partial
 
-from pykubelet.base import blocking
+from pykubelet.base.concurrency import blocking
 from pykubelet.criserver.directories import entries
 from pykubelet.criserver.processes import is_alive
 from pykubelet.criserver.repairs import Repairs
@@ -11,10 +11,10 @@ from pykubelet.criserver.sandbox.attachments import Attachments
 from pykubelet.criserver.sandbox.files import SandboxFiles
 from pykubelet.criserver.sandbox.layout import SandboxLayout, owner_of
 from pykubelet.criserver.sandbox.plan.lifecycle import adopted_phase
-from pykubelet.criserver.sandbox.records import SandboxRecords
 from pykubelet.criserver.sandbox.remove import SandboxRemover
-from pykubelet.criserver.sandbox.sandbox_state import Sandbox
-from pykubelet.criserver.sandbox.table import SandboxTable
+from pykubelet.criserver.sandbox.state.records import SandboxRecords
+from pykubelet.criserver.sandbox.state.sandbox_state import Sandbox
+from pykubelet.criserver.sandbox.state.table import SandboxTable
 from pykubelet.criserver.sandbox.watch import InfraWatcher
 from pykubelet.criserver.types import ProtectedIds, SandboxID, SandboxPhase, SandboxRecord
 from pykubelet.linux import system

@@ -3,18 +3,18 @@
 import logging
 from functools import partial
 
-from pykubelet.base import blocking
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import PykubeletError
-from pykubelet.base.shield import shielded
 from pykubelet.criserver.events import EventKind
 from pykubelet.criserver.sandbox.attachments import Attachments
 from pykubelet.criserver.sandbox.infra import Infra
 from pykubelet.criserver.sandbox.layout import SandboxLayout, owner_of
-from pykubelet.criserver.sandbox.records import SandboxRecords
 from pykubelet.criserver.sandbox.sandbox_interfaces import Containers
-from pykubelet.criserver.sandbox.sandbox_state import Sandbox
+from pykubelet.criserver.sandbox.state.records import SandboxRecords
+from pykubelet.criserver.sandbox.state.sandbox_state import Sandbox
+from pykubelet.criserver.sandbox.state.table import SandboxTable
 from pykubelet.criserver.sandbox.stop import SandboxStopper
-from pykubelet.criserver.sandbox.table import SandboxTable
 from pykubelet.criserver.types import SandboxPhase
 
 _log = logging.getLogger(__name__)

@@ -3,9 +3,9 @@
 import asyncio
 import logging
 
-from pykubelet.base import blocking
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import Permanent, PykubeletError
-from pykubelet.base.shield import shielded
 from pykubelet.criserver.events import EventKind
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.sandbox.attachments import Attachments
@@ -13,10 +13,10 @@ from pykubelet.criserver.sandbox.infra import Infra
 from pykubelet.criserver.sandbox.layout import SandboxLayout, owner_of
 from pykubelet.criserver.sandbox.plan.lifecycle import id_for_retry
 from pykubelet.criserver.sandbox.plan.requests import name_of, namespaces, needs_infra
-from pykubelet.criserver.sandbox.records import SandboxRecords
 from pykubelet.criserver.sandbox.remove import SandboxRemover
-from pykubelet.criserver.sandbox.sandbox_state import Sandbox
-from pykubelet.criserver.sandbox.table import SandboxTable
+from pykubelet.criserver.sandbox.state.records import SandboxRecords
+from pykubelet.criserver.sandbox.state.sandbox_state import Sandbox
+from pykubelet.criserver.sandbox.state.table import SandboxTable
 from pykubelet.criserver.sandbox.watch import InfraWatcher
 from pykubelet.criserver.types import ProcessRef, SandboxID, SandboxPhase, SandboxRecord, new_id, request_digest
 from pykubelet.linux import system

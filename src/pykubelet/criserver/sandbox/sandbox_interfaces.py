@@ -1,5 +1,6 @@
 """The protocols of other components that sandboxes use."""
 
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from pykubelet.criserver.cni import Attached, AttachRequest
@@ -36,6 +37,10 @@ class PodNetwork(Protocol):
 
     def held(self) -> list[SandboxID]:
         """The sandboxes that still have an attachment."""
+        ...
+
+    async def collect_garbage(self, used: Callable[[], Iterable[SandboxID] | None]) -> None:
+        """Have addresses released that no sandbox uses, for ever; ``used`` returns None if they are not all known."""
         ...
 
 

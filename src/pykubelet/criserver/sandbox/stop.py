@@ -2,16 +2,16 @@
 
 import asyncio
 
-from pykubelet.base import blocking
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import PykubeletError
 from pykubelet.criserver.events import EventKind
 from pykubelet.criserver.sandbox.attachments import Attachments
 from pykubelet.criserver.sandbox.infra import Infra
 from pykubelet.criserver.sandbox.layout import SandboxLayout, owner_of
-from pykubelet.criserver.sandbox.records import SandboxRecords
 from pykubelet.criserver.sandbox.sandbox_interfaces import Containers
-from pykubelet.criserver.sandbox.sandbox_state import Sandbox
-from pykubelet.criserver.sandbox.table import SandboxTable
+from pykubelet.criserver.sandbox.state.records import SandboxRecords
+from pykubelet.criserver.sandbox.state.sandbox_state import Sandbox
+from pykubelet.criserver.sandbox.state.table import SandboxTable
 from pykubelet.criserver.types import SandboxPhase
 
 

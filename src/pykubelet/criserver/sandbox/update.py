@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from pykubelet.base.errors import Permanent
-from pykubelet.criserver.sandbox.records import SandboxRecords
-from pykubelet.criserver.sandbox.table import SandboxTable
+from pykubelet.criserver.sandbox.state.records import SandboxRecords
+from pykubelet.criserver.sandbox.state.table import SandboxTable
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 

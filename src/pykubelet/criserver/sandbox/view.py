@@ -1,9 +1,10 @@
 """What containers need of their sandboxes."""
 
 from pykubelet.base.errors import Permanent
-from pykubelet.criserver.oci import OciRuntime, RuntimeHandlers
+from pykubelet.criserver.machine import Machine
+from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.sandbox.layout import SandboxLayout
-from pykubelet.criserver.sandbox.table import SandboxTable
+from pykubelet.criserver.sandbox.state.table import SandboxTable
 from pykubelet.criserver.spec import SandboxView
 from pykubelet.criserver.types import SandboxID
 from pykubelet.linux.system import hostname
@@ -12,10 +13,11 @@ from pykubelet.linux.system import hostname
 class SandboxViews:
     """The sandboxes as containers see them; a ``Sandboxes`` of ``container``."""
 
-    def __init__(self, *, table: SandboxTable, layout: SandboxLayout, handlers: RuntimeHandlers) -> None:
+    def __init__(self, *, table: SandboxTable, layout: SandboxLayout, machine: Machine) -> None:
         self._table = table
         self._layout = layout
-        self._handlers = handlers
+        self._machine = machine
+        self._handlers = machine.handlers
 
     def view(self, sandbox: SandboxID) -> SandboxView:
         """Return what a container needs of its sandbox. NotFound; Permanent: it is not ready or is being stopped."""
@@ -34,6 +36,8 @@ class SandboxViews:
             hostname_file=str(files.hostname),
             shm=str(files.shm),
             user=self._layout.user_namespace(found),
+            id=found.id,
+            handler=self._machine.options(found.record.handler),
         )
 
     def handler(self, sandbox: SandboxID) -> str:

@@ -4,9 +4,9 @@ import logging
 
 from pykubelet.criserver.events import EventKind
 from pykubelet.criserver.processes import open_process
-from pykubelet.criserver.sandbox.records import SandboxRecords
-from pykubelet.criserver.sandbox.sandbox_state import Sandbox
-from pykubelet.criserver.sandbox.table import SandboxTable
+from pykubelet.criserver.sandbox.state.records import SandboxRecords
+from pykubelet.criserver.sandbox.state.sandbox_state import Sandbox
+from pykubelet.criserver.sandbox.state.table import SandboxTable
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.types import SandboxPhase
 

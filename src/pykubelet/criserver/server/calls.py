@@ -21,23 +21,41 @@ _CHUNK_BYTES = 1 * MIB
 """Maximum size of a message of a stream; clients accept 4 MiB by default."""
 
 
+class Observer:
+    """Learns of each call that is served; this one ignores them."""
+
+    def begin(self, method: str, request: Message) -> Callable[[str], None]:
+        """Take the begin of a call; the function that is returned takes its end, with the name of its code."""
+        return _ignore
+
+
+def _ignore(code: str) -> None:
+    return None
+
+
 class Calls:
     """The calls of one gRPC service."""
 
-    def __init__(self, service: str) -> None:
+    def __init__(self, service: str, observer: Observer | None = None) -> None:
         self._service = service
+        self._observer = observer or Observer()
         self._methods: dict[str, grpc.RpcMethodHandler[Any, Message]] = {}
 
     def unary(self, name: str, request: type[_Request], function: Callable[[_Request], Awaitable[Message]]) -> None:
         """Serve a call with one reply."""
 
         async def handle(given: Received[_Request], context: _Context) -> Message:
+            end, result = self._observer.begin(name, given.message), grpc.StatusCode.CANCELLED
             try:
-                return await function(given.checked())
+                reply = await function(given.checked())
+                result = grpc.StatusCode.OK
+                return reply
             except Exception as error:
-                code, details = status_of(error, name)
-                _log.debug("call refused", extra={"call": name, "code": code.name, "error": details})
-                await context.abort(code, details)
+                result, details = status_of(error, name)
+                _log.debug("call refused", extra={"call": name, "code": result.name, "error": details})
+                await context.abort(result, details)
+            finally:
+                end(result.name)
 
         self._methods[name] = grpc.unary_unary_rpc_method_handler(handle, received(request), _serialise)
 
@@ -47,12 +65,16 @@ class Calls:
         """Serve a call with a stream of replies."""
 
         async def handle(given: Received[_Request], context: _Context) -> AsyncGenerator[Message, None]:
+            end, result = self._observer.begin(name, given.message), grpc.StatusCode.CANCELLED
             try:
                 async for reply in function(given.checked()):
                     yield reply
+                result = grpc.StatusCode.OK
             except Exception as error:
-                code, details = status_of(error, name)
-                await context.abort(code, details)
+                result, details = status_of(error, name)
+                await context.abort(result, details)
+            finally:
+                end(result.name)
 
         self._methods[name] = grpc.unary_stream_rpc_method_handler(handle, received(request), _serialise)
 

@@ -1,7 +1,8 @@
 """Creations in progress: a client whose deadline has passed retries the request, and joins the first call.
 
-A creation continues when its client has disconnected, unlike the jobs of ``base.single_flight``, which belong to their
-callers. When it has finished, the managers recognize a retry by name and request, and return the existing object.
+A creation continues when its client has disconnected, unlike the jobs of ``base.concurrency.single_flight``, which
+belong to their callers. When it has finished, the managers recognize a retry by name and request, and return
+the existing object.
 """
 
 import asyncio

@@ -12,7 +12,7 @@ import grpc
 from pykubelet.base.errors import Conflict, Invalid
 from pykubelet.base.units import MIB, Seconds
 from pykubelet.criserver.processes import is_alive, reference
-from pykubelet.criserver.server.calls import Calls
+from pykubelet.criserver.server.calls import Calls, Observer
 from pykubelet.linux.sockets import listener
 
 _MAX_MESSAGE = 16 * MIB
@@ -42,7 +42,9 @@ Groups = tuple[Group, ...]
 class CriServer:
     """Server of RuntimeService, ImageService, and of ImageTransfer, this project's own service."""
 
-    def __init__(self, *, path: Path, runtime: Groups, images: Groups, transfer: Groups = ()) -> None:
+    def __init__(
+        self, *, path: Path, runtime: Groups, images: Groups, transfer: Groups = (), observer: Observer | None = None
+    ) -> None:
         """Invalid: the path is too long for a unix socket."""
         if len(str(path).encode()) > _MAX_SOCKET_PATH:
             raise Invalid(f"socket path {path} is longer than {_MAX_SOCKET_PATH} bytes; use a shorter directory")
@@ -50,7 +52,7 @@ class CriServer:
         self.serving = asyncio.Event()
         """Set once calls are answered."""
         services = ("runtime.v1.RuntimeService", "runtime.v1.ImageService", "pykubelet.images.v1.ImageTransfer")
-        self._tables = tuple(map(Calls, services))
+        self._tables = tuple(Calls(service, observer) for service in services)
         for table, groups in zip(self._tables, (runtime, images, transfer), strict=True):
             for group in groups:
                 group.register(table)

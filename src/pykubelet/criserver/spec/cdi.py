@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from msgspec import Struct, ValidationError, convert
 
-from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.base.errors import Invalid, NotFound, Unsupported
 from pykubelet.criserver.spec.spec_types import HostDevice, Json
 
 _HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
@@ -55,6 +55,8 @@ class Edits(Struct, frozen=True, rename="camel"):
     mounts: tuple[CdiMount, ...] = ()
     hooks: tuple[Hook, ...] = ()
     additional_gids: tuple[int, ...] = ()
+    net_devices: tuple[dict[str, object], ...] = ()
+    intel_rdt: dict[str, object] | None = None
 
 
 class CdiDevice(Struct, frozen=True, rename="camel"):
@@ -102,6 +104,7 @@ def edits_of(names: Sequence[str], files: Iterable[Found]) -> list[Edits]:
     """Collect the edits of these devices (``vendor.com/class=name``) in order; a file's own edits come once, first.
 
     NotFound: no file defines the device; Invalid: the name is malformed, or two files of one rank define it.
+    Unsupported: its edits have network devices or Intel RDT, which the containers would lack.
     """
     ranked = sorted(files, key=lambda found: found.rank, reverse=True)
     edits: list[Edits] = []
@@ -115,6 +118,8 @@ def edits_of(names: Sequence[str], files: Iterable[Found]) -> list[Edits]:
             seen.add(found.origin)
             edits.append(found.file.container_edits)
         edits.append(device.container_edits)
+        if any(each.net_devices or each.intel_rdt for each in edits[-2:]):
+            raise Unsupported(f"CDI device {name} has netDevices or intelRdt, which this server does not support")
     return edits
 
 
@@ -163,7 +168,10 @@ def apply_edits(spec: Json, edits: Iterable[Edits], devices: Mapping[str, HostDe
     resources["devices"] = rules
     linux |= {"devices": nodes, "resources": resources}
     changed = {**spec, "process": process, "linux": linux, "mounts": mounts}
-    return {**changed, "hooks": hooks} if hooks else changed
+    if hooks:
+        earlier = _object(spec.get("hooks", {}))  # of the handler's base
+        changed["hooks"] = {**earlier, **{name: [*_list(earlier.get(name, [])), *each] for name, each in hooks.items()}}
+    return changed
 
 
 def _mount(mount: CdiMount) -> Json:

@@ -1,9 +1,11 @@
 """Builds the complete spec of a container. Pure."""
 
-from pykubelet.criserver.spec.labels import selinux_labels
+from pykubelet.criserver.spec.annotations import container_annotations
+from pykubelet.criserver.spec.base_spec import over_base
 from pykubelet.criserver.spec.mounts import build_mounts, rootfs_propagation
 from pykubelet.criserver.spec.process import build_process
 from pykubelet.criserver.spec.resources import build_resources, device_rules
+from pykubelet.criserver.spec.security.labels import selinux_labels
 from pykubelet.criserver.spec.spec_types import OCI_VERSION, ContainerInput, HostDevice, Json
 from pykubelet.criserver.spec.userns import mappings
 
@@ -11,34 +13,29 @@ from pykubelet.criserver.spec.userns import mappings
 def build_container(given: ContainerInput) -> Json:
     """Build ``config.json``. Invalid names the problem in the request."""
     context = given.config.linux.security_context
-    return {
+    spec: Json = {
         "ociVersion": OCI_VERSION,
         "process": build_process(given),
         "root": {"path": given.rootfs, "readonly": context.readonly_rootfs},
         "mounts": build_mounts(given),
-        "annotations": _annotations(given),
+        "annotations": container_annotations(given),
         "linux": _linux(given),
     }
+    base = given.sandbox.handler.base
+    return spec if base is None else over_base(base, spec)
 
 
-def _annotations(given: ContainerInput) -> dict[str, str]:
-    # Only identifying ones: annotations of pods must not reach an OCI runtime, which interprets some of them.
-    metadata = given.sandbox.config.metadata
-    # Without this, systemd applies its own default TasksMax to scopes: crun sets none unless there is a limit.
-    unlimited = {"org.systemd.property.TasksMax": "uint64 18446744073709551615"} if ":" in given.cgroup else {}
-    return {
-        **unlimited,
-        "io.kubernetes.cri.container-name": given.config.metadata.name,
-        "io.kubernetes.cri.sandbox-name": metadata.name,
-        "io.kubernetes.cri.sandbox-namespace": metadata.namespace,
-        "io.kubernetes.cri.sandbox-uid": metadata.uid,
-    }
+def _may_use_all_devices(given: ContainerInput) -> bool:
+    options = given.sandbox.handler
+    return given.config.linux.security_context.privileged and (
+        not options.privileged_without_host_devices or options.privileged_without_host_devices_all_devices_allowed
+    )
 
 
 def _linux(given: ContainerInput) -> Json:
     context = given.config.linux.security_context
     resources = build_resources(given.config.linux.resources, given.host)
-    resources["devices"] = device_rules(given.devices, context.privileged)
+    resources["devices"] = device_rules(given.devices, _may_use_all_devices(given))
     linux: Json = {
         "cgroupsPath": given.cgroup,
         "resources": resources,

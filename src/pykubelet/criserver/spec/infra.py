@@ -34,6 +34,7 @@ def build_infra(
     namespaces: Mapping[str, str],
     oom_score: int,
     ids: IdMap | None = None,
+    annotations: Mapping[str, str] | None = None,
 ) -> Json:
     """Build ``config.json``: one program in a read-only root, as an unprivileged user without capabilities."""
     joined = [{"type": kind, "path": path} for kind, path in namespaces.items()]
@@ -62,6 +63,7 @@ def build_infra(
                 else []
             ),
         ],
+        "annotations": dict(annotations or {}),
         "linux": {
             "cgroupsPath": cgroup,
             "resources": {"devices": [{"allow": False, "access": "rwm"}], "cpu": {"shares": 2}},

@@ -12,12 +12,26 @@ _PROPAGATION = {
 }
 
 
+_OWN = ("/proc", "/sys", "/dev", "/etc/resolv.conf", "/etc/hostname", "/etc/hosts")
+"""Where ``_defaults`` mounts something."""
+
+
+def covered_paths(config: pb.ContainerConfig) -> frozenset[str]:
+    """The paths where the request or the server mounts something. Invalid: a path of the request."""
+    return frozenset((*_OWN, *(_clean(mount.container_path) for mount in config.mounts)))
+
+
 def build_mounts(given: ContainerInput) -> list[Json]:
-    """Build all mounts, parents before children; requested mounts replace default ones of the same path."""
+    """Build all mounts, parents before children; requested mounts replace default ones of the same path.
+
+    The image's volumes come first: they are below no other mount, but links of the image may lead others into them.
+    """
     asked = {_clean(mount.container_path): mount for mount in given.config.mounts}
     mounts = [each for each in _defaults(given) if each["destination"] not in asked]
     mounts += [_asked(path, mount, given) for path, mount in asked.items()]
-    return sorted(mounts, key=lambda each: str(each["destination"]).count("/") if each["destination"] != "/" else 0)
+    mounts.sort(key=lambda each: str(each["destination"]).count("/") if each["destination"] != "/" else 0)
+    volumes = [_mount(path, "bind", given.volumes[path], ["rbind", "rprivate", "rw"]) for path in sorted(given.volumes)]
+    return volumes + mounts
 
 
 def rootfs_propagation(config: pb.ContainerConfig) -> str:
@@ -39,8 +53,9 @@ def _clean(path: str) -> str:
 
 def _defaults(given: ContainerInput) -> list[Json]:
     context = given.config.linux.security_context
-    # Only privileged containers may write to sysfs and cgroups.
+    # Only privileged containers may write to sysfs, and to cgroups unless their handler allows that to all.
     access = "rw" if context.privileged else "ro"
+    cgroup = "rw" if given.sandbox.handler.cgroup_writable else access
     files = "ro" if context.readonly_rootfs else "rw"
     sandbox = given.sandbox
     own_ipc = "ipc" in sandbox.namespaces
@@ -52,7 +67,7 @@ def _defaults(given: ContainerInput) -> list[Json]:
         ),
         _mount("/dev/mqueue", "mqueue", "mqueue", _HARD),
         _mount("/sys", "sysfs", "sysfs", [*_HARD, access]),
-        _mount("/sys/fs/cgroup", "cgroup", "cgroup", [*_HARD, "relatime", access]),
+        _mount("/sys/fs/cgroup", "cgroup", "cgroup", [*_HARD, "relatime", cgroup]),
         _mount("/dev/shm", "bind", sandbox.shm if own_ipc else "/dev/shm", ["rbind", "rprivate", "rw"]),
         *(
             _mount(path, "bind", source, ["rbind", "rprivate", files])

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from posixpath import normpath
 
 from pykubelet.base.errors import Invalid
-from pykubelet.criserver.spec.apparmor import apparmor_profile
-from pykubelet.criserver.spec.capabilities import capability_set
-from pykubelet.criserver.spec.labels import selinux_labels
+from pykubelet.criserver.spec.security.apparmor import apparmor_profile
+from pykubelet.criserver.spec.security.capabilities import capability_set
+from pykubelet.criserver.spec.security.labels import selinux_labels
 from pykubelet.criserver.spec.spec_types import ContainerInput, Host, ImageDefaults, Json
 from pykubelet.criserver.types import ContainerUser
 from pykubelet.pb import runtime_v1_pb2 as pb

@@ -38,9 +38,9 @@ def build_resources(asked: pb.LinuxContainerResources, host: Host) -> Json:
     return resources
 
 
-def device_rules(devices: tuple[HostDevice, ...], privileged: bool) -> list[Json]:
+def device_rules(devices: tuple[HostDevice, ...], all_devices: bool) -> list[Json]:
     """Build the rules of the device cgroup: only these devices, and the default ones, which the runtime adds."""
-    if privileged:
+    if all_devices:
         return [{"allow": True, "access": "rwm"}]
     rules: list[Json] = [{"allow": False, "access": "rwm"}]
     for device in devices:

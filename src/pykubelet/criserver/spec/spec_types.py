@@ -59,6 +59,26 @@ class Host:
     apparmor_parser: bool = False
     """AppArmor profiles can be loaded."""
     selinux: bool = False
+    architecture: str = "x86_64"
+    """As ``uname -m`` names it."""
+    kernel: tuple[int, int] = (6, 1)
+    """The version of the kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerOptions:
+    """The settings of a runtime handler that change the specs of its containers; the names are containerd's."""
+
+    pod_annotations: tuple[str, ...] = ()
+    container_annotations: tuple[str, ...] = ()
+    privileged_without_host_devices: bool = False
+    privileged_without_host_devices_all_devices_allowed: bool = False
+    cgroup_writable: bool = False
+    device_ownership_from_security_context: bool = False
+    sandbox_annotations: bool = True
+    """Whether specs name the type of the container and its sandbox."""
+    base: Json | None = None
+    """The content of ``base_runtime_spec``, checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +95,8 @@ class SandboxView:
     shm: str
     user: UserNamespace | None = None
     """None: the node's user namespace."""
+    id: str = ""
+    handler: HandlerOptions = HandlerOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,5 +115,7 @@ class ContainerInput:
     devices: tuple[HostDevice, ...] = ()
     mount_sources: Mapping[str, str] = field(default_factory=dict)
     """Sources that replace the host paths of mounts (images, ID-mapped mounts), by container path."""
+    volumes: Mapping[str, str] = field(default_factory=dict)
+    """The host directories of the image's volumes, by container path."""
     seccomp: Json | None = None
     """The content of the seccomp profile; None: unconfined."""

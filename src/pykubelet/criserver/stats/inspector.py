@@ -1,7 +1,7 @@
 """Measures all figures of a container that metrics need, on request."""
 
-from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.criserver.config.machine import kernel_cgroup
 from pykubelet.criserver.container import Container

@@ -9,6 +9,7 @@ from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.stats.stats_interfaces import LayerUsage
 from pykubelet.criserver.storage import Snapshots
+from pykubelet.criserver.storage.trash import Trash
 from pykubelet.criserver.types import ContainerID
 
 _log = logging.getLogger(__name__)
@@ -18,8 +19,10 @@ _COUNT_EVERY: Seconds = 30.0
 class WritableLayers:
     """Disk usage of the containers' writable layers; a ``stats.stats_interfaces.Layers``."""
 
-    def __init__(self, *, snapshots: Snapshots, directory: Path, clock: Clock) -> None:
+    def __init__(self, *, snapshots: Snapshots, trash: Trash, directory: Path, clock: Clock) -> None:
+        """``trash``: what removed containers have written and is not deleted yet."""
         self._snapshots = snapshots
+        self._trash = trash
         self._directory = str(directory)
         self._clock = clock
         self._counted: LayerUsage | None = None
@@ -58,7 +61,7 @@ class WritableLayers:
         found = await asyncio.gather(*(self.usage(ContainerID(name)) for name in names))
         layers = [each for each in found if each is not None]
         try:
-            trash = await self._snapshots.trash_usage()
+            trash = await self._trash.usage()
         except (PykubeletError, OSError) as error:
             _log.warning("disk usage of the trash unavailable", extra={"error": str(error)})
         else:

@@ -20,13 +20,13 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from pykubelet.base import blocking
-from pykubelet.base.atomic import remove_temporary_files, write_atomic
 from pykubelet.base.clock import Clock, SystemClock
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.guard import Guard
+from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Transient
-from pykubelet.base.guard import Guard
-from pykubelet.base.safe_path import close_quietly, open_in_root, read_regular
-from pykubelet.base.shield import shielded
+from pykubelet.base.files.atomic import remove_temporary_files, write_atomic
+from pykubelet.base.files.safe_path import close_quietly, open_in_root, read_regular
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.directories import make_directory, set_aside_obstacle
 from pykubelet.criserver.images.image_types import Layer

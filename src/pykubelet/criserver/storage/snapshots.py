@@ -1,10 +1,11 @@
 """Root file systems of containers: one overlay mount each.
 
-Layout below the root: ``containers/ID/rootfs.json`` (written first: it keeps the layers), ``upper``, ``work`` and
-``rootfs``, the mount point. A removed one is moved to the trash and deleted later. ``recover`` removes the leftovers of
-a crash.
+Layout below the root: ``containers/ID/rootfs.json`` (written first: it keeps the layers), ``upper``, ``work``,
+``rootfs``, the mount point, and ``volumes``. A removed one is moved to the trash and deleted later. ``recover`` removes
+the leftovers of a crash.
 """
 
+import asyncio
 import logging
 import os
 import re
@@ -17,19 +18,21 @@ from pathlib import Path
 
 import msgspec
 
-from pykubelet.base import blocking
-from pykubelet.base.atomic import write_atomic
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid, NotFound, Transient
-from pykubelet.base.safe_path import read_regular
-from pykubelet.base.units import MIB, Bytes
+from pykubelet.base.files.atomic import write_atomic
+from pykubelet.base.files.safe_path import read_regular
+from pykubelet.base.units import MIB, Bytes, Seconds
 from pykubelet.criserver.directories import set_aside_obstacle
 from pykubelet.criserver.images.image_types import ImageRecord
 from pykubelet.criserver.storage.layer_records import LayerMeta, RootfsMeta
 from pykubelet.criserver.storage.layers import EMPTY, Layers
-from pykubelet.criserver.storage.trash import TrashUsage
 from pykubelet.criserver.storage.usage import UsageCounter
+from pykubelet.criserver.storage.volumes import DIRECTORY as VOLUMES
+from pykubelet.criserver.storage.volumes import VolumeRequest, make_volumes
 from pykubelet.criserver.types import UserNamespace
 from pykubelet.linux.errors import wrap
+from pykubelet.linux.fsusage import TreeUsage
 from pykubelet.linux.idmap import mount_mapped
 from pykubelet.linux.mountinfo import is_mount_point
 from pykubelet.linux.mounts import unmount_all_under
@@ -39,12 +42,14 @@ _log = logging.getLogger(__name__)
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _META = "rootfs.json"
 _LONGEST_META = 1 * MIB
+_STALL: Seconds = 120.0
+"""How long nothing may be copied until a copy of the content of an image's volumes is given up."""
 _decoder = msgspec.json.Decoder(RootfsMeta)
 
 
 @dataclass(frozen=True, slots=True)
 class RootfsUsage:
-    """The usage of a container's writable layer."""
+    """The usage of a container's writable layer and of its image's volumes."""
 
     bytes: Bytes
     inodes: int
@@ -63,6 +68,8 @@ class Snapshots:
         self._used: dict[str, tuple[str, ...]] = {}
         """Chain ids by container."""
         self._leftovers: set[Path] = set()
+        self._with_volumes: set[str] = set()
+        """Containers with volumes of their image."""
 
     def load(self) -> None:
         """Read the state of the disk. Blocks; call it before all others."""
@@ -72,6 +79,8 @@ class Snapshots:
         for place in self._directory.iterdir():
             if _ID.fullmatch(place.name):
                 self._used[place.name] = _chain_ids(place)
+                if (place / VOLUMES).is_dir():
+                    self._with_volumes.add(place.name)
             else:
                 self._leftovers.add(place)
 
@@ -81,7 +90,7 @@ class Snapshots:
 
     async def remove_leftover(self, place: Path) -> None:
         """Remove a leftover. Idempotent."""
-        await blocking.call_to_end("rootfs/leftover", self._discard, place)
+        await blocking.call_to_end("rootfs/leftover", self._discard, place, at_once=1)
         self._trash.wake()
         self._leftovers.discard(place)
 
@@ -101,6 +110,19 @@ class Snapshots:
                 self._trash.wake()
         return place / "rootfs"
 
+    async def make_volumes(self, container_id: str, request: VolumeRequest) -> dict[str, str]:
+        """Create the volumes that its image declares; return their directories on the host by path in the container.
+
+        The root file system is prepared, and no process uses it. They are removed with it. Errors as of
+        ``volumes.make_volumes``; Transient if nothing is copied for a while. A removal waits for the end of the copy.
+        """
+        place = self._place(container_id)
+        self._with_volumes.add(container_id)
+        # No deadline fits: large volumes take minutes. A retry would begin again.
+        return await blocking.call_stoppable(
+            f"rootfs/{container_id}", partial(make_volumes, place, request), stall=_STALL, at_once=1
+        )
+
     async def remove_rootfs(self, container_id: str) -> None:
         """Unmount a container's root file system and move its writable layer to the trash. Idempotent.
 
@@ -110,6 +132,8 @@ class Snapshots:
         await blocking.call_to_end(f"rootfs/{container_id}", self._discard, place, at_once=1)
         self._trash.wake()
         self._counts.forget(container_id)
+        self._counts.forget(f"{container_id}/{VOLUMES}")
+        self._with_volumes.discard(container_id)
         chain_ids = self._used.pop(container_id, ())
         if self._retained is not None and not set(chain_ids) <= set(self._retained):
             await self._prune()
@@ -146,16 +170,24 @@ class Snapshots:
         return tuple(self._used)
 
     async def usage(self, container_id: str) -> RootfsUsage | None:
-        """The usage of a container's writable layer, as far as it is counted; None if nothing is counted yet.
+        """The usage of a container's writable layer and volumes, as far as it is counted; None if nothing is yet.
 
         Raises NotFound if the container has no root file system.
         """
-        found = await self._counts.of(container_id, str(self._place(container_id) / "upper"))
-        return None if found is None else RootfsUsage(found.bytes, found.inodes)
+        place = self._place(container_id)
+        counts = [self._counts.of(container_id, str(place / "upper"))]
+        if container_id in self._with_volumes:
+            counts.append(self._volume_usage(container_id, place))
+        known = [each for each in await asyncio.gather(*counts) if each is not None]
+        if not known:
+            return None
+        return RootfsUsage(Bytes(sum(each.bytes for each in known)), sum(each.inodes for each in known))
 
-    async def trash_usage(self) -> TrashUsage:
-        """The usage of removed root file systems and layers that are not deleted yet. Transient: unknown now."""
-        return await self._trash.usage()
+    async def _volume_usage(self, container_id: str, place: Path) -> TreeUsage | None:
+        try:
+            return await self._counts.of(f"{container_id}/{VOLUMES}", str(place / VOLUMES))
+        except NotFound:
+            return None  # all of its volumes are covered by mounts
 
     async def make_room(self) -> None:
         """If space is short, wait a limited time until what was removed is deleted."""

@@ -20,12 +20,13 @@ from typing import Final
 
 import msgspec
 
-from pykubelet.base import blocking, proc
+from pykubelet.base import proc
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.guard import MAXIMUM, Attempt, Guard
+from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import NotFound, Permanent, PykubeletError, Transient
-from pykubelet.base.guard import MAXIMUM, Attempt, Guard
 from pykubelet.base.units import Bytes, Seconds
-from pykubelet.base.wakeup import Wakeup
 from pykubelet.criserver.directories import set_aside_obstacle
 from pykubelet.criserver.storage.plan.pace import Pace, pace
 from pykubelet.criserver.storage.remove import removal_steps, remove_any

@@ -17,7 +17,8 @@ from typing import Final, TypeVar, TypeVarTuple
 
 import msgspec
 
-from pykubelet.base import blocking, proc
+from pykubelet.base import proc
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid, NotFound, Permanent, Transient
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.images.image_types import Layer

@@ -11,7 +11,7 @@ from collections.abc import Generator
 from contextlib import suppress
 from typing import Final
 
-from pykubelet.base import blocking
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.units import Seconds
 from pykubelet.linux.fsusage import TreeUsage, start_walk, usage_of_walk

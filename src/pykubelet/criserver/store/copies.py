@@ -8,8 +8,8 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from pykubelet.base.atomic import remove_temporary_files, write_atomic
-from pykubelet.base.safe_path import read_regular
+from pykubelet.base.files.atomic import remove_temporary_files, write_atomic
+from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import MIB
 from pykubelet.criserver.directories import set_aside, set_aside_obstacle
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency.shield import wait_shielded
 from pykubelet.base.errors import Permanent, PykubeletError, Transient
-from pykubelet.base.shield import wait_shielded
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")

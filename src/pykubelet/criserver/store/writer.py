@@ -10,8 +10,8 @@ import sqlite3
 from collections.abc import Callable
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import PykubeletError, Transient
-from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.store.database import Database
 

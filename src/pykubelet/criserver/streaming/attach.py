@@ -6,7 +6,7 @@ import socket
 from contextlib import suppress
 from typing import Final
 
-from pykubelet.base.safe_path import proc_path
+from pykubelet.base.files.safe_path import proc_path
 from pykubelet.criserver.conmon.files import resize
 from pykubelet.criserver.streaming.streaming_types import AttachTo, Channel, Client, EndOfInput, Size
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from pykubelet.base import blocking
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import NotFound, PykubeletError, Transient
 from pykubelet.base.proc import Child, spawn
-from pykubelet.base.shield import shielded
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.oci.command import Command
 from pykubelet.criserver.oci.runtime import errors_in_log

@@ -8,11 +8,11 @@ from typing import Final, assert_never
 from aiohttp import web
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import NotFound, Transient
-from pykubelet.base.shield import shielded
+from pykubelet.base.http.upgrade import taken_over
 from pykubelet.base.spdy import Bounds, StreamLink, WebSocketLink
 from pykubelet.base.units import KIB, Bytes
-from pykubelet.base.upgrade import taken_over
 from pykubelet.criserver.streaming import forward_spdy, forward_websocket, spdy_client, websocket
 from pykubelet.criserver.streaming.attach import attach
 from pykubelet.criserver.streaming.detached import DetachedExecs

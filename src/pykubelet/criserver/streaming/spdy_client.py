@@ -7,10 +7,10 @@ from typing import Final
 
 from aiohttp import web
 
-from pykubelet.base.hangup import wait_until_stuck
+from pykubelet.base.http.hangup import wait_until_stuck
+from pykubelet.base.http.upgrade import switching_response, taken_over
 from pykubelet.base.spdy import Bounds, SpdyConnection, SpdyStream, StreamLink
 from pykubelet.base.units import Seconds
-from pykubelet.base.upgrade import switching_response, taken_over
 from pykubelet.criserver.streaming.status import MAX_SIZE, parse_size, status, text
 from pykubelet.criserver.streaming.streaming_types import Channel, Client, EndOfInput, FromClient, Streams
 

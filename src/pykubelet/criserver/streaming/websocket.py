@@ -12,7 +12,7 @@ from typing import Final
 
 from aiohttp import WSMsgType, web
 
-from pykubelet.base.hangup import hung_up, keep_alive, wait_until_stuck
+from pykubelet.base.http.hangup import hung_up, keep_alive, wait_until_stuck
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.streaming.status import parse_size, status, text
 from pykubelet.criserver.streaming.streaming_types import Channel, EndOfInput, FromClient, Size, Streams

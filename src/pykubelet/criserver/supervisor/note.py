@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 
 from pykubelet import __version__
-from pykubelet.base.atomic import write_atomic
-from pykubelet.base.safe_path import read_regular
+from pykubelet.base.files.atomic import write_atomic
+from pykubelet.base.files.safe_path import read_regular
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.directories import set_aside_obstacle
 from pykubelet.criserver.supervisor.supervisor_types import ServerNote

@@ -9,11 +9,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from pykubelet.base import blocking
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import NotFound, Permanent
-from pykubelet.base.guard import Guard
 from pykubelet.base.proc import Detached, detach
 from pykubelet.base.units import MIB, Seconds
 from pykubelet.criserver.config import Settings

@@ -1,6 +1,7 @@
 """The images of the image store as containers and sandboxes use them: facts of an image, and root file systems."""
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 
 from pykubelet.base.errors import NotFound
@@ -8,7 +9,7 @@ from pykubelet.criserver.container.container_interfaces import ImageFacts
 from pykubelet.criserver.images.image_manager import ImageManager
 from pykubelet.criserver.images.image_types import ImageRecord
 from pykubelet.criserver.spec import ImageDefaults
-from pykubelet.criserver.storage import Snapshots
+from pykubelet.criserver.storage import Snapshots, VolumeRequest
 from pykubelet.criserver.types import ContainerID, UserNamespace
 
 
@@ -48,6 +49,14 @@ class ContainerImages:
     async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None) -> Path:
         """Mount a root file system made of the image. NotFound: the image was just removed."""
         return await self._snapshots.prepare_rootfs(self._record(image_id), container, user)
+
+    async def make_volumes(
+        self, image: ImageFacts, container: ContainerID, *, covered: frozenset[str], user: UserNamespace | None
+    ) -> Mapping[str, str]:
+        """Create the volumes that the image declares; their directories on the host by path in the container."""
+        if not image.volumes:
+            return {}
+        return await self._snapshots.make_volumes(container, VolumeRequest(image.volumes, covered, user))
 
     async def release(self, container: ContainerID) -> None:
         """Unmount a container's root file system, and leave its files to be deleted in the background."""

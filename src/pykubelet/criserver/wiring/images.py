@@ -1,22 +1,23 @@
 """Opens the image store, and builds what the rest of the server uses of it."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 
-from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.config import RegistryHost, RegistryTable, Settings
 from pykubelet.criserver.container import ContainerTable, ImageUsers
 from pykubelet.criserver.directories import make_traversable
 from pykubelet.criserver.images import ContentStore, ImageDeps, ImageIndex, ImageManager, ImageSettings
 from pykubelet.criserver.images.image_interfaces import Registry
 from pykubelet.criserver.images.manifests import Platform
+from pykubelet.criserver.images.quarantine import QuarantinedFile, find_quarantined
 from pykubelet.criserver.images.registry import Host, RegistryClient, Tls
-from pykubelet.criserver.images.set_aside import Aside, find_asides
 from pykubelet.criserver.repairs import Repairs
-from pykubelet.criserver.server.images import ImageCalls
-from pykubelet.criserver.server.transfer import TransferCalls
+from pykubelet.criserver.server.groups.images import ImageCalls
+from pykubelet.criserver.server.groups.transfer import TransferCalls
 from pykubelet.criserver.stats.writable_layers import WritableLayers
 from pykubelet.criserver.storage import Layers, Snapshots
 from pykubelet.criserver.storage.trash import Trash
@@ -34,7 +35,7 @@ class ImageComponents:
     containers: ContainerImages
     usage: WritableLayers
     layers: Layers
-    asides: tuple[Aside, ...]
+    quarantined: tuple[QuarantinedFile, ...]
 
     @property
     def trash(self) -> Trash:
@@ -61,16 +62,18 @@ class ImageComponents:
         for path in self.layers.leftovers():
             name = f"{path.parent.name}/{path.name}"
             repairs.add("unused image layer", name, partial(self.layers.remove_leftover, path))
-        for aside in self.asides:
-            repairs.add(aside.kind, aside.id, aside.check_removed)
+        for file in self.quarantined:
+            repairs.add(file.kind, file.id, file.check_removed)
         repairs.add("images", "unused files", self.images.recover)
 
 
-async def open_images(settings: Settings, clock: Clock) -> ImageComponents:
-    """Open the image store on disk."""
+async def open_images(
+    settings: Settings, clock: Clock, on_pulled: Callable[[Bytes, Seconds], None] | None = None
+) -> ImageComponents:
+    """Open the image store on disk. ``on_pulled`` gets the bytes that each pull has fetched, and its duration."""
     table = RegistryTable(settings.registries_file, settings.registries)
-    registry = RegistryClient(partial(_hosts, table), clock)
-    return await blocking.call_to_end("images", _open, settings, registry, clock, deadline=None)
+    registry = RegistryClient(hosts=partial(_hosts, table), directories=settings.registry_dirs, clock=clock)
+    return await blocking.call_to_end("images", _open, settings, registry, clock, on_pulled, deadline=None)
 
 
 def _hosts(table: RegistryTable) -> dict[str, Host]:
@@ -78,11 +81,18 @@ def _hosts(table: RegistryTable) -> dict[str, Host]:
 
 
 def _host(given: RegistryHost) -> Host:
-    tls = Tls(given.ca, given.client_certificate, given.client_key, given.skip_verify)
+    tls = Tls(
+        ca=given.ca,
+        client_certificate=given.client_certificate,
+        client_key=given.client_key,
+        skip_verify=given.skip_verify,
+    )
     return Host(given.mirrors, given.plain_http, tls, given.username, given.password)
 
 
-def _open(settings: Settings, registry: Registry, clock: Clock) -> ImageComponents:
+def _open(
+    settings: Settings, registry: Registry, clock: Clock, on_pulled: Callable[[Bytes, Seconds], None] | None
+) -> ImageComponents:
     directory = settings.root / "storage"
     make_traversable(settings.root, settings.root_filesystems)
     content = ContentStore(settings.root / "images")
@@ -97,6 +107,7 @@ def _open(settings: Settings, registry: Registry, clock: Clock) -> ImageComponen
         retainer=snapshots,
         registry=registry,
         clock=clock,
+        on_pulled=on_pulled,
         settings=ImageSettings(
             platform=Platform(architecture(), "linux"),
             mountpoint=str(directory),
@@ -108,7 +119,7 @@ def _open(settings: Settings, registry: Registry, clock: Clock) -> ImageComponen
         images=images,
         snapshots=snapshots,
         containers=ContainerImages(images=images, snapshots=snapshots),
-        usage=WritableLayers(snapshots=snapshots, directory=directory, clock=clock),
+        usage=WritableLayers(snapshots=snapshots, trash=layers.trash, directory=directory, clock=clock),
         layers=layers,
-        asides=tuple(find_asides(settings.root, index)),
+        quarantined=tuple(find_quarantined(settings.root, index)),
     )

@@ -48,7 +48,7 @@ def build_pods(deps: PodDeps) -> Pods:
     settings, scope, machine = deps.settings, deps.scope, deps.machine
     table = SandboxTable(monotonic=scope.clock.monotonic)
     layout = SandboxLayout(namespaces=deps.namespaces, directory=settings.sandboxes)
-    views = SandboxViews(table=table, layout=layout, handlers=machine.handlers)
+    views = SandboxViews(table=table, layout=layout, machine=machine)
     containers = build_containers(
         ContainerDeps(
             scope=scope,

@@ -3,42 +3,54 @@
 ``kubelet/compose/actuate.py`` calls :func:`build_actuators` once.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pykubelet.base.clock import Clock
-from pykubelet.base.units import Bytes, MilliCPU, Seconds
+from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.cgroups import (
     PodCgroupConfig,
     PodCgroupManager,
     PolicyConfig,
-    RootLimits,
     node_policy,
     open_manager,
 )
 from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle
+from pykubelet.kubelet.actuate.cgroups.plan.memory_qos import MemoryQos
 from pykubelet.kubelet.actuate.cluster_interfaces import ActuatorMetrics, ClusterInputs
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.actuate.criconfig.config_interfaces import ConfigReader
 from pykubelet.kubelet.actuate.criconfig.config_types import SecurityConfig
-from pykubelet.kubelet.actuate.images import ImageConfig, ImageDeps, ImageManager
+from pykubelet.kubelet.actuate.images import (
+    CredentialPlugins,
+    ImageConfig,
+    ImageDeps,
+    ImageManager,
+    NodeCredentials,
+    PluginDeps,
+    PulledImages,
+)
 from pykubelet.kubelet.actuate.images.image_gc import GcDeps, ImageGc, disk_use
 from pykubelet.kubelet.actuate.images.plan.image_gc import GcPolicy
+from pykubelet.kubelet.actuate.images.plan.pull_records import Policy, Verification
 from pykubelet.kubelet.actuate.logs import LogRotation, RotationConfig
 from pykubelet.kubelet.actuate.node import NodeFacts, NodeOptions, read_machine, reservations
+from pykubelet.kubelet.actuate.node.enforcement import reserved_cgroups, root_limits
 from pykubelet.kubelet.actuate.pod_resources import PodResources, PodResourcesDeps
 from pykubelet.kubelet.actuate.podruntime import PodInputs, PodRuntime, PodRuntimeConfig, PodRuntimeDeps
 from pykubelet.kubelet.actuate.podruntime.podruntime_interfaces import HttpGetter
-from pykubelet.kubelet.actuate.userns import UserNamespaceConfig, UserNamespaces
+from pykubelet.kubelet.actuate.userns import IdRangeManager, UserNamespaceConfig
 from pykubelet.kubelet.actuate.volumes import PodDirs, VolumeConfig, VolumeDeps, VolumeManager
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.allocatable import Machine, node_allocatable, node_capacity, unreserved, written
-from pykubelet.kubelet.types.podresources import CPU, MEMORY
+from pykubelet.kubelet.types.allocatable import Machine, node_allocatable, node_capacity, written
+from pykubelet.kubelet.types.podresources import MEMORY
 from pykubelet.kubelet.types.sysctls import SysctlAllowlist
 from pykubelet.kubelet.types.work_meter import WorkMeter
 from pykubelet.linux import cgroups, system
-from pykubelet.models.quantity import to_value
+from pykubelet.models.core_v1 import Pod
+from pykubelet.models.quantity import Amount, to_value
 
 if TYPE_CHECKING:
     from pykubelet.kubelet.actuate.volumes.csi import CsiParts
@@ -54,6 +66,8 @@ class ActuatorDeps:
     http: HttpGetter
     cluster: ClusterInputs | None
     """None without an API server."""
+    pods: Callable[[], Iterable[Pod]]
+    """Returns the desired pods."""
     telemetry: Telemetry[ActuatorMetrics]
 
 
@@ -68,7 +82,7 @@ class Actuators:
     pod_resources: PodResources
     logs: LogRotation
     image_gc: ImageGc
-    users: UserNamespaces
+    users: IdRangeManager
     volumes: VolumeManager
     csi: "CsiParts | None" = None
     """None without an API server."""
@@ -76,53 +90,39 @@ class Actuators:
 
 def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
     """Build the stage from the settings. Raises Invalid for an invalid quantity or sysctl pattern."""
-    config = settings.config
-    telemetry = deps.telemetry
-    measured = telemetry.measured_by(telemetry.metrics.operations)
+    telemetry, cluster = deps.telemetry, deps.cluster
     machine = read_machine(settings)
-    node = NodeFacts(_node_options(settings, machine), deps.cluster)
+    node = NodeFacts(_node_options(settings, machine), cluster)
+    pulled = PulledImages(settings.root_dir, verification=_verification(settings), telemetry=telemetry)
     images = ImageManager(
-        ImageDeps(runtime=deps.image_cri, secrets=deps.objects, telemetry=telemetry),
-        ImageConfig(
-            serialize=settings.parallel_pulls == 1,
-            max_parallel_pulls=settings.parallel_pulls,
-            registry_qps=config.registry_pull_qps,
-            registry_burst=config.registry_burst,
+        ImageDeps(
+            runtime=deps.image_cri,
+            secrets=deps.objects,
+            node=NodeCredentials.of_node(settings.root_dir),
+            plugins=CredentialPlugins(
+                PluginDeps(accounts=cluster.accounts if cluster is not None else None, telemetry=telemetry),
+                settings.credential_providers,
+            ),
+            pulled=pulled,
+            telemetry=telemetry,
         ),
+        _image_config(settings),
     )
     resources = _resources(settings, machine, telemetry.clock, telemetry.metrics.operations)
     dirs = PodDirs.at(settings.root_dir)
-    csi = _csi(settings, deps.cluster, dirs, telemetry)
-    volume_deps = VolumeDeps(
-        images=images,
-        tokens=deps.cluster,
-        recursive_read_only=node.recursive_read_only,
-        claims=deps.cluster.storage if deps.cluster is not None else None,
-        csi=csi.volumes if csi is not None else None,
-        telemetry=measured,
-    )
-    volumes = VolumeManager(dirs=dirs, deps=volume_deps, config=VolumeConfig())
-    users = UserNamespaces(
-        file=dirs.user_namespace,
-        supported=node.user_namespaces,
-        config=UserNamespaceConfig(config.user_namespaces.ids_per_pod, config.max_pods),
-    )
+    csi = _csi(settings, cluster, dirs, telemetry)
+    volumes = _volumes(dirs, node=node, images=images, cluster=cluster, csi=csi, telemetry=telemetry)
+    users = _id_ranges(settings, dirs, node)
+    inputs = PodInputs(volumes=volumes, files=dirs, resources=resources, node=node, objects=deps.objects, users=users)
     runtime = PodRuntime(
         PodRuntimeDeps(
             cri=deps.cri,
             images=images,
-            inputs=PodInputs(
-                volumes=volumes, files=dirs, resources=resources, node=node, objects=deps.objects, users=users
-            ),
+            inputs=inputs,
             http=deps.http,
-            telemetry=measured,
+            telemetry=telemetry.measured_by(telemetry.metrics.operations),
         ),
-        PodRuntimeConfig(
-            pod_logs_dir=str(settings.pod_log_dir),
-            container_logs_dir=str(settings.container_log_dir),
-            crash_maximum=_crash_maximum(settings),
-            start_slots=max(8, 4 * system.cpu_count()),
-        ),
+        _runtime_config(settings),
     )
     pod_resources = PodResources(
         PodResourcesDeps(
@@ -132,23 +132,77 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
             objects=deps.objects,
             node=node,
             users=users,
-            cluster=deps.cluster,
+            cluster=cluster,
             telemetry=telemetry,
         )
     )
-    logs = LogRotation(cri=deps.cri, config=_rotation(settings), clock=telemetry.clock)
-    gc = GcDeps(images=deps.image_cri, users=deps.cri, telemetry=telemetry, disk=disk_use)
+    gc = GcDeps(
+        images=deps.image_cri, users=deps.cri, telemetry=telemetry, disk=disk_use, pods=deps.pods, pulled=pulled
+    )
     return Actuators(
         node=node,
         images=images,
         resources=resources,
         runtime=runtime,
         pod_resources=pod_resources,
-        logs=logs,
+        logs=LogRotation(cri=deps.cri, config=_rotation(settings), clock=telemetry.clock),
         image_gc=ImageGc(gc, _gc_policy(settings)),
         users=users,
         volumes=volumes,
         csi=csi,
+    )
+
+
+def _verification(settings: Settings) -> Verification:
+    config = settings.config
+    policy = Policy(config.image_pull_credentials_verification_policy)
+    return Verification(policy, config.preloaded_images_verification_allowlist)
+
+
+def _image_config(settings: Settings) -> ImageConfig:
+    return ImageConfig(
+        serialize=settings.parallel_pulls == 1,
+        max_parallel_pulls=settings.parallel_pulls,
+        registry_qps=settings.config.registry_pull_qps,
+        registry_burst=settings.config.registry_burst,
+    )
+
+
+def _volumes(
+    dirs: PodDirs,
+    *,
+    node: NodeFacts,
+    images: ImageManager,
+    cluster: ClusterInputs | None,
+    csi: "CsiParts | None",
+    telemetry: Telemetry[ActuatorMetrics],
+) -> VolumeManager:
+    deps = VolumeDeps(
+        images=images,
+        tokens=cluster,
+        recursive_read_only=node.recursive_read_only,
+        claims=cluster.storage if cluster is not None else None,
+        csi=csi.volumes if csi is not None else None,
+        telemetry=telemetry.measured_by(telemetry.metrics.operations),
+    )
+    return VolumeManager(dirs=dirs, deps=deps, config=VolumeConfig())
+
+
+def _id_ranges(settings: Settings, dirs: PodDirs, node: NodeFacts) -> IdRangeManager:
+    config = settings.config
+    return IdRangeManager(
+        file=dirs.user_namespace,
+        supported=node.user_namespaces,
+        config=UserNamespaceConfig(config.user_namespaces.ids_per_pod, config.max_pods),
+    )
+
+
+def _runtime_config(settings: Settings) -> PodRuntimeConfig:
+    return PodRuntimeConfig(
+        pod_logs_dir=str(settings.pod_log_dir),
+        container_logs_dir=str(settings.container_log_dir),
+        crash_maximum=settings.seconds(settings.config.crash_loop_back_off.max_container_restart_period),
+        start_slots=max(8, 4 * system.cpu_count()),
     )
 
 
@@ -189,36 +243,49 @@ def _rotation(settings: Settings) -> RotationConfig:
     )
 
 
-def _crash_maximum(settings: Settings) -> Seconds:
-    return settings.seconds(settings.config.crash_loop_back_off.max_container_restart_period)
-
-
 def _node_options(settings: Settings, machine: Machine) -> NodeOptions:
     config = settings.config
-    kernel = system.kernel_version().split("-")[0].split(".")
     return NodeOptions(
         name=settings.node_name,
         ips=settings.node_ips,
-        allocatable=written(node_allocatable(node_capacity(machine), reservations(settings))),
+        allocatable=written(_allocatable(settings, machine)),
         resolv_conf=config.resolv_conf,
         cluster_dns=config.cluster_dns,
         cluster_domain=config.cluster_domain,
-        sysctls=SysctlAllowlist.make((int(kernel[0]), int(kernel[1])), config.allowed_unsafe_sysctls),
+        sysctls=SysctlAllowlist.make(system.kernel_release(), config.allowed_unsafe_sysctls),
         security=SecurityConfig(
             seccomp_default=config.seccomp_default, seccomp_root=str(settings.root_dir / "seccomp")
         ),
     )
 
 
-def _policy(settings: Settings) -> PolicyConfig:
+def _allocatable(settings: Settings, machine: Machine) -> dict[str, Amount]:
+    return node_allocatable(node_capacity(machine), reservations(settings))
+
+
+def _memory_qos(settings: Settings, machine: Machine) -> MemoryQos | None:
+    config = settings.config
+    if not config.feature_gates.get("MemoryQoS"):
+        return None
+    return MemoryQos(
+        factor=config.memory_throttling_factor,
+        allocatable=Bytes(_allocatable(settings, machine)[MEMORY].value),
+        tiered=config.memory_reservation_policy == "TieredReservation",
+    )
+
+
+def _policy(settings: Settings, machine: Machine) -> PolicyConfig:
     config = settings.config
     return PolicyConfig(
         pod_pids_limit=config.pod_pids_limit,
         cpu_cfs_quota=config.cpu_cfs_quota,
+        cfs_period_us=round(settings.seconds(config.cpu_cfs_quota_period) * 1_000_000),
+        refuse_v1=config.fail_cgroup_v1,
         single_process_oom_kill=config.single_process_oom_kill,
         limited_swap=config.memory_swap.swap_behavior == "LimitedSwap",
         # A standalone node may have swap; its containers do not use it.
         refuse_swap=config.fail_swap_on and settings.cluster is not None,
+        memory_qos=_memory_qos(settings, machine),
     )
 
 
@@ -228,20 +295,13 @@ def _resources(settings: Settings, machine: Machine, clock: Clock, meter: WorkMe
     return open_manager(
         layout,
         PodCgroupConfig(
-            policy=node_policy(layout, _policy(settings)),
-            root_limits=_root_limits(settings, machine),
+            policy=node_policy(layout, _policy(settings, machine)),
+            root_limits=root_limits(settings, machine, system.pid_limit()),
             cgroup_root=config.cgroup_root or "/",
             style=NameStyle(config.cgroup_driver),
             per_qos=config.cgroups_per_qos,
+            reserved=reserved_cgroups(config),
         ),
         clock,
         meter,
     )
-
-
-def _root_limits(settings: Settings, machine: Machine) -> RootLimits:
-    """Return the limits of all pods together; memory has one only if memory is reserved."""
-    reserved, capacity = reservations(settings), node_capacity(machine)
-    limits = unreserved(capacity, reserved)
-    memory = limits[MEMORY] if limits[MEMORY] != capacity[MEMORY] else None
-    return RootLimits(MilliCPU(limits[CPU].milli), Bytes(memory.value) if memory is not None else None)

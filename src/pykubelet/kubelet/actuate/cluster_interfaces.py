@@ -4,9 +4,15 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from pykubelet.base.units import Bytes, Seconds
+from pykubelet.kubelet.actuate.images.image_interfaces import ServiceAccounts
 from pykubelet.kubelet.actuate.volumes.volume_interfaces import ClaimReader, CsiObjects
 from pykubelet.kubelet.types.work_meter import WorkMeter
-from pykubelet.models.core_v1 import ClusterTrustBundleProjection, Pod, Service, ServiceAccountTokenProjection
+from pykubelet.models.core_v1 import (
+    ClusterTrustBundleProjection,
+    Pod,
+    Service,
+    ServiceAccountTokenProjection,
+)
 
 
 class ActuatorMetrics(Protocol):
@@ -18,6 +24,18 @@ class ActuatorMetrics(Protocol):
 
     def image_pulled(self, seconds: Seconds, size_bytes: int) -> None:
         """Record an image pull: its duration without waiting for a slot, and the image's size."""
+
+    def credential_plugin(self, plugin: str, seconds: Seconds, failed: bool) -> None:
+        """Record a run of a credential provider plugin."""
+
+    def credential_config(self, config_hash: str) -> None:
+        """Set the hash (``sha256:HEX``) of the configuration of credential provider plugins."""
+
+    def pull_check(self, result: str) -> None:
+        """Count a check whether a pod may use a present image, by its result."""
+
+    def pull_records(self, intents: int, records: int) -> None:
+        """Set the numbers of intents to pull images, and of records of pulled images."""
 
     def image_collected(self, reason: str) -> None:
         """Count a removed image by its reason, ``space`` or ``age``."""
@@ -39,6 +57,10 @@ class ClusterInputs(Protocol):
     @property
     def storage(self) -> StorageInputs:
         """Claims, PersistentVolumes and objects about CSI drivers."""
+
+    @property
+    def accounts(self) -> ServiceAccounts:
+        """Service accounts and their tokens, for credential provider plugins."""
 
     async def ready(self, pod: Pod) -> None:
         """Wait until all objects that the pod refers to have been read. Raises base errors on timeout."""

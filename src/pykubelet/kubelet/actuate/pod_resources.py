@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-from pykubelet.base import blocking
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import PykubeletError, Transient
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.actuate_types import VolumeError
@@ -16,7 +16,7 @@ from pykubelet.kubelet.actuate.cluster_interfaces import ClusterInputs
 from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext
 from pykubelet.kubelet.actuate.node import NodeFacts
 from pykubelet.kubelet.actuate.podruntime import PodRuntime
-from pykubelet.kubelet.actuate.userns import UserNamespaces
+from pykubelet.kubelet.actuate.userns import IdRangeManager
 from pykubelet.kubelet.actuate.volumes import VolumeContext, VolumeManager, only_shows_objects, referenced_objects
 from pykubelet.kubelet.actuate.volumes.volume_interfaces import ConfigReader
 from pykubelet.kubelet.telemetry import Telemetry
@@ -28,6 +28,9 @@ from pykubelet.kubelet.types.timeline import Step
 from pykubelet.models.core_v1 import Pod
 
 _log = logging.getLogger(__name__)
+_UNPREPARED: Final = "Failed to prepare dynamic resources"
+"""Upstream's event."""
+_NO_DRA: Final = "this node has no dynamic resource allocation; run the pod on a node that has it. Its claims"
 _LIST_SECONDS: Final[Seconds] = 5.0
 
 
@@ -40,7 +43,7 @@ class PodResourcesDeps:
     runtime: PodRuntime
     objects: ConfigReader
     node: NodeFacts
-    users: UserNamespaces
+    users: IdRangeManager
     cluster: ClusterInputs | None
     """None without an API server."""
     telemetry: Telemetry[object]
@@ -60,6 +63,11 @@ class PodResources:
         sandbox can be created meanwhile.
         """
         ref, timeline = ref_of(pod), self._deps.telemetry.timeline
+        if claims := claimed_devices(pod):
+            message = f"{_UNPREPARED}: {_NO_DRA}: {', '.join(claims)}"
+            self._deps.telemetry.events.event(ref, WARNING, Reason.FAILED_PREPARE_DYNAMIC_RESOURCES, message)
+            name = pod.metadata.name
+            return Prepared((Failure(SyncAction.PREPARE, name, Reason.FAILED_PREPARE_DYNAMIC_RESOURCES, message),))
         first = ref.uid not in self._prepared
         try:
             if first:
@@ -167,6 +175,16 @@ class PodResources:
             node_name=node.name(), host_ips=node.ips(), pod_ips=status.ips, allocatable=node.allocatable()
         )
         return VolumeContext(config=self._deps.objects, downward=downward)
+
+
+def claimed_devices(pod: Pod) -> tuple[str, ...]:
+    """Return the pod's resource claims (KEP-4381), by the names in its spec, then that of its extended resources.
+
+    Without dynamic resource allocation they cannot be prepared, and upstream starts no container without them.
+    """
+    own = tuple(claim.name for claim in pod.spec.resource_claims)
+    extended = pod.status.extended_resource_claim_status
+    return own if extended is None else (*own, extended.resource_claim_name)
 
 
 def _failure(pod: Pod, reason: str, error: PykubeletError) -> Failure:

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
-from pykubelet.base import blocking
-from pykubelet.base.guard import Guard
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.types.ids import PodUID
 

@@ -2,17 +2,18 @@
 
 from typing import TYPE_CHECKING
 
-from pykubelet.base.http_get import HttpGetter
+from pykubelet.base.http.http_get import HttpGetter
 from pykubelet.kubelet.actuate.assembly import ActuatorDeps, Actuators, build_actuators
 from pykubelet.kubelet.compose.adapters import HookHttp
 from pykubelet.kubelet.compose.clients import RuntimeClients
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.desired.objects import Objects
+from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.telemetry import Telemetry
 
 if TYPE_CHECKING:
-    from pykubelet.kubelet.compose.api_access import ApiAccess
+    from pykubelet.kubelet.compose.cluster.api_access import ApiAccess
 
 
 def build_actuate(
@@ -22,6 +23,7 @@ def build_actuate(
     local: Objects,
     access: "ApiAccess | None",
     http: HttpGetter,
+    pods: PodManager,
     telemetry: Telemetry[KubeletMetrics],
 ) -> Actuators:
     """Build the stage. ``local`` has the objects of manifests; ``access`` is None without a cluster.
@@ -36,6 +38,7 @@ def build_actuate(
             objects=access.objects if access is not None else local,
             http=HookHttp(http),
             cluster=access.objects if access is not None else None,
+            pods=pods.pods,
             telemetry=telemetry,
         ),
     )

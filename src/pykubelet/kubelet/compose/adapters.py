@@ -1,11 +1,11 @@
 """Small adapters between a component of one stage and the interface of another."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from pykubelet.base.http_get import HttpGet, HttpGetter, with_defaults
+from pykubelet.base.http.http_get import HttpGet, HttpGetter, with_defaults
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cri import CriClient, CriTimeout
 from pykubelet.kubelet.actuate.cri.health import runtime_conditions
@@ -14,8 +14,10 @@ from pykubelet.kubelet.actuate.node import NodeFacts
 from pykubelet.kubelet.actuate.podruntime import PodRuntime
 from pykubelet.kubelet.actuate.volumes import VolumeManager
 from pykubelet.kubelet.control.workers import PodWorkers
+from pykubelet.kubelet.control.workers.plan import lifecycle
 from pykubelet.kubelet.control.workers.worker_types import Phase, WorkerState
 from pykubelet.kubelet.desired.pods import PodManager
+from pykubelet.kubelet.observe.eviction.eviction_types import Reclaim
 from pykubelet.kubelet.observe.pleg import Pleg
 from pykubelet.kubelet.observe.probes import ExecResult
 from pykubelet.kubelet.report.metrics import (
@@ -113,7 +115,7 @@ class ProbeMeter:
 
 
 class PodFollower(Protocol):
-    """The part of node mode that follows the desired pods, implemented by ``cluster.py``."""
+    """The part of node mode that follows the desired pods, implemented by ``cluster/followers.py``."""
 
     def pod_seen(self, pod: Pod) -> None:
         """Handle a new or changed pod of a source."""
@@ -196,10 +198,12 @@ class DiskReclaimer:
         self._images = images
         self._known = known
 
-    async def reclaim(self) -> None:
-        """Remove dead containers and unused images."""
-        await self._runtime.gc(self._with_worker)
-        await self._images.remove_unused()
+    async def reclaim(self, what: Collection[Reclaim]) -> None:
+        """Remove dead containers, unused images, or both."""
+        if Reclaim.CONTAINERS in what:
+            await self._runtime.gc(self._with_worker)
+        if Reclaim.IMAGES in what:
+            await self._images.remove_unused()
 
     def _with_worker(self) -> frozenset[PodUID]:
         return frozenset(self._known())
@@ -258,3 +262,23 @@ def _working(state: WorkerState) -> WorkingPods:
         return WorkingPods(lifecycle, PodConfig.RUNTIME_ONLY, "unknown")
     config = PodConfig.DESIRED if state.wanted else PodConfig.ORPHAN
     return WorkingPods(lifecycle, config, "true" if is_static(state.pod) else "")
+
+
+class ShutdownWorkers:
+    """The pod workers, as a shutdown of the machine ends their pods."""
+
+    def __init__(self, workers: PodWorkers) -> None:
+        self._workers = workers
+
+    def running(self) -> list[Pod]:
+        """Return the pods whose containers may run, those that are being stopped included."""
+        return [state.pod for state in self._workers.states() if state.pod is not None and lifecycle.may_run(state)]
+
+    def fail(self, uid: PodUID, reason: str, message: str, grace_seconds: int | None = None) -> None:
+        """Stop the pod and fail it with this reason."""
+        self._workers.fail(uid, reason, message, grace_seconds)
+
+    def released(self, uid: PodUID) -> bool:
+        """Whether no container of the pod runs any more, and its volumes and cgroup are released."""
+        state = self._workers.state(uid)
+        return state is None or lifecycle.is_released(state)

@@ -2,37 +2,37 @@
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
 from pykubelet.base.clock import Clock
-from pykubelet.base.http_get import HttpGetter
 from pykubelet.kubelet.actuate.assembly import Actuators
-from pykubelet.kubelet.compose.actuate import build_actuate
+from pykubelet.kubelet.actuate.node.addresses import NodeAddresses
 from pykubelet.kubelet.compose.adapters import DesiredPods, NodeCounter
-from pykubelet.kubelet.compose.admission_node import AdmissionNode
-from pykubelet.kubelet.compose.clients import connect
-from pykubelet.kubelet.compose.compose_interfaces import ClusterDeps, NodeStatusDeps
-from pykubelet.kubelet.compose.control import LoopPartsDeps, build_loop, build_workers
-from pykubelet.kubelet.compose.desired import build_admission, build_manifests, build_sources, post_changed_objects
-from pykubelet.kubelet.compose.explain import Explanations
+from pykubelet.kubelet.compose.cluster.cluster_interfaces import ClusterDeps
+from pykubelet.kubelet.compose.cluster.entry import cluster_builder
+from pykubelet.kubelet.compose.control import LoopParts, LoopPartsDeps, build_loop
+from pykubelet.kubelet.compose.desired import build_admission, post_changed_objects
+from pykubelet.kubelet.compose.foundation import Foundation, build_foundation
 from pykubelet.kubelet.compose.hung_calls import HungCalls
-from pykubelet.kubelet.compose.local_api import LocalApiView
-from pykubelet.kubelet.compose.local_node import LocalNode
-from pykubelet.kubelet.compose.node_mode import cluster_builder, open_access
-from pykubelet.kubelet.compose.node_status import NodeStatusReader
-from pykubelet.kubelet.compose.node_view import NodeViewDeps, NodeViewer
-from pykubelet.kubelet.compose.observe import NodeEvictionDeps, Observers, build_eviction, build_observers, build_usage
-from pykubelet.kubelet.compose.pod_requests import PodRequests
-from pykubelet.kubelet.compose.recorders import Recorders, build_recorders
-from pykubelet.kubelet.compose.report import build_reports
-from pykubelet.kubelet.compose.serve import ServeDeps, Servers, build_servers, health_checks
+from pykubelet.kubelet.compose.kubelet_api import log_fault
+from pykubelet.kubelet.compose.local_api.build import build_view
+from pykubelet.kubelet.compose.node.admission_node import AdmissionNode
+from pykubelet.kubelet.compose.node.node_status import NodeHealth, NodeStatusDeps, NodeStatusReader
+from pykubelet.kubelet.compose.observe import Observers
+from pykubelet.kubelet.compose.recorders import Recorders
+from pykubelet.kubelet.compose.serve import ServeDeps, Servers, build_servers, first_fault, health_checks
+from pykubelet.kubelet.compose.stages import Stages, build_stages
 from pykubelet.kubelet.config import Settings
-from pykubelet.kubelet.control.sync.events import EventQueue, post_periodic_retries
+from pykubelet.kubelet.control.sync.events import post_periodic_retries
 from pykubelet.kubelet.desired.admission import Admission
-from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.report.metrics import CountsCollector
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.resize import PendingResizes
 from pykubelet.linux.memory_trim import trim_periodically
+from pykubelet.models.core_v1 import Node
+
+if TYPE_CHECKING:
+    from pykubelet.kubelet.compose.cluster.build import Cluster
 
 Parts = dict[str, Coroutine[None, None, None]]
 
@@ -46,6 +46,8 @@ class Agent:
     observers: Observers
     admission: Admission
     servers: Servers
+    fault: Callable[[], str | None]
+    """Returns why the agent does not work and has to be started again, or None."""
     hung_calls: HungCalls
     """The listener for blocking calls that do not respond."""
     parts: Callable[[], Parts]
@@ -59,147 +61,175 @@ def build_agent(settings: Settings, clock: Clock) -> Agent:
 
     Raises PykubeletError for an invalid configuration.
     """
-    pods, queue, pending, http = PodManager(), EventQueue(), PendingResizes(), HttpGetter()
-    recorders = build_recorders(settings, pods, clock)
-    telemetry = recorders.telemetry()
-    manifests = build_manifests(recorders.events)
-    access = open_access(settings, local=manifests.objects, queue=queue, recorders=recorders)
-    clients = connect(settings, recorders.metrics)
-    actuators = build_actuate(
-        settings, clients=clients, local=manifests.objects, access=access, http=http, telemetry=telemetry
-    )
-    reports = build_reports(actuators=actuators, pods=pods, pending=pending, recorders=recorders)
-    observers = build_observers(clients, actuators, queue, telemetry)
-    usage = build_usage(settings, clients=clients, actuators=actuators, pods=reports.view, clock=clock)
-    workers = build_workers(actuators=actuators, observers=observers, statuses=reports.statuses, recorders=recorders)
-    eviction = build_eviction(
-        settings,
-        NodeEvictionDeps(clients=clients, actuators=actuators, workers=workers, usage=usage, telemetry=telemetry),
-    )
-    sources = build_sources(settings, manifests=manifests, access=access, queue=queue, clock=clock)
-    csi = actuators.csi
-    node_status = NodeStatusDeps(
-        settings=settings,
-        node=actuators.node,
-        image_cri=clients.image_cri,
-        conditions=observers.health.current,
-        pleg_fault=observers.pleg.healthy,
-        pressure=eviction.conditions,
-        volumes_in_use=csi.volumes.in_use if csi is not None else tuple,
-        clock=clock,
-    )
-    cluster_deps = ClusterDeps(
-        pods=pods,
-        mux=sources.mux,
-        statuses=reports.statuses,
-        status=node_status,
-        csi=csi,
-        runtime_recovered=observers.runtime_recovered,
-    )
-    cluster = cluster_builder()(access, recorders, cluster_deps) if access is not None else None
-    registered = cluster.registered if cluster is not None else lambda: None
+    ground = build_foundation(settings, clock)
+    stages = build_stages(ground)
+    addresses = NodeAddresses(settings, changed=stages.actuators.node.learn_own_ips, clock=clock)
+    cluster = _build_cluster(ground, stages, addresses)
+    registered = cluster.registered if cluster is not None else _never_registered
     admission_node = AdmissionNode(
         settings=settings,
-        facts=actuators.node,
+        facts=stages.actuators.node,
         registered=registered,
-        conditions=eviction.conditions,
+        conditions=stages.eviction.conditions,
+        shutting_down=stages.shutdown.under_way,
     )
     admission = build_admission(
-        node=admission_node, workers=workers, actuators=actuators, pending=pending, telemetry=telemetry
+        node=admission_node,
+        workers=stages.workers,
+        actuators=stages.actuators,
+        pending=ground.pending,
+        telemetry=ground.recorders.telemetry(),
     )
-    follower = cluster.pods if cluster is not None else None
-    control = build_loop(
-        LoopPartsDeps(
-            desired=DesiredPods(pods=pods, view=reports.view, follower=follower, changed=recorders.metrics.pod_changed),
-            mux=sources.mux,
-            workers=workers,
-            admission=admission,
-            actuators=actuators,
-            queue=queue,
-            recorders=recorders,
-        )
+    others = cluster.parts if cluster is not None else partial(_standalone_tasks, addresses)
+    control = _build_control(ground, stages, cluster=cluster, admission=admission)
+    view = build_view(
+        ground,
+        stages,
+        registered=registered,
+        reader=NodeStatusReader(_node_status(settings, stages, addresses, clock)),
+        admission_node=admission_node,
     )
-    post_changed_objects(access.objects if access is not None else manifests.objects, pods, queue)
-    view = LocalApiView(
-        name=settings.node_name,
-        clients=clients,
-        facts=actuators.node,
-        manifests=manifests,
-        manifest_path=settings.config.static_pod_path,
-        recorders=recorders,
-        local_node=LocalNode(
-            name=settings.node_name, registered=registered, reader=NodeStatusReader(node_status), clock=clock
-        ),
-        requests=PodRequests(
-            restarts=actuators.runtime.restarts,
-            images=actuators.images,
-            wake=queue.post_affected,
-        ),
-        runtime_fault=observers.health.healthy,
-        viewer=NodeViewer(
-            NodeViewDeps(
-                settings=settings,
-                facts=actuators.node,
-                admission=admission_node.node,
-                active=workers.active,
-                manifests=manifests,
-            )
-        ),
-        explain=Explanations(pods=reports.view, workers=workers, probes=observers.probes, recorders=recorders),
-    )
+    checks = health_checks(settings, control.loop, stages.observers)
     servers = build_servers(
         settings,
         ServeDeps(
-            pods=reports.view,
+            pods=stages.reports.view,
             node=view,
-            checks=health_checks(settings, control.loop, observers),
-            usage=usage,
-            access=access,
-            recorders=recorders,
+            cri=stages.clients.cri,
+            checks=checks,
+            usage=stages.usage,
+            access=ground.access,
+            recorders=ground.recorders,
         ),
     )
+    _count_components(ground, stages)
+    return Agent(
+        recorders=ground.recorders,
+        actuators=stages.actuators,
+        observers=stages.observers,
+        admission=admission,
+        servers=servers,
+        fault=partial(first_fault, (log_fault, checks["syncloop"])),
+        hung_calls=HungCalls(ground.pods.by_uid, ground.recorders.events),
+        parts=partial(_core_tasks, ground, stages, control=control, servers=servers, others=others),
+        closers=_closers(ground, stages),
+    )
+
+
+def _node_status(settings: Settings, stages: Stages, addresses: NodeAddresses, clock: Clock) -> NodeStatusDeps:
+    """Return what the Node object is made of."""
+    csi = stages.actuators.csi
+    return NodeStatusDeps(
+        settings=settings,
+        node=stages.actuators.node,
+        image_cri=stages.clients.image_cri,
+        addresses=addresses,
+        health=NodeHealth(
+            conditions=stages.observers.health.current,
+            pleg_fault=stages.observers.pleg.healthy,
+            shutdown_fault=stages.shutdown.fault,
+        ),
+        pressure=stages.eviction.conditions,
+        volumes_in_use=csi.volumes.in_use if csi is not None else tuple,
+        clock=clock,
+    )
+
+
+def _build_cluster(ground: Foundation, stages: Stages, addresses: NodeAddresses) -> "Cluster | None":
+    """Build node mode; None in standalone mode. Raises Invalid for labels that a node may not set itself."""
+    if ground.access is None:
+        return None
+    deps = ClusterDeps(
+        pods=ground.pods,
+        mux=stages.sources.mux,
+        statuses=stages.reports.statuses,
+        status=_node_status(ground.settings, stages, addresses, ground.recorders.clock),
+        csi=stages.actuators.csi,
+        runtime_recovered=stages.observers.runtime_recovered,
+        node_read=ground.queue.post_node_read,
+        shutdown_changed=stages.shutdown_changed,
+    )
+    return cluster_builder()(ground.access, ground.recorders, deps)
+
+
+def _never_registered() -> Node | None:
+    return None
+
+
+def _build_control(ground: Foundation, stages: Stages, *, cluster: "Cluster | None", admission: Admission) -> LoopParts:
+    """Build the sync loop and housekeeping; changed objects are posted to the loop."""
+    control = build_loop(
+        LoopPartsDeps(
+            desired=DesiredPods(
+                pods=ground.pods,
+                view=stages.reports.view,
+                follower=cluster.pods if cluster is not None else None,
+                changed=ground.recorders.metrics.pod_changed,
+            ),
+            mux=stages.sources.mux,
+            workers=stages.workers,
+            admission=admission,
+            actuators=stages.actuators,
+            node=cluster.rereader if cluster is not None else None,
+            queue=ground.queue,
+            recorders=ground.recorders,
+        )
+    )
+    objects = ground.access.objects if ground.access is not None else ground.manifests.objects
+    post_changed_objects(objects, ground.pods, ground.queue)
+    return control
+
+
+def _count_components(ground: Foundation, stages: Stages) -> None:
+    """Register the numbers that are counted when the metrics are read."""
+    actuators, observers = stages.actuators, stages.observers
     counter = NodeCounter(
-        pods=pods,
-        workers=workers,
+        pods=ground.pods,
+        workers=stages.workers,
         pleg=observers.pleg,
         pleg_meter=observers.pleg_meter,
         volumes=actuators.volumes,
-        csi=csi,
+        csi=actuators.csi,
     )
-    CountsCollector(counter, recorders.metrics.registry)
+    CountsCollector(counter, ground.recorders.metrics.registry)
 
-    def desired_uids() -> Collection[PodUID] | None:
-        return tuple(pods.uids()) if sources.mux.all_ready() and queue.empty() else None
 
-    def parts() -> Parts:
-        return {
-            "runtime-health": observers.health.run(),
-            "resources": actuators.resources.run(),
-            "probes": observers.probes.run(),
-            "workers": workers.run(),
-            "pleg": observers.pleg.run(),
-            "sync-loop": control.loop.run(),
-            "resizes": post_periodic_retries(clock, queue.post),
-            "sources": sources.sources.run(),
-            "housekeeping": control.housekeeping.run(),
-            "pressure": eviction.run(),
-            "image-gc": actuators.image_gc.run(),
-            "log-rotation": actuators.logs.run(),
-            "history": recorders.history.run(desired_uids),
-            "upkeep": trim_periodically(clock),
-            "usage": usage.run(),
-            **servers.parts(),
-            **(cluster.parts() if cluster is not None else {}),
-        }
+def _core_tasks(
+    ground: Foundation, stages: Stages, *, control: LoopParts, servers: Servers, others: Callable[[], Parts]
+) -> Parts:
+    actuators, observers, clock = stages.actuators, stages.observers, ground.recorders.clock
+    return {
+        "runtime-health": observers.health.run(),
+        "resources": actuators.resources.run(),
+        "probes": observers.probes.run(),
+        "workers": stages.workers.run(),
+        "pleg": observers.pleg.run(),
+        "sync-loop": control.loop.run(),
+        "resizes": post_periodic_retries(clock, ground.queue.post),
+        "sources": stages.sources.sources.run(),
+        "housekeeping": control.housekeeping.run(),
+        "pressure": stages.eviction.run(),
+        "image-gc": actuators.image_gc.run(),
+        "log-rotation": actuators.logs.run(),
+        "history": ground.recorders.history.run(partial(_desired_uids, ground, stages)),
+        "upkeep": trim_periodically(clock),
+        "usage": stages.usage.run(),
+        **({"node-shutdown": stages.shutdown.run()} if stages.shutdown.enabled else {}),
+        **servers.parts(),
+        **others(),
+    }
 
-    closing = (clients.cri.close, clients.image_cri.close, http.close, observers.prober.close)
-    return Agent(
-        recorders=recorders,
-        actuators=actuators,
-        observers=observers,
-        admission=admission,
-        servers=servers,
-        hung_calls=HungCalls(pods.by_uid, recorders.events),
-        parts=parts,
-        closers=(access.close, *closing) if access is not None else closing,
-    )
+
+def _standalone_tasks(addresses: NodeAddresses) -> Parts:
+    return {"node-addresses": addresses.run()}
+
+
+def _desired_uids(ground: Foundation, stages: Stages) -> Collection[PodUID] | None:
+    """Return the desired pods; None while the sources have not been read."""
+    return tuple(ground.pods.uids()) if stages.sources.mux.all_ready() and ground.queue.empty() else None
+
+
+def _closers(ground: Foundation, stages: Stages) -> tuple[Callable[[], Awaitable[None]], ...]:
+    clients = stages.clients
+    closing = (clients.cri.close, clients.image_cri.close, ground.http.close, stages.observers.prober.close)
+    return (ground.access.close, *closing) if ground.access is not None else closing

@@ -5,15 +5,17 @@ from dataclasses import replace
 
 from msgspec.structs import replace as replace_fields
 
-from pykubelet.base.errors import PykubeletError
+from pykubelet.base.clock import Clock
+from pykubelet.base.errors import Permanent, PykubeletError
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.actuate.cri import CriClient, CriOptions
+from pykubelet.kubelet.actuate.cri import CriClient, CriOptions, CriUnsupported
 from pykubelet.kubelet.config import Settings
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _log = logging.getLogger(__name__)
 
 _PATIENCE: Seconds = 5.0
+_RETRY: Seconds = 5.0
 _NAMES = {pb.CGROUPFS: "cgroupfs", pb.SYSTEMD: "systemd"}
 
 
@@ -22,17 +24,46 @@ async def with_runtime_driver(settings: Settings) -> Settings:
 
     They are unchanged if the runtime does not respond, or is too old to report it (containerd before 2.0).
     """
-    client = CriClient.connect(settings.runtime_endpoint, CriOptions(request_timeout=_PATIENCE))
     try:
-        reply = await client.runtime_config()
+        driver = await _driver_of_runtime(settings)
     except PykubeletError as error:
         _log.debug("cgroup driver of the runtime unknown", extra={"error": str(error)})
         return settings
-    finally:
-        await client.close()
-    driver = _NAMES.get(reply.linux.cgroup_driver) if reply.HasField("linux") else None
     configured = settings.config.cgroup_driver
-    if driver is None or driver == configured:
+    if driver in ("", configured):
         return settings
     _log.warning("cgroup driver: using that of the runtime", extra={"driver": driver, "configured": configured})
     return replace(settings, config=replace_fields(settings.config, cgroup_driver=driver))
+
+
+async def check_runtime_driver(settings: Settings, clock: Clock) -> None:
+    """Wait until the runtime reports its cgroup driver: it may have been away when the agent started.
+
+    Permanent: it is another one than the agent uses. The pods' cgroups would be where the runtime does not look, so the
+    agent has to start again.
+    """
+    used = settings.config.cgroup_driver
+    while True:
+        try:
+            driver = await _driver_of_runtime(settings)
+        except CriUnsupported:
+            return
+        except PykubeletError:
+            await clock.sleep(_RETRY)
+            continue
+        if driver not in ("", used):
+            raise Permanent(
+                f"the runtime uses the cgroup driver {driver}, and the agent has started with {used}, since the "
+                f"runtime did not respond; start the agent again, or set cgroupDriver: {driver}"
+            )
+        return
+
+
+async def _driver_of_runtime(settings: Settings) -> str:
+    """Return the driver that the runtime reports; empty: it reports none. Raises the errors of the call."""
+    client = CriClient.connect(settings.runtime_endpoint, CriOptions(request_timeout=_PATIENCE))
+    try:
+        reply = await client.runtime_config()
+    finally:
+        await client.close()
+    return _NAMES.get(reply.linux.cgroup_driver, "") if reply.HasField("linux") else ""

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from pykubelet.kubelet.actuate.cri import CriClient, CriOptions
 from pykubelet.kubelet.config import Settings
+from pykubelet.kubelet.observe.eviction.signal_observer import ImageDisks
 from pykubelet.kubelet.report.metrics import KubeletMetrics
 
 
@@ -16,10 +17,14 @@ class RuntimeClients:
     runtime_endpoint: str = ""
     image_endpoint: str = ""
 
-    async def image_path(self) -> str:
-        """Return a path on the file system of the images; empty: the runtime does not report any."""
+    async def image_disks(self) -> ImageDisks:
+        """Return paths on the file systems of images and of containers, as far as the runtime reports them."""
         info = await self.image_cri.image_fs_info()
-        return next((fs.fs_id.mountpoint for fs in info.image_filesystems if fs.fs_id.mountpoint), "")
+        images, containers = (
+            next((fs.fs_id.mountpoint for fs in found if fs.fs_id.mountpoint), "")
+            for found in (info.image_filesystems, info.container_filesystems)
+        )
+        return ImageDisks(images=images, containers=containers)
 
 
 def connect(settings: Settings, metrics: KubeletMetrics) -> RuntimeClients:

@@ -9,7 +9,7 @@ from pykubelet.kubelet.compose.recorders import Recorders
 from pykubelet.kubelet.control.sync import SyncLoop
 from pykubelet.kubelet.control.sync.events import EventQueue
 from pykubelet.kubelet.control.sync.housekeeping import Housekeeping
-from pykubelet.kubelet.control.sync.sync_interfaces import LoopDeps
+from pykubelet.kubelet.control.sync.sync_interfaces import LoopDeps, NodeRereader
 from pykubelet.kubelet.control.workers import PodWorkers
 from pykubelet.kubelet.control.workers.worker_interfaces import WorkerDeps
 from pykubelet.kubelet.desired.admission import Admission
@@ -44,6 +44,8 @@ class LoopPartsDeps:
     workers: PodWorkers
     admission: Admission
     actuators: Actuators
+    node: NodeRereader | None
+    """None without an API server."""
     queue: EventQueue
     recorders: Recorders
 
@@ -56,6 +58,13 @@ class LoopParts:
     housekeeping: Housekeeping
 
 
+class NoNodeObject:
+    """A machine without an API server: its labels come from its configuration, so they are never outdated."""
+
+    def request(self) -> None:
+        """Return None: there is nothing to read."""
+
+
 def build_loop(given: LoopPartsDeps) -> LoopParts:
     """Build the sync loop and housekeeping."""
     deps = LoopDeps(
@@ -64,6 +73,7 @@ def build_loop(given: LoopPartsDeps) -> LoopParts:
         node_pods=given.actuators.pod_resources,
         garbage=given.actuators.runtime,
         admission=given.admission,
+        node=given.node if given.node is not None else NoNodeObject(),
         journal=given.recorders.journal,
         telemetry=given.recorders.telemetry(),
     )

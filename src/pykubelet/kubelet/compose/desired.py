@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from pykubelet.base.clock import Clock
 from pykubelet.kubelet.actuate.assembly import Actuators
-from pykubelet.kubelet.compose.admission_node import AdmissionNode
+from pykubelet.kubelet.compose.node.admission_node import AdmissionNode
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.control.sync.events import EventQueue, PodsAffected
 from pykubelet.kubelet.control.workers import PodWorkers
@@ -21,7 +21,7 @@ from pykubelet.kubelet.types.resize import PendingResizes
 from pykubelet.kubelet.types.updates import Source
 
 if TYPE_CHECKING:
-    from pykubelet.kubelet.compose.api_access import ApiAccess
+    from pykubelet.kubelet.compose.cluster.api_access import ApiAccess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

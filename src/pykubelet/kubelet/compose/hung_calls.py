@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from pykubelet.base.blocking import Hung
+from pykubelet.base.concurrency.blocking import Hung
 from pykubelet.kubelet.types.events import WARNING, EventRecorder, Reason
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.models.core_v1 import Pod

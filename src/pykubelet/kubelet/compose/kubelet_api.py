@@ -27,7 +27,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 if TYPE_CHECKING:
     from pykubelet.apiclient import ApiClient
-    from pykubelet.kubelet.compose.api_access import ApiAccess
+    from pykubelet.kubelet.compose.cluster.api_access import ApiAccess
     from pykubelet.kubelet.serve.kubelet_api import KubeletApiServer, KubeletApiServerConfig
 
 _RUN_SECONDS: Final = 120.0
@@ -68,7 +68,7 @@ def build_kubelet_api(settings: Settings, deps: KubeletApiDeps) -> "KubeletApiSe
         pods=deps.pods,
         runtime=RuntimeAccess(deps.cri, deps.streams),
         stats=deps.usage,
-        checks={"ping": deps.checks["ping"], "log": _log_fault, **deps.checks},
+        checks={"ping": deps.checks["ping"], "log": log_fault, **deps.checks},
         effective=EffectiveConfig(configuration=partial(configuration, settings), flags=settings.flags),
         certificate=signed if given is None else configured,
         reviews=Reviews(access.client) if access is not None else None,
@@ -184,7 +184,7 @@ def _server_config(settings: Settings) -> "KubeletApiServerConfig":
     )
 
 
-def _log_fault() -> str | None:
+def log_fault() -> str | None:
     """Return why the agent's own log is lost, or None."""
     for handler in logging.getLogger().handlers:
         stream = getattr(handler, "stream", None)

@@ -1,21 +1,37 @@
-"""Composition of the stage observe: runtime health, probes, PLEG, usage figures, and node pressure."""
+"""Composition of the stage observe: runtime health, probes, PLEG, usage, node pressure, node shutdown."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
-from pykubelet.base.callbacks import Callbacks
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.kubelet.actuate.assembly import Actuators
 from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle, qos_name, root_name, to_path
 from pykubelet.kubelet.actuate.cri.events import RuntimeEvents
-from pykubelet.kubelet.compose.adapters import DiskReclaimer, PlegMeter, ProbeExec, ProbeMeter, RuntimeStatusReader
+from pykubelet.kubelet.compose.adapters import (
+    DiskReclaimer,
+    PlegMeter,
+    ProbeExec,
+    ProbeMeter,
+    RuntimeStatusReader,
+    ShutdownWorkers,
+)
 from pykubelet.kubelet.compose.clients import RuntimeClients
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.control.sync.events import EventQueue
 from pykubelet.kubelet.control.workers import PodWorkers
 from pykubelet.kubelet.observe.eviction import EvictionConfig, EvictionDeps, EvictionManager
+from pykubelet.kubelet.observe.eviction.eviction_types import Signal
+from pykubelet.kubelet.observe.eviction.memory_alarm import AlarmConfig, MemoryAlarm
 from pykubelet.kubelet.observe.eviction.plan.thresholds import thresholds
 from pykubelet.kubelet.observe.eviction.signal_observer import MachineObserver
+from pykubelet.kubelet.observe.node_shutdown import NodeShutdown, ShutdownConfig, ShutdownDeps
+from pykubelet.kubelet.observe.node_shutdown.plan.groups import Period, periods
+from pykubelet.kubelet.observe.node_shutdown.shutdown_interfaces import Logind
+from pykubelet.kubelet.observe.node_shutdown.shutdown_state import FILE_NAME
 from pykubelet.kubelet.observe.pleg import Pleg, PlegDeps
 from pykubelet.kubelet.observe.pleg.pleg_interfaces import WatchEvents
 from pykubelet.kubelet.observe.probes import ProbeDeps, ProbeHandlers, ProbeManager
@@ -28,7 +44,12 @@ from pykubelet.kubelet.types.eviction import hard_thresholds
 from pykubelet.kubelet.types.qos import QosClass
 from pykubelet.kubelet.types.runtime_events import RuntimeEvent
 from pykubelet.linux import cgroups
+from pykubelet.linux.cgroups import CgroupDriver
 from pykubelet.models.core_v1 import Pod
+
+_DROP_IN: Final = Path("/etc/systemd/logind.conf.d/99-kubelet.conf")
+"""Name and content are those of the Go kubelet, so that one replaces the other's."""
+_PRESSURE: Final = Path("/proc/pressure/memory")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,17 +172,37 @@ class NodeEvictionDeps:
 def build_eviction(settings: Settings, deps: NodeEvictionDeps) -> EvictionManager:
     """Build `EvictionManager` for the settings. Raises Invalid for a bad threshold in the configuration."""
     telemetry, actuators = deps.telemetry, deps.actuators
-    observer = MachineObserver(root_dir=settings.root_dir, image_path=deps.clients.image_path, clock=telemetry.clock)
+    config = eviction_config(settings)
+    observer = MachineObserver(
+        root_dir=settings.root_dir,
+        image_disks=deps.clients.image_disks,
+        clock=telemetry.clock,
+        pods=_pods_cgroup(settings, config),
+    )
     return EvictionManager(
         EvictionDeps(
             observer=observer,
             usage=deps.usage.summary,
+            alarm=MemoryAlarm(alarm_config(settings), telemetry.clock),
             workers=deps.workers,
             reclaimer=DiskReclaimer(runtime=actuators.runtime, images=actuators.image_gc, known=deps.workers.known),
             telemetry=telemetry,
         ),
-        eviction_config(settings),
+        config,
     )
+
+
+def _pods_cgroup(settings: Settings, config: EvictionConfig) -> tuple[CgroupDriver, str] | None:
+    """Return the cgroup of all pods if a threshold is about it."""
+    layout = cgroups.detect()
+    if not layout.version or all(each.signal is not Signal.ALLOCATABLE_MEMORY for each in config.thresholds):
+        return None
+    return cgroups.open_driver(layout), _pods_path(settings)
+
+
+def _pods_path(settings: Settings) -> str:
+    config = settings.config
+    return to_path(root_name(config.cgroup_root or "/"), NameStyle(config.cgroup_driver))
 
 
 def eviction_config(settings: Settings) -> EvictionConfig:
@@ -170,8 +211,63 @@ def eviction_config(settings: Settings) -> EvictionConfig:
     hard = hard_thresholds(config.eviction_hard, merge_defaults=config.merge_default_eviction_settings)
     grace = {name: settings.seconds(text) for name, text in config.eviction_soft_grace_period.items()}
     return EvictionConfig(
-        thresholds=thresholds(hard, config.eviction_soft, grace, config.eviction_minimum_reclaim),
+        thresholds=thresholds(
+            hard,
+            config.eviction_soft,
+            grace,
+            config.eviction_minimum_reclaim,
+            allocatable=config.cgroups_per_qos and "pods" in config.enforce_node_allocatable,
+        ),
         transition=settings.seconds(config.eviction_pressure_transition_period),
         max_grace=config.eviction_max_pod_grace_period,
         local_storage=config.local_storage_capacity_isolation,
     )
+
+
+def alarm_config(settings: Settings) -> AlarmConfig:
+    """Return the kernel's files that report memory pressure; those of cgroups only with ``kernelMemcgNotification``."""
+    layout, config = cgroups.detect(), settings.config
+    pods = _pods_path(settings).lstrip("/")
+    usage: dict[Signal, Path] = {}
+    events: Path | None = None
+    if config.kernel_memcg_notification:
+        if layout.mode is cgroups.Mode.V2 and layout.unified is not None:
+            events = layout.unified / pods / "memory.events"
+        elif "memory" in layout.controllers:
+            memory = layout.controllers["memory"]
+            usage = {Signal.MEMORY: memory, Signal.ALLOCATABLE_MEMORY: memory / pods}
+    return AlarmConfig(usage=usage, events=events, pressure=_PRESSURE)
+
+
+def build_node_shutdown(
+    settings: Settings, *, workers: PodWorkers, changed: Callbacks[[]], telemetry: Telemetry[KubeletMetrics]
+) -> NodeShutdown:
+    """Build the graceful node shutdown. ``changed`` is called when a shutdown begins or is cancelled."""
+    return NodeShutdown(
+        ShutdownDeps(connect=_connect, workers=ShutdownWorkers(workers), changed=changed, telemetry=telemetry),
+        ShutdownConfig(
+            periods=shutdown_periods(settings),
+            state_file=settings.root_dir / FILE_NAME,
+            drop_in=_DROP_IN,
+        ),
+    )
+
+
+def shutdown_periods(settings: Settings) -> tuple[Period, ...]:
+    """Convert the configuration's fields about the node shutdown."""
+    config = settings.config
+    by_priority = {
+        each.priority: each.shutdown_grace_period_seconds for each in config.shutdown_grace_period_by_pod_priority
+    }
+    total = settings.seconds(config.shutdown_grace_period)
+    return periods(by_priority, total, settings.seconds(config.shutdown_grace_period_critical_pods))
+
+
+@asynccontextmanager
+async def _connect() -> AsyncIterator[Logind]:
+    # Imported here, since most agents do not talk to the message bus.
+    from pykubelet.linux.dbus.logind import open_logind
+    from pykubelet.linux.dbus.message_bus import system_bus_path
+
+    async with open_logind(system_bus_path()) as logind:
+        yield logind

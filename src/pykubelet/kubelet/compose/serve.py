@@ -1,22 +1,24 @@
 """Composition of the servers: the local API (socket), health and metrics, and the kubelet API."""
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.compose.kubelet_api import KubeletApiDeps, build_kubelet_api
-from pykubelet.kubelet.compose.local_api import LocalApiView
+from pykubelet.kubelet.compose.local_api.agent_view import LocalApiView
+from pykubelet.kubelet.compose.local_api.runtime_streams import RuntimeStreams
 from pykubelet.kubelet.compose.observe import Observers
 from pykubelet.kubelet.compose.recorders import Recorders
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.control.sync import SyncLoop
 from pykubelet.kubelet.observe.stats import NodeUsage
+from pykubelet.kubelet.serve.common.health import HealthServer
+from pykubelet.kubelet.serve.common.server_interfaces import HealthConfig, HealthDeps
 from pykubelet.kubelet.serve.local_socket import (
     HealthCheck,
-    HealthConfig,
-    HealthDeps,
-    HealthServer,
     LocalConfig,
     LocalDeps,
     LocalServer,
@@ -24,8 +26,11 @@ from pykubelet.kubelet.serve.local_socket import (
 )
 
 if TYPE_CHECKING:
-    from pykubelet.kubelet.compose.api_access import ApiAccess
+    from pykubelet.kubelet.compose.cluster.api_access import ApiAccess
     from pykubelet.kubelet.serve.kubelet_api import KubeletApiServer
+
+_LOOP_STUCK: Final[Seconds] = 300.0
+"""The sync loop may do nothing for so long, at least: as in the Go kubelet, a starved machine is not a stuck loop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +39,7 @@ class ServeDeps:
 
     pods: PodsView
     node: LocalApiView
+    cri: CriClient
     checks: Mapping[str, HealthCheck]
     usage: NodeUsage
     access: "ApiAccess | None"
@@ -64,15 +70,15 @@ class Servers:
 def build_servers(settings: Settings, deps: ServeDeps) -> Servers:
     """Build the servers, which share health checks."""
     config, recorders = settings.config, deps.recorders
-    telemetry = recorders.telemetry()
+    telemetry, streams = recorders.telemetry(), RuntimeStreams(deps.cri)
     local = LocalDeps(
         pods=deps.pods,
         events=recorders.events,
         node=deps.node,
-        streams=deps.node,
+        streams=streams,
         checks=deps.checks,
         telemetry=telemetry,
-        usage=partial(deps.usage.summary, only_cpu_and_memory=True),
+        usage=deps.usage.cpu_and_memory,
     )
     health = HealthDeps(
         checks=deps.checks,
@@ -82,8 +88,8 @@ def build_servers(settings: Settings, deps: ServeDeps) -> Servers:
     )
     api = KubeletApiDeps(
         pods=deps.pods,
-        cri=deps.node.clients.cri,
-        streams=deps.node,
+        cri=deps.cri,
+        streams=streams,
         usage=deps.usage,
         checks=deps.checks,
         access=deps.access,
@@ -100,7 +106,7 @@ def build_servers(settings: Settings, deps: ServeDeps) -> Servers:
 
 def health_checks(settings: Settings, loop: SyncLoop, observers: Observers) -> dict[str, HealthCheck]:
     """Return the checks of /healthz by name."""
-    stuck_after = 2 * settings.seconds(settings.config.sync_frequency)
+    stuck_after = max(_LOOP_STUCK, 2 * settings.seconds(settings.config.sync_frequency))
 
     def ping() -> None:
         return None
@@ -111,3 +117,8 @@ def health_checks(settings: Settings, loop: SyncLoop, observers: Observers) -> d
         "pleg": observers.pleg.healthy,
         "runtime": observers.health.healthy,
     }
+
+
+def first_fault(checks: Iterable[HealthCheck]) -> str | None:
+    """Return the first fault that a check finds, or None."""
+    return next((fault for check in checks if (fault := check()) is not None), None)

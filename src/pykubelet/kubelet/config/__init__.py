@@ -4,8 +4,16 @@ Imports ``models`` and ``base``, and no stage. Start reading in ``settings.py``;
 """
 
 from pykubelet.kubelet.config.effective import without_effect
+from pykubelet.kubelet.config.feature_gates import unusable_gates
 from pykubelet.kubelet.config.load import load_configuration
 from pykubelet.kubelet.config.settings import ClusterSettings, Settings
 from pykubelet.kubelet.config.v1beta1 import KubeletConfiguration
 
-__all__ = ["ClusterSettings", "KubeletConfiguration", "Settings", "load_configuration", "without_effect"]
+__all__ = [
+    "ClusterSettings",
+    "KubeletConfiguration",
+    "Settings",
+    "load_configuration",
+    "unusable_gates",
+    "without_effect",
+]

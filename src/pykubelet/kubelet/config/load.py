@@ -2,17 +2,18 @@
 
 import ipaddress
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 import msgspec
 
-from pykubelet.base.documents import field_places, read_yaml
 from pykubelet.base.errors import Invalid
-from pykubelet.base.suggestion import closest
-from pykubelet.kubelet.config.duration import parse_duration
+from pykubelet.base.files.documents import field_places, read_yaml
+from pykubelet.base.units import parse_duration
+from pykubelet.kubelet.config.node_rules import wrong_node_fields
+from pykubelet.kubelet.config.pull_verification import wrong_verification
+from pykubelet.kubelet.config.strict_fields import Origin, convert_strictly
 from pykubelet.kubelet.config.v1beta1 import API_VERSION, KIND, KubeletConfiguration
 from pykubelet.models.quantity import to_value
 
@@ -55,43 +56,12 @@ def load_configuration(
     for field, value in (flags or {}).items():
         merged = _with(merged, field.split("."), value)
     origin = ", ".join([*map(str, layers), *(["flags"] if flags else [])]) or "defaults"
-    return _decode(merged, _Origin(origin, places))
+    return _decode(merged, Origin(origin, places))
 
 
-@dataclass(frozen=True, slots=True)
-class _Origin:
-    """Where the fields of a configuration come from."""
-
-    name: str
-    """All files, for fields without a place."""
-    places: Mapping[str, str]
-    """``FILE:LINE:COLUMN`` by field path."""
-
-    def error(self, wrong: Iterable[str]) -> Invalid:
-        """Return the error for messages that begin with a field path, each with the place of the field."""
-        return Invalid("; ".join(f"{self._place(each.partition(': ')[0])}: {each}" for each in wrong))
-
-    def _place(self, field: str) -> str:
-        while field:
-            if field in self.places:
-                return self.places[field]
-            cut = max(field.rfind("."), field.rfind("["))
-            field = field[:cut] if cut > 0 else ""
-        return self.name
-
-
-def _decode(document: dict[str, Any], origin: _Origin) -> KubeletConfiguration:
+def _decode(document: dict[str, Any], origin: Origin) -> KubeletConfiguration:
     """Convert plain values to a configuration. Raises Invalid, which names all invalid fields and their places."""
-    document = _defaulted(document)
-    unknown = list(_unknown(document, KubeletConfiguration, ""))
-    if unknown:
-        raise origin.error(unknown)
-    try:
-        config = msgspec.convert(document, KubeletConfiguration)
-    except msgspec.ValidationError as error:
-        text, _, place = str(error).partition(" - at ")
-        field = place.strip("`").removeprefix("$.") or "document"
-        raise origin.error([f"{field}: {text[0].lower()}{text[1:]}"]) from error
+    config = convert_strictly(_defaulted(document), KubeletConfiguration, origin)
     wrong = list(_wrong(config))
     if wrong:
         raise origin.error(wrong)
@@ -159,22 +129,6 @@ def _with(base: dict[str, Any], path: list[str], value: object) -> dict[str, Any
     return {**base, path[0]: _with(inner if isinstance(inner, dict) else {}, path[1:], value)}
 
 
-def _unknown(value: object, kind: Any, path: str) -> Iterator[str]:
-    """Yield a message for each unknown key, which begins with its path."""
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict):
-        hints = get_type_hints(kind)
-        fields = {f.encode_name: hints[f.name] for f in msgspec.structs.fields(kind)}
-        for key, item in value.items():
-            if key not in fields:
-                close = closest(str(key), fields)
-                yield f"{path}{key}: unknown field" + (f" (did you mean {close}?)" if close else "")
-            else:
-                yield from _unknown(item, fields[key], f"{path}{key}.")
-    elif get_origin(kind) is tuple and isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _unknown(item, get_args(kind)[0], f"{path.removesuffix('.')}[{index}].")
-
-
 def _wrong(config: KubeletConfiguration) -> Iterator[str]:
     """Yield the violations of rules that types do not express."""
     for field, value in _durations(config):
@@ -188,12 +142,13 @@ def _wrong(config: KubeletConfiguration) -> Iterator[str]:
     for name, field in (("healthz_port", "healthzPort"), ("port", "port"), ("read_only_port", "readOnlyPort")):
         if not 0 <= getattr(config, name) <= 65535:
             yield f"{field}: must be a port number from 0 (off) to 65535"
-    if not -1000 <= config.oom_score_adj <= 1000:
-        yield "oomScoreAdj: must be from -1000 to 1000"
+    yield from wrong_node_fields(config)
     yield from _wrong_server(config)
     yield from _wrong_log_rotation(config)
     yield from _wrong_crash_loop(config)
     yield from _wrong_image_gc(config)
+    yield from wrong_verification(config)
+    yield from _wrong_shutdown(config)
     if config.cgroup_driver not in ("cgroupfs", "systemd"):
         yield f"cgroupDriver: {config.cgroup_driver!r} is not known; use cgroupfs or systemd"
     if config.max_parallel_image_pulls is not None and config.max_parallel_image_pulls < 1:
@@ -227,6 +182,31 @@ def _wrong_crash_loop(config: KubeletConfiguration) -> Iterator[str]:
         return  # reported with the other durations
     if not 1 <= longest <= 300:
         yield "crashLoopBackOff.maxContainerRestartPeriod: must be from 1s to 300s"
+
+
+def _wrong_shutdown(config: KubeletConfiguration) -> Iterator[str]:
+    """The rules of the Go kubelet, and those of KEP-2712 that it leaves out: no negative or repeated entries."""
+    try:
+        total = parse_duration(config.shutdown_grace_period)
+        critical = parse_duration(config.shutdown_grace_period_critical_pods)
+    except Invalid:
+        return  # reported with the other durations
+    if critical > total:
+        yield "shutdownGracePeriodCriticalPods: must be <= shutdownGracePeriod, of which it is a part"
+    for field, seconds in (("shutdownGracePeriod", total), ("shutdownGracePeriodCriticalPods", critical)):
+        if 0 < seconds < 1:
+            yield f"{field}: must be either zero or otherwise >= 1 sec"
+    entries = config.shutdown_grace_period_by_pod_priority
+    if entries and (total > 0 or critical > 0):
+        yield (
+            "shutdownGracePeriodByPodPriority: cannot specify both shutdownGracePeriodByPodPriority and "
+            "shutdownGracePeriod at the same time"
+        )
+    for index, entry in enumerate(entries):
+        if entry.shutdown_grace_period_seconds < 0:
+            yield f"shutdownGracePeriodByPodPriority[{index}].shutdownGracePeriodSeconds: must not be negative"
+        if any(entry.priority == other.priority for other in entries[:index]):
+            yield f"shutdownGracePeriodByPodPriority[{index}].priority: {entry.priority} is there already"
 
 
 def _wrong_image_gc(config: KubeletConfiguration) -> Iterator[str]:

@@ -1,10 +1,11 @@
-"""The node's name and addresses, read from the flags and the machine before the agent starts."""
+"""The node's name and addresses, read from the flags and the machine."""
 
 import ipaddress
 import socket
 from collections.abc import Sequence
 
 from pykubelet.base.errors import Invalid
+from pykubelet.kubelet.config.addresses import specified_addresses
 
 # Documentation addresses (RFC 5737, RFC 3849): connecting a datagram socket sends nothing, but selects the source
 # address of the default route.
@@ -22,26 +23,8 @@ def node_name(override: str) -> str:
 def given_ips(flags: Sequence[str]) -> tuple[str, ...]:
     """Return the addresses of ``--node-ip``, repeated or separated by commas: one, or one of each family.
 
-    Unspecified ones (``0.0.0.0``, ``::``), which only select the primary family, are left out. Raises Invalid.
+    ``0.0.0.0`` or ``::`` alone selects the preferred family of the address that is found. Raises Invalid.
     """
-    return tuple(each for each in _parsed(flags) if not ipaddress.ip_address(each).is_unspecified)
-
-
-def node_ips(flags: Sequence[str]) -> tuple[str, ...]:
-    """Return the node's addresses, primary first: those of the flags, else the source address of the default route.
-
-    The latter is IPv4 if available, or IPv6 if ``::`` was given and it is available. A machine without a route has
-    only its loopback address. Raises Invalid.
-    """
-    given = given_ips(flags)
-    if given:
-        return given
-    probes = reversed(_PROBES) if any(":" in each for each in _parsed(flags)) else _PROBES
-    found = (address for family, target in probes if (address := _source_address(family, target)))
-    return (next(found, "127.0.0.1"),)
-
-
-def _parsed(flags: Sequence[str]) -> list[str]:
     texts = [part.strip() for flag in flags for part in flag.split(",")]
     for text in texts:
         try:
@@ -51,7 +34,28 @@ def _parsed(flags: Sequence[str]) -> list[str]:
     families = [":" in text for text in texts]
     if len(families) > len(set(families)):
         raise Invalid(f"--node-ip {','.join(texts)}: give one address, or one of each family")
-    return texts
+    addresses = tuple(str(ipaddress.ip_address(text)) for text in texts)
+    if len(addresses) > 1 and specified_addresses(addresses) != addresses:
+        raise Invalid(f"--node-ip {','.join(texts)}: 0.0.0.0 and :: cannot be one of two addresses")
+    return addresses
+
+
+def node_ips(given: Sequence[str]) -> tuple[str, ...]:
+    """Return the node's addresses at the start, primary first: the given ones, else those of the default route.
+
+    Of the latter IPv4 if available, or IPv6 if ``::`` was given and it is available; empty on a machine without a
+    route. While the agent runs, ``actuate/node/addresses.py`` follows the changes.
+    """
+    specified = specified_addresses(given)
+    if specified:
+        return specified
+    found = route_addresses()
+    return tuple(sorted(found, key=lambda ip: (":" in ip) != any(":" in each for each in given))[:1])
+
+
+def route_addresses() -> tuple[str, ...]:
+    """Return the source addresses of the default routes, one of each family at most."""
+    return tuple(address for family, target in _PROBES if (address := _source_address(family, target)))
 
 
 def _source_address(family: socket.AddressFamily, target: str) -> str:

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pykubelet.kubelet.config.duration import parse_duration
+from pykubelet.base.units import parse_duration
+from pykubelet.kubelet.config.credential_providers import CredentialProviders
 from pykubelet.kubelet.config.v1beta1 import KubeletConfiguration
 
 DEFAULT_ROOT = Path("/var/lib/pykubelet")
@@ -24,8 +25,6 @@ class ClusterSettings:
     provider_id: str = ""
     external_cloud: bool = False
     """A cloud controller initializes the node: it removes a taint and sets the addresses."""
-    given_ips: tuple[str, ...] = ()
-    """The addresses of ``--node-ip``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +43,15 @@ class Settings:
     container_log_dir: Path = Path("/var/log/containers")
     """Directory of links to the containers' log files, with the names that log collectors expect."""
     node_ips: tuple[str, ...] = ()
-    """The node's own addresses, primary first."""
+    """The node's own addresses at the start, primary first; empty: none yet."""
+    given_ips: tuple[str, ...] = ()
+    """The addresses of ``--node-ip``; ``0.0.0.0`` and ``::`` only select the preferred family."""
     flags: Mapping[str, str] = field(default_factory=dict)
     """The command line's flags and their values, for /flagz."""
     cluster: ClusterSettings | None = None
     """None: standalone mode, only manifests."""
+    credential_providers: CredentialProviders | None = None
+    """None: no plugins for registry credentials."""
 
     @property
     def pod_log_dir(self) -> Path:

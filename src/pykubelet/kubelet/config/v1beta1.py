@@ -9,7 +9,7 @@ import msgspec
 from pykubelet.models.core_v1 import Taint
 
 Duration = str
-"""A Go duration such as ``20s``; see :func:`pykubelet.kubelet.config.duration.parse_duration`."""
+"""A Go duration such as ``20s``; see :func:`pykubelet.base.units.parse_duration`."""
 
 KIND = "KubeletConfiguration"
 API_VERSION = "kubelet.config.k8s.io/v1beta1"

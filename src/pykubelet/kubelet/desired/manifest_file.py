@@ -1,9 +1,9 @@
 """Reads manifest files safely, and single ones for ``pykubelet check``."""
 
 import os
-import stat
 
 from pykubelet.base.errors import Invalid, NotFound, Transient
+from pykubelet.base.files.regular_file import read_regular
 from pykubelet.base.text import printable
 from pykubelet.kubelet.desired.manifest.manifest_types import MAX_BYTES, Manifest, Problem
 from pykubelet.kubelet.desired.manifest.parse import parse
@@ -33,25 +33,7 @@ def check_text(data: bytes, name: str) -> Manifest:
 def read_manifest(path: str) -> bytes:
     """Read the bytes of a manifest file; symbolic links are followed, since ConfigMap volumes use them.
 
-    Raises NotFound, Invalid (not a regular file, too large) or Transient (the disk or permissions).
-    A pipe or device is never read: opening it with O_NONBLOCK does not wait, and its kind is looked at first.
+    Raises NotFound, Invalid (not a regular file) or Transient (the disk or permissions). Of a file above the limit one
+    byte more is read, so that the parser detects it.
     """
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    except FileNotFoundError as error:
-        raise NotFound("the file does not exist") from error
-    except ValueError as error:
-        raise Invalid("cannot be read: the path contains a NUL character") from error
-    except OSError as error:
-        raise Transient(f"cannot be read: {error.strerror}") from error
-    try:
-        mode = os.fstat(fd).st_mode
-        if not stat.S_ISREG(mode):
-            what = "a directory" if stat.S_ISDIR(mode) else "a pipe, socket or device"
-            raise Invalid(f"is {what}, not a regular file")
-        with os.fdopen(fd, "rb", closefd=False) as file:
-            return file.read(MAX_BYTES + 1)  # one byte more, so that the parser detects a file above the limit
-    except OSError as error:
-        raise Transient(f"cannot be read: {error.strerror}") from error
-    finally:
-        os.close(fd)
+    return read_regular(path, MAX_BYTES + 1)

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from pykubelet.base.backoff import Backoff
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import PykubeletError
-from pykubelet.base.guard import Guard
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.kubelet.types.runtime import RuntimeConditions

@@ -1,4 +1,4 @@
-"""The result of the admission of a pod."""
+"""The result of the admission of a pod, and the texts for pods that are ended or rejected for the node's sake."""
 
 from dataclasses import dataclass, field
 
@@ -33,4 +33,13 @@ class Verdict:
 
 ADMITTED = Verdict(rule="no rule rejects it")
 
+NODE_AFFINITY = "NodeAffinity"
+"""The reason of a pod whose node selector or affinity the node's labels do not match."""
 PREEMPTION_MESSAGE = "Preempted in order to admit critical pod"
+
+SHUTDOWN_REASON = "Terminated"
+"""Reason in the status of a pod that a shutdown of the machine has ended (KEP-2000)."""
+SHUTDOWN_MESSAGE = "Pod was terminated in response to imminent node shutdown."
+SHUTDOWN_REJECTION = "NodeShutdown"
+"""Reason in the status of a pod that was not admitted because the machine is shutting down."""
+SHUTDOWN_REJECTION_MESSAGE = "Pod was rejected as the node is shutting down."

@@ -6,13 +6,12 @@ Compute Resources for System Daemons"). Amounts and rounding are those of the Go
 (``pkg/kubelet/nodestatus``).
 """
 
-import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Bytes
-from pykubelet.kubelet.types.eviction import MEMORY_SIGNAL, NODEFS_SIGNAL
+from pykubelet.kubelet.types.eviction import MEMORY_SIGNAL, NODEFS_SIGNAL, percentage
 from pykubelet.kubelet.types.podresources import CPU, HUGEPAGES_PREFIX, MEMORY, STORAGE
 from pykubelet.models.quantity import NANO, Amount, Notation, parse
 from pykubelet.models.scalars import Quantity
@@ -85,6 +84,16 @@ def node_allocatable(capacity: Mapping[str, Amount], reservations: Reservations)
     return found
 
 
+def too_much_reserved(capacity: Mapping[str, Amount], reservations: Reservations) -> dict[str, Amount]:
+    """Return what is reserved, hard eviction threshold included, of each resource of which there is less."""
+    found = {}
+    for name, amount in capacity.items():
+        wanted = _reserved(name, reservations) + _threshold(name, amount, reservations)
+        if wanted > amount.nano:
+            found[name] = Amount(wanted, amount.notation)
+    return found
+
+
 def written(amounts: Mapping[str, Amount]) -> dict[str, Quantity]:
     """Return the amounts as canonical quantities."""
     return {name: str(amount) for name, amount in amounts.items()}
@@ -106,7 +115,7 @@ def _threshold(name: str, capacity: Amount, reservations: Reservations) -> int:
     if not text.endswith("%"):
         return parse(text).nano
     try:
-        share = _float32(_float32(float(text.rstrip("%"))) / 100)
+        share = percentage(text)
     except (ValueError, OverflowError) as error:
         raise Invalid(f"evictionHard: {_SIGNALS[name]}: {text!r} is not a percentage") from error
     return 0 if share in (0.0, 1.0) else int(float(capacity.value) * share) * NANO
@@ -118,8 +127,3 @@ def _minus(amount: Amount, parts: Iterable[int]) -> Amount:
 
 def _bytes(number: int) -> Amount:
     return Amount(number * NANO, Notation.BINARY)
-
-
-def _float32(number: float) -> float:
-    rounded: float = struct.unpack("f", struct.pack("f", number))[0]
-    return rounded

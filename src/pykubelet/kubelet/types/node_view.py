@@ -1,4 +1,4 @@
-"""The node as the local API shows it to the command line: what pods of manifests can use, and what is taken."""
+"""What the local API says of the node to the command line, what it takes to apply, and what came of that."""
 
 from collections.abc import Iterable, Mapping
 
@@ -61,6 +61,49 @@ class NodeView(Struct, frozen=True, kw_only=True, rename="camel"):
     """Sysctls that pods may set besides those that are safe on every kernel; a name may end in ``*``."""
     objects: tuple[ObjectView, ...] = ()
     pods: tuple[PodView, ...] = ()
+
+
+class DocumentView(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A file of manifests, or the standard input of a command."""
+
+    origin: str
+    """Its name in messages."""
+    text: str
+
+
+class ApplyRequest(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Documents whose objects are to be created or changed, all or none of them."""
+
+    documents: tuple[DocumentView, ...]
+    namespace: str = ""
+    """The namespace of objects that name none; empty: ``default``."""
+    dry_run: bool = False
+    """Whether to tell what would be done, and to write nothing."""
+
+
+class ChangeView(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What was done with an object."""
+
+    label: str
+    """``pod/demo``."""
+    namespace: str = ""
+    change: str
+    """``created``, ``configured`` or ``unchanged``."""
+    uid: str = ""
+    """The uid of a pod; empty: another object."""
+
+
+class ApplyView(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What came of a request."""
+
+    findings: tuple[str, ...] = ()
+    """What is wrong or doubtful in the documents, as ``pykubelet check`` prints it."""
+    errors: int = 0
+    """How many of the findings are errors; then nothing was changed."""
+    changes: tuple[ChangeView, ...] = ()
+    """In the order in which they were made."""
+    fault: str = ""
+    """Why the objects after the last change were not changed; empty: all were."""
 
 
 def missing_handler(name: str, handlers: Iterable[str]) -> str:

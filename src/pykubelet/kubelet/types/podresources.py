@@ -147,3 +147,11 @@ def _add(sums: dict[str, int], more: Mapping[str, int]) -> None:
 
 def _amounts(sums: Mapping[str, int]) -> Amounts:
     return Amounts({name: Amount(nano) for name, nano in sums.items()})
+
+
+_NATIVE = "kubernetes.io/"
+
+
+def is_extended(name: str) -> bool:
+    """Whether a resource belongs to a device plugin or a cluster, such as ``example.com/gpu``."""
+    return "/" in name and _NATIVE not in name and not name.startswith("requests.")

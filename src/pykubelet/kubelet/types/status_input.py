@@ -21,7 +21,11 @@ class StatusInput:
     """Errors of the last sync."""
     terminating: bool = False
     """Whether the pod is being stopped or has been."""
+    stopped: bool = False
+    """Whether no container of the pod can run any more: they have been stopped, and none will be started."""
     terminal_reason: str = ""
     """The reason why the agent itself ended the pod; empty if it did not."""
     terminal_message: str = ""
     """The message for that reason."""
+    disrupts: bool = True
+    """Whether the agent ended the pod for the node's sake, and not because the pod exceeded its own limits."""

@@ -5,7 +5,7 @@ Paths are relative to the root of the hierarchy. Imports ``base`` and ``linux`` 
 ``cgroup_types.py``.
 """
 
-from pykubelet.linux.cgroups.cgroup_types import UNLIMITED, CgroupDriver, CgroupResources, CgroupStats
+from pykubelet.linux.cgroups.cgroup_types import UNLIMITED, CgroupDriver, CgroupResources, CgroupStats, Pressure, Stall
 from pykubelet.linux.cgroups.detect import (
     Layout,
     Mode,
@@ -26,6 +26,8 @@ __all__ = [
     "Layout",
     "MigrationWarmUp",
     "Mode",
+    "Pressure",
+    "Stall",
     "detect",
     "open_driver",
     "open_systemd_driver",

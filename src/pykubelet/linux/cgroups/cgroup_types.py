@@ -35,6 +35,24 @@ class CgroupResources:
 
 
 @dataclass(frozen=True, slots=True)
+class Stall:
+    """A line of a pressure file: total stall time, and percentages over windows of 10, 60 and 300 s."""
+
+    total_us: int = 0
+    avg10: float = 0.0
+    avg60: float = 0.0
+    avg300: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    """Pressure stall information of one resource (docs.kernel.org, "PSI"): some processes wait, or all of them."""
+
+    some: Stall = Stall()
+    full: Stall = Stall()
+
+
+@dataclass(frozen=True, slots=True)
 class CgroupStats:
     """Resource usage of a cgroup and its descendants; None where the controller is missing."""
 
@@ -48,6 +66,10 @@ class CgroupStats:
     page_faults: int | None = None
     major_page_faults: int | None = None
     pids: int | None = None
+    cpu_pressure: Pressure | None = None
+    """Pressure is None on version 1, and on kernels without PSI (``psi=0``)."""
+    memory_pressure: Pressure | None = None
+    io_pressure: Pressure | None = None
 
 
 class CgroupDriver(Protocol):

@@ -4,7 +4,7 @@ The linear mapping is that of KEP-2254, which the kubelet uses for the cgroups t
 runtimes convert for the containers.
 """
 
-from pykubelet.linux.cgroups.cgroup_types import UNLIMITED
+from pykubelet.linux.cgroups.cgroup_types import UNLIMITED, Pressure, Stall
 
 _MIN_SHARES, _MAX_SHARES = 2, 262_144
 _MAX_WEIGHT = 10_000
@@ -42,3 +42,17 @@ def flat_keyed(text: str) -> dict[str, int]:
     """Parse a file of `name number` lines (memory.stat, cpu.stat)."""
     pairs = (line.split() for line in text.splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
+
+
+def pressure(text: str) -> Pressure | None:
+    """Parse a pressure file of a cgroup or of the machine; None if it is empty.
+
+    A line that older kernels lack (``full`` of the CPU) counts as zero.
+    """
+    lines: dict[str, Stall] = {}
+    for line in text.splitlines():
+        kind, *pairs = line.split()
+        values = dict(pair.split("=", 1) for pair in pairs)
+        averages = (float(values.get(key, 0)) for key in ("avg10", "avg60", "avg300"))
+        lines[kind] = Stall(int(values.get("total", 0)), *averages)
+    return Pressure(lines.get("some", Stall()), lines.get("full", Stall())) if lines else None

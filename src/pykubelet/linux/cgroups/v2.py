@@ -6,7 +6,7 @@ from pathlib import Path
 from pykubelet.base.errors import NotFound, PykubeletError, Transient
 from pykubelet.base.units import Bytes
 from pykubelet.linux.cgroups import convert
-from pykubelet.linux.cgroups.cgroup_types import CgroupResources, CgroupStats
+from pykubelet.linux.cgroups.cgroup_types import CgroupResources, CgroupStats, Pressure
 from pykubelet.linux.cgroups.files import CgroupFiles, below
 
 _log = logging.getLogger(__name__)
@@ -77,6 +77,9 @@ class CgroupV2:
             page_faults=memory.get("pgfault"),
             major_page_faults=memory.get("pgmajfault"),
             pids=_number(self._read(directory / "pids.current")),
+            cpu_pressure=self._pressure(directory / "cpu.pressure"),
+            memory_pressure=self._pressure(directory / "memory.pressure"),
+            io_pressure=self._pressure(directory / "io.pressure"),
         )
 
     def limits(self, path: str) -> CgroupResources:
@@ -120,6 +123,12 @@ class CgroupV2:
         except NotFound:
             # The kernel was built or booted without this controller, or without that file of it.
             _log.debug("cgroup setting skipped: no such file", extra={"file": name, "cgroup": str(directory)})
+
+    def _pressure(self, path: Path) -> Pressure | None:
+        try:
+            return convert.pressure(self._read(path) or "")
+        except PykubeletError:  # the kernel was started with psi=0
+            return None
 
     def _read(self, path: Path) -> str | None:
         try:

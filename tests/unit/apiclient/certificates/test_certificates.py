@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,11 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.apiclient import load_kubeconfig
+from pykubelet.apiclient import ApiClient, load_kubeconfig
 from pykubelet.apiclient.certificates import (
     BootstrapConfig,
     CertificateManager,
+    CertificatePair,
     CertificateStore,
+    Template,
     bootstrap,
     client_template,
     needs_bootstrap,
@@ -156,6 +159,148 @@ async def test_certificate_expired_when_issued_is_retried_with_back_off(
         assert any(delay <= seconds <= 1.7 * delay for seconds in api.clock.sleeps), api.clock.sleeps
     (told,) = {getattr(record, "error", "") for record in caplog.records if record.levelname == "WARNING"}
     assert "already expired by this node's clock" in told
+
+
+@dataclass
+class Counted:
+    """Counts renewals."""
+
+    failed: int = 0
+    lived: list[float] = field(default_factory=list)
+
+    def renewal_failed(self) -> None:
+        self.failed += 1
+
+    def replaced(self, lived: float) -> None:
+        self.lived.append(lived)
+
+
+async def test_certificate_follows_the_template(api: Api, tmp_path: Path, authority: ClusterAuthority) -> None:
+    store = CertificateStore(tmp_path, "kubelet-server")
+    wanted: list[Template | None] = [None]
+    counted = Counted()
+    manager = CertificateManager(
+        client=api.client, store=store, template=lambda: wanted[0], clock=api.clock, observer=counted
+    )
+
+    def become(*addresses: str) -> None:
+        wanted[0] = serving_template("n", ["n"], addresses)
+        manager.poke()
+
+    async with running(manager.run()):
+        become("10.0.0.1")
+        await sign_next(api, authority)
+        await until(lambda: manager.current() is not None)
+        # A change while nothing is due, and one while a request waits for its signature.
+        become("10.0.0.2", "fd00::1")
+        await until(lambda: len(api.all(CSRS, PREFIX)) == 2)
+        become("10.0.0.3")
+        await until(lambda: len(api.all(CSRS, PREFIX)) == 3)
+        requests = {each["metadata"]["name"]: each for each in api.all(CSRS, PREFIX) if "status" not in each}
+        for name, request in requests.items():
+            signed = authority.sign(base64.b64decode(request["spec"]["request"]), timedelta(hours=1))
+            api.change(CSRS, name, "", PREFIX, status={"certificate": base64.b64encode(signed).decode()})
+        await until(lambda: (found := store.contents()) is not None and found.addresses == ("10.0.0.3",))
+        # A certificate that has more than it needs is kept.
+        wanted[0] = serving_template("n", [], ["10.0.0.3"])
+        manager.poke()
+        looks = api.clock.sleeps.count(60.0)
+        await until(lambda: api.clock.sleeps.count(60.0) >= looks + 3)
+    assert len(api.all(CSRS, PREFIX)) == 3
+    assert counted.failed == 0 and len(counted.lived) == 1
+
+
+async def test_certificate_without_the_requested_names_is_not_requested_in_a_hurry(
+    api: Api, tmp_path: Path, authority: ClusterAuthority, caplog: pytest.LogCaptureFixture
+) -> None:
+    template = serving_template("n", ["n"], ["10.0.0.1"])
+    store, counted = CertificateStore(tmp_path, "kubelet-server"), Counted()
+    manager = CertificateManager(
+        client=api.client, store=store, template=lambda: template, clock=api.clock, observer=counted
+    )
+    async with running(manager.run()):
+        for _ in range(3):
+            await until(lambda: any("status" not in each for each in api.all(CSRS, PREFIX)))
+            request = next(each for each in api.all(CSRS, PREFIX) if "status" not in each)
+            bare = authority.sign(signing_request(store.pending_key(), TEMPLATE), timedelta(hours=1))
+            done = {"certificate": base64.b64encode(bare).decode()}
+            api.change(CSRS, request["metadata"]["name"], "", PREFIX, status=done)
+        await until(lambda: counted.failed >= 3)
+    assert any(2.0 <= s <= 3.0 for s in api.clock.sleeps) and any(4.0 <= s <= 5.0 for s in api.clock.sleeps)
+    assert any("check the signer" in getattr(record, "error", "") for record in caplog.records)
+
+
+async def test_expired_certificate_is_requested_with_bootstrap_credentials(
+    api: Api, tmp_path: Path, authority: ClusterAuthority
+) -> None:
+    store = CertificateStore(tmp_path, "kubelet-client")
+    made: list[ApiClient] = []
+
+    def bootstrap_client() -> ApiClient | None:
+        made.append(ApiClient(api.fake.config, api.clock, agent="with-the-bootstrap-token"))
+        return made[-1]
+
+    manager = CertificateManager(
+        client=api.client, store=store, template=lambda: TEMPLATE, clock=api.clock, bootstrap=bootstrap_client
+    )
+    async with running(manager.run()):
+        await sign_next(api, authority)
+        await until(lambda: manager.current() is not None)
+        api.clock.shift = 3600 * 0.95  # renewed with the certificate itself
+        await sign_next(api, authority)
+        await until(lambda: len(api.all(CSRS, PREFIX)) == 2)
+        assert len(made) == 1
+        api.clock.shift = 3 * 3600.0  # expired
+        await until(lambda: len(made) == 2)
+
+
+async def test_an_agent_without_a_valid_certificate_ends_only_if_the_server_responds(
+    api: Api, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    manager = CertificateManager(
+        client=api.client, store=CertificateStore(tmp_path, "x"), template=lambda: TEMPLATE, clock=api.clock
+    )
+    lost = asyncio.create_task(manager.end_when_lost(300.0), name="lost")
+    await until(lambda: api.clock.sleeps)
+    api.clock.shift = 301.0
+    await until(lambda: "does not respond" in caplog.text)
+    assert not lost.done()
+    with pytest.raises(Transient):
+        await manager.request(TEMPLATE, 0.05)  # the server accepts the request, but no one signs it
+    with pytest.raises(Permanent, match=r"no valid client certificate for 300 s.*bootstrap kubeconfig"):
+        await lost
+
+
+async def test_an_agent_with_a_valid_certificate_does_not_end(
+    api: Api, tmp_path: Path, authority: ClusterAuthority
+) -> None:
+    manager = CertificateManager(
+        client=api.client, store=CertificateStore(tmp_path, "x"), template=lambda: TEMPLATE, clock=api.clock
+    )
+    async with running(manager.run()):
+        await sign_next(api, authority)
+        await until(lambda: manager.current() is not None and manager.seconds_left() < 3601)
+        lost = asyncio.create_task(manager.end_when_lost(300.0), name="lost")
+        api.clock.shift = 1000.0
+        looks = api.clock.sleeps.count(10.0)
+        await until(lambda: api.clock.sleeps.count(10.0) >= looks + 3)
+        assert not lost.done()
+        lost.cancel()
+        await asyncio.wait([lost])
+
+
+def test_files_of_the_kubeconfig_count_until_a_certificate_is_stored(
+    tmp_path: Path, authority: ClusterAuthority
+) -> None:
+    key = new_key()
+    first = tmp_path / "first.pem"
+    first.write_bytes(authority.sign(signing_request(key, TEMPLATE), timedelta(hours=1)) + key)
+    store = CertificateStore(tmp_path / "pki", "kubelet-client", initial=CertificatePair(first, first))
+    assert store.validity() == validity_of(first.read_bytes()) and store.stored() is None
+    other = store.pending_key()
+    certificate = authority.sign(signing_request(other, TEMPLATE), timedelta(hours=2))
+    store.put(certificate, other, 1_700_000_000.0)
+    assert store.validity() == validity_of(certificate)
 
 
 async def test_denied_request_is_retried_with_another_key(

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.base.errors import Invalid, Transient
-from pykubelet.criserver.cni import AttachRequest, Network, NetworkConfig, network_manager
+from pykubelet.base.errors import Invalid, PykubeletError, Transient
+from pykubelet.criserver.cni import AttachRequest, NetworkConfig, NetworkManager, network_manager
 from pykubelet.criserver.cni.plugins import Plugins
 from pykubelet.criserver.types import SandboxID
+from pykubelet.linux.mounts import bind, unmount
 from pykubelet.testing.wait import until
 
 ID = SandboxID("s1")
@@ -37,7 +38,7 @@ class Rig:
             path.write_text(SCRIPT.format(directory=directory, name=name, last=last))
             path.chmod(0o755)
         (directory / "conf").mkdir()
-        self.network = Network(
+        self.network = NetworkManager(
             NetworkConfig(directory / "conf", directory / "attachments"),
             Plugins(directories=(directory / "none", directory), timeout=10.0),
         )
@@ -73,6 +74,20 @@ async def test_plugins_are_chained_and_undone_in_reverse(rig: Rig) -> None:
     assert rig.network.held() == []
 
 
+async def test_pod_of_a_handler_with_its_own_directory_gets_that_network(rig: Rig, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    request = replace(REQUEST, conf_dir=str(own))
+    with pytest.raises(Transient, match=f"no network configuration in {own}"):
+        await rig.network.attach(request)
+    document = {"cniVersion": "1.0.0", "name": "other", "plugins": [{"type": "second"}]}
+    (own / "10.conflist").write_text(json.dumps(document))
+    assert (await rig.network.attach(request)).ips == ("10.9.0.2",)
+    (own / "10.conflist").unlink()
+    await rig.network.detach(ID)
+    assert rig.calls() == ["ADD second", "DEL second"]
+
+
 @pytest.mark.parametrize("asked", [{"ips": ("10.9.0.7",)}, {"mac": "02:00:00:00:00:01"}])
 async def test_address_of_a_pods_choice_is_refused_unless_it_is_configured(rig: Rig, asked: dict[str, Any]) -> None:
     """Else a pod takes the hardware address of another one, and gets what is sent to that."""
@@ -82,7 +97,7 @@ async def test_address_of_a_pods_choice_is_refused_unless_it_is_configured(rig: 
     assert rig.calls() == [] and rig.network.held() == []
     directory = rig.directory
     config = NetworkConfig(directory / "conf", directory / "attachments", pod_addresses=True)
-    allowing = Network(config, Plugins(directories=(directory,), timeout=10.0))
+    allowing = NetworkManager(config, Plugins(directories=(directory,), timeout=10.0))
     await allowing.start()
     await allowing.attach(request)
     await allowing.detach(ID)
@@ -105,13 +120,76 @@ async def test_an_address_whose_release_failed_is_not_forgotten(rig: Rig) -> Non
     (rig.directory / "fail-DEL-second").unlink()
     # Even if the network is no longer configured, and after a restart.
     rig.configure("other")
-    again = Network(
+    again = NetworkManager(
         NetworkConfig(rig.directory / "conf", rig.directory / "attachments"),
         Plugins(directories=(rig.directory,), timeout=10.0),
     )
     await again.start()
     await again.detach(ID)
     assert again.held() == []
+
+
+async def test_address_on_a_read_only_file_system_is_not_released_in_vain(rig: Rig) -> None:
+    """host-local reports success for an address that it cannot remove, so it must not be asked then."""
+    attachments = str(rig.directory / "attachments")
+    await rig.network.attach(REQUEST)
+    before = rig.calls()
+    bind(attachments, attachments, read_only=True)
+    try:
+        with pytest.raises(PykubeletError, match="Read-only"):
+            await rig.network.detach(ID)
+        assert rig.calls() == before
+    finally:
+        unmount(attachments, lazy=True)
+    await rig.network.detach(ID)
+    assert rig.calls()[len(before) :] == ["DEL second", "DEL first"] and rig.network.held() == []
+
+
+@pytest.mark.parametrize("field", ["uid", "pod", "namespace"])
+async def test_a_pod_whose_plugins_cannot_be_given_its_name_leaves_no_record(rig: Rig, field: str) -> None:
+    with pytest.raises(Invalid, match="semicolon"):
+        await rig.network.attach(replace(REQUEST, **{field: "a;b"}))
+    assert rig.network.held() == [] and rig.calls() == []
+
+
+@pytest.mark.parametrize("answer", ["", "{}", '{"ips": []}', '{"ips": [{"address": "nonsense"}]}'])
+async def test_a_plugin_that_gives_no_address_fails_the_pod(rig: Rig, answer: str) -> None:
+    (rig.directory / "second").write_text(
+        f"#!/bin/sh\ncat > /dev/null\n[ $CNI_COMMAND = ADD ] && echo '{answer}'\nexit 0\n"
+    )
+    with pytest.raises(PykubeletError, match=r"answered nothing to ADD|no address for the pod"):
+        await rig.network.attach(REQUEST)
+    assert rig.network.held() == []
+    assert rig.calls()[-1] == "DEL first"
+
+
+async def test_an_attachment_that_is_too_long_to_be_stored_is_refused_before_plugins_run(rig: Rig) -> None:
+    with pytest.raises(Invalid, match="can be stored"):
+        await rig.network.attach(replace(REQUEST, annotations={"long": "x" * 5_000_000}))
+    assert rig.network.held() == [] and rig.calls() == []
+
+
+async def test_plugins_of_the_networks_directory_are_called_behind_its_own(rig: Rig) -> None:
+    further = rig.directory / "conf" / "net"
+    further.mkdir()
+    (further / "20.conf").write_text('{"type": "second"}')
+    (further / "10.conf").write_text('{"type": "first"}')
+    (further / "00.json").write_text("not read")
+    rig.configure("second")
+    await rig.network.start()
+    await rig.network.attach(REQUEST)
+    assert rig.calls() == ["ADD second", "ADD first", "ADD second"]
+    (further / "10.conf").write_text('{"type": "../first"}')
+    await rig.network.start()
+    assert "10.conf.type '../first' must be the bare name" in rig.network.problem()
+    document = {"cniVersion": "1.1.0", "name": "net", "loadOnlyInlinedPlugins": True, "plugins": [{"type": "first"}]}
+    (rig.directory / "conf" / "10.conflist").write_text(json.dumps(document))
+    await rig.network.start()
+    assert rig.network.problem() == "network net: its plugins were not asked yet"
+    document["loadOnlyInlinedPlugins"] = "maybe"
+    (rig.directory / "conf" / "10.conflist").write_text(json.dumps(document))
+    await rig.network.start()
+    assert "loadOnlyInlinedPlugins must be true or false" in rig.network.problem()
 
 
 def _damaged(rig: Rig, content: bytes) -> None:
@@ -124,7 +202,7 @@ async def test_an_address_is_released_though_its_attachment_is_damaged(rig: Rig,
     _damaged(rig, content)
     (rig.directory / "conf" / "20.conf").write_text('{"cniVersion": "1.0.0", "name": "old", "type": "absent"}')
     (rig.directory / "fail-DEL-first").touch()
-    again = Network(
+    again = NetworkManager(
         NetworkConfig(
             rig.directory / "conf", rig.directory / "attachments", netns_of=lambda _: Path("/proc/self/ns/net")
         ),
@@ -174,7 +252,7 @@ async def test_without_a_configuration_there_is_no_network(tmp_path: Path) -> No
 
 async def test_a_default_network_is_written_once(tmp_path: Path) -> None:
     config = NetworkConfig(tmp_path / "conf", tmp_path / "attachments", "b0", "10.77.0.0/24")
-    network = Network(config, Plugins(directories=(tmp_path,), timeout=1.0))
+    network = NetworkManager(config, Plugins(directories=(tmp_path,), timeout=1.0))
     await network.start()
     assert network.problem() == ""
     (written,) = (tmp_path / "conf").iterdir()
@@ -243,15 +321,16 @@ async def test_default_network_masquerades_its_pods(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, works: bool
 ) -> None:
     """From the server's start on; without the rule no pod is attached."""
+    said = """echo '{"ips": [{"address": "10.77.0.2/24"}]}'"""
     for name, text in (
         ("iptables", f'echo "$4" >> {tmp_path}/calls; {"" if works else "exit 3"}'),
-        ("bridge", f"cat > {tmp_path}/bridge.json; echo bridge >> {tmp_path}/calls; echo '{{}}'"),
+        ("bridge", f"cat > {tmp_path}/bridge.json; echo bridge >> {tmp_path}/calls; {said}"),
     ):
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     config = NetworkConfig(tmp_path / "conf", tmp_path / "attachments", "b0", "10.77.0.0/24")
-    network = Network(config, Plugins(directories=(tmp_path,), timeout=10.0))
+    network = NetworkManager(config, Plugins(directories=(tmp_path,), timeout=10.0))
     await network.start()
     follower = asyncio.create_task(network.run())
     await until(lambda: (tmp_path / "calls").exists() and (works or "not ready for pods" in caplog.text))

@@ -24,6 +24,8 @@ from pykubelet.criserver.cni.plan.network_spec import (
     plugin_input,
     runtime_arguments,
     supports_check,
+    supports_status,
+    with_plugins,
 )
 from pykubelet.criserver.types import SandboxID
 
@@ -44,6 +46,23 @@ def test_lists_of_every_version(version: str) -> None:
     network = parse_network(json.dumps({**LIST, "cniVersion": version}).encode(), "f")
     assert (network.name, network.version, len(network.plugins)) == ("net", version, 2)
     assert supports_check(network) is (version >= "0.4.0")
+    assert supports_status(network) is (version == "1.1.0")
+
+
+@pytest.mark.parametrize(
+    ("fields", "version"),
+    [
+        ({}, "0.1.0"),
+        ({"cniVersion": ""}, "0.1.0"),
+        ({"cniVersions": ["0.4.0", "1.0.0"]}, "1.0.0"),
+        ({"cniVersion": "0.3.1", "cniVersions": ["1.1.0", "9.0.0"]}, "1.1.0"),
+        ({"cniVersion": "1.1.0", "cniVersions": ["0.3.1"]}, "1.1.0"),
+        ({"cniVersion": "9.0.0", "cniVersions": ["0.4.0"]}, "0.4.0"),
+    ],
+)
+def test_newest_known_version_of_those_named_is_used(fields: Json, version: str) -> None:
+    document = {"name": "net", "plugins": [{"type": "bridge"}], **fields}
+    assert parse_network(json.dumps(document).encode(), "f").version == version
 
 
 def test_a_single_configuration_is_a_list_of_one() -> None:
@@ -57,15 +76,19 @@ def test_a_single_configuration_is_a_list_of_one() -> None:
         ("nope", "one object"),
         ({**LIST, "name": ""}, "name"),
         ({**LIST, "cniVersion": "9.9"}, "cniVersion"),
+        ({**LIST, "cniVersion": "", "cniVersions": ["9.9", 7, None]}, "cniVersion"),
         ({**LIST, "plugins": []}, "plugins"),
         ({**LIST, "plugins": [{"type": "../evil"}]}, "bare name"),
         ({**LIST, "plugins": [{"type": "/bin/sh"}]}, "bare name"),
         ({**LIST, "plugins": [{}]}, r"plugins\[0\].type"),
+        ({**LIST, "plugins": {}}, "plugins"),
+        ({**LIST, "disableGC": "yes"}, "disableGC must be true or false"),
+        ({**LIST, "disableCheck": 1}, "disableCheck must be true or false"),
     ],
 )
 def test_bad_configurations(document: object, message: str) -> None:
     with pytest.raises(Invalid, match=message):
-        parse_network(json.dumps(document).encode(), "f")
+        with_plugins(parse_network(json.dumps(document).encode(), "f"), (), "f")
 
 
 @given(strategies.binary(max_size=200))
@@ -129,6 +152,52 @@ def test_addresses_of_the_pod_only() -> None:
 
 
 @pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("eth0", "net1"), ("10.1.0.2",)),
+        (("net1", "eth0"), ("10.2.0.2",)),
+        (("a", "b"), ("10.1.0.2", "10.2.0.2")),
+    ],
+)
+def test_addresses_of_the_first_interface_only_if_it_is_known(
+    names: tuple[str, str], expected: tuple[str, ...]
+) -> None:
+    result: Json = {
+        "interfaces": [{"name": name, "sandbox": "/ns/net"} for name in names],
+        "ips": [{"address": "10.1.0.2/24", "interface": 0}, {"address": "10.2.0.2/24", "interface": 1}],
+    }
+    assert addresses(result) == expected
+
+
+def test_addresses_of_the_pods_interface_count_though_the_plugin_names_no_sandbox() -> None:
+    interfaces: list[object] = [{"name": "eth0", "mac": "02:00:00:00:00:01"}, {"name": "br0"}]
+    ips = [{"address": "10.1.2.3/24", "interface": 0}, {"address": "10.1.2.1/24", "interface": 1}]
+    assert addresses({"interfaces": interfaces, "ips": ips}) == ("10.1.2.3",)
+
+
+def test_addresses_of_ipv4_come_first() -> None:
+    result: Json = {"ips": [{"address": "fd00::2/64"}, {"address": "10.1.0.2/24"}]}
+    assert addresses(result) == ("10.1.0.2", "fd00::2")
+
+
+def test_addresses_in_the_form_of_old_plugins() -> None:
+    result: Json = {"cniVersion": "0.2.0", "ip4": {"ip": "10.1.0.2/24"}, "ip6": {"ip": "fd00::2/64"}, "dns": {}}
+    assert addresses(result) == ("10.1.0.2", "fd00::2")
+    assert addresses({"ip4": "10.1.0.2", "ip6": {"ip": 7}}) == ()
+
+
+def test_annotations_and_cgroup_for_plugins_that_ask_for_them() -> None:
+    request = replace(REQUEST, annotations={"a/b": "c"}, cgroup_parent="/kubepods/pod1")
+    network = NetworkList("net", "1.0.0", ())
+    plugin: Json = {"type": "x", "capabilities": {"io.kubernetes.cri.pod-annotations": True, "cgroupPath": True}}
+    assert plugin_input(network, plugin, request, None)["runtimeConfig"] == {
+        "io.kubernetes.cri.pod-annotations": {"a/b": "c"},
+        "cgroupPath": "/kubepods/pod1",
+    }
+    assert "runtimeConfig" not in plugin_input(network, {"type": "x"}, request, None)
+
+
+@pytest.mark.parametrize(
     "result",
     [
         {"interfaces": [1, None, "eth0", []], "ips": [{"address": "10.1.0.2/24", "interface": 0}]},
@@ -144,14 +213,16 @@ def test_addresses_of_a_plugin_that_prints_garbage_are_none(result: Json) -> Non
 def test_reply_that_cannot_be_written_down_is_refused(said: bytes) -> None:
     """It is kept with the attachment, for the release of the address."""
     with pytest.raises(Invalid, match="CNI plugin bridge answered"):
-        parse_reply(said, "bridge")
+        parse_reply("ADD", said, "bridge")
     assert failure(said, b"panic") == "panic"
 
 
 def test_replies_and_failures() -> None:
-    assert parse_reply(b"", "bridge") == {}
+    assert parse_reply("DEL", b"", "bridge") == {}
+    with pytest.raises(Invalid, match="answered nothing"):
+        parse_reply("ADD", b" ", "bridge")
     with pytest.raises(Invalid, match="bridge"):
-        parse_reply(b"[]", "bridge")
+        parse_reply("DEL", b"[]", "bridge")
     assert failure(b'{"code": 7, "msg": "no", "details": "why"}', b"") == "no: why"
     assert failure(b"oops", b"panic") == "panic"
     assert failure(b"", b"") == "no message"

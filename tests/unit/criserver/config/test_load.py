@@ -1,5 +1,6 @@
 """The configuration file."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.config import CgroupManager, load_settings
 from pykubelet.criserver.config.machine import cgroup_of, host_facts, kernel_cgroup
+from pykubelet.criserver.server.groups.runtime import described
 
 
 def test_defaults() -> None:
@@ -117,3 +119,43 @@ def test_facts_of_this_machine() -> None:
     host = host_facts()
     assert host.cgroup_version in (0, 1, 2)
     assert -1000 <= host.least_oom_score <= 1000
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ("pod_annotations = ['[']", "handlers.x: annotation pattern .* malformed"),
+        ("privileged_without_host_devices_all_devices_allowed = true", "handlers.x: .* needs"),
+        ("cni_max_conf_num = 2", "unknown field"),
+    ],
+)
+def test_invalid_handlers_are_rejected_with_their_name(tmp_path: Path, field: str, message: str) -> None:
+    (tmp_path / "c.toml").write_text(f"default_handler = 'x'\n[handlers.x]\npath = 'runc'\n{field}\n")
+    with pytest.raises(Invalid, match=message):
+        load_settings(tmp_path / "c.toml")
+
+
+def test_metrics_address_of_other_machines_is_rejected(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text("metrics_address = '0.0.0.0:94'\n")
+    with pytest.raises(Invalid, match=r"c\.toml: metrics_address"):
+        load_settings(tmp_path / "c.toml")
+
+
+def test_description_has_all_settings_and_no_secrets(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(
+        """[registries."r.example"]
+mirrors = ["https://me:secret@mirror.example"]
+username = "me"
+password = "secret"
+[handlers.runc]
+path = "runc"
+base_runtime_spec = "/base.json"
+"""
+    )
+    settings = load_settings(tmp_path / "c.toml")
+    found = described(settings)
+    assert "secret" not in str(found) and set(found) == set(settings.__struct_fields__)
+    registry = {"mirrors": ["https://(set)@mirror.example"], "username": "(set)", "password": "(set)"}
+    assert found["registries"]["r.example"].items() >= registry.items()  # type: ignore[index]
+    assert found["handlers"]["runc"]["base_runtime_spec"] == "/base.json"  # type: ignore[index]
+    assert json.dumps(found)

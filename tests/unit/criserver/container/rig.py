@@ -62,6 +62,10 @@ shift 3
 case $1 in
   start) read -r byte < "$root/$2/exec.fifo"; rm "$root/$2/exec.fifo"; touch "$root/started-by-program" ;;
   delete) for last; do :; done; rm -rf "$root/$last" ;;
+  exec) exec python3 -S -c 'import json, os, sys
+open(sys.argv[2], "w").write(str(os.getpid()))
+process = json.load(open(sys.argv[1]))
+os.execvpe(process["args"][0], process["args"], dict(each.split("=", 1) for each in process["env"]))' "$3" "$5" ;;
 esac
 """
 
@@ -93,6 +97,11 @@ class FakeImages:
         self.held.add(container)
         (self.directory / container).mkdir(parents=True, exist_ok=True)
         return self.directory / container
+
+    async def make_volumes(
+        self, image: ImageFacts, container: ContainerID, *, covered: frozenset[str], user: UserNamespace | None
+    ) -> dict[str, str]:
+        return {path: f"/volumes/{container}" for path in image.volumes if path not in covered}
 
     async def make_room(self) -> None:
         return None

@@ -1,6 +1,7 @@
 """The calls on containers, with plain programs instead of an OCI runtime."""
 
 import asyncio
+import json
 import os
 import signal
 import sqlite3
@@ -27,7 +28,9 @@ async def test_container_life_cycle(tmp_path: Path) -> None:
         container = await rig.create()
         assert (await first).kind is EventKind.CREATED
         assert container.record.phase is ContainerPhase.CREATED
-        assert (rig.images.directory / container.id / "data").is_dir()
+        spec = (rig.deps.directories.bundle(container.id) / "config.json").read_text()
+        mounts = {each["destination"]: each["source"] for each in json.loads(spec)["mounts"]}
+        assert mounts["/data"] == f"/volumes/{container.id}"
         await rig.containers.starter.start(container.id)
         assert container.running
         assert container.record.started_at >= container.record.created_at
@@ -214,7 +217,7 @@ async def test_next_server_adopts_running_and_records_exited_containers(tmp_path
         await rig.containers.of_sandbox.remove_all(SANDBOX)
         assert list(rig.containers.table.visible()) == []
         assert len((await rig.store.load())[1]) == 4, "they go with the record of the sandbox"
-        await rig.store.delete_sandbox(SANDBOX)
+        await rig.store.sandboxes.delete(SANDBOX)
         assert (await rig.store.load())[1] == []
         assert list((tmp_path / "bundles").iterdir()) == []
 
@@ -232,7 +235,9 @@ async def test_creation_retried_after_a_restart_returns_the_first_container(tmp_
 
 
 @pytest.mark.parametrize("sound", [True, False])
-async def test_containers_without_a_record_are_protected_or_removed(tmp_path: Path, sound: bool) -> None:
+async def test_containers_without_a_record_are_protected_or_removed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, sound: bool
+) -> None:
     """Running ones are never removed; others are, if the records are complete."""
     async with rig_in(tmp_path) as rig:
         runs, rests = await rig.create("sleep", "60"), await rig.create(attempt=1)
@@ -242,6 +247,10 @@ async def test_containers_without_a_record_are_protected_or_removed(tmp_path: Pa
         spec = rig.containers.directories.bundle(runs.id) / "config.json"
         spec.write_text(f'{{"namespaces": "/run/ns/{"ab" * 32}/net", "root": "{"c" * 63}"}}')
         protected = await rig.containers.recovery.remove_orphans([], sound)
+        said = [vars(entry) for entry in caplog.records]
+        told = {entry["container"]: entry["monitor"] for entry in said if "monitor" in entry}
+        assert runs.record.monitor is not None
+        assert told == {runs.id: runs.record.monitor.pid, **({} if sound else {rests.id: 0})}
         await rig.scope.repairs.wait_for_first_attempts(60)
         left = {path.name for path in (tmp_path / "bundles").iterdir()}
         assert left >= {runs.id}

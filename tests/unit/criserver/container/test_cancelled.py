@@ -74,14 +74,14 @@ async def test_start_cancelled_while_its_record_is_written_is_watched(
 ) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
-        written, go, note = asyncio.Event(), asyncio.Event(), rig.store.note_container
+        written, go, note = asyncio.Event(), asyncio.Event(), rig.store.containers.note
 
         async def late(record: ContainerRecord) -> None:
             await note(record)
             written.set()
             await go.wait()
 
-        monkeypatch.setattr(rig.store, "note_container", late)
+        monkeypatch.setattr(rig.store.containers, "note", late)
         start = asyncio.ensure_future(rig.containers.starter.start(container.id))
         await written.wait()
         start.cancel()

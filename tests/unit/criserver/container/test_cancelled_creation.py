@@ -17,13 +17,13 @@ async def _cancel_when_created(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> tuple["asyncio.Task[Container]", Container]:
     """Cancel a creation whose record is in the created phase already; return the call and the container."""
-    written, put = asyncio.Event(), rig.store.put_container
+    written, put = asyncio.Event(), rig.store.containers.put
 
     async def noted(record: ContainerRecord) -> None:
         await put(record)
         written.set()
 
-    monkeypatch.setattr(rig.store, "put_container", noted)
+    monkeypatch.setattr(rig.store.containers, "put", noted)
     creation = asyncio.ensure_future(rig.create("sleep", "60"))
     await written.wait()
     creation.cancel()
@@ -35,7 +35,7 @@ async def test_start_during_the_undo_of_a_cancelled_creation_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with rig_in(tmp_path) as rig:
-        undoing, go, note = asyncio.Event(), asyncio.Event(), rig.store.note_container
+        undoing, go, note = asyncio.Event(), asyncio.Event(), rig.store.containers.note
 
         async def late(record: ContainerRecord) -> None:
             if record.phase is ContainerPhase.MAKING:
@@ -43,7 +43,7 @@ async def test_start_during_the_undo_of_a_cancelled_creation_is_rejected(
                 await go.wait()
             await note(record)
 
-        monkeypatch.setattr(rig.store, "note_container", late)
+        monkeypatch.setattr(rig.store.containers, "note", late)
         creation, container = await _cancel_when_created(rig, monkeypatch)
         await undoing.wait()
         start = asyncio.ensure_future(rig.containers.starter.start(container.id))

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from pykubelet.base.errors import NotFound, Permanent, Transient
 from pykubelet.criserver.conmon import Conmon, Exit, Launch, Launched
-from pykubelet.criserver.container import Container, cleanup
+from pykubelet.criserver.container import Container
+from pykubelet.criserver.container.processes import cleanup
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.processes import reference
 from pykubelet.criserver.types import ContainerID, ContainerPhase, ProcessRef, UserNamespace
@@ -69,13 +70,13 @@ def _after_start(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Gate:
 
 
 def _before_note(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Gate:
-    gate, note = Gate(), rig.store.note_container
+    gate, note = Gate(), rig.store.containers.note
 
     async def late(record: object) -> None:
         await gate.passed()
         await note(record)  # type: ignore[arg-type]  # as the store's
 
-    monkeypatch.setattr(rig.store, "note_container", late)
+    monkeypatch.setattr(rig.store.containers, "note", late)
     return gate
 
 
@@ -331,7 +332,7 @@ async def test_update_that_cannot_be_stored_is_not_visible(tmp_path: Path, monke
         async def full(record: object) -> None:
             raise Transient("disk full")
 
-        monkeypatch.setattr(rig.store, "put_container", full)
+        monkeypatch.setattr(rig.store.containers, "put", full)
         resources = pb.LinuxContainerResources(cpu_shares=7)
         with pytest.raises(Transient, match="disk full"):
             await rig.containers.updater.update(container.id, resources)
@@ -423,7 +424,7 @@ async def test_partially_created_container_is_removed_with_its_sandbox(
 async def _with_record(rig: Rig, container: Container, phase: ContainerPhase) -> None:
     """Reset the record, as if the server had been killed before it was updated."""
     cut = replace(container.record, phase=phase, process=None, monitor=None, started_at=0)
-    await rig.store.put_container(cut)
+    await rig.store.containers.put(cut)
 
 
 async def test_recovery_program_runs_is_adopted_with_its_process_and_monitor(tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ def digest(data: bytes) -> str:
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
-async def _without_end() -> AsyncIterator[bytes]:
+async def _without_end(pause: float) -> AsyncIterator[bytes]:
     while True:
+        await asyncio.sleep(pause)
         yield b"a" * 65536
 
 
@@ -40,6 +41,8 @@ class FakeRegistry:
     endless: str = ""
     """Part of the paths that are answered without an end, if any."""
     endless_status: int = 200
+    endless_pause: float = 0.0
+    """Seconds between the parts of such an answer."""
     pause: asyncio.Event | None = None
     """Each blob's answer waits for it, half-way."""
     halfway: asyncio.Event = field(default_factory=asyncio.Event)
@@ -53,6 +56,16 @@ class FakeRegistry:
     """Statuses to answer before behaving."""
     redirect: Callable[[str], str] | None = None
     _running: int = 0
+    tells_digest: bool = True
+    """Answers for manifests have Docker-Content-Digest."""
+    head_status: int = 200
+    """What HEAD requests of manifests are answered."""
+    manifest_methods: list[str] = field(default_factory=list)
+    """The methods of all requests for manifests."""
+    old_tokens: int = 0
+    """The status that POST requests for tokens get, if any: the token service knows GET only."""
+    teams: set[str] = field(default_factory=set)
+    """The values of the header X-Team."""
     seen: list[tuple[str, str, str]] = field(default_factory=list)
     """Method and path, Authorization header, Range header."""
 
@@ -86,8 +99,8 @@ class FakeRegistry:
         app = web.Application()
         app.router.add_get("/token", self._token)
         app.router.add_post("/token", self._token)
-        app.router.add_get("/v2/{repository:.+}/manifests/{target}", self._manifest)
-        app.router.add_get("/v2/{repository:.+}/blobs/{target}", self._blob)
+        app.router.add_get("/{prefix:v2|hub/proxy}/{repository:.+}/manifests/{target}", self._manifest)
+        app.router.add_get("/{prefix:v2|hub/proxy}/{repository:.+}/blobs/{target}", self._blob)
         app.router.add_get("/elsewhere/{target}", self._elsewhere)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
@@ -103,12 +116,13 @@ class FakeRegistry:
 
     def _note(self, request: web.Request) -> None:
         headers = request.headers
-        self.seen.append((str(request.rel_url), headers.get("Authorization", ""), headers.get("Range", "")))
+        self.teams.add(headers.get("X-Team", ""))
+        self.seen.append((request.raw_path, headers.get("Authorization", ""), headers.get("Range", "")))
 
     def _refusal(self, request: web.Request) -> web.Response | None:
         self._note(request)
         if self.endless and self.endless in request.path:
-            return web.Response(body=_without_end(), status=self.endless_status)
+            return web.Response(body=_without_end(self.endless_pause), status=self.endless_status)
         if self.failures:
             return web.Response(status=self.failures.pop(0), headers={"Retry-After": "7"})
         given = request.headers.get("Authorization", "")
@@ -122,8 +136,10 @@ class FakeRegistry:
     async def _token(self, request: web.Request) -> web.Response:
         self._note(request)
         if self.endless and self.endless in request.path:
-            return web.Response(body=_without_end())
+            return web.Response(body=_without_end(self.endless_pause))
         given = request.headers.get("Authorization", "")
+        if request.method == "POST" and self.old_tokens:
+            return web.Response(status=self.old_tokens)
         if request.method == "POST":
             given = str((await request.post()).get("refresh_token", ""))
         elif given:
@@ -133,6 +149,9 @@ class FakeRegistry:
         return web.json_response({"token": self.token})
 
     async def _manifest(self, request: web.Request) -> web.Response:
+        self.manifest_methods.append(request.method)
+        if request.method == "HEAD" and self.head_status != 200:
+            return web.Response(status=self.head_status)
         refusal = self._refusal(request)
         if refusal is not None:
             return refusal
@@ -140,7 +159,8 @@ class FakeRegistry:
         if key not in self.manifests:
             return web.json_response({"errors": [{"code": "MANIFEST_UNKNOWN", "message": "no such"}]}, status=404)
         media_type, data = self.manifests[key]
-        return web.Response(body=data, headers={"Content-Type": media_type})
+        told = {"Docker-Content-Digest": digest(data)} if self.tells_digest else {}
+        return web.Response(body=data, headers={"Content-Type": media_type, **told})
 
     async def _blob(self, request: web.Request) -> web.StreamResponse:
         refusal = self._refusal(request)

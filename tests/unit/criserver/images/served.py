@@ -8,8 +8,8 @@ from pathlib import Path
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.images import ImageManager
 from pykubelet.criserver.server import CriServer
-from pykubelet.criserver.server.images import ImageCalls
-from pykubelet.criserver.server.transfer import TransferCalls
+from pykubelet.criserver.server.groups.images import ImageCalls
+from pykubelet.criserver.server.groups.transfer import TransferCalls
 from pykubelet.criserver.stats.stats_interfaces import LayerUsage
 from pykubelet.testing.wait import until
 

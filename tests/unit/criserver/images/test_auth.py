@@ -1,15 +1,17 @@
 """Challenges, and who is told credentials."""
 
+from urllib.parse import parse_qs, urlsplit
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.base.errors import Invalid, Permanent
-from pykubelet.criserver.images.registry.auth import Challenge, Credentials, parse_challenges, token_request
+from pykubelet.criserver.images.registry.auth import Challenge, Credentials, parse_challenges, token_requests
 from pykubelet.criserver.images.registry.config import Endpoint, Host, Tls, endpoints
 
 ALICE = Credentials("alice", "s3cret")
-HUB = Endpoint("https://registry-1.docker.io", "docker.io", proven=True)
+HUB = Endpoint("https://registry-1.docker.io", "docker.io")
 
 
 @pytest.mark.parametrize(
@@ -54,12 +56,32 @@ def test_any_header_is_read_without_an_error(header: str) -> None:
     ],
 )
 def test_who_is_told_credentials(base: str, proven: bool, realm: str, told: bool) -> None:
-    endpoint = Endpoint(base, base.partition("//")[2], proven=proven)
-    request = token_request(Challenge("bearer", {"realm": realm}), ALICE, endpoint, "a/b")
+    endpoint = Endpoint(base, base.partition("//")[2], tls=Tls(skip_verify=not proven))
+    (request,) = token_requests(Challenge("bearer", {"realm": realm}), ALICE, endpoint, "a/b")
     assert bool(request.authorization) is told
     assert request.url.endswith("?scope=repository%3Aa%2Fb%3Apull")
-    identity = token_request(Challenge("bearer", {"realm": realm}), Credentials(identity_token="i"), endpoint, "a/b")
-    assert (identity.form.get("refresh_token") == "i") is told
+    identity = token_requests(Challenge("bearer", {"realm": realm}), Credentials(identity_token="i"), endpoint, "a/b")
+    assert (identity[0].form.get("refresh_token") == "i") is told
+    assert any(each.authorization for each in identity) is told
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("", ["repository:a/b:pull"]),
+        ("repository:a/b:pull", ["repository:a/b:pull"]),
+        ("repository:docker-remote/a/b:pull", ["repository:a/b:pull", "repository:docker-remote/a/b:pull"]),
+        ("repository:x:pull,push registry:catalog:*", ["repository:a/b:pull", "repository:x:pull"]),
+        ("repository(plugin):x:*", ["repository:a/b:pull", "repository:x:pull"]),
+        ("repository:x:push,delete nonsense repository:x&service=y:pull", ["repository:a/b:pull"]),
+        (" ".join(f"repository:x{n}:pull" for n in range(99)), 5),
+    ],
+)
+def test_scopes_of_a_challenge_are_asked_for_but_to_pull_only(said: str, asked: list[str] | int) -> None:
+    parameters = {"realm": "https://auth.docker.io/t", "scope": said}
+    (request,) = token_requests(Challenge("bearer", parameters), ALICE, HUB, "a/b")
+    scopes = parse_qs(urlsplit(request.url).query)["scope"]
+    assert (len(scopes) if isinstance(asked, int) else scopes) == asked
 
 
 @pytest.mark.parametrize(
@@ -67,7 +89,7 @@ def test_who_is_told_credentials(base: str, proven: bool, realm: str, told: bool
 )
 def test_realms_that_are_not_asked(realm: str) -> None:
     with pytest.raises(Permanent, match="token service"):
-        token_request(Challenge("bearer", {"realm": realm}), ALICE, HUB, "a/b")
+        token_requests(Challenge("bearer", {"realm": realm}), ALICE, HUB, "a/b")
 
 
 def test_what_proves_a_server() -> None:

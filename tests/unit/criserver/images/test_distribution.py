@@ -89,9 +89,9 @@ async def test_tls_with_an_authority_of_its_own(
 ) -> None:
     client = authority.issue("client")
     reference = f"{secured.host}/team/app:1"
-    own = Tls(str(authority.ca), str(client.certificate), str(client.key))
+    own = Tls(ca=str(authority.ca), client_certificate=str(client.certificate), client_key=str(client.key))
     await pull(World(tmp_path / "1", {secured.host: Host(tls=own)}), reference)
-    either = Tls("", str(client.certificate), str(client.key), skip_verify=True)
+    either = Tls(client_certificate=str(client.certificate), client_key=str(client.key), skip_verify=True)
     await pull(World(tmp_path / "2", {secured.host: Host(tls=either)}), reference)
 
 

@@ -90,6 +90,15 @@ async def test_a_layer_is_told_as_it_comes_in(registry: FakeRegistry, tmp_path: 
     check(world, await pull)
 
 
+async def test_bytes_that_a_pull_has_fetched_are_told_at_its_end(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS[:2], DIFFS[:2])
+    ended: list[Bytes] = []
+    world = World(tmp_path, on_pulled=lambda fetched, seconds: ended.append(fetched))
+    for _ in range(2):
+        await world.images.pull(f"{registry.host}/app:1")
+    assert ended == [sum(map(len, LAYERS[:2])), 0]
+
+
 async def test_two_pulls_of_one_image_share_the_work(registry: FakeRegistry, tmp_path: Path) -> None:
     registry.add_image("app:1", LAYERS, DIFFS)
     world = World(tmp_path)

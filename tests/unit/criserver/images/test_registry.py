@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import socket
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,9 +16,12 @@ from pykubelet.criserver.images import (
     manifests,
 )
 from pykubelet.criserver.images.image_types import RegistryUnavailable
-from pykubelet.criserver.images.registry import Host
+from pykubelet.criserver.images.manifests import Descriptor, Platform
+from pykubelet.criserver.images.registry import Host, http
+from pykubelet.criserver.images.registry.client import _Pace
 from pykubelet.criserver.images.registry.http import Request, _redirected, open_wire
-from tests.unit.base.http_server import http_server
+from pykubelet.testing.clock import VirtualClock
+from tests.unit.base.http.http_server import http_server
 from tests.unit.criserver.images.fakeregistry import FakeRegistry, digest
 from tests.unit.criserver.images.world import DIFFS, LAYERS, World, check
 
@@ -84,7 +89,7 @@ async def test_errors_that_pass_are_waited_for(registry: FakeRegistry, tmp_path:
     registry.failures = [500] * 50
     with pytest.raises(Transient, match="answered 500"):
         await world.images.pull(f"{registry.host}/app:1")
-    assert len(registry.failures) == 46
+    assert len(registry.failures) == 45, "HEAD, and four times GET"
 
 
 async def test_what_is_not_there_says_so(registry: FakeRegistry, tmp_path: Path) -> None:
@@ -138,6 +143,25 @@ async def test_confused_manifests_are_refused(
         await World(tmp_path).images.pull(f"{registry.host}/app:1")
 
 
+@pytest.mark.parametrize("said", ["application/octet-stream", "application/json"])
+async def test_manifest_without_media_type_is_what_the_index_announces(
+    registry: FakeRegistry, tmp_path: Path, said: str
+) -> None:
+    kind, data = registry.make_image(LAYERS[:1], DIFFS[:1])
+    data = json.dumps({key: value for key, value in json.loads(data).items() if key != "mediaType"}).encode()
+    child = registry.add_manifest("app:child", said, data)
+    for announced, fits in ((kind, True), (manifests.DOCKER_LIST, False)):
+        entry = {"mediaType": announced, "digest": child, "size": len(data)}
+        index = json.dumps({"schemaVersion": 2, "manifests": [entry]}).encode()
+        registry.add_manifest("app:1", manifests.OCI_INDEX, index)
+        pull = World(tmp_path / announced.rpartition(".")[2]).images.pull(f"{registry.host}/app:1")
+        if fits:
+            assert (await pull).manifest == child
+        else:
+            with pytest.raises(Invalid, match="its media type says index"):
+                await pull
+
+
 async def test_the_platform_is_chosen_from_an_index(registry: FakeRegistry, tmp_path: Path) -> None:
     entries = []
     for architecture, variant, layer in (("arm64", "v8", 1), ("amd64", "v3", 2), ("amd64", "", 0)):
@@ -153,6 +177,117 @@ async def test_the_platform_is_chosen_from_an_index(registry: FakeRegistry, tmp_
     registry.add_manifest("app:2", manifests.OCI_INDEX, json.dumps({"schemaVersion": 2, "manifests": entries}).encode())
     with pytest.raises(Invalid, match="linux/arm64/v8"):
         await World(tmp_path / "2").images.pull(f"{registry.host}/app:2")
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ([("386", ""), ("arm", "v7"), ("amd64", "v2")], None),
+        ([("386", ""), ("amd64", "")], 1),
+        ([("arm64", ""), ("386", "")], 1),
+    ],
+)
+def test_a_machine_of_64_bits_runs_32_too_if_there_is_nothing_better(
+    entries: list[tuple[str, str]], expected: int | None
+) -> None:
+    made = [
+        Descriptor(digest(str(number).encode()), 1, manifests.OCI_MANIFEST, Platform(architecture, "linux", variant))
+        for number, (architecture, variant) in enumerate(entries)
+    ]
+    machine = Platform("amd64", "linux")
+    assert manifests.choose(made, machine, "x") is made[0 if expected is None else expected]
+
+
+@pytest.mark.parametrize(
+    ("machine", "found", "runs"),
+    [
+        (Platform("arm64", "linux", "v8"), Platform("arm", "linux", "v60"), False),
+        (Platform("arm64", "linux", "v8"), Platform("arm", "linux", "v8"), True),
+        (Platform("amd64", "linux"), Platform("i386", "linux"), True),
+        (Platform("amd64", "linux"), Platform("amd64", "Linux"), True),
+        (Platform("amd64", "linux"), Platform("amd64", ""), True),
+        (Platform("amd64", "linux"), Platform("amd64", "windows"), False),
+    ],
+)
+def test_platforms_that_a_machine_runs(machine: Platform, found: Platform, runs: bool) -> None:
+    entry = Descriptor(digest(b"x"), 1, manifests.OCI_MANIFEST, found)
+    if runs:
+        assert manifests.choose([entry], machine, "x") is entry
+    else:
+        with pytest.raises(Invalid, match="has no image for"):
+            manifests.choose([entry], machine, "x")
+
+
+def test_of_arm_images_the_newest_variant_is_chosen() -> None:
+    made = [
+        Descriptor(digest(variant.encode()), 1, manifests.OCI_MANIFEST, Platform("arm", "linux", variant))
+        for variant in ("v5", "v7", "v6")
+    ]
+    assert manifests.choose(made, Platform("arm64", "linux", "v8"), "x") is made[1]
+    with pytest.raises(Invalid, match="has no image for linux/arm/v6"):
+        manifests.choose(made[1:2], Platform("arm", "linux", "v6"), "x")
+
+
+async def test_an_unchanged_image_costs_no_get_of_a_manifest(registry: FakeRegistry, tmp_path: Path) -> None:
+    """Registries count GET requests as pulls and limit them; an index is not among the image's own blobs."""
+    kind, data = registry.make_image(LAYERS[:1], DIFFS[:1])
+    registry.add_manifest("app:inner", kind, data)
+    platform = {"os": "linux", "architecture": "amd64"}
+    entries = [{"mediaType": kind, "digest": digest(data), "size": len(data), "platform": platform}]
+    index = json.dumps({"schemaVersion": 2, "manifests": entries}).encode()
+    registry.add_manifest("app:1", manifests.OCI_INDEX, index)
+    registry.add_manifest("app:other", manifests.OCI_INDEX, index)
+    world = World(tmp_path)
+    first = await world.images.pull(f"{registry.host}/app:1")
+    assert registry.manifest_methods == ["GET", "GET"]
+    registry.manifest_methods.clear()
+    registry.seen.clear()
+    assert await world.images.pull(f"{registry.host}/app:1") == first
+    assert await world.images.pull(first.digests[0]) == first
+    assert (await world.images.pull(f"{registry.host}/app:other")).tags == (
+        f"{registry.host}/app:1",
+        f"{registry.host}/app:other",
+    )
+    assert registry.manifest_methods == ["HEAD"] * 3
+    assert not any("/blobs/" in path for path, _, _ in registry.seen)
+    registry.add_image("app:1", LAYERS[1:2], DIFFS[1:2])
+    assert (await world.images.pull(f"{registry.host}/app:1")).layers == (DIFFS[1],)
+    assert registry.manifest_methods[3:] == ["HEAD", "GET"]
+
+
+@pytest.mark.parametrize(("status", "tells"), [(405, True), (404, True), (401, True), (500, True), (200, False)])
+async def test_a_registry_whose_head_says_nothing_is_asked_by_get(
+    registry: FakeRegistry, tmp_path: Path, status: int, tells: bool
+) -> None:
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    world = World(tmp_path)
+    await world.images.pull(f"{registry.host}/app:1")
+    registry.head_status, registry.tells_digest = status, tells
+    registry.add_image("app:1", LAYERS[1:2], DIFFS[1:2])
+    assert (await world.images.pull(f"{registry.host}/app:1")).layers == (DIFFS[1],)
+    assert registry.manifest_methods == ["GET", "HEAD", "GET"]
+
+
+async def test_an_image_that_is_here_needs_its_credentials_again(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    registry.basic = "alice:s3cret"
+    world = World(tmp_path)
+    image = await world.images.pull(f"{registry.host}/app:1", SECRET)
+    for name in (f"{registry.host}/app:1", image.digests[0]):
+        with pytest.raises(Permanent, match="credentials"):
+            await world.images.pull(name)
+    await world.images.pull(f"{registry.host}/app:1", SECRET)
+
+
+async def test_a_blob_that_got_lost_is_fetched_again_though_head_knows_the_image(
+    registry: FakeRegistry, tmp_path: Path
+) -> None:
+    registry.add_image("app:1", LAYERS[:2], DIFFS[:2])
+    world = World(tmp_path)
+    image = await world.images.pull(f"{registry.host}/app:1")
+    for blob in (DIFFS[0], image.manifest):
+        world.content.remove(blob)
+        check(world, await world.images.pull(f"{registry.host}/app:1"))
 
 
 async def test_basic_credentials(registry: FakeRegistry, tmp_path: Path) -> None:
@@ -178,12 +313,24 @@ async def test_tokens(registry: FakeRegistry, tmp_path: Path) -> None:
     registry.token, registry.token_user = "t0ken", "alice:s3cret"
     await World(tmp_path / "1").images.pull(f"{registry.host}/app:1", SECRET)
     asked = [path for path, _, _ in registry.seen if path.startswith("/token")]
-    assert asked == ["/token?scope=repository:app:pull&service=fake"], "one token serves all layers"
+    assert asked == ["/token?scope=repository%3Aapp%3Apull&scope=repository%3Ax%3Apull&service=fake"], (
+        "one token serves all layers"
+    )
     registry.token_user = "identity"
     await World(tmp_path / "2").images.pull(f"{registry.host}/app:1", AuthConfig(identity_token="identity"))
     await World(tmp_path / "3").images.pull(f"{registry.host}/app:1", AuthConfig(registry_token="t0ken"))
     registry.token_user = ""
     await World(tmp_path / "4").images.pull(f"{registry.host}/app:1")
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 405, 501])
+async def test_token_services_without_post_are_asked_by_get(
+    registry: FakeRegistry, tmp_path: Path, status: int
+) -> None:
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    registry.token, registry.token_user, registry.old_tokens = "t0ken", "alice:identity", status
+    identity = AuthConfig(username="alice", identity_token="identity")
+    await World(tmp_path).images.pull(f"{registry.host}/app:1", identity)
 
 
 async def test_a_token_service_elsewhere_never_sees_credentials(
@@ -260,6 +407,61 @@ async def test_mirrors_come_first_and_get_no_credentials(
     other.blobs[DIFFS[0]] = b"!" * len(LAYERS[0])
     world = World(tmp_path / "3", hosts)
     check(world, await world.images.pull(f"{registry.host}/team/app:1", SECRET))
+
+
+@pytest.mark.parametrize("status", [429, 500, 501])
+async def test_a_mirror_that_refuses_head_is_still_asked_by_get(
+    registry: FakeRegistry, other: FakeRegistry, tmp_path: Path, status: int
+) -> None:
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    other.manifests, other.blobs = dict(registry.manifests), dict(registry.blobs)
+    world = World(tmp_path, {registry.host: Host((f"http://{other.host}",), plain_http=True)})
+    await world.images.pull(f"{registry.host}/app:1")
+    other.head_status = registry.head_status = status
+    other.add_image("app:1", LAYERS[1:2], DIFFS[1:2])
+    assert (await world.images.pull(f"{registry.host}/app:1")).layers == (DIFFS[1],)
+    assert other.manifest_methods == ["GET", "HEAD", "GET"]
+
+
+@pytest.mark.parametrize("host", ["[dead:beef]:5000", "r.example:99999", "r.example:0"])
+async def test_hosts_that_no_url_can_have_are_refused(tmp_path: Path, host: str) -> None:
+    with pytest.raises(Invalid, match="is not a valid registry host"):
+        await World(tmp_path).images.pull(f"{host}/app:1")
+
+
+async def test_a_signed_url_is_asked_as_it_was_written(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    signed = "key%2Fname=%7Ea&sig=a%2Bb"
+    registry.redirect = lambda target: f"/elsewhere/{target}?{signed}"
+    await World(tmp_path).images.pull(f"{registry.host}/app:1")
+    asked = [path for path, _, _ in registry.seen if path.startswith("/elsewhere/")]
+    assert asked and all(path.endswith(f"?{signed}") for path in asked)
+
+
+async def test_a_blob_that_hardly_comes_is_given_up() -> None:
+    """It would hold up every other pull of this blob."""
+    clock = VirtualClock()
+    pace = _Pace(clock)
+    for _ in range(3):
+        pace.check(30_000, "blob")
+        await clock.advance(30.0)
+        pace.check(70_000, "blob")
+        await clock.advance(30.0)
+    pace.check(1, "blob")
+    await clock.advance(59.0)
+    pace.check(1, "blob")
+    await clock.advance(1.0)
+    with pytest.raises(RegistryUnavailable, match="only 1 bytes came within 60 s"):
+        pace.check(0, "blob")
+
+
+async def test_a_manifest_that_hardly_comes_is_given_up(
+    registry: FakeRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "_WHOLE", 0.2)
+    registry.endless, registry.endless_pause = "/manifests/", 0.05
+    with pytest.raises(PykubeletError, match="stopped responding"):
+        await World(tmp_path).images.pull(f"{registry.host}/app:1")
 
 
 async def test_foreign_urls_are_not_asked(registry: FakeRegistry, other: FakeRegistry, tmp_path: Path) -> None:
@@ -375,7 +577,7 @@ async def test_registry_that_sends_informational_answers_without_end_is_unavaila
     hints = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
     async with http_server(lambda _: hints, endless=hints * 1000) as server, asyncio.timeout(20):
         with pytest.raises(RegistryUnavailable, match="informational"):
-            async with open_wire({}) as wire, wire.send(Request(f"http://127.0.0.1:{server.port}/v2/")):
+            async with open_wire() as wire, wire.send(Request(f"http://127.0.0.1:{server.port}/v2/")):
                 pass
 
 
@@ -383,5 +585,14 @@ async def test_registry_whose_head_takes_too_long_is_unavailable(monkeypatch: py
     monkeypatch.setattr("pykubelet.criserver.images.registry.http._ANSWER", 0.2)
     async with http_server(lambda _: None) as server, asyncio.timeout(20):
         with pytest.raises(RegistryUnavailable, match="cannot be reached or stopped responding"):
-            async with open_wire({}) as wire, wire.send(Request(f"http://127.0.0.1:{server.port}/v2/")):
+            async with open_wire() as wire, wire.send(Request(f"http://127.0.0.1:{server.port}/v2/")):
                 pass
+
+
+async def test_unreachable_registry_is_described_without_words_about_tls() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(RegistryUnavailable) as caught:
+        async with open_wire() as wire, wire.send(Request(f"http://127.0.0.1:{port}/v2/")):
+            pass
+    assert "onnect" in str(caught.value) and "ssl" not in str(caught.value)

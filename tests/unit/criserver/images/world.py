@@ -2,11 +2,11 @@
 
 import os
 import random
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from pykubelet.base.units import Bytes
+from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.images import (
     ContentStore,
     ImageDeps,
@@ -62,10 +62,17 @@ class InstantClock(VirtualClock):
 class World:
     """A manager on a directory that pulls from given hosts."""
 
-    def __init__(self, root: Path, hosts: Mapping[str, Host] | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        hosts: Mapping[str, Host] | None = None,
+        directories: Sequence[Path] = (),
+        *,
+        on_pulled: Callable[[Bytes, Seconds], None] | None = None,
+    ) -> None:
         self.clock = InstantClock()
         self.content = ContentStore(root / "images")
-        self.registry = RegistryClient(lambda: hosts or {}, self.clock)
+        self.registry = RegistryClient(hosts=lambda: hosts or {}, directories=directories, clock=self.clock)
         layers = NoUnpacking()
         self.images = ImageManager(
             ImageDeps(
@@ -75,6 +82,7 @@ class World:
                 retainer=layers,
                 registry=self.registry,
                 clock=self.clock,
+                on_pulled=on_pulled,
                 settings=ImageSettings(platform=Platform("amd64", "linux"), mountpoint=str(root)),
             )
         )

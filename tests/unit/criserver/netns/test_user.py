@@ -7,16 +7,17 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Conflict, Invalid
-from pykubelet.criserver.container import prepare
+from pykubelet.criserver.container.bundle import prepare
 from pykubelet.criserver.images.image_types import ImageConfig, ImageRecord
 from pykubelet.criserver.netns import Kind, NamespaceSpec, PinnedNamespaces
-from pykubelet.criserver.storage import Layers, Snapshots
+from pykubelet.criserver.storage import Layers, Snapshots, VolumeRequest
 from pykubelet.criserver.types import IdMap, SandboxID, UserNamespace
 from pykubelet.linux import idmap
 from pykubelet.linux.mountinfo import is_mount_point, mounts_below
-from pykubelet.linux.mounts import unmount_all_under
+from pykubelet.linux.mounts import make_shared, tmpfs, unmount_all_under
 from pykubelet.linux.namespaces import Namespace, call_in
 from pykubelet.pb import runtime_v1_pb2 as pb
+from tests.unit.criserver.netns.pinned import assert_nothing_mounted, opened
 
 pytestmark = [
     pytest.mark.root,
@@ -29,13 +30,13 @@ KINDS = (Kind.NETWORK, Kind.UTS, Kind.IPC, Kind.USER)
 
 @pytest.fixture
 async def namespaces(tmp_path: Path) -> AsyncIterator[PinnedNamespaces]:
-    pinned = PinnedNamespaces(tmp_path / "ns")
+    pinned = opened(tmp_path)
     spec = NamespaceSpec(KINDS, "inside", {"net.ipv4.ping_group_range": "400000 465535"}, IDS)
     await pinned.make(POD, spec)
     yield pinned
     await pinned.release(POD)
     assert pinned.known() == []
-    assert mounts_below(str(tmp_path)) == []
+    assert_nothing_mounted(tmp_path)
 
 
 def _user(namespaces: PinnedNamespaces) -> UserNamespace:
@@ -53,15 +54,16 @@ async def test_namespaces_are_pinned_and_set_up(namespaces: PinnedNamespaces) ->
 
 async def test_a_second_attempt_does_not_harm_the_first(namespaces: PinnedNamespaces) -> None:
     with pytest.raises(Conflict):
-        await PinnedNamespaces(namespaces.path(POD, Kind.USER).parents[1]).make(POD, NamespaceSpec(KINDS, ids=IDS))
+        await namespaces.make(POD, NamespaceSpec(KINDS, ids=IDS))
+    assert all(is_mount_point(namespaces.path(POD, kind)) for kind in KINDS)
 
 
 async def test_a_bad_sysctl_leaves_nothing(tmp_path: Path) -> None:
-    pinned = PinnedNamespaces(tmp_path / "ns")
+    pinned = opened(tmp_path)
     with pytest.raises(Invalid, match="cannot be set"):
         await pinned.make(POD, NamespaceSpec(KINDS, "", {"net.ipv4.ip_forward": "nonsense"}, IDS))
     assert pinned.known() == []
-    assert mounts_below(str(tmp_path)) == []
+    assert_nothing_mounted(tmp_path)
 
 
 def _mapped(target: str, source: Path) -> pb.Mount:
@@ -97,6 +99,28 @@ async def test_volumes_show_the_pod_s_ids_and_outlive_the_mount(namespaces: Pinn
     assert file.read_text() == "one"
 
 
+async def test_what_is_mounted_in_a_volume_stays_when_its_mapped_mount_is_dropped(
+    namespaces: PinnedNamespaces, tmp_path: Path
+) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    make_shared(str(volume))
+    (volume / "inner").mkdir()
+    try:
+        tmpfs(str(volume / "inner"))
+        (volume / "inner" / "file").write_text("one")
+        directory = tmp_path / "mapped" / "c1"
+        places = prepare.map_mounts(directory, [_mapped("/v", volume)], _user(namespaces))
+        assert Path(places["/v"], "inner", "file").read_text() == "one"
+        (volume / "later").mkdir()
+        tmpfs(str(volume / "later"))
+        assert is_mount_point(Path(places["/v"], "later")), "later mounts appear in it"
+        prepare.drop_mapped(directory)
+        assert (volume / "inner" / "file").read_text() == "one"
+    finally:
+        unmount_all_under(str(tmp_path), lazy=True)
+
+
 async def test_a_root_file_system_belongs_to_the_pod(namespaces: PinnedNamespaces, tmp_path: Path) -> None:
     layers = Layers(root=tmp_path / "storage", blob=lambda digest: tmp_path / digest)
     snapshots = Snapshots(tmp_path / "storage", layers)
@@ -107,8 +131,9 @@ async def test_a_root_file_system_belongs_to_the_pod(namespaces: PinnedNamespace
     # Only the root user of the pod may enter.
     facts = root.parent.stat()
     assert (facts.st_mode & 0o777, facts.st_gid) == (0o710, IDS.gid)
-    prepare.make_volumes(root, ("/data",), set(), _user(namespaces))
-    assert (root / "data").stat().st_uid == IDS.uid
+    volumes = await snapshots.make_volumes("c", VolumeRequest(("/srv/data",), frozenset(), _user(namespaces)))
+    for made in (root / "srv", root / "srv/data", Path(volumes["/srv/data"])):
+        assert (made.stat().st_uid, made.stat().st_gid) == (IDS.uid, IDS.gid)
     assert [mount.path for mount in mounts_below(str(tmp_path / "storage"))] == [str(root)]
     await snapshots.remove_rootfs("c")
     assert not root.parent.exists()

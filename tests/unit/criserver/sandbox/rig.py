@@ -1,7 +1,8 @@
 """The components of sandboxes, with a fake network and fake namespaces that record calls."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
@@ -13,9 +14,11 @@ from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.machine import Machine, OomKills
 from pykubelet.criserver.netns import Kind, NamespaceSpec, PinnedNamespaces
 from pykubelet.criserver.oci import OciRuntime, RuntimeHandlers
+from pykubelet.criserver.processes import reference
 from pykubelet.criserver.sandbox import (
     Infra,
     InfraPrograms,
+    Sandbox,
     SandboxDeps,
     SandboxLayout,
     SandboxTable,
@@ -25,7 +28,7 @@ from pykubelet.criserver.sandbox import (
 from pykubelet.criserver.sandbox.sandbox_interfaces import PauseImages
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.store import Store
-from pykubelet.criserver.types import SandboxID
+from pykubelet.criserver.types import ProcessRef, SandboxID, UserNamespace
 from pykubelet.linux.cgroups import CgroupDriver
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.clock import VirtualClock
@@ -41,6 +44,7 @@ class FakeNetwork:
         self.fail_attach = False
         self.fail_detach = False
         self.broken: set[SandboxID] = set()
+        self.used: set[SandboxID] | None = None
         self.go = asyncio.Event()
         self.go.set()
 
@@ -63,6 +67,11 @@ class FakeNetwork:
 
     def held(self) -> list[SandboxID]:
         return list(self.attached)
+
+    async def collect_garbage(self, used: Callable[[], Iterable[SandboxID] | None]) -> None:
+        """Only note what is used now."""
+        found = used()
+        self.used = None if found is None else set(found)
 
 
 class FakeNamespaces:
@@ -98,10 +107,41 @@ class FakeContainers:
         self.calls.append("remove")
 
 
+class FakeInfra:
+    """Infra processes that are plain programs of the test."""
+
+    def __init__(self) -> None:
+        self.processes: dict[SandboxID, subprocess.Popen[bytes]] = {}
+        self.namespaces: dict[str, str] = {}
+        self.stops = 0
+        self.ends_at_once = False
+
+    async def start(
+        self, sandbox: Sandbox, namespaces: dict[str, str], user_namespace: UserNamespace | None
+    ) -> ProcessRef:
+        self.namespaces = namespaces
+        process = self.processes[sandbox.id] = subprocess.Popen(["sleep", "60"])  # noqa: ASYNC220  # it is short
+        found = reference(process.pid)
+        assert found is not None
+        if self.ends_at_once:
+            self.kill()
+        return found
+
+    async def stop(self, sandbox: Sandbox) -> None:
+        self.stops += 1
+        self.kill()
+
+    def kill(self) -> None:
+        """Kill all processes."""
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
+
+
 class Rig:
     """The components of sandboxes with what they use."""
 
-    def __init__(self, directory: Path, store: Store, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, directory: Path, store: Store, tasks: asyncio.TaskGroup, infra: FakeInfra | None = None) -> None:
         self.store = store
         self.network = FakeNetwork()
         self.namespaces = FakeNamespaces(directory / "ns")
@@ -112,14 +152,14 @@ class Rig:
         table = SandboxTable(monotonic=self.clock.monotonic)
         self.layout = SandboxLayout(namespaces=cast(PinnedNamespaces, self.namespaces), directory=self.directory)
         runtime = OciRuntime(program="true", root=directory / "oci", scratch=directory)
-        machine = Machine(
+        machine = self.machine = Machine(
             host=HOST,
             cgroups=cast(CgroupDriver, None),
             handlers=RuntimeHandlers(runtimes={"runc": runtime}, default="runc"),
             conmon=Conmon("true", directory),
             oom_kills=cast(OomKills, None),
         )
-        self.views = SandboxViews(table=table, layout=self.layout, handlers=machine.handlers)
+        self.views = SandboxViews(table=table, layout=self.layout, machine=machine)
         self.sandboxes = build_sandboxes(
             SandboxDeps(
                 scope=self.scope,
@@ -129,27 +169,27 @@ class Rig:
                 layout=self.layout,
                 network=self.network,
                 containers=self.containers,
-                infra=Infra(
-                    machine=machine,
-                    images=cast(PauseImages, None),
-                    layout=self.layout,
-                    programs=InfraPrograms(node="true"),
-                ),
+                infra=self._infra(machine) if infra is None else cast(Infra, infra),
             )
         )
+
+    def _infra(self, machine: Machine) -> Infra:
+        """The product's, for pods that do not share a PID namespace."""
+        programs = InfraPrograms(node="true")
+        return Infra(machine=machine, images=cast(PauseImages, None), layout=self.layout, programs=programs)
 
     def nothing_left(self) -> bool:
         return not self.namespaces.made and (not self.directory.exists() or not list(self.directory.iterdir()))
 
 
 @asynccontextmanager
-async def rig_in(directory: Path) -> AsyncIterator[Rig]:
+async def rig_in(directory: Path, infra: FakeInfra | None = None) -> AsyncIterator[Rig]:
     store = await Store.open(directory / "state.db")
     try:
         # Mounts need root, and would outlive the test.
         with patch("pykubelet.criserver.sandbox.files.tmpfs"):
             async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
-                yield Rig(directory, store, tasks)
+                yield Rig(directory, store, tasks, infra)
     finally:
         await store.close()
 

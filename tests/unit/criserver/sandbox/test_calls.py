@@ -215,6 +215,17 @@ async def test_protected_sandboxes_are_not_removed(tmp_path: Path, everything: b
         assert set(again.network.attached) == left
         assert {path.name for path in again.directory.iterdir()} == left
         retries.cancel()
+        await again.sandboxes.attachments.collect_garbage()
+        assert again.network.used is None, "not all sandboxes are known"
+
+
+async def test_sandboxes_keep_their_addresses_though_their_attachments_are_lost(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        ready, stopped = [await rig.sandboxes.runner.run(config(name), "") for name in ("ready", "stopped")]
+        await rig.sandboxes.stopper.stop(stopped)
+        rig.network.attached.clear()
+        await rig.sandboxes.attachments.collect_garbage()
+        assert rig.network.used == {ready}
 
 
 async def test_update_records_the_resources_of_a_pod(tmp_path: Path) -> None:

@@ -1,8 +1,11 @@
 """The selection and start of infra processes; conmon and the OCI runtime are small scripts."""
 
 import json
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -18,8 +21,11 @@ from pykubelet.criserver.processes import is_alive
 from pykubelet.criserver.sandbox import Infra, InfraPrograms, Sandbox, SandboxLayout
 from pykubelet.criserver.spec import ImageDefaults
 from pykubelet.criserver.types import ContainerID, IdMap, SandboxID, SandboxRecord, UserNamespace
+from pykubelet.linux import procfs
 from pykubelet.linux.cgroups import CgroupDriver
+from pykubelet.linux.procfs import Membership
 from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.agent import wait_for
 from pykubelet.testing.wait import until
 from tests.unit.criserver.container.rig import CONMON, RUNTIME, NoCgroups
 from tests.unit.criserver.sandbox.rig import FakeNamespaces
@@ -168,3 +174,36 @@ async def test_missing_program_is_an_error_with_the_remedy(tmp_path: Path, pause
         await infra.start(_sandbox(), {}, None)
     assert ("registry is down" in str(failed.value)) is bool(pause_image)
     await infra.stop(_sandbox())
+
+
+@contextmanager
+def _process(*argv: str) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(argv, stdin=subprocess.PIPE) as process:
+        try:
+            # The kernel sets the arguments shortly after the program has begun.
+            wait_for(lambda: bool(procfs.arguments(process.pid)), 10, lambda: "it has no arguments yet")
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("noted", [True, False], ids=["noted", "not-noted"])
+@pytest.mark.parametrize("who", ["monitor", "reused-pid", "posing"])
+async def test_stop_signals_only_the_monitor_of_the_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noted: bool, who: str
+) -> None:
+    """Neither a process that has the PID of the monitor now, nor one in a container with the monitor's arguments."""
+    infra = infra_in(tmp_path, FakePause(tmp_path, ()), NO_PROGRAM, "")
+    bundle = tmp_path / "sandboxes" / ID / "infra"
+    bundle.mkdir(parents=True)
+    sandbox = "another" if who == "reused-pid" else ID
+    # The script that stands for conmon is found by its arguments; this shell reads its input and ignores them.
+    with _process("sh", "-s", str(tmp_path / "conmon"), "-c", sandbox) as process:
+        if noted:
+            (bundle / "conmon.pid").write_text(str(process.pid))
+        if who == "posing":
+            cgroups, inside = procfs.cgroups, (Membership((), f"/kubepods/{'a' * 64}"),)
+            monkeypatch.setattr(procfs, "cgroups", lambda pid: inside if pid == process.pid else cgroups(pid))
+        await infra.stop(_sandbox())
+        assert not bundle.exists()
+        assert (process.poll() is not None) is (who == "monitor")

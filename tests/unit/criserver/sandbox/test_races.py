@@ -97,14 +97,14 @@ async def test_cancelled_creation_that_cannot_be_undone_is_not_ready(
 ) -> None:
     """It is cancelled while its record becomes ready; then its network is released, but its files stay."""
     async with rig_in(tmp_path) as rig:
-        written, go, put = asyncio.Event(), asyncio.Event(), rig.store.put_sandbox
+        written, go, put = asyncio.Event(), asyncio.Event(), rig.store.sandboxes.put
 
         async def late(record: SandboxRecord) -> None:
             await put(record)
             written.set()
             await go.wait()
 
-        monkeypatch.setattr(rig.store, "put_sandbox", late)
+        monkeypatch.setattr(rig.store.sandboxes, "put", late)
         run = asyncio.ensure_future(rig.sandboxes.runner.run(config(), ""))
         await written.wait()
         run.cancel()

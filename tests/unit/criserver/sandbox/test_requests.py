@@ -90,7 +90,13 @@ def test_attach_request_has_all_fields() -> None:
     assert (request.ingress_rate, request.egress_rate) == (10_000_000, 0)
 
 
-@pytest.mark.parametrize("rate", ["fast", "1", "10E"])
+@pytest.mark.parametrize(("rate", "bits"), [("1k", 10**3), ("1P", 10**15)])
+def test_bandwidth_rates_at_the_ends_of_the_range_are_accepted(rate: str, bits: int) -> None:
+    config = _config(annotations={"kubernetes.io/egress-bandwidth": rate})
+    assert attach_request(SandboxID("s"), config, "/ns").egress_rate == bits
+
+
+@pytest.mark.parametrize("rate", ["fast", "1", "999", "1000000000000001", "10E"])
 def test_impossible_bandwidth_rates_are_invalid(rate: str) -> None:
     with pytest.raises(Invalid, match="egress-bandwidth"):
         attach_request(SandboxID("s"), _config(annotations={"kubernetes.io/egress-bandwidth": rate}), "/ns")
@@ -122,6 +128,18 @@ def test_attach_request_unknown_protocol_is_invalid() -> None:
     port.protocol = 7  # type: ignore[assignment]  # as a newer client may send it
     with pytest.raises(Invalid, match="port mapping 80: unknown protocol 7"):
         attach_request(SandboxID("s1"), config, "/ns")
+
+
+def test_namespaces_of_a_pod_with_a_user_namespace() -> None:
+    config = _config()
+    options = config.linux.security_context.namespace_options.userns_options
+    options.mode = pb.POD
+    for ids in (options.uids, options.gids):
+        ids.add(container_id=0, host_id=65536, length=65536)
+    spec = namespaces(config)
+    assert set(spec.kinds) == {*OWN, Kind.USER}
+    assert spec.ids is not None and spec.ids.gid == 65536
+    assert spec.sysctls["net.ipv4.ping_group_range"] == "65536 131071"
 
 
 def test_namespaces_unknown_user_namespace_mode_is_invalid() -> None:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from pykubelet.criserver.spec import ContainerInput, Host, ImageDefaults, SandboxView
-from pykubelet.criserver.spec.capabilities import ALL
+from pykubelet.criserver.spec.security.capabilities import ALL
 from pykubelet.criserver.types import ContainerUser
 from pykubelet.pb import runtime_v1_pb2 as pb
 

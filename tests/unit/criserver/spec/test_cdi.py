@@ -5,9 +5,10 @@ from typing import cast
 
 import pytest
 
-from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.base.errors import Invalid, NotFound, Unsupported
 from pykubelet.criserver.spec import HostDevice, build_container
 from pykubelet.criserver.spec.cdi import Found, apply_edits, edits_of, parse_file
+from pykubelet.criserver.spec.cdi_request import asks_for_devices, devices_of
 from pykubelet.criserver.spec.spec_types import Json
 from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.unit.criserver.spec.given import given
@@ -51,6 +52,15 @@ def _other(env: str) -> Json:
 def test_edits_of_a_file_come_once_and_first() -> None:
     edits = edits_of(["vendor.com/gpu=1", "vendor.com/gpu=0"], [_found()])
     assert [edit.env for edit in edits] == [("VENDOR=yes",), ("SECOND=1",), ("A=cdi",)]
+
+
+@pytest.mark.parametrize("edits", [{"netDevices": [{"hostInterfaceName": "ib0"}]}, {"intelRdt": {"closID": "c"}}])
+@pytest.mark.parametrize("of_file", [True, False])
+def test_devices_with_edits_that_no_container_would_get_are_refused(edits: Json, of_file: bool) -> None:
+    device: Json = {"name": "0"} if of_file else {"name": "0", "containerEdits": edits}
+    document: Json = {"cdiVersion": "1.1.0", "kind": "vendor.com/gpu", "devices": [device]}
+    with pytest.raises(Unsupported, match=r"vendor\.com/gpu=0 has netDevices or intelRdt"):
+        edits_of(["vendor.com/gpu=0"], [_found(document | ({"containerEdits": edits} if of_file else {}))])
 
 
 def test_later_directory_takes_precedence() -> None:
@@ -116,3 +126,33 @@ def test_edits_return_a_new_spec() -> None:
     assert after["hooks"] == {"createContainer": [{"path": "/bin/hook", "args": ["h"]}]}
     assert cast(Json, process["user"])["additionalGids"] == [1000, 44]
     assert before == build_container(given(config))
+
+
+@pytest.mark.parametrize(
+    ("field", "annotations", "expected"),
+    [
+        ([], {}, []),
+        (["a.b/c=0"], {}, ["a.b/c=0"]),
+        ([], {"cdi.k8s.io/nvidia_0": "nvidia.com/gpu=0, nvidia.com/gpu=1"}, ["nvidia.com/gpu=0", "nvidia.com/gpu=1"]),
+        (
+            ["a.b/c=0"],
+            {"cdi.k8s.io/z": "a.b/c=2", "cdi.k8s.io/y": "a.b/c=1,a.b/c=0"},
+            ["a.b/c=0", "a.b/c=1", "a.b/c=2"],
+        ),
+        ([], {"io.example/cdi": "a.b/c=2"}, []),
+    ],
+)
+def test_devices_of_the_field_and_of_annotations(
+    field: list[str], annotations: dict[str, str], expected: list[str]
+) -> None:
+    config = pb.ContainerConfig(annotations=annotations, CDI_devices=[pb.CDIDevice(name=name) for name in field])
+    assert devices_of(config) == expected
+    assert asks_for_devices(config) is bool(expected)
+
+
+@pytest.mark.parametrize("value", ["", "gpu0", "nvidia.com/gpu", "nvidia.com/gpu=", "nvidia.com/gpu=0,,", "\u202egpu"])
+def test_annotation_without_a_device_is_invalid(value: str) -> None:
+    config = pb.ContainerConfig(annotations={"cdi.k8s.io/x": value})
+    assert asks_for_devices(config)
+    with pytest.raises(Invalid, match=r"annotation cdi.k8s.io/x: .* must be written as vendor.com/class=device"):
+        devices_of(config)

@@ -13,10 +13,10 @@ from pykubelet.criserver.spec import (
     build_container,
     build_infra,
     build_resources,
+    covered_paths,
     node_program,
 )
 from pykubelet.criserver.spec.mounts import build_mounts
-from pykubelet.criserver.spec.seccomp import profile
 from pykubelet.criserver.spec.spec_types import Json
 from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.unit.criserver.spec.given import HOST, NAMESPACES, given, in_node_network
@@ -64,6 +64,21 @@ def test_the_mounts_of_a_request_replace_defaults_and_parents_come_first() -> No
     assert found["/data/deep"]["options"] == ["rbind", "rshared", "ro"]
     assert found["/dev/shm"]["source"] == "/s/shm"
     assert _linux(build_container(given(config)))["rootfsPropagation"] == "rshared"
+
+
+def test_volumes_of_the_image_are_mounted_before_all_others_and_parents_first() -> None:
+    """A link of the image may lead the mount of /etc/hostname into a volume, which must not hide it."""
+    config = pb.ContainerConfig(mounts=[pb.Mount(container_path="/a", host_path="/c")])
+    of = replace(given(config), volumes={"/z/y/x": "/v/1", "/z/y": "/v/0"})
+    mounts = build_mounts(of)
+    options = ["rbind", "rprivate", "rw"]
+    assert mounts[:2] == [
+        {"destination": "/z/y", "type": "bind", "source": "/v/0", "options": options},
+        {"destination": "/z/y/x", "type": "bind", "source": "/v/1", "options": options},
+    ]
+    assert covered_paths(config) >= {"/a", "/proc", "/sys", "/dev", "/etc/hosts"}
+    with pytest.raises(Invalid, match="absolute"):
+        covered_paths(pb.ContainerConfig(mounts=[pb.Mount(container_path="a")]))
 
 
 def test_shared_memory_of_the_node() -> None:
@@ -152,18 +167,6 @@ def test_resource_limits() -> None:
     assert build_resources(pb.LinuxContainerResources(), HOST) == {}
     # Not what systemd gives to those that do not say.
     assert build_resources(pb.LinuxContainerResources(), replace(HOST, cgroup_version=2)) == {"pids": {"limit": -1}}
-
-
-def test_seccomp_follows_the_capabilities() -> None:
-    plain, admin = profile(frozenset()), profile(frozenset({"CAP_SYS_ADMIN"}))
-    for found, allowed in ((plain, False), (admin, True)):
-        rules = cast(list[Json], found["syscalls"])
-        names = cast(list[str], rules[0]["names"])
-        assert ("mount" in names) is allowed
-        assert "read" in names
-        clone3 = [rule for rule in rules if rule["names"] == ["clone3"]]
-        assert bool(clone3) is not allowed
-    assert plain["defaultAction"] == "SCMP_ACT_ERRNO"
 
 
 def test_infra_process_has_no_capabilities() -> None:

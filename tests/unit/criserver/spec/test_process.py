@@ -6,8 +6,8 @@ import pytest
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.spec import ImageDefaults, build_exec
-from pykubelet.criserver.spec.capabilities import ALL, DEFAULT, capability_set, names_of
 from pykubelet.criserver.spec.process import arguments, build_process, environment, merged
+from pykubelet.criserver.spec.security.capabilities import ALL, DEFAULT, capability_set, names_of
 from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.unit.criserver.spec.given import HOST, given
 

@@ -337,8 +337,15 @@ async def test_removals_wait_once_for_trash_that_stays(tmp_path: Path, monkeypat
 async def test_unreadable_trash_keeps_no_removal_from_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trash, "_pace", lambda path: Pace(niceness=0, rest=0.0, wait=5.0))
     opened = _open(tmp_path)
+    read, lists = opened._names, list[list[str]]()
+
+    def noted() -> list[str]:
+        lists.append(read())
+        return lists[-1]
+
+    monkeypatch.setattr(opened, "_names", noted)
     async with _running(opened):
-        await until(lambda: opened._round)
+        await until(lambda: lists)
         opened.directory.rmdir()
         opened.directory.touch()
         await opened.make_room()

@@ -52,7 +52,7 @@ async def test_container_whose_files_take_for_ever_holds_up_no_usage_of_others(t
     _write(tmp_path, "hostile", "endless")
     snapshots = Snapshots(tmp_path, Layers(root=tmp_path, blob=lambda digest: tmp_path / digest))
     snapshots.load()
-    layers = WritableLayers(snapshots=snapshots, directory=tmp_path, clock=SystemClock())
+    layers = WritableLayers(snapshots=snapshots, trash=snapshots._layers.trash, directory=tmp_path, clock=SystemClock())
     async with asyncio.timeout(20):
         good = await layers.usage(ContainerID("good"))
         hostile = await layers.usage(ContainerID("hostile"))

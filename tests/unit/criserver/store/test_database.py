@@ -25,8 +25,8 @@ _PARTS = ("", "-wal", "-shm")
 
 async def _filled(path: Path) -> None:
     store = await Store.open(path)
-    await store.add_sandbox(SANDBOX)
-    await store.add_container(CONTAINER)
+    await store.sandboxes.add(SANDBOX)
+    await store.containers.add(CONTAINER)
     await store.close()
 
 
@@ -62,7 +62,7 @@ async def test_file_set_aside_keeps_the_log_of_a_killed_server(tmp_path: Path, m
     killed.mkdir()
     await _filled(path)
     store = await Store.open(path)
-    await store.put_sandbox(replace(SANDBOX, phase=SandboxPhase.STOPPED))
+    await store.sandboxes.put(replace(SANDBOX, phase=SandboxPhase.STOPPED))
     for part in _PARTS:
         shutil.copy(f"{path}{part}", killed)
     await store.close()
@@ -165,8 +165,8 @@ async def test_note_of_a_deleted_record_leaves_no_copy(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     await _filled(path)
     store = await Store.open(path)
-    await store.delete_container(CONTAINER.id)
-    await asyncio.gather(store.note_container(CONTAINER), store.put_container(CONTAINER))
+    await store.containers.delete(CONTAINER.id)
+    await asyncio.gather(store.containers.note(CONTAINER), store.containers.put(CONTAINER))
     await store.close()
     path.unlink()
     assert await _read(path) == (False, ([SANDBOX], []))

@@ -63,13 +63,13 @@ async def test_store_disk_full_between_concurrent_notes_last_state_is_written(
 ) -> None:
     disk = _Disk(monkeypatch)
     store = await Store.open(tmp_path / "state.db")
-    await store.add_sandbox(SANDBOX)
-    await store.add_container(CONTAINER)
+    await store.sandboxes.add(SANDBOX)
+    await store.containers.add(CONTAINER)
     disk.refuse(*refused)
-    await asyncio.gather(store.note_container(_RUNNING), store.note_container(_EXITED))
+    await asyncio.gather(store.containers.note(_RUNNING), store.containers.note(_EXITED))
     disk.refuse()
-    await store.put_sandbox(replace(SANDBOX, phase=SandboxPhase.READY))
-    await store.put_sandbox(replace(SANDBOX, phase=SandboxPhase.STOPPED))
+    await store.sandboxes.put(replace(SANDBOX, phase=SandboxPhase.READY))
+    await store.sandboxes.put(replace(SANDBOX, phase=SandboxPhase.STOPPED))
     assert (await store.load())[1] == [_EXITED]
     await store.close()
     assert (await _written(tmp_path / "state.db"))[1] == [_EXITED]
@@ -80,11 +80,11 @@ async def test_store_disk_full_at_deletion_record_does_not_come_back(
 ) -> None:
     disk = _Disk(monkeypatch)
     store = await Store.open(tmp_path / "state.db")
-    await store.add_sandbox(SANDBOX)
-    await store.add_container(CONTAINER)
+    await store.sandboxes.add(SANDBOX)
+    await store.containers.add(CONTAINER)
     disk.refuse(1)
-    await asyncio.gather(store.note_container(_EXITED), store.delete_container(CONTAINER.id))
-    await store.add_container(replace(CONTAINER, id=ContainerID("c2")))
+    await asyncio.gather(store.containers.note(_EXITED), store.containers.delete(CONTAINER.id))
+    await store.containers.add(replace(CONTAINER, id=ContainerID("c2")))
     assert [record.id for record in (await store.load())[1]] == ["c2"]
     await store.close()
 
@@ -94,10 +94,10 @@ async def test_store_closed_after_disk_full_writes_deferred_changes(
 ) -> None:
     disk = _Disk(monkeypatch)
     store = await Store.open(tmp_path / "state.db")
-    await store.add_sandbox(SANDBOX)
-    await store.add_container(CONTAINER)
+    await store.sandboxes.add(SANDBOX)
+    await store.containers.add(CONTAINER)
     disk.refuse(1)
-    await store.note_container(_EXITED)
+    await store.containers.note(_EXITED)
     await store.close()
     assert (await _written(tmp_path / "state.db"))[1] == [_EXITED]
 
@@ -108,10 +108,10 @@ async def test_store_idle_after_disk_full_writes_deferred_changes(
     disk, clock = _Disk(monkeypatch), VirtualClock()
     store = await Store.open(tmp_path / "state.db", clock)
     retries = asyncio.ensure_future(store.write_deferred())
-    await store.add_sandbox(SANDBOX)
-    await store.add_container(CONTAINER)
+    await store.sandboxes.add(SANDBOX)
+    await store.containers.add(CONTAINER)
     disk.full = True
-    await store.note_container(_EXITED)
+    await store.containers.note(_EXITED)
     await clock.advance(20)
     assert (await store.load())[1] == [CONTAINER]
     disk.full = False
@@ -137,7 +137,7 @@ async def test_store_change_of_a_cancelled_caller_is_made(tmp_path: Path) -> Non
 
     busy = asyncio.ensure_future(store._database.run(slow))
     await asyncio.to_thread(begun.wait, 10)
-    call = asyncio.ensure_future(store.add_sandbox(SANDBOX))
+    call = asyncio.ensure_future(store.sandboxes.add(SANDBOX))
     await asyncio.sleep(0)
     call.cancel()
     await asyncio.sleep(0)

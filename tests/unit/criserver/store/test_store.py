@@ -34,17 +34,17 @@ CONTAINER = ContainerRecord(
 
 async def test_records_are_loaded_unchanged(tmp_path: Path) -> None:
     store = await Store.open(tmp_path / "state.db")
-    await store.add_sandbox(SANDBOX)
-    await store.add_container(CONTAINER)
+    await store.sandboxes.add(SANDBOX)
+    await store.containers.add(CONTAINER)
     ready = replace(SANDBOX, phase=SandboxPhase.READY, ips=("10.0.0.1",), infra=ProcessRef(7, 8))
     ended = replace(CONTAINER, phase=ContainerPhase.EXITED, exit_code=3, user=ContainerUser(1, 2, (2, 3), "/h", "n"))
-    await store.put_sandbox(ready)
-    await store.put_container(ended)
+    await store.sandboxes.put(ready)
+    await store.containers.put(ended)
     await store.close()
     again = await Store.open(tmp_path / "state.db")
     assert await again.load() == ([ready], [ended])
-    await again.delete_container(CONTAINER.id)
-    await again.delete_sandbox(SANDBOX.id)
+    await again.containers.delete(CONTAINER.id)
+    await again.sandboxes.delete(SANDBOX.id)
     assert await again.load() == ([], [])
     await again.close()
 
@@ -54,10 +54,10 @@ async def test_deletion_of_a_sandbox_deletes_its_containers(tmp_path: Path) -> N
     other = replace(SANDBOX, id=SandboxID("s2"), name="other")
     kept = replace(CONTAINER, id=ContainerID("c3"), sandbox_id=other.id)
     for sandbox in (SANDBOX, other):
-        await store.add_sandbox(sandbox)
+        await store.sandboxes.add(sandbox)
     for container in (CONTAINER, replace(CONTAINER, id=ContainerID("c2"), name="app_1"), kept):
-        await store.add_container(container)
-    await store.delete_sandbox(SANDBOX.id)
+        await store.containers.add(container)
+    await store.sandboxes.delete(SANDBOX.id)
     assert await store.load() == ([other], [kept])
     await store.close()
     assert sorted(path.stem for path in (tmp_path / "records").rglob("*.json")) == ["c3", "s2"]
@@ -65,15 +65,15 @@ async def test_deletion_of_a_sandbox_deletes_its_containers(tmp_path: Path) -> N
 
 async def test_a_name_is_reserved_until_it_is_deleted(tmp_path: Path) -> None:
     store = await Store.open(tmp_path / "state.db")
-    await store.add_sandbox(SANDBOX)
+    await store.sandboxes.add(SANDBOX)
     with pytest.raises(Conflict, match="is reserved for s1"):
-        await store.add_sandbox(replace(SANDBOX, id=SandboxID("s2")))
-    await store.delete_sandbox(SANDBOX.id)
-    await store.add_sandbox(replace(SANDBOX, id=SandboxID("s2")))
-    await store.add_container(CONTAINER)
+        await store.sandboxes.add(replace(SANDBOX, id=SandboxID("s2")))
+    await store.sandboxes.delete(SANDBOX.id)
+    await store.sandboxes.add(replace(SANDBOX, id=SandboxID("s2")))
+    await store.containers.add(CONTAINER)
     with pytest.raises(Conflict, match="is reserved for c1"):
-        await store.add_container(replace(CONTAINER, id=ContainerID("c2")))
-    await store.add_container(replace(CONTAINER, id=ContainerID("c2"), sandbox_id=SandboxID("s2")))
+        await store.containers.add(replace(CONTAINER, id=ContainerID("c2")))
+    await store.containers.add(replace(CONTAINER, id=ContainerID("c2"), sandbox_id=SandboxID("s2")))
     await store.close()
 
 
@@ -109,12 +109,12 @@ def _execute(statement: str) -> Callable[[Path], None]:
 async def _two(path: Path) -> tuple[SandboxRecord, ContainerRecord]:
     """Create a file with a sandbox and a running container."""
     store = await Store.open(path)
-    await store.add_sandbox(SANDBOX)
+    await store.sandboxes.add(SANDBOX)
     ready = replace(SANDBOX, phase=SandboxPhase.READY, ips=("10.0.0.1",))
-    await store.put_sandbox(ready)
-    await store.add_container(CONTAINER)
+    await store.sandboxes.put(ready)
+    await store.containers.add(CONTAINER)
     running = replace(CONTAINER, phase=ContainerPhase.RUNNING, process=ProcessRef(7, 8))
-    await store.put_container(running)
+    await store.containers.put(running)
     await store.close()
     return ready, running
 
@@ -145,7 +145,7 @@ async def test_a_damaged_file_is_restored_from_the_copies(
         assert store.intact is sound
         assert await store.load() == ([ready], [running])
         with pytest.raises(Conflict):
-            await store.add_sandbox(replace(SANDBOX, id=SandboxID("s2")))
+            await store.sandboxes.add(replace(SANDBOX, id=SandboxID("s2")))
         await store.close()
     aside = path.with_name("state.db.damaged-20231114T221320Z")
     assert aside.exists() is kept
@@ -196,7 +196,7 @@ async def test_copies_follow_an_intact_file(tmp_path: Path) -> None:
     store = await Store.open(path)
     assert await store.load() == ([ready], [running])
     assert {file.name: file.read_bytes() for file in directory.iterdir()} == {"c1.json": right}
-    await store.delete_container(CONTAINER.id)
+    await store.containers.delete(CONTAINER.id)
     assert list(directory.iterdir()) == []
     await store.close()
 
@@ -228,14 +228,14 @@ async def test_full_disk_rejects_additions_and_defers_deletions(tmp_path: Path) 
     await _limit(store, 1)
     large = replace(ready, config=pb.PodSandboxConfig(hostname="x" * 50_000).SerializeToString())
     with pytest.raises(Transient, match="disk full"):
-        await store.add_sandbox(replace(large, id=SandboxID("s2"), name="other"))
+        await store.sandboxes.add(replace(large, id=SandboxID("s2"), name="other"))
     with pytest.raises(Transient, match="disk full"):
-        await store.put_sandbox(large)
-    await store.note_sandbox(large)
+        await store.sandboxes.put(large)
+    await store.sandboxes.note(large)
     assert (await store.load())[0] == [ready]
-    await store.delete_container(running.id)
+    await store.containers.delete(running.id)
     await _limit(store, 1 << 20)
-    await store.add_container(replace(CONTAINER, id=ContainerID("c2")))
+    await store.containers.add(replace(CONTAINER, id=ContainerID("c2")))
     assert await store.load() == ([large], [replace(CONTAINER, id=ContainerID("c2"))])
     await store.close()
 
@@ -280,7 +280,7 @@ async def test_other_users_cannot_read_the_records(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     path.touch(mode=0o644)
     store = await Store.open(path)
-    await store.add_sandbox(SANDBOX)
+    await store.sandboxes.add(SANDBOX)
     try:
         modes = {str(file.relative_to(tmp_path)): file.stat().st_mode & 0o777 for file in tmp_path.rglob("*")}
         files = ("state.db", "state.db-wal", "state.db-shm", "records/sandboxes/s1.json")

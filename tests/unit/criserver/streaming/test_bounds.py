@@ -14,10 +14,10 @@ import aiohttp
 import pytest
 
 from pykubelet.base.errors import Transient
+from pykubelet.base.http.upgrade import request_head, request_upgrade
 from pykubelet.base.spdy import Bounds, Decoder, Encoder, SpdyConnection, SpdyStream, StreamLink, StreamResetError
 from pykubelet.base.spdy.frames import RstStream, SynStream
 from pykubelet.base.units import KIB, MIB, Bytes
-from pykubelet.base.upgrade import request_head, request_upgrade
 from pykubelet.criserver.streaming import Execution, Forward, StreamingServer, forward_spdy
 from pykubelet.criserver.streaming.forward_spdy import _Pair
 from pykubelet.criserver.streaming.session_limits import SessionLimits, bounds, longest_message

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from pykubelet.base.http.upgrade import request_head
 from pykubelet.base.spdy import Encoder
 from pykubelet.base.spdy.frames import SynStream
-from pykubelet.base.upgrade import request_head
 from pykubelet.criserver.streaming import Execution, StreamingServer
 from pykubelet.testing.wait import until
 from tests.unit.criserver.streaming.rig import INPUT, served

@@ -10,9 +10,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from pykubelet.base.http.upgrade import request_head, request_upgrade
 from pykubelet.base.spdy import SpdyConnection, StreamLink
 from pykubelet.base.units import KIB, MIB
-from pykubelet.base.upgrade import request_head, request_upgrade
 from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer
 from pykubelet.criserver.streaming.forward_websocket import _Held, _Pipe
 from pykubelet.criserver.streaming.websocket import Channels
@@ -135,7 +135,7 @@ async def _forward_spdy(server: StreamingServer, _: aiohttp.ClientSession, __: P
 async def test_a_client_that_floods_waits_and_is_missed_when_it_goes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: Way
 ) -> None:
-    monkeypatch.setattr("pykubelet.base.hangup.STUCK", 0.1)
+    monkeypatch.setattr("pykubelet.base.http.hangup.STUCK", 0.1)
     async with served(tmp_path) as (server, session):
         async with way(server, session, tmp_path) as send:
             assert await _flood(send) < _MOST

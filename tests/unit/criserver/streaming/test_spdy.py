@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from pykubelet.base.http.upgrade import UpgradeResponse, request_head, request_upgrade
 from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink, StreamResetError, WebSocketLink
-from pykubelet.base.upgrade import UpgradeResponse, request_head, request_upgrade
 from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer, spdy_client
 from pykubelet.testing.wait import until
 from tests.unit.criserver.streaming.rig import INPUT, OUTPUT, TERMINAL, served

@@ -88,6 +88,16 @@ async def test_volumes_that_only_lack_tokens_are_set_up_later(fields: dict[str, 
         assert rest.done == ["cgroup", "inputs", "volumes"]
 
 
+async def test_pod_with_resource_claims_is_not_prepared() -> None:
+    """Upstream starts no container whose devices are not prepared, and neither does a node that cannot prepare any."""
+    pod = pod_of(resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])
+    rest = Rest()
+    prepared = await _pod_resources(rest).prepare(pod, PodRuntimeStatus(ref_of(pod)))
+    (failure,) = prepared.failures
+    assert (failure.reason, rest.done) == ("FailedPrepareDynamicResources", [])
+    assert failure.message.startswith("Failed to prepare dynamic resources: ") and failure.message.endswith(": gpu")
+
+
 async def test_a_pod_with_a_sandbox_waits_for_its_volumes() -> None:
     rest, pod = Rest(), pod_of()
     status = PodRuntimeStatus(ref_of(pod), sandboxes=(SandboxStatus(SandboxID("s"), ready=True),))

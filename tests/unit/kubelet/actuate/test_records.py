@@ -9,7 +9,7 @@ from pykubelet.kubelet.actuate import records
 from pykubelet.kubelet.actuate.podruntime.allocation_store import AllocationStore
 from pykubelet.kubelet.actuate.podruntime.plan.requested_restarts import RestartRequest
 from pykubelet.kubelet.actuate.podruntime.restart_requests import RestartRequests
-from pykubelet.kubelet.actuate.userns import UserNamespaces
+from pykubelet.kubelet.actuate.userns import IdRangeManager
 from pykubelet.kubelet.actuate.userns.plan.id_ranges import UNIT, IdPool, to_file
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.types.ids import PodUID
@@ -58,7 +58,7 @@ async def test_damaged_user_namespace_record_keeps_no_other_from_being_read(
     pool = IdPool.default(UNIT)
     dirs.user_namespace(BAD).write_bytes(damaged)
     dirs.user_namespace(GOOD).write_bytes(to_file(pool.next_free(set(), None), UNIT))
-    users = UserNamespaces(file=dirs.user_namespace, supported=lambda _: True)
+    users = IdRangeManager(file=dirs.user_namespace, supported=lambda _: True)
     await users.load([BAD, GOOD])
     assert users._allocated.keys() == {GOOD}
     assert [getattr(r, "item", "") for r in caplog.records] == [BAD]

@@ -15,6 +15,7 @@ import pytest
 from msgspec.structs import replace as replace_fields
 
 from pykubelet.base.clock import SystemClock
+from pykubelet.base.daemon.notify import Notifier
 from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.compose.agent import Agent, build_agent
 from pykubelet.kubelet.config import ClusterSettings, KubeletConfiguration, Settings
@@ -93,6 +94,7 @@ def settings_of(home: Path, endpoint: str, **fields: object) -> Settings:
     manifests.mkdir()
     config = replace_fields(
         KubeletConfiguration(),
+        make_ip_tables_util_chains=False,  # the chain would be one of the machine
         static_pod_path=str(manifests),
         pod_logs_dir=str(home / "log"),
         healthz_port=free_port(),
@@ -128,7 +130,9 @@ async def running(home: Path, *, api: FakeApi | None = None, **fields: Any) -> A
         agent = build_agent(settings, SystemClock())
         rig = Rig(settings, cri, agent, api)
         (Path(settings.config.static_pod_path) / "web.json").write_text(json.dumps(POD))
-        task = asyncio.create_task(run_agent(agent, settings, lambda: rig.failures.append("failed")))
+        task = asyncio.create_task(
+            run_agent(agent, settings, failed=lambda: rig.failures.append("failed"), notifier=Notifier(""))
+        )
         try:
             yield rig
             assert not task.done() and rig.failures == []

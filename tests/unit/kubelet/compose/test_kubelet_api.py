@@ -31,14 +31,14 @@ def test_shown_configuration_is_effective_and_without_secrets() -> None:
 
 
 def test_closed_log_stream_is_a_fault() -> None:
-    assert kubelet_api._log_fault() is None
+    assert kubelet_api.log_fault() is None
     stream = StringIO()
     handler = logging.StreamHandler(stream)
     logging.getLogger().addHandler(handler)
     try:
-        assert kubelet_api._log_fault() is None
+        assert kubelet_api.log_fault() is None
         stream.close()
-        assert kubelet_api._log_fault() == "the log's stream is closed"
+        assert kubelet_api.log_fault() == "the log's stream is closed"
     finally:
         logging.getLogger().removeHandler(handler)
 

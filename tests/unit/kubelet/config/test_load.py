@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.units import parse_duration
 from pykubelet.kubelet.config import load_configuration, without_effect
-from pykubelet.kubelet.config.duration import parse_duration
 
 HEAD = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n"
 
@@ -51,6 +51,32 @@ def test_drop_ins_are_laid_over_the_file_in_the_order_of_their_names(tmp_path: P
         ("syncFrequency: 10\n", "syncFrequency: expected `str`, got `int`"),
         ("syncFrequency: ten\n", "syncFrequency: 'ten' is not a duration"),
         ("syncFrequency: -1s\n", "syncFrequency: must not be negative"),
+        (
+            "imagePullCredentialsVerificationPolicy: Never\n",
+            "config.yaml:3:1: imagePullCredentialsVerificationPolicy: 'Never' is not known; use one of NeverVerify, ",
+        ),
+        (
+            "preloadedImagesVerificationAllowlist: [r.io/a]\n",
+            "can't set `preloadedImagesVerificationAllowlist` if `imagePullCredentialsVerificationPolicy` is not "
+            '"NeverVerifyAllowlistedImages"',
+        ),
+        *(
+            (
+                "imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\n"
+                f"preloadedImagesVerificationAllowlist: [r.io/a, 'r.io/a/*', '{pattern}']\n",
+                f"preloadedImagesVerificationAllowlist[2]: {message}",
+            )
+            for pattern, message in (
+                (" r.io/a", "leading/trailing spaces are not allowed"),
+                ("*", "not a valid wildcard pattern, only patterns ending with '/*' are allowed"),
+                ("r.io/a*", "not a valid wildcard pattern"),
+                ("/*", "at least registry hostname is required"),
+                ("", "the supplied pattern is too short"),
+                ("r.io/a:1", "'r.io/a:1' must be a full name without tag and digest, such as r.io/a"),
+                ("busybox", "'busybox' must be a full name without tag and digest, such as docker.io/library/busybox"),
+                ("A b", "failed to parse as an image name"),
+            )
+        ),
         ("healthzPort: 70000\n", "healthzPort: must be a port number"),
         ("cgroupDriver: magic\n", "cgroupDriver: 'magic' is not known; use cgroupfs or systemd"),
         (
@@ -76,6 +102,61 @@ def test_drop_ins_are_laid_over_the_file_in_the_order_of_their_names(tmp_path: P
         ("authentication: {webhook: {cacheTTL: -1s}}\n", "authentication.webhook.cacheTTL: must not be negative"),
         ("authentication: {webhook: {cacheTTL: 2}}\n", "authentication.webhook.cacheTTL: expected `str`"),
         ("authentication: {webhook: {cacheTTL: soon}}\n", "authentication.webhook.cacheTTL: 'soon' is not a duration"),
+        (
+            "shutdownGracePeriod: 10s\nshutdownGracePeriodCriticalPods: 20s\n",
+            "config.yaml:4:1: shutdownGracePeriodCriticalPods: must be <= shutdownGracePeriod",
+        ),
+        ("shutdownGracePeriod: 900ms\n", "shutdownGracePeriod: must be either zero or otherwise >= 1 sec"),
+        (
+            "shutdownGracePeriod: 10s\nshutdownGracePeriodCriticalPods: 1ms\n",
+            "shutdownGracePeriodCriticalPods: must be either zero or otherwise >= 1 sec",
+        ),
+        (
+            "shutdownGracePeriod: 10s\n"
+            "shutdownGracePeriodByPodPriority: [{priority: 1, shutdownGracePeriodSeconds: 5}]\n",
+            "cannot specify both shutdownGracePeriodByPodPriority and shutdownGracePeriod at the same time",
+        ),
+        (
+            "shutdownGracePeriodByPodPriority: [{priority: 1, shutdownGracePeriodSeconds: -5}]\n",
+            "shutdownGracePeriodByPodPriority[0].shutdownGracePeriodSeconds: must not be negative",
+        ),
+        (
+            "shutdownGracePeriodByPodPriority:\n"
+            "- {priority: 1, shutdownGracePeriodSeconds: 5}\n- {priority: 1, shutdownGracePeriodSeconds: 6}\n",
+            "shutdownGracePeriodByPodPriority[1].priority: 1 is there already",
+        ),
+        ("cpuCFSQuotaPeriod: 20ms\n", "cpuCFSQuotaPeriod: requires the feature gate CustomCPUCFSQuotaPeriod"),
+        (
+            "cpuCFSQuotaPeriod: 2s\nfeatureGates: {CustomCPUCFSQuotaPeriod: true}\n",
+            "cpuCFSQuotaPeriod: must be from 1ms to 1s",
+        ),
+        (
+            "memoryThrottlingFactor: 1.5\nfeatureGates: {MemoryQoS: true}\n",
+            "memoryThrottlingFactor: must be greater than 0 and not greater than 1",
+        ),
+        ("memoryReservationPolicy: Some\n", "memoryReservationPolicy: 'Some' is not known; use None or TieredReser"),
+        (
+            "memoryReservationPolicy: TieredReservation\n",
+            "memoryReservationPolicy: requires the feature gate MemoryQoS; add it to featureGates",
+        ),
+        ("cpuCFSQuotaPeriod: soon\n", "cpuCFSQuotaPeriod: 'soon' is not a duration"),
+        ("kubeReserved: {cpu: lots}\n", "kubeReserved.cpu: "),
+        ("systemReserved: {cpu: '-1'}\n", "systemReserved.cpu: must not be negative"),
+        ("enforceNodeAllocatable: [all]\n", "enforceNodeAllocatable: 'all' is not known"),
+        ("enforceNodeAllocatable: [pods, pods]\n", "enforceNodeAllocatable: 'pods' is there twice"),
+        ("enforceNodeAllocatable: [pods, none]\n", 'enforceNodeAllocatable: "none" excludes all others'),
+        ("enforceNodeAllocatable: [kube-reserved]\n", "kubeReservedCgroup: must be set"),
+        ("enforceNodeAllocatable: [kube-reserved]\nkubeReservedCgroup: /k\n", "kubeReserved: must be set"),
+        ("systemReserved: {pids: '1000'}\n", "systemReserved.pids: cannot be reserved"),
+        ("kubeReserved: {nvidia.com/gpu: '1'}\n", "kubeReserved.nvidia.com/gpu: cannot be reserved"),
+        (
+            "enforceNodeAllocatable: [system-reserved, system-reserved-compressible]\nsystemReservedCgroup: /a\n",
+            "exclude each other",
+        ),
+        (
+            "enforceNodeAllocatable: [system-reserved]\nsystemReservedCgroup: /a\ncgroupsPerQOS: false\n",
+            "'system-reserved' needs cgroupsPerQOS: true",
+        ),
         ("- a\n", "not YAML or JSON"),
     ],
 )
@@ -122,6 +203,13 @@ def test_durations(text: str, seconds: float) -> None:
 def test_bad_durations(text: str) -> None:
     with pytest.raises(Invalid, match="not a duration"):
         parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["2562048h", f"{'9' * 400}s", f"-{'9' * 5000}h"])
+def test_duration_that_go_cannot_hold_is_refused(text: str) -> None:
+    with pytest.raises(Invalid, match="too long"):
+        parse_duration(text)
+    assert parse_duration("2562047h") == 2562047 * 3600
 
 
 def test_fields_without_effect_are_reported(tmp_path: Path) -> None:

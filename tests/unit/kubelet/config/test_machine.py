@@ -13,26 +13,28 @@ from pykubelet.kubelet.config import machine
         (["10.0.0.1"], ("10.0.0.1",), ("10.0.0.1",)),
         (["10.0.0.1,fd00::1"], ("10.0.0.1", "fd00::1"), ("10.0.0.1", "fd00::1")),
         (["fd00::1", "10.0.0.1"], ("fd00::1", "10.0.0.1"), ("fd00::1", "10.0.0.1")),
-        (["0.0.0.0"], (), ("192.0.2.7",)),
-        (["::"], (), ("2001:db8::7",)),
+        (["0.0.0.0"], ("0.0.0.0",), ("192.0.2.7",)),
+        (["::"], ("::",), ("2001:db8::7",)),
     ],
 )
 def test_addresses(
     monkeypatch: pytest.MonkeyPatch, flags: list[str], given: tuple[str, ...], all_of_them: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(machine, "_source_address", lambda _, target: "2001:db8::7" if ":" in target else "192.0.2.7")
-    assert (machine.given_ips(flags), machine.node_ips(flags)) == (given, all_of_them)
+    assert (machine.given_ips(flags), machine.node_ips(machine.given_ips(flags))) == (given, all_of_them)
 
 
-def test_a_machine_without_a_route_has_its_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_a_route_has_no_address_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "_source_address", lambda *_: "")
-    assert machine.node_ips([]) == ("127.0.0.1",)
+    assert machine.node_ips([]) == ()
 
 
-@pytest.mark.parametrize("flags", [["10.0.0"], ["10.0.0.1,10.0.0.2"], ["10.0.0.1,fd00::1,fd00::2"]])
+@pytest.mark.parametrize(
+    "flags", [["10.0.0"], ["10.0.0.1,10.0.0.2"], ["10.0.0.1,fd00::1,fd00::2"], ["0.0.0.0,fd00::1"]]
+)
 def test_malformed_address_is_named(flags: list[str]) -> None:
     with pytest.raises(Invalid, match="--node-ip"):
-        machine.node_ips(flags)
+        machine.given_ips(flags)
 
 
 def test_names_are_in_lower_case() -> None:

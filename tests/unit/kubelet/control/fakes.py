@@ -1,7 +1,7 @@
 """A node in a few lines: pods run as soon as they are synced and stop as soon as they are killed."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pykubelet.base.clock import utc
@@ -13,7 +13,13 @@ from pykubelet.kubelet.types.decisions import Decision
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.outcome import Failure, Outcome, Prepared
 from pykubelet.kubelet.types.probes import ContainerProbes
-from pykubelet.kubelet.types.runtime import ContainerState, ContainerStatus, PodRuntimeStatus, RuntimeConditions
+from pykubelet.kubelet.types.runtime import (
+    ContainerState,
+    ContainerStatus,
+    PodRuntimeStatus,
+    RuntimeConditions,
+    SandboxStatus,
+)
 from pykubelet.kubelet.types.status_input import StatusInput
 from pykubelet.kubelet.types.timeline import Step
 from pykubelet.kubelet.types.updates import ANNOTATION_SOURCE
@@ -77,6 +83,8 @@ class Node:
     runtime_known: bool = True
     conditions_now: RuntimeConditions = field(default_factory=lambda: RuntimeConditions(True, True))
     start_time: float | None = None
+    new_sandbox: SandboxStatus | None = None
+    """A sandbox that the syncs create."""
     watched: list[PodUID] = field(default_factory=list)
     metered: list[str] = field(default_factory=list)
     journal: Decisions = field(default_factory=Decisions)
@@ -125,7 +133,10 @@ class Node:
         status: PodRuntimeStatus,
         probes: Mapping[ContainerID, ContainerProbes],
         prepared: Prepared,
+        sandbox_ready: Callable[[SandboxStatus], None],
     ) -> Outcome:
+        if self.new_sandbox is not None:
+            sandbox_ready(self.new_sandbox)
         await self._enter("sync", pod.metadata.uid)
         if self.outcomes:
             return self.outcomes.pop(0)

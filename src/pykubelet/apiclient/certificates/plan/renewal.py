@@ -1,6 +1,6 @@
 """Decides when a certificate is renewed. Pure."""
 
-from pykubelet.apiclient.certificates.certificate_types import Validity
+from pykubelet.apiclient.certificates.certificate_types import Contents, Template, Validity
 from pykubelet.base.units import Seconds
 
 _EARLIEST = 0.7
@@ -20,3 +20,13 @@ def is_valid(validity: Validity | None, now: Seconds) -> bool:
     whose clock it was signed, accepts it.
     """
     return validity is not None and now < validity.not_after
+
+
+def satisfies(contents: Contents, template: Template) -> bool:
+    """Return whether a certificate has all that the template asks for; it may have more."""
+    return (
+        contents.common_name == template.common_name
+        and template.organization in contents.organizations
+        and set(template.dns_names) <= set(contents.dns_names)
+        and set(template.addresses) <= set(contents.addresses)
+    )

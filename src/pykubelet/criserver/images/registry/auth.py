@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from urllib.parse import urlencode, urlsplit
 
-from pykubelet.base import basic_auth
 from pykubelet.base.errors import Invalid, Permanent
+from pykubelet.base.http import basic_auth
 from pykubelet.criserver.images.image_types import AuthConfig
 from pykubelet.criserver.images.registry.config import Endpoint, Host, same_registry
 
@@ -18,6 +18,8 @@ _PARAMETER = re.compile(r'\s*([A-Za-z0-9_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s
 _SCHEME = re.compile(r"\s*([A-Za-z0-9_-]+)(?=\s|,|$)(?!\s*=)\s*,?")
 _MAX_CHALLENGE = 8192
 _MAX_HEADERS = 8
+_SCOPE = re.compile(r"repository(?:\([a-z0-9]+\))?:([A-Za-z0-9._/-]{1,255}):(?:[a-z]+,)*(?:pull|\*)(?:,[a-z]+)*")
+_MAX_SCOPES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +103,13 @@ class TokenRequest:
     authorization: str = ""
 
 
-def token_request(challenge: Challenge, credentials: Credentials, endpoint: Endpoint, path: str) -> TokenRequest:
-    """The request for a token to pull from ``path``.
+def token_requests(
+    challenge: Challenge, credentials: Credentials, endpoint: Endpoint, path: str
+) -> tuple[TokenRequest, ...]:
+    """The requests for a token to pull from ``path``: the preferred one first, then one for older token services.
+
+    The scope is that of ``path`` and those repositories of the challenge's scope: registries that serve a repository
+    under another path (Artifactory, Harbor's proxies) name their own. Only the action ``pull`` is asked for.
 
     Credentials are sent to the registry's own host, and to the token service that the registry names, if both prove
     their identity by TLS: a registry that is trusted with credentials decides whom it trusts, as for Docker and
@@ -119,17 +126,30 @@ def token_request(challenge: Challenge, credentials: Credentials, endpoint: Endp
         raise Permanent(f"registry {endpoint.host} names a token service {realm[:200]!r}, which is not a valid URL")
     if parts.scheme == "http" and not endpoint.plain:
         raise Permanent(f"registry {endpoint.host} names a token service without TLS ({realm[:200]}); it is not used")
-    scope = f"repository:{path}:pull"
-    query = {"scope": scope}
-    if service := challenge.parameters.get("service"):
-        query["service"] = service
+    scopes = _scopes(challenge, path)
+    service = challenge.parameters.get("service", "")
     trusted = parts.hostname == urlsplit(endpoint.base).hostname or (endpoint.proven and parts.scheme == "https")
-    if trusted and credentials.identity_token:
-        form = query | {
-            "grant_type": "refresh_token",
-            "refresh_token": credentials.identity_token,
-            "client_id": "pykubelet",
-        }
-        return TokenRequest("POST", realm, form)
-    url = realm + ("&" if parts.query else "?") + urlencode(query)
-    return TokenRequest("GET", url, authorization=credentials.basic if trusted else "")
+    query = [("scope", scope) for scope in scopes] + ([("service", service)] if service else [])
+    joint = "" if realm.endswith(("?", "&")) else "&" if parts.query else "?"
+    url = realm + joint + urlencode(query)
+    if not trusted or not credentials.identity_token:
+        return (TokenRequest("GET", url, authorization=credentials.basic if trusted else ""),)
+    form = {
+        "grant_type": "refresh_token",
+        "refresh_token": credentials.identity_token,
+        "client_id": "pykubelet",
+        "scope": " ".join(scopes),
+    }
+    by_name = "Basic " + basic_auth.encode(credentials.username, credentials.identity_token)
+    return (
+        TokenRequest("POST", realm, form | ({"service": service} if service else {})),
+        TokenRequest("GET", url, authorization=by_name),
+    )
+
+
+def _scopes(challenge: Challenge, path: str) -> list[str]:
+    found = [f"repository:{path}:pull"]
+    for part in challenge.parameters.get("scope", "").split()[:_MAX_SCOPES]:
+        if (named := _SCOPE.fullmatch(part)) and (scope := f"repository:{named[1]}:pull") not in found:
+            found.append(scope)
+    return found

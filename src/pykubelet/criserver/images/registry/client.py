@@ -4,31 +4,47 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import new as new_hash
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import urlsplit
 
-from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
-from pykubelet.base.errors import Invalid, NotFound, Permanent, Unsupported
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError, Unsupported
 from pykubelet.base.image_reference import Reference
 from pykubelet.base.units import KIB, MIB, Seconds
 from pykubelet.criserver.images import limits, manifests
 from pykubelet.criserver.images.content import BadBlob
 from pykubelet.criserver.images.image_interfaces import BlobSink
-from pykubelet.criserver.images.image_types import AuthConfig, RegistryUnavailable, Unauthenticated
+from pykubelet.criserver.images.image_types import AuthConfig, RegistryUnavailable, Unauthenticated, Unreachable
 from pykubelet.criserver.images.manifests import Descriptor
 from pykubelet.criserver.images.reference import is_digest
-from pykubelet.criserver.images.registry.auth import Credentials, credentials_for, parse_challenges, token_request
-from pykubelet.criserver.images.registry.config import Endpoint, Host, Tls, endpoints, find_host
+from pykubelet.criserver.images.registry.auth import (
+    Credentials,
+    TokenRequest,
+    credentials_for,
+    parse_challenges,
+    token_requests,
+)
+from pykubelet.criserver.images.registry.config import (
+    Endpoint,
+    Host,
+    check_host,
+    endpoints,
+    find_host,
+    says_how,
+    with_settings,
+)
+from pykubelet.criserver.images.registry.host_directories import find_endpoints
 from pykubelet.criserver.images.registry.http import (
     Request,
+    ServerTls,
     Wire,
     failure,
-    load_tls,
+    load_server_tls,
     open_wire,
     read_bounded,
     same_origin,
@@ -46,33 +62,48 @@ _MAY_GO_ELSEWHERE = (NotFound, Invalid, Permanent, RegistryUnavailable)
 _ATTEMPTS = 4
 _FIRST_DELAY: Seconds = 0.5
 _MAX_TOKEN = 256 * KIB
+_TOKEN_UNKNOWN = (400, 401, 404, 405, 501)
+"""What token services without OAuth 2 answer to its POST request: ACR, Artifactory, GCR, and the rules of HTTP."""
 _PIECE = 1 * MIB
+_WINDOW: Seconds = 60.0
+_SLOWEST = 60 * KIB
+"""Bytes that a blob's download must bring within the window; a slower server holds up all pulls of this blob."""
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]+/(?:[0-9]+|\*)")
 
 
 class RegistryClient:
-    """Opens repositories. ``hosts`` is called at each pull and returns the configuration of registry hosts."""
+    """Opens repositories. ``hosts`` is called at each pull and returns the configuration of registry hosts.
 
-    def __init__(self, hosts: Callable[[], Mapping[str, Host]], clock: Clock) -> None:
+    A registry that is not in it is looked up in ``directories`` (``host_directories``).
+    """
+
+    def __init__(
+        self, *, hosts: Callable[[], Mapping[str, Host]], directories: Sequence[Path] = (), clock: Clock
+    ) -> None:
         self._hosts = hosts
+        self._directories = tuple(directories)
         self._clock = clock
 
     @asynccontextmanager
     async def open(self, reference: Reference, auth: AuthConfig | None) -> "AsyncIterator[RemoteRepository]":
         """Open the repository of a reference for one pull. Raises Invalid for invalid credentials or settings."""
+        check_host(reference.host)
         hosts = await blocking.call("registries", self._hosts)
         servers = []
-        contexts = {}
-        for endpoint in endpoints(reference.host, hosts):
-            host = find_host(endpoint.host, hosts)
-            credentials = credentials_for(auth, endpoint, reference.host, host)
-            servers.append(_Access(endpoint, credentials, reference.path))
-            if host is not None and host.tls != Tls():
-                contexts[urlsplit(endpoint.base).netloc] = await blocking.call(
-                    "registries", load_tls, endpoint.host, host.tls
-                )
-        async with open_wire(contexts) as wire:
+        for endpoint in await self._endpoints(reference.host, hosts):
+            credentials = credentials_for(auth, endpoint, reference.host, find_host(endpoint.host, hosts))
+            tls = await blocking.call("registries", load_server_tls, endpoint.base, endpoint.tls)
+            servers.append(_Access(endpoint, credentials, reference.path, tls, endpoint.authorization))
+        async with open_wire() as wire:
             yield RemoteRepository(wire=wire, reference=reference, servers=servers, clock=self._clock)
+
+    async def _endpoints(self, host: str, hosts: Mapping[str, Host]) -> Sequence[Endpoint]:
+        """The servers to try; what the configuration of hosts says of the registry precedes the directories."""
+        if not says_how(find_host(host, hosts)):
+            found = await blocking.call("registries", find_endpoints, self._directories, host)
+            if found:
+                return [with_settings(each, find_host(each.host, hosts)) for each in found]
+        return endpoints(host, hosts)
 
 
 @dataclass(slots=True)
@@ -82,13 +113,40 @@ class _Access:
     endpoint: Endpoint
     credentials: Credentials
     path: str
+    tls: ServerTls
     authorization: str = ""
     failed: bool = False
     """Whether it was unavailable in this pull; it is skipped then, unless it is the last."""
 
     def url(self, kind: str, name: str) -> str:
         namespace = f"?ns={self.endpoint.namespace}" if self.endpoint.namespace else ""
-        return f"{self.endpoint.base}/v2/{self.path}/{kind}/{name}{namespace}"
+        return f"{self.endpoint.base}{self.endpoint.api}/{self.path}/{kind}/{name}{namespace}"
+
+    def serves(self, target: str) -> bool:
+        """Whether it may be asked for this tag or digest."""
+        return self.endpoint.pulls if is_digest(target) else self.endpoint.resolves
+
+
+def _for(server: _Access, request: Request) -> Request:
+    """The request as the settings of its server want it."""
+    return replace(request, further=server.endpoint.headers, connect=server.endpoint.connect, tls=server.tls)
+
+
+class _Pace:
+    """The speed of one download."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._bytes = 0
+
+    def check(self, count: int, what: str) -> None:
+        """Note bytes that have arrived. Raises RegistryUnavailable if there were too few in the last window."""
+        self._bytes += count
+        if self._clock.monotonic() - self._began >= _WINDOW:
+            if self._bytes < _SLOWEST:
+                raise RegistryUnavailable(f"{what}: only {self._bytes} bytes came within {_WINDOW:g} s")
+            self._began, self._bytes = self._clock.monotonic(), 0
 
 
 class RemoteRepository:
@@ -102,14 +160,32 @@ class RemoteRepository:
         self._clock = clock
         self._entering = asyncio.Lock()
 
-    async def manifest(self, target: str) -> tuple[bytes, str]:
-        """Fetch a manifest or an index by tag or digest; returns it with its media type. A digest is checked."""
+    async def manifest(self, target: str, announced: str = "") -> tuple[bytes, str]:
+        """Fetch a manifest or an index by tag or digest; returns it with its media type. A digest is checked.
+
+        ``announced`` is its type in an index, for servers and documents that tell none.
+        """
         what = str(self._reference) if target == self._reference.target else f"{self._reference.name}@{target}"
 
         async def get(server: _Access, attempts: int) -> tuple[bytes, str]:
-            return await self._retrying(lambda: self._manifest(server, target, what), attempts)
+            return await self._retrying(lambda: self._manifest(server, target, what, announced), attempts)
 
-        return await self._first(get)
+        return await self._first(target, get)
+
+    async def resolve(self, target: str) -> str:
+        """Ask for the digest of a tag or digest without its content (HEAD); empty where no server tells it.
+
+        Registries that limit pulls count GET requests of manifests only. Why no server told it, ``manifest`` says.
+        """
+        for server in self.servers:
+            if not server.failed and server.serves(target):
+                try:
+                    return await self._head(server, target)
+                except PykubeletError as error:
+                    # A server that is there may serve by GET what it refuses by HEAD.
+                    server.failed = isinstance(error, Unreachable)
+                    _log.debug("HEAD of a manifest failed", extra={"server": server.endpoint.base, "error": str(error)})
+        return ""
 
     async def blob(self, blob: Descriptor, sink: BlobSink, on_bytes: Callable[[int], None]) -> None:
         """Download a blob into the sink, from its offset on, check and commit it; ``on_bytes`` gets the size so far."""
@@ -124,11 +200,14 @@ class RemoteRepository:
                 # Perhaps only the partial file of an earlier attempt is wrong.
                 await self._download(server, blob, sink, on_bytes, attempts)
 
-        await self._first(get)
+        await self._first(blob.digest, get)
 
-    async def _first(self, get: Callable[[_Access, int], Awaitable[_T]]) -> _T:
+    async def _first(self, target: str, get: Callable[[_Access, int], Awaitable[_T]]) -> _T:
         """Try each mirror once, and then the registry itself with retries."""
-        for server in self.servers[:-1]:
+        able = [server for server in self.servers if server.serves(target)]
+        if not able:
+            raise Permanent(f"{self._reference}: no server of its registry may be asked for {target} (see hosts.toml)")
+        for server in able[:-1]:
             if server.failed:
                 continue
             try:
@@ -139,7 +218,7 @@ class RemoteRepository:
                     "registry mirror failed: trying the next server",
                     extra={"mirror": server.endpoint.base, "image": str(self._reference), "error": str(error)},
                 )
-        return await get(self.servers[-1], _ATTEMPTS)
+        return await get(able[-1], _ATTEMPTS)
 
     async def _retrying(self, work: Callable[[], Awaitable[_T]], attempts: int) -> _T:
         delay = _FIRST_DELAY
@@ -151,8 +230,19 @@ class RemoteRepository:
                 delay *= 2
         return await work()
 
-    async def _manifest(self, server: _Access, target: str, what: str) -> tuple[bytes, str]:
-        async with self._get(server, server.url("manifests", target), what, {"Accept": _ACCEPT}) as response:
+    async def _head(self, server: _Access, target: str) -> str:
+        """The digest that a server names for a manifest. Raises Permanent if it names none."""
+        what = f"HEAD of {self._reference}"
+        request = Request(server.url("manifests", target), "HEAD", {"Accept": _ACCEPT})
+        async with self._ask(server, request, what) as response:
+            told = response.headers.get("Docker-Content-Digest", "")
+        if not is_digest(told):
+            raise Permanent(f"{what}: {server.endpoint.host} names no digest")
+        return told
+
+    async def _manifest(self, server: _Access, target: str, what: str, announced: str) -> tuple[bytes, str]:
+        request = Request(server.url("manifests", target), headers={"Accept": _ACCEPT})
+        async with self._ask(server, request, what) as response:
             data = await read_bounded(response, limits.MAX_DOCUMENT, what)
             said = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
             promised = response.headers.get("Docker-Content-Digest", "")
@@ -162,7 +252,7 @@ class RemoteRepository:
             found = f"{algorithm}:{new_hash(algorithm, data).hexdigest()}"
             if found != digest:
                 raise Invalid(f"{what}: {server.endpoint.host} sent {found} instead of {digest}")
-        media_type = manifests.media_type_of(data, "") if said in _GENERIC else said
+        media_type = manifests.media_type_of(data, announced) if said in _GENERIC else said
         if media_type in manifests.OUTDATED:
             raise Unsupported(
                 f"{what} is stored at {server.endpoint.host} with manifest schema 1, which is not supported any more; "
@@ -199,16 +289,18 @@ class RemoteRepository:
     async def _piece(self, server: _Access, blob: Descriptor, sink: BlobSink, on_bytes: Callable[[int], None]) -> None:
         what = f"blob {blob.digest} of {self._reference.name}"
         headers = {"Range": f"bytes={sink.offset}-"} if sink.offset else {}
-        async with self._get(server, server.url("blobs", blob.digest), what, headers) as response:
+        request = Request(server.url("blobs", blob.digest), headers=headers)
+        async with self._ask(server, request, what) as response:
             start = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
             if response.status != 206 or start is None or int(start[1]) != sink.offset:
                 if response.status != 200:
                     raise Permanent(f"{what}: {server.endpoint.host} sent another range than requested")
                 sink.restart()
-            pending = bytearray()
+            pending, pace = bytearray(), _Pace(self._clock)
             try:
                 async for chunk in response.content.iter_any():
                     pending += chunk
+                    pace.check(len(chunk), what)
                     on_bytes(sink.offset + len(pending))
                     if len(pending) >= _PIECE:
                         whole, pending = pending, bytearray()
@@ -218,22 +310,19 @@ class RemoteRepository:
                     await blocking.call_to_end(f"blob/{blob.digest}", sink.write, pending, deadline=None)
 
     @asynccontextmanager
-    async def _get(
-        self, server: _Access, url: str, what: str, headers: Mapping[str, str]
-    ) -> "AsyncIterator[ClientResponse]":
-        """Send a GET request, authenticate if necessary, and yield the successful response."""
-        used = server.authorization
-        async with self._wire.send(Request(url, headers=headers, authorization=used)) as response:
+    async def _ask(self, server: _Access, request: Request, what: str) -> "AsyncIterator[ClientResponse]":
+        """Send a request, authenticate if necessary, and yield the successful response."""
+        used, request = server.authorization, _for(server, request)
+        async with self._wire.send(replace(request, authorization=used)) as response:
             if response.status in (200, 206):
                 yield response
                 return
             challenges = response.headers.getall("WWW-Authenticate", [])
             # After a redirect, the challenge is another server's, which must not get credentials (CVE-2020-15157).
-            if response.status != 401 or not challenges or not same_origin(str(response.url), url):
+            if response.status != 401 or not challenges or not same_origin(str(response.url), request.url):
                 raise await failure(response, what)
         await self._enter(server, challenges, used, what)
-        request = Request(url, headers=headers, authorization=server.authorization)
-        async with self._wire.send(request) as response:
+        async with self._wire.send(replace(request, authorization=server.authorization)) as response:
             if response.status not in (200, 206):
                 raise await failure(response, what)
             yield response
@@ -249,9 +338,8 @@ class RemoteRepository:
                 return
             for challenge in parse_challenges(headers):
                 if challenge.scheme == "bearer":
-                    asked = token_request(challenge, credentials, server.endpoint, server.path)
-                    form = asked.form or None
-                    token = await self._token(Request(asked.url, asked.method, {}, asked.authorization, form), what)
+                    asked = token_requests(challenge, credentials, server.endpoint, server.path)
+                    token = await self._token(server, asked, what)
                     server.authorization = f"Bearer {token}"
                     return
                 if challenge.scheme == "basic" and credentials.basic and credentials.basic != used:
@@ -259,11 +347,19 @@ class RemoteRepository:
                     return
         raise Unauthenticated(f"{what}: {server.endpoint.host} requires credentials, and they are missing or wrong")
 
-    async def _token(self, request: Request, what: str) -> str:
-        async with self._wire.send(request) as response:
-            if response.status != 200:
-                raise await failure(response, f"token for {what}")
-            data = await read_bounded(response, _MAX_TOKEN, f"token for {what}")
+    async def _token(self, server: _Access, requests: Sequence[TokenRequest], what: str) -> str:
+        """Ask for a token; where a service does not know a request (``_TOKEN_UNKNOWN``), by the next one."""
+        for number, asked in enumerate(requests, 1):
+            request = Request(asked.url, asked.method, {}, asked.authorization, asked.form or None)
+            request = _for(server, request) if same_origin(asked.url, server.endpoint.base) else request
+            request = replace(request, tls=server.tls)
+            async with self._wire.send(request) as response:
+                if response.status in _TOKEN_UNKNOWN and number < len(requests):
+                    continue
+                if response.status != 200:
+                    raise await failure(response, f"token for {what}")
+                data = await read_bounded(response, _MAX_TOKEN, f"token for {what}")
+                break
         try:
             answer = json.loads(data)
             token = answer.get("token") or answer.get("access_token")

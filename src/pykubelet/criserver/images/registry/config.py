@@ -2,10 +2,11 @@
 
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.units import Seconds
 
 _DOCKER = "docker.io"
 _DOCKER_REGISTRY = "registry-1.docker.io"
@@ -17,6 +18,8 @@ class Tls:
     """TLS settings for a server: paths of PEM files; without ``ca`` the system's authorities are used."""
 
     ca: str = ""
+    further_ca: tuple[str, ...] = ()
+    """Authorities beside those of ``ca``, or of the system."""
     client_certificate: str = ""
     client_key: str = ""
     """Path of the key; empty if the key is in the certificate's file."""
@@ -49,12 +52,31 @@ class Endpoint:
     """Host and port, to which credentials are bound."""
     namespace: str = ""
     """For a mirror: the registry that it mirrors, sent as ``ns`` like containerd does."""
-    proven: bool = False
-    """Whether its certificate is verified, so that its identity is proven."""
+    api: str = "/v2"
+    """The path of the registry API below ``base``; empty if ``base`` ends with it."""
+    tls: Tls = Tls()
+    authorization: str = ""
+    """The first Authorization header that it gets; another one is used when it asks for credentials."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Further headers of all requests to it."""
+    connect: Seconds = 30.0
+    """Time limit of a connection's establishment."""
+    resolves: bool = True
+    """Whether it is asked for the digests of tags."""
+    pulls: bool = True
+    """Whether it is asked for manifests and blobs by their digests."""
 
     @property
     def plain(self) -> bool:
         return self.base.startswith("http://")
+
+    @property
+    def proven(self) -> bool:
+        """Whether its certificate is verified, so that its identity is proven."""
+        return not self.plain and not self.tls.skip_verify
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.base})"  # headers may be secrets
 
 
 def endpoints(host: str, hosts: Mapping[str, Host]) -> tuple[Endpoint, ...]:
@@ -67,15 +89,45 @@ def endpoints(host: str, hosts: Mapping[str, Host]) -> tuple[Endpoint, ...]:
     for mirror in entry.mirrors if entry else ():
         _check_mirror(mirror, host)
         name = urlsplit(mirror).netloc
-        proven = mirror.startswith("https://") and _verified(find_host(name, hosts))
-        found.append(Endpoint(mirror.rstrip("/"), name, host, proven=proven))
-    real, plain = (_DOCKER_REGISTRY if host == _DOCKER else host), _speaks_plain(host, entry)
-    base = f"{'http' if plain else 'https'}://{real}"
-    return (*found, Endpoint(base, host, proven=not plain and _verified(entry)))
+        found.append(Endpoint(mirror.rstrip("/"), name, host, tls=_tls(find_host(name, hosts))))
+    return (*found, default_endpoint(host, plain=_speaks_plain(host, entry), tls=_tls(entry)))
 
 
-def _verified(entry: Host | None) -> bool:
-    return entry is None or not entry.tls.skip_verify
+def check_host(host: str) -> None:
+    """Raise Invalid for a host that no URL can have, although image references may."""
+    try:
+        parts = urlsplit(f"//{host}")
+        valid = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        valid = False
+    if not valid:
+        raise Invalid(f"{host!r} is not a valid registry host")
+
+
+def default_endpoint(host: str, *, plain: bool | None = None, tls: Tls) -> Endpoint:
+    """The registry itself; ``plain`` None: without TLS only if it is this machine."""
+    if plain is None:
+        plain = is_loopback(host)
+    return Endpoint(f"{'http' if plain else 'https'}://{real_name(host)}", host, tls=tls)
+
+
+def with_settings(endpoint: Endpoint, entry: Host | None) -> Endpoint:
+    """The endpoint, with the TLS settings of its host's entry if it has none of its own."""
+    return replace(endpoint, tls=entry.tls) if entry is not None and endpoint.tls == Tls() else endpoint
+
+
+def real_name(host: str) -> str:
+    """The host that serves a registry of this name."""
+    return _DOCKER_REGISTRY if host == _DOCKER else host
+
+
+def says_how(entry: Host | None) -> bool:
+    """Whether an entry says how to reach its registry, more than with which credentials."""
+    return entry is not None and (bool(entry.mirrors) or entry.plain_http or entry.tls != Tls())
+
+
+def _tls(entry: Host | None) -> Tls:
+    return entry.tls if entry is not None else Tls()
 
 
 def _check_mirror(mirror: str, host: str) -> None:
@@ -119,4 +171,5 @@ def _speaks_plain(host: str, entry: Host | None) -> bool:
 
 def _canonical(text: str) -> str:
     host = (urlsplit(text).netloc if "://" in text else text.partition("/")[0]).lower()
+    host = host.removesuffix(":443")
     return _DOCKER if host in _DOCKER_NAMES else host

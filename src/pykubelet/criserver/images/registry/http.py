@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+import os
+import re
 import ssl
-import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError
+from pykubelet.base.http.proxy import proxy_for
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.images.image_types import Denied, RegistryUnavailable, Unauthenticated
+from pykubelet.criserver.images.image_types import Denied, RegistryUnavailable, Unauthenticated, Unreachable
 from pykubelet.criserver.images.registry.config import Tls
 
 if TYPE_CHECKING:
@@ -23,10 +25,35 @@ _MAX_REDIRECTS = 5
 _MAX_ERROR = 16 * 1024
 _ANSWER: Seconds = 90.0
 """Time limit for the connection and the head of a response."""
+_READ: Seconds = 60.0
+"""Time limit of one read."""
+_WHOLE: Seconds = 120.0
+"""Time limit for the body of a manifest, a token or an error."""
 _MAX_RETRY_AFTER = 120.0
 _AGENT = "pykubelet"
+_OUR_OWN = frozenset(("accept", "accept-encoding", "authorization", "range"))
+"""Headers that this client sets, in lower case."""
+_QUOTED = re.compile(r"[A-Za-z0-9:/?#\[\]@!$&'()*+,;=._~%-]+")
+"""The characters of a URL (RFC 3986)."""
 _CLIENT_ALERTS = ("CERTIFICATE_REQUIRED", "ALERT_BAD_CERTIFICATE", "ALERT_UNKNOWN_CA", "ALERT_CERTIFICATE_EXPIRED")
 """TLS alerts by which a server rejects the client certificate or requires one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTls:
+    """How the identity of one server, and of those that it sends its clients to, is verified."""
+
+    host: str = ""
+    """Its name, without the port."""
+    own: ssl.SSLContext | None = None
+    """For the server itself; None: the system's authorities."""
+    others: ssl.SSLContext | None = None
+    """For redirects and token services on other hosts: its authorities, but not its other settings."""
+
+    def context(self, url: str) -> "ssl.SSLContext | bool":
+        """What to verify a URL's server with."""
+        found = self.own if urlsplit(url).hostname == self.host else self.others
+        return True if found is None else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,74 +66,98 @@ class Request:
     authorization: str = ""
     """Authorization header for the first host only."""
     form: Mapping[str, str] | None = None
+    further: tuple[tuple[str, str], ...] = ()
+    """Headers for the first host only, which must not override the others."""
+    connect: Seconds = 30.0
+    """Time limit of a connection's establishment."""
+    tls: ServerTls = ServerTls()
 
 
 class Wire:
-    """Sends the requests of one pull: one session, with the TLS settings of each host."""
+    """Sends the requests of one pull in one session."""
 
-    def __init__(self, session: "ClientSession", tls: Mapping[str, ssl.SSLContext]) -> None:
+    def __init__(self, session: "ClientSession") -> None:
         self._session = session
-        self._tls = tls
 
     @asynccontextmanager
     async def send(self, request: Request) -> "AsyncIterator[ClientResponse]":
         """Send a request, follow redirects, and yield the response.
 
-        Raises RegistryUnavailable if the server cannot be reached or the connection is lost, Permanent for a redirect
+        Raises Unreachable if the server cannot be reached or the connection is lost, Permanent for a redirect
         that must not be followed or a certificate that is not trusted.
         """
         import aiohttp
 
-        url, authorization = request.url, request.authorization
+        url, own = request.url, _own_headers(request)
         try:
             for _ in range(_MAX_REDIRECTS + 1):
                 async with asyncio.timeout(_ANSWER):
-                    answer = await self._ask(request, url, authorization)
+                    answer = await self._ask(request, url, own)
                 async with answer as response:
-                    if response.status not in _REDIRECTS or request.method != "GET":
+                    if response.status not in _REDIRECTS or request.method not in ("GET", "HEAD"):
                         yield response
                         return
                     target = _redirected(url, response.headers.get("Location", ""))
                 if not same_origin(target, url):
-                    authorization = ""
+                    own = {}
                 url = target
         except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
             raise Permanent(_certificate_message(url, error)) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            said = str(error) or type(error).__name__
+            said = _said(error)
             if any(alert in said for alert in _CLIENT_ALERTS):
                 raise Unauthenticated(f"{_origin(url)} requires a (different) client certificate ({said})") from error
-            raise RegistryUnavailable(f"{_origin(url)} cannot be reached or stopped responding: {said}") from error
+            raise Unreachable(f"{_origin(url)} cannot be reached or stopped responding: {said}") from error
         raise Permanent(f"{_origin(request.url)} redirects more than {_MAX_REDIRECTS} times")
 
-    def _ask(self, request: Request, url: str, authorization: str) -> "Awaitable[ClientResponse]":
-        headers = dict(request.headers) | ({"Authorization": authorization} if authorization else {})
+    def _ask(self, request: Request, url: str, own: Mapping[str, str]) -> "Awaitable[ClientResponse]":
+        import aiohttp
+        from yarl import URL
+
         return self._session.request(
             request.method,
-            url,
-            headers=headers,
+            URL(url, encoded=_is_quoted(url)),
+            headers={**own, **request.headers},
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=request.connect, sock_read=_READ),
             data=request.form,
             allow_redirects=False,
-            proxy=_proxy(url),
-            ssl=self._tls.get(urlsplit(url).netloc, True),
+            proxy=proxy_for(url, os.environ) or None,
+            ssl=request.tls.context(url),
         )
 
 
+def _own_headers(request: Request) -> dict[str, str]:
+    """The headers that only the first host may see."""
+    further = {name: value for name, value in request.further if name.lower() not in _OUR_OWN}
+    return further | ({"Authorization": request.authorization} if request.authorization else {})
+
+
 @asynccontextmanager
-async def open_wire(tls: Mapping[str, ssl.SSLContext]) -> AsyncIterator[Wire]:
+async def open_wire() -> AsyncIterator[Wire]:
     """Open the session of one pull: no cookies, no decompression, no total deadline but one for each read."""
     import aiohttp  # heavy; only pulls need it
 
-    from pykubelet.base.http_bounds import BoundedConnector
+    from pykubelet.base.http.head_limits import BoundedConnector
 
     async with aiohttp.ClientSession(
         connector=BoundedConnector(),
         auto_decompress=False,
         cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=_READ),
         headers={"User-Agent": _AGENT, "Accept-Encoding": "identity"},
     ) as session:
-        yield Wire(session, tls)
+        yield Wire(session)
+
+
+def load_server_tls(base: str, tls: Tls) -> ServerTls:
+    """Load the TLS settings of the server at ``base``. Blocks. Raises Invalid, which names the host and the file."""
+    parts = urlsplit(base)
+    host, name = parts.hostname or "", parts.netloc
+    if tls == Tls() or parts.scheme != "https":
+        return ServerTls(host)
+    authorities = Tls(ca=tls.ca, further_ca=tls.further_ca)
+    others = None if authorities == Tls() else load_tls(name, authorities)
+    return ServerTls(host, load_tls(name, tls), others)
 
 
 def load_tls(host: str, tls: Tls) -> ssl.SSLContext:
@@ -114,27 +165,37 @@ def load_tls(host: str, tls: Tls) -> ssl.SSLContext:
     what = f"registry {host}"
     try:
         context = ssl.create_default_context(cafile=tls.ca or None)
-    except OSError as error:
-        raise Invalid(f"{what}: its ca {tls.ca} cannot be used: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:
+        raise Invalid(f"{what}: its ca {tls.ca!r} cannot be used: {_reason(error)}") from error
+    for file in tls.further_ca:
+        try:
+            context.load_verify_locations(cafile=file)
+        except (OSError, ValueError) as error:
+            raise Invalid(f"{what}: its ca {file!r} cannot be used: {_reason(error)}") from error
     if tls.skip_verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if tls.client_certificate:
         try:
             context.load_cert_chain(tls.client_certificate, tls.client_key or None, password=lambda: b"")
-        except OSError as error:
+        except (OSError, ValueError) as error:
             file = tls.client_certificate
-            raise Invalid(f"{what}: its client_certificate {file} cannot be used: {error.strerror or error}") from error
+            raise Invalid(f"{what}: its client_certificate {file!r} cannot be used: {_reason(error)}") from error
     return context
 
 
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else "") or str(error)
+
+
 async def read_bounded(response: "ClientResponse", limit: int, what: str) -> bytes:
-    """Read the whole body. Raises Permanent if it is larger than the limit."""
+    """Read the whole body. Raises Permanent if it is larger than the limit, TimeoutError if it takes two minutes."""
     body = bytearray()
-    async for chunk in response.content.iter_any():
-        body += chunk
-        if len(body) > limit:
-            raise Permanent(f"{what}: the answer is larger than {limit} bytes")
+    async with asyncio.timeout(_WHOLE):
+        async for chunk in response.content.iter_any():
+            body += chunk
+            if len(body) > limit:
+                raise Permanent(f"{what}: the answer is larger than {limit} bytes")
     return bytes(body)
 
 
@@ -156,7 +217,7 @@ async def failure(response: "ClientResponse", what: str) -> PykubeletError:
 
 async def _message(response: "ClientResponse") -> str:
     """The message in an error response (distribution specification, "Error Codes"), shortened to one line."""
-    with suppress(Permanent, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    with suppress(Permanent, TimeoutError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         data = await read_bounded(response, _MAX_ERROR, "")
         if response.status == 400 and b"HTTPS server" in data:
             return "it uses TLS; configure how to verify its certificate in the registries file (ca or skip_verify)"
@@ -168,6 +229,12 @@ async def _message(response: "ClientResponse") -> str:
 def _retry_after(response: "ClientResponse") -> float | None:
     value = response.headers.get("Retry-After", "")
     return min(float(value), _MAX_RETRY_AFTER) if value.isdecimal() and value.isascii() else None
+
+
+def _said(error: BaseException) -> str:
+    """What happened, without the words of the library, which speaks of TLS also for plain HTTP."""
+    cause = getattr(error, "os_error", None) or error
+    return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
 
 
 def _certificate_message(url: str, error: Exception) -> str:
@@ -201,6 +268,11 @@ def _has_host(url: str) -> bool:
         return False
 
 
+def _is_quoted(url: str) -> bool:
+    """Whether a URL can be sent as it is. Storage services sign the text of a URL: quoting it again would break it."""
+    return _QUOTED.fullmatch(url) is not None
+
+
 def _redirected(url: str, location: str) -> str:
     """The target URL of a redirect. Raises Permanent if it must not be followed."""
     try:
@@ -212,13 +284,3 @@ def _redirected(url: str, location: str) -> str:
     if urlsplit(url).scheme == "https" and urlsplit(target).scheme == "http":
         raise Permanent(f"{_origin(url)} redirects to {_origin(target)} without TLS; the redirect is not followed")
     return target
-
-
-def _proxy(url: str) -> str | None:
-    """The proxy for a URL from the environment; read here, since aiohttp would also read ~/.netrc."""
-    parts = urlsplit(url)
-    proxies = urllib.request.getproxies_environment()
-    host = parts.hostname or ""
-    if not proxies or urllib.request.proxy_bypass(host):
-        return None
-    return proxies.get(parts.scheme)

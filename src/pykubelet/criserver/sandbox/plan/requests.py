@@ -83,8 +83,8 @@ def sysctls(asked: Mapping[str, str], kinds: list[Kind], ids: IdMap | None = Non
     return wanted
 
 
-def attach_request(sandbox: SandboxID, config: pb.PodSandboxConfig, netns: str) -> AttachRequest:
-    """Build the request to attach a sandbox to the network."""
+def attach_request(sandbox: SandboxID, config: pb.PodSandboxConfig, netns: str, *, conf_dir: str = "") -> AttachRequest:
+    """Build the request to attach a sandbox to the network, or to that of its handler's own directory."""
     return AttachRequest(
         sandbox=sandbox,
         netns=netns,
@@ -103,6 +103,9 @@ def attach_request(sandbox: SandboxID, config: pb.PodSandboxConfig, netns: str) 
         dns_options=tuple(config.dns_config.options),
         ips=_ips(config.annotations.get(_IPS, "")),
         mac=_mac(config.annotations.get(_MAC, "")),
+        annotations=dict(config.annotations),
+        cgroup_parent=config.linux.cgroup_parent,
+        conf_dir=conf_dir,
     )
 
 

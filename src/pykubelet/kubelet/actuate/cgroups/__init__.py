@@ -6,7 +6,7 @@ orphans) and the pod runtime (CRI settings). May import ``linux`` and ``kubelet/
 """
 
 from pykubelet.kubelet.actuate.cgroups.cgroup_manager import PodCgroupManager, node_policy, open_manager
-from pykubelet.kubelet.actuate.cgroups.cgroup_types import PodCgroupConfig, PolicyConfig, RootLimits
+from pykubelet.kubelet.actuate.cgroups.cgroup_types import PodCgroupConfig, PolicyConfig, ReservedCgroup, RootLimits
 from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle
 from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import (
     LinuxResources,
@@ -23,6 +23,7 @@ __all__ = [
     "PodCgroupConfig",
     "PodCgroupManager",
     "PolicyConfig",
+    "ReservedCgroup",
     "RootLimits",
     "container_resources",
     "node_policy",

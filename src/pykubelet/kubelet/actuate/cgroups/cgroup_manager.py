@@ -10,11 +10,13 @@ still runs pods, without pod-level limits; `problem` has the reason for doctor.
 
 import asyncio
 import logging
+import os
+from dataclasses import dataclass, replace
 
-from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
-from pykubelet.base.errors import Invalid, PykubeletError, Transient
-from pykubelet.base.guard import Guard
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.guard import Guard
+from pykubelet.base.errors import Invalid, Permanent, PykubeletError, Transient
 from pykubelet.base.units import Bytes, MilliCPU, Seconds
 from pykubelet.kubelet.actuate.cgroups.cgroup_types import PodCgroupConfig, PolicyConfig
 from pykubelet.kubelet.actuate.cgroups.measured import MeasuredCgroups
@@ -32,12 +34,15 @@ from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import (
     sandbox_resources,
     swapping,
 )
+from pykubelet.kubelet.actuate.cgroups.plan.memory_qos import MemoryQos, level_protection
+from pykubelet.kubelet.actuate.cgroups.reserved import enforce_reserved
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.podresources import pod_requests
 from pykubelet.kubelet.types.qos import QosClass, pod_qos
 from pykubelet.kubelet.types.work_meter import NoMeter, WorkMeter
 from pykubelet.linux import system
 from pykubelet.linux.cgroups import (
+    UNLIMITED,
     CgroupDriver,
     CgroupResources,
     Layout,
@@ -54,7 +59,18 @@ _log = logging.getLogger(__name__)
 _DEBOUNCE: Seconds = 0.2
 _REFRESH: Seconds = 60.0
 _DEADLINE: Seconds = 30.0
+_NO_LIVELOCK = (5, 9)
+"""The first kernel in which memory.high does not stall a process for ever (commit b3ff92916af3)."""
 _UNMEASURED = NoMeter()
+
+
+@dataclass(frozen=True, slots=True)
+class _Requests:
+    """What the settings of the QoS classes depend on, of one pod."""
+
+    qos: QosClass
+    cpu: MilliCPU
+    memory: Bytes
 
 
 class PodCgroupManager:
@@ -69,7 +85,7 @@ class PodCgroupManager:
         self._problem = why_not
         self._root = names.root_name(config.cgroup_root)
         self._applied: dict[PodUID, CgroupResources] = {}
-        self._burstable: dict[PodUID, MilliCPU] = {}
+        self._requests: dict[PodUID, _Requests] = {}
         self._dirty = asyncio.Event()
         self._guard = Guard("cgroups.levels", clock.monotonic)
 
@@ -78,11 +94,17 @@ class PodCgroupManager:
         """Why pods get no cgroup of their own, and the remedy, for doctor; None if they get one."""
         return self._problem
 
-    async def start(self) -> None:
-        """Create the cgroups of the root and of the QoS classes. Never fails: see `problem`."""
+    async def start(self) -> list[str]:
+        """Create the cgroups of the root and of the QoS classes, and apply the reservations of daemons to theirs.
+
+        Returns what was enforced, as the texts of events. Without usable cgroups the agent runs on (see `problem`),
+        unless reservations are to be enforced: then that raises a base error.
+        """
+        enforced = []
         if self._problem is None and self._cgroups is not None and self._config.per_qos:
             try:
                 await blocking.call_to_end("cgroups", self._write_levels, deadline=_DEADLINE)
+                enforced.append("Updated Node Allocatable limit across pods")
             except Transient as error:
                 # It may be temporary (systemd is busy), and running without cgroups would last until the next restart.
                 _log.warning("cgroup limits not set: retrying", extra={"error": str(error)})
@@ -91,6 +113,15 @@ class PodCgroupManager:
                 self._problem = str(error)
         if self._problem is not None:
             _log.error("cgroups unavailable: pods get no cgroup of their own", extra={"error": self._problem})
+        for reserved in self._config.reserved:
+            cgroups = self._usable()
+            if cgroups is None:
+                raise Permanent(f"enforceNodeAllocatable: cgroups cannot be used: {self._problem}")
+            await blocking.call_to_end(
+                "cgroups", enforce_reserved, cgroups, reserved, self._config.style, deadline=_DEADLINE
+            )
+            enforced.append(f"Updated limits on {reserved.title} reserved cgroup {reserved.path}")
+        return enforced
 
     async def run(self) -> None:
         """Write the weights of the QoS classes when pods are added or removed, and once a minute."""
@@ -147,8 +178,9 @@ class PodCgroupManager:
     def _note_applied(self, pod: Pod, applied: CgroupResources) -> None:
         uid = ref_of(pod).uid
         self._applied[uid] = applied
-        if pod_qos(pod) is QosClass.BURSTABLE:
-            self._note_burstable(uid, pod_requests(pod).cpu)
+        requests, qos = pod_requests(pod), pod_qos(pod)
+        if qos is not QosClass.BEST_EFFORT:
+            self._note_requests(uid, _Requests(qos, requests.cpu, requests.memory))
 
     async def pod_memory(self, pod: Pod) -> Bytes | None:
         """Memory usage of the pod in bytes, with page cache; None without a cgroup. Raises base errors."""
@@ -162,7 +194,7 @@ class PodCgroupManager:
         """Kill the processes in the pod's cgroup and remove it. Repeatable; raises Transient if something remains."""
         cgroups = self._usable()
         self._applied.pop(uid, None)
-        if self._burstable.pop(uid, None) is not None:
+        if self._requests.pop(uid, None) is not None:
             self._dirty.set()
         if cgroups is None:
             return
@@ -207,9 +239,9 @@ class PodCgroupManager:
     def _usable(self) -> CgroupDriver | None:
         return self._cgroups if self._problem is None and self._config.per_qos else None
 
-    def _note_burstable(self, uid: PodUID, request: MilliCPU) -> None:
-        if self._burstable.get(uid) != request:
-            self._burstable[uid] = request
+    def _note_requests(self, uid: PodUID, requests: "_Requests") -> None:
+        if self._requests.get(uid) != requests:
+            self._requests[uid] = requests
             self._dirty.set()
 
     async def _refresh(self) -> None:
@@ -232,12 +264,18 @@ class PodCgroupManager:
         """Write the settings of the root and of the QoS classes. Guaranteed pods are directly in the root."""
         assert self._cgroups is not None
         limits = self._config.root_limits
+        requests = tuple(self._requests.values())
+        protected = level_protection(((each.qos, each.memory) for each in requests), self._config.policy.memory_qos)
         levels = {
             self._root: CgroupResources(
-                cpu_shares=milli_cpu_to_shares(limits.cpu), memory_max=limits.memory, pids_max=limits.pids
+                cpu_shares=milli_cpu_to_shares(limits.cpu),
+                memory_max=Bytes(UNLIMITED) if limits.memory is None else limits.memory,
+                memory_min=protected[QosClass.GUARANTEED].min,
+                pids_max=UNLIMITED if limits.pids is None else limits.pids,
             ),
             names.qos_name(self._root, QosClass.BURSTABLE): CgroupResources(
-                cpu_shares=burstable_shares(self._burstable.values())
+                cpu_shares=burstable_shares(each.cpu for each in requests if each.qos is QosClass.BURSTABLE),
+                memory_low=protected[QosClass.BURSTABLE].low,
             ),
             names.qos_name(self._root, QosClass.BEST_EFFORT): CgroupResources(cpu_shares=MIN_SHARES),
         }
@@ -267,6 +305,11 @@ def node_policy(layout: Layout, config: PolicyConfig) -> NodePolicy:
 
     Raises Invalid if the configuration needs cgroup v2 and the machine has v1, or if swap is on and must not be.
     """
+    if config.refuse_v1 and layout.mode is not Mode.V2:
+        raise Invalid(
+            "failCgroupV1: kubelet is configured to not run on a host using cgroup v1: boot with "
+            "systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false"
+        )
     v2_only = [
         *(["memorySwap.swapBehavior: LimitedSwap"] if config.limited_swap else []),
         *(["singleProcessOOMKill: false"] if config.single_process_oom_kill is False else []),
@@ -286,12 +329,27 @@ def node_policy(layout: Layout, config: PolicyConfig) -> NodePolicy:
         memory_capacity=meminfo.total,
         cgroup_version=layout.version,
         cpu_cfs_quota=config.cpu_cfs_quota,
+        cfs_period_us=config.cfs_period_us,
         hugepage_sizes=tuple(pages.size for pages in system.hugepages()),
         swap_controller=swap,
         swap=meminfo.swap_total if config.limited_swap else Bytes(0),
         single_process_oom_kill=bool(config.single_process_oom_kill),
         pod_pids_limit=config.pod_pids_limit,
+        memory_qos=_memory_qos(layout, config.memory_qos),
     )
+
+
+def _memory_qos(layout: Layout, wanted: MemoryQos | None) -> MemoryQos | None:
+    if wanted is None:
+        return None
+    if layout.mode is not Mode.V2:
+        _log.warning("memory QoS not applied: cgroup v2 is required")
+        return None
+    if system.kernel_release() < _NO_LIVELOCK:
+        _log.warning(
+            "memory QoS: throttling by memory.high can hang processes on this kernel", extra={"fixed_in": "5.9"}
+        )
+    return replace(wanted, page_size=Bytes(os.sysconf("SC_PAGE_SIZE")))
 
 
 def _ensure(cgroups: CgroupDriver, path: str, wanted: CgroupResources, fresh: bool) -> None:

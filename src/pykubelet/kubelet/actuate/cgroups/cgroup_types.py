@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 from pykubelet.base.units import Bytes, MilliCPU
 from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle
-from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import NodePolicy
+from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import DEFAULT_PERIOD_US, NodePolicy
+from pykubelet.kubelet.actuate.cgroups.plan.memory_qos import MemoryQos
+from pykubelet.linux.cgroups import CgroupResources
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,8 +15,20 @@ class RootLimits:
 
     cpu: MilliCPU
     memory: Bytes | None = None
-    """None: no limit, since nothing is reserved."""
+    """None: no limit, since nothing is reserved; a limit that an earlier configuration has left is removed."""
     pids: int | None = None
+    """As ``memory``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedCgroup:
+    """An existing cgroup of daemons, to which what is reserved for them is applied as its limits."""
+
+    title: str
+    """As in events: ``system`` or ``kube``."""
+    path: str
+    """As configured: a path of the cgroupfs driver, or the path or name of a slice."""
+    limits: CgroupResources
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +37,16 @@ class PolicyConfig:
 
     pod_pids_limit: int = -1
     cpu_cfs_quota: bool = True
+    cfs_period_us: int = DEFAULT_PERIOD_US
+    refuse_v1: bool = False
+    """Whether the agent must not start on a machine with cgroup v1 (`failCgroupV1`)."""
     single_process_oom_kill: bool | None = None
     """None: the default of the cgroup version."""
     limited_swap: bool = False
     refuse_swap: bool = False
     """Whether the agent must not start on a machine with swap."""
+    memory_qos: MemoryQos | None = None
+    """What is wanted of it (feature gate MemoryQoS); None: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +59,4 @@ class PodCgroupConfig:
     style: NameStyle = NameStyle.CGROUPFS
     per_qos: bool = True
     """`cgroupsPerQOS`; false: pods get no cgroups of their own."""
+    reserved: tuple[ReservedCgroup, ...] = ()

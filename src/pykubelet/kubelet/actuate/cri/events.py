@@ -12,8 +12,8 @@ from typing import TypeAlias
 from grpc import StatusCode
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import Unsupported
-from pykubelet.base.guard import Guard
 from pykubelet.kubelet.actuate.cri.client import CriClient
 from pykubelet.kubelet.actuate.cri.containerd_events import watch_containerd
 from pykubelet.kubelet.actuate.cri.errors import cri_error

@@ -1,7 +1,7 @@
 """CRI configuration: pure functions that build the CRI messages of a pod from its spec and facts of the node.
 
 Contains names, labels, environment, DNS, hosts files and security settings. The pod runtime calls
-:func:`sandbox_config` and :func:`container_config`; the volume manager shares :mod:`.downward`.
+:func:`sandbox_config` and :func:`container_config`; the volume manager shares :mod:`.environment.downward`.
 
 All modules are pure: no I/O, no time, no logging. Imports of this stage: ``cgroups``. Start reading in ``sandbox.py``
 and ``container.py``; ``config_types.py`` has their inputs.
@@ -18,7 +18,7 @@ from pykubelet.kubelet.actuate.criconfig.config_types import (
     SecurityConfig,
 )
 from pykubelet.kubelet.actuate.criconfig.container import container_config
-from pykubelet.kubelet.actuate.criconfig.env import container_environment
+from pykubelet.kubelet.actuate.criconfig.environment.env import container_environment
 from pykubelet.kubelet.actuate.criconfig.sandbox import sandbox_config
 
 __all__ = [

@@ -3,7 +3,7 @@
 from pykubelet.base.expand import expand_all
 from pykubelet.kubelet.actuate.actuate_types import HostMount, Propagation
 from pykubelet.kubelet.actuate.criconfig.config_types import ContainerContext, UserNamespace, container_error
-from pykubelet.kubelet.actuate.criconfig.env import encode_value
+from pykubelet.kubelet.actuate.criconfig.environment.env import encode_value
 from pykubelet.kubelet.actuate.criconfig.labels import container_annotations, container_labels
 from pykubelet.kubelet.actuate.criconfig.names import container_log_path
 from pykubelet.kubelet.actuate.criconfig.resources import resources_message

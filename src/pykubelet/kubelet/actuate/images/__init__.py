@@ -5,7 +5,18 @@ an image volume. Imports of this stage: ``cri``. Start reading in ``image_manage
 (garbage collection); ``plan/`` is pure.
 """
 
+from pykubelet.kubelet.actuate.images.credential_plugins import CredentialPlugins, PluginDeps
 from pykubelet.kubelet.actuate.images.image_manager import ImageManager
 from pykubelet.kubelet.actuate.images.image_types import ImageConfig, ImageDeps
+from pykubelet.kubelet.actuate.images.node_credentials import NodeCredentials
+from pykubelet.kubelet.actuate.images.pulled_images import PulledImages
 
-__all__ = ["ImageConfig", "ImageDeps", "ImageManager"]
+__all__ = [
+    "CredentialPlugins",
+    "ImageConfig",
+    "ImageDeps",
+    "ImageManager",
+    "NodeCredentials",
+    "PluginDeps",
+    "PulledImages",
+]

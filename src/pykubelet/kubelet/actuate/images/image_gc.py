@@ -2,21 +2,22 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from pykubelet.base import blocking
-from pykubelet.base.documents import read_json
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import Conflict, Invalid, Transient
-from pykubelet.base.guard import Guard
+from pykubelet.base.files.documents import read_json
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.images.plan import image_gc
 from pykubelet.kubelet.actuate.images.plan.image_gc import DiskUse, GcPolicy, ImageRecord
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.linux import fsusage
+from pykubelet.models.core_v1 import Pod
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _log = logging.getLogger(__name__)
@@ -31,6 +32,9 @@ class Images(Protocol):
 
     async def list_images(self, filter: pb.ImageFilter | None = None) -> list[pb.Image]:
         """List all images."""
+
+    async def image_status(self, image: pb.ImageSpec) -> pb.Image | None:
+        """Return an image; None if it is not present."""
 
     async def remove_image(self, image: pb.ImageSpec) -> None:
         """Remove an image; succeeds if it does not exist."""
@@ -47,6 +51,13 @@ class Users(Protocol):
 
     async def status(self, *, verbose: bool = False) -> pb.StatusResponse:
         """Status with the runtime's configuration, which has the sandbox image."""
+
+
+class PullRecords(Protocol):
+    """Records of pulled images (``pulled_images.py``)."""
+
+    async def prune(self, images: Collection[pb.Image], listed_at: Seconds) -> None:
+        """Drop the records of all images but these, which the runtime had at that Unix time. Never raises."""
 
 
 class GcMetrics(Protocol):
@@ -68,6 +79,10 @@ class GcDeps:
     telemetry: Telemetry[GcMetrics]
     disk: Callable[[str], DiskUse]
     """Use of the file system with that path; may block."""
+    pods: Callable[[], Iterable[Pod]] = tuple
+    """Returns the pods of the node, whose image volumes are in use."""
+    pulled: PullRecords | None = None
+    """None: no records."""
 
 
 class ImageGc:
@@ -77,6 +92,8 @@ class ImageGc:
         self._deps = deps
         self._policy = policy
         self._records: dict[str, ImageRecord] = {}
+        self._listed: tuple[list[pb.Image], Seconds] = ([], 0.0)
+        """The runtime's images at the last round, and when they were listed (Unix time)."""
         self._started = deps.telemetry.clock.monotonic()
         self._round_lock = asyncio.Lock()
         self._failures = 0
@@ -98,42 +115,57 @@ class ImageGc:
         async with self._round_lock:
             now = self._deps.telemetry.clock.monotonic()
             free = await self._update_records(now)
-            old = image_gc.too_old(free, self._policy, self._started, now)
-            freed = await self._remove(old, AGE)
-            if self._policy.high_threshold >= 100:
-                return freed
-            disk = await self._disk()
-            need = image_gc.bytes_to_free(disk, self._policy)
-            if need:
-                _log.info(
-                    "image file system above the high threshold", extra={"percent": disk.percent, "to_free": need}
-                )
-                left = [record for record in free if record not in old]
-                got = await self._remove(image_gc.for_space(left, need, self._policy, now), SPACE)
-                if got < need:
-                    message = image_gc.too_little_freed(disk, got)
-                    self._deps.telemetry.events.event(None, WARNING, Reason.FREE_DISK_SPACE_FAILED, message)
-                    raise Transient(message)
-                freed = Bytes(freed + got)
+            try:
+                return await self._remove_needed(free, now)
+            finally:
+                await self._prune()
+
+    async def _remove_needed(self, free: list[ImageRecord], now: Seconds) -> Bytes:
+        """Remove old images, and others while the disk is too full. Raises Transient if that was not enough."""
+        old = image_gc.too_old(free, self._policy, self._started, now)
+        freed = await self._remove(old, AGE)
+        if self._policy.high_threshold >= 100:
             return freed
+        disk = await self._disk()
+        need = image_gc.bytes_to_free(disk, self._policy)
+        if need:
+            _log.info("image file system above the high threshold", extra={"percent": disk.percent, "to_free": need})
+            left = [record for record in free if record not in old]
+            got = await self._remove(image_gc.for_space(left, need, self._policy, now), SPACE)
+            if got < need:
+                message = image_gc.too_little_freed(disk, got)
+                self._deps.telemetry.events.event(None, WARNING, Reason.FREE_DISK_SPACE_FAILED, message)
+                raise Transient(message)
+            freed = Bytes(freed + got)
+        return freed
+
+    async def _prune(self) -> None:
+        """Drop the records of pulled images that the runtime does not have any more."""
+        if self._deps.pulled is not None:
+            listed, listed_at = self._listed
+            await self._deps.pulled.prune([image for image in listed if image.id in self._records], listed_at)
 
     async def remove_unused(self) -> Bytes:
         """Remove all removable images, whatever their age (disk pressure); return the bytes freed."""
         async with self._round_lock:
             free = await self._update_records(self._deps.telemetry.clock.monotonic())
-            return await self._remove(free, SPACE)
+            freed = await self._remove(free, SPACE)
+            await self._prune()
+            return freed
 
     async def _update_records(self, now: Seconds) -> list[ImageRecord]:
         """Update the records; return the images that may be removed, in order."""
+        listed_at = self._deps.telemetry.clock.now()
         listed = await self._deps.images.list_images()
+        self._listed = (listed, listed_at)
         used = await self._used(listed)
         images = [ImageRecord(each.id, Bytes(each.size), each.pinned, now) for each in listed]
         self._records = image_gc.seen(self._records, images, used, now)
         return image_gc.removable(self._records, used)
 
     async def _used(self, listed: Iterable[pb.Image]) -> set[str]:
-        """Ids of images in use. Containers refer to images by id, digest or tag."""
-        names = set()
+        """Ids of images in use, by containers or as volumes. Containers refer to images by id, digest or tag."""
+        names = await self._volumes()
         for row in await self._deps.users.list_containers():
             names |= {row.image_ref, row.image_id, row.image.image}
         status = await self._deps.users.status(verbose=True)
@@ -145,6 +177,12 @@ class ImageGc:
             for image in listed
             if image.id in names or not names.isdisjoint((*image.repo_tags, *image.repo_digests))
         }
+
+    async def _volumes(self) -> set[str]:
+        """Ids of the images of image volumes (KEP-4639), as far as they are present."""
+        references = {v.image.reference for pod in self._deps.pods() for v in pod.spec.volumes if v.image is not None}
+        found = [await self._deps.images.image_status(pb.ImageSpec(image=each)) for each in sorted(references)]
+        return {image.id for image in found if image is not None}
 
     async def _disk(self) -> DiskUse:
         info = await self._deps.images.image_fs_info()

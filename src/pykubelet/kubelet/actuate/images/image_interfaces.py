@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from pykubelet.base.units import Seconds
-from pykubelet.models.core_v1 import Secret
+from pykubelet.models.core_v1 import Pod, Secret, ServiceAccount
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 
@@ -23,10 +23,32 @@ class ImageService(Protocol):
 
 
 class ImageMetrics(Protocol):
-    """Metrics of image pulls."""
+    """Metrics of image pulls and of the plugins that provide credentials for them."""
 
     def image_pulled(self, seconds: Seconds, size_bytes: int) -> None:
         """Record an image pull: its duration without waiting for a slot, and the image's size."""
+
+    def credential_plugin(self, plugin: str, seconds: Seconds, failed: bool) -> None:
+        """Record a run of a credential provider plugin."""
+
+    def credential_config(self, config_hash: str) -> None:
+        """Set the hash (``sha256:HEX``) of the configuration of credential provider plugins."""
+
+    def pull_check(self, result: str) -> None:
+        """Count a check whether a pod may use a present image, by its result."""
+
+    def pull_records(self, intents: int, records: int) -> None:
+        """Set the numbers of intents to pull images, and of records of pulled images."""
+
+
+class ServiceAccounts(Protocol):
+    """The API server's service accounts, for credential provider plugins."""
+
+    async def service_account(self, namespace: str, name: str) -> ServiceAccount:
+        """Return a service account. Raises base errors."""
+
+    async def image_pull_token(self, pod: Pod, audience: str) -> str:
+        """Return a token of the pod's service account, bound to the pod. Raises base errors."""
 
 
 class Secrets(Protocol):

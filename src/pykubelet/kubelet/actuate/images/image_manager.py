@@ -6,17 +6,17 @@ Called by the pod runtime before a container is created, and by the volume manag
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Final
 
 from grpc import StatusCode
 
 from pykubelet.base.backoff import Backoff
+from pykubelet.base.concurrency.single_flight import SingleFlight
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Transient
 from pykubelet.base.image_reference import default_pull_policy, parse, with_default_tag
 from pykubelet.base.rate_limit import RateLimit
-from pykubelet.base.single_flight import SingleFlight
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.actuate_types import ImageError, ImageFacts, ImageReason
 from pykubelet.kubelet.actuate.cri.errors import CriError
@@ -35,6 +35,7 @@ _log = logging.getLogger(__name__)
 
 _REMEMBERED_FACTS: Final = 256
 _RECENT_SECONDS: Final[Seconds] = 0.5
+_LOST: Final = (StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED, StatusCode.CANCELLED)
 _NO_SECRET: Final = "FailedToRetrieveImagePullSecret"
 
 
@@ -49,6 +50,9 @@ class ImageManager:
         config = config or ImageConfig()
         self._runtime = deps.runtime
         self._secrets = deps.secrets
+        self._node = deps.node
+        self._plugins = deps.plugins
+        self._pulled = deps.pulled
         self._events = deps.telemetry.events
         self._timeline = deps.telemetry.timeline
         self._clock = deps.telemetry.clock
@@ -119,6 +123,9 @@ class ImageManager:
             raise ImageError(ImageReason.INVALID_IMAGE_NAME, message) from error
         spec = pb.ImageSpec(image=image, annotations=dict(pod.metadata.annotations))
         present = None if wanted.policy == pull_policy.ALWAYS else await self._inspect(ref, wanted, spec)
+        credentials = _Once(lambda: self._credentials(pod, image))
+        if present is not None and await self._must_pull(wanted, present.id, credentials):
+            present = None  # the pod is not told that it is there
         match pull_policy.step(wanted.policy, present is not None):
             case pull_policy.Step.USE:
                 assert present is not None
@@ -129,7 +136,15 @@ class ImageManager:
                 self._event(ref, wanted, WARNING, Reason.ERR_IMAGE_NEVER_PULL, message)
                 raise ImageError(ImageReason.ERR_IMAGE_NEVER_PULL, message)
             case pull_policy.Step.PULL:
-                return await self._pull(pod, wanted, spec)
+                return await self._pull(pod, wanted, spec, credentials)
+
+    async def _must_pull(self, wanted: Wanted, ref: str, credentials: "_Once") -> bool:
+        """Whether the pod has to show to the registry that it may use an image that is present (KEP-2535)."""
+        try:
+            return await self._pulled.must_pull(wanted.image, ref, credentials)
+        except PykubeletError as error:  # of the pod's credentials: the pull reports it
+            _log.info("credentials for a present image not read", extra={"image": wanted.image, "error": str(error)})
+            return True
 
     async def _inspect(self, ref: PodRef, wanted: Wanted, spec: pb.ImageSpec) -> ImageFacts | None:
         facts, until = self._recently_found.get(spec.image, (None, 0.0))
@@ -144,7 +159,7 @@ class ImageManager:
             raise ImageError(ImageReason.IMAGE_INSPECT_ERROR, message, transient=transient) from error
         return None if image is None else self._remember(image)
 
-    async def _pull(self, pod: Pod, wanted: Wanted, spec: pb.ImageSpec) -> str:
+    async def _pull(self, pod: Pod, wanted: Wanted, spec: pb.ImageSpec, credentials: "_Once") -> str:
         """Try to pull once, unless the image is in back-off."""
         ref = ref_of(pod)
         key = (ref.uid, wanted.image)
@@ -154,8 +169,7 @@ class ImageManager:
         self._timeline.begin(ref.uid, Step.PULL, wanted.container)
         text = ""
         try:
-            credentials = self._credentials(pod, spec.image)
-            pulled = await self._pull_shared(pod, wanted, spec, credentials)
+            pulled = await self._pull_recorded(pod, wanted, spec, await credentials())
         except PykubeletError as error:
             text = _error_message(error)
             event = f'Failed to pull image "{wanted.image}": {text}'
@@ -195,6 +209,32 @@ class ImageManager:
         self._last_error[key] = f"{reason}: {message}"
         return ImageError(reason, message, retry_at=now + delay)
 
+    async def _pull_recorded(
+        self, pod: Pod, wanted: Wanted, spec: pb.ImageSpec, credentials: tuple[Credentials, ...]
+    ) -> Pulled:
+        """Pull between an intent and a record. An intent stays if the runtime may go on with the pull."""
+        try:
+            await self._pulled.begin(wanted.image)
+        except PykubeletError as error:
+            what = f'Failed to record image pull intent for container image "{wanted.image}"'
+            raise Transient(f"{what}: {error}") from error
+        ended = False
+        try:
+            pulled = await self._pull_shared(pod, wanted, spec, tuple(dict.fromkeys(credentials)))
+            # Another pod's pull may have used the same user and password of another Secret.
+            used = next((each for each in credentials if each == pulled.used), None)
+            await self._pulled.succeeded(wanted.image, pulled.image_id, used)
+            ended = True
+        except PykubeletError as error:
+            if not _may_go_on(error):
+                ended = True
+                await self._pulled.failed(wanted.image)
+            raise
+        finally:
+            if not ended:
+                self._pulled.unknown(wanted.image)
+        return pulled
+
     async def _pull_shared(
         self, pod: Pod, wanted: Wanted, spec: pb.ImageSpec, credentials: tuple[Credentials, ...]
     ) -> Pulled:
@@ -204,38 +244,45 @@ class ImageManager:
         return await self._shared.run(key, lambda: self._pull_once(pod, spec, credentials))
 
     async def _pull_once(self, pod: Pod, spec: pb.ImageSpec, credentials: tuple[Credentials, ...]) -> Pulled:
-        """Pull the image when the limits allow it, with each of the credentials until one works."""
+        """Pull the image when a slot is free, with each of the credentials until one works.
+
+        Pulls beyond `registryPullQPS` fail, as upstream, and are retried with back-off.
+        """
         async with self._slots:
-            await self._bucket.take()
+            if not self._bucket.try_take():
+                raise Transient("pull QPS exceeded")
             begin = self._clock.monotonic()
             sandbox = _sandbox_of(pod)
-            candidates: list[pb.AuthConfig | None] = [_auth(c) for c in credentials]
             errors: list[PykubeletError] = []
-            for auth in candidates or [None]:
+            for used in credentials or (None,):
                 try:
-                    image_ref = await self._runtime.pull_image(spec, auth, sandbox)
+                    image_ref = await self._runtime.pull_image(spec, _auth(used), sandbox)
                 except PykubeletError as error:
                     errors.append(error)
                 else:
-                    size = await self._size(spec, image_ref)
+                    facts = await self._facts_of(spec, image_ref)
+                    size, image_id = (facts.size, facts.id) if facts is not None else (Bytes(0), image_ref)
                     seconds = self._clock.monotonic() - begin
                     self._metrics.image_pulled(seconds, size)
-                    return Pulled(image_ref, size, seconds)
+                    return Pulled(image_ref, size, seconds, image_id, used)
         if len(errors) == 1:
             raise errors[0]
         raise Transient("[" + ", ".join(dict.fromkeys(map(_error_message, errors))) + "]") from errors[-1]
 
-    async def _size(self, spec: pb.ImageSpec, image_ref: str) -> Bytes:
-        """Size of a pulled image for the event; zero if it cannot be read."""
+    async def _facts_of(self, spec: pb.ImageSpec, image_ref: str) -> ImageFacts | None:
+        """Facts about a pulled image, for the event and the record; None if they cannot be read."""
         try:
             image = await self._runtime.image_status(spec)
         except PykubeletError as error:
-            _log.debug("size of a pulled image not read", extra={"image": spec.image, "error": str(error)})
-            return Bytes(0)
-        return Bytes(0) if image is None else self._remember(image, image_ref).size
+            _log.debug("facts of a pulled image not read", extra={"image": spec.image, "error": str(error)})
+            return None
+        return None if image is None else self._remember(image, image_ref)
 
-    def _credentials(self, pod: Pod, image: str) -> tuple[Credentials, ...]:
-        """Candidates from the pod's pull secrets. Raises Invalid for a secret with invalid content."""
+    async def _credentials(self, pod: Pod, image: str) -> tuple[Credentials, ...]:
+        """Candidates from the pod's pull secrets, then of the node's files, then of plugins, once for each owner.
+
+        Raises Invalid for an invalid secret.
+        """
         secrets, missing = self._pull_secrets(pod)
         if missing:
             names = ", ".join(missing)
@@ -243,7 +290,10 @@ class ImageManager:
                 f"Unable to retrieve some image pull secrets ({names}); attempting to pull the image may not succeed."
             )
             self._events.event(ref_of(pod), WARNING, _NO_SECRET, message)
-        return keyring_of(secrets).lookup(parse(image).name) if secrets else ()
+        repository = parse(image).name
+        own = keyring_of(secrets).lookup(repository) if secrets else ()
+        node = await self._node.lookup(repository)
+        return (*own, *node, *await self._plugins.lookup(pod, repository))
 
     def _pull_secrets(self, pod: Pod) -> tuple[list[Secret], list[str]]:
         found: list[Secret] = []
@@ -282,6 +332,25 @@ class ImageManager:
         self._events.event(ref, event_type, reason, message, container=wanted.container)
 
 
+class _Once:
+    """The credentials of a pod for an image, looked up when they are first needed, and once."""
+
+    def __init__(self, look_up: Callable[[], Awaitable[tuple[Credentials, ...]]]) -> None:
+        self._look_up = look_up
+        self._found: tuple[Credentials, ...] | None = None
+
+    async def __call__(self) -> tuple[Credentials, ...]:
+        if self._found is None:
+            self._found = await self._look_up()
+        return self._found
+
+
+def _may_go_on(error: PykubeletError) -> bool:
+    """Whether a pull may still succeed after this error, since the connection to the runtime was lost."""
+    causes = (error, error.__cause__)
+    return any(isinstance(each, CriError) and each.code in _LOST for each in causes)
+
+
 def _error_message(error: PykubeletError) -> str:
     """Error text for events; for an error of the runtime its own message.
 
@@ -302,5 +371,11 @@ def _sandbox_of(pod: Pod) -> pb.PodSandboxConfig:
     return pb.PodSandboxConfig(metadata=metadata)
 
 
-def _auth(credentials: Credentials) -> pb.AuthConfig:
-    return pb.AuthConfig(username=credentials.username, password=credentials.password)
+def _auth(credentials: Credentials | None) -> pb.AuthConfig | None:
+    if credentials is None:
+        return None
+    return pb.AuthConfig(
+        username=credentials.username,
+        password=credentials.password,
+        identity_token=credentials.identity_token,
+    )

@@ -4,7 +4,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from pykubelet.base.units import Bytes, Seconds
+from pykubelet.kubelet.actuate.images.credential_plugins import CredentialPlugins
 from pykubelet.kubelet.actuate.images.image_interfaces import ImageMetrics, ImageService, Secrets
+from pykubelet.kubelet.actuate.images.node_credentials import NodeCredentials
+from pykubelet.kubelet.actuate.images.plan.keyring import Credentials
+from pykubelet.kubelet.actuate.images.pulled_images import PulledImages
 from pykubelet.kubelet.telemetry import Telemetry
 
 DEFAULT_PARALLEL_PULLS: Final = 5
@@ -38,6 +42,9 @@ class ImageDeps:
 
     runtime: ImageService
     secrets: Secrets
+    node: NodeCredentials
+    plugins: CredentialPlugins
+    pulled: PulledImages
     telemetry: Telemetry[ImageMetrics]
 
 
@@ -60,3 +67,7 @@ class Pulled:
     ref: str
     size: Bytes
     took: Seconds
+    image_id: str
+    """The runtime's id of the image; the same as ``ref`` if it could not be read."""
+    used: Credentials | None
+    """None: pulled without credentials."""

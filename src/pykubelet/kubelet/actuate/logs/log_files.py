@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from pykubelet.base.errors import Invalid
-from pykubelet.base.safe_path import directory_in_root, open_regular_at
+from pykubelet.base.files.safe_path import directory_in_root, open_regular_at
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.criconfig.names import uid_of_log_dir
 from pykubelet.kubelet.actuate.logs.log_types import LogPlace, RotationConfig

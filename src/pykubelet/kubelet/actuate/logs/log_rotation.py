@@ -6,10 +6,10 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
-from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import NotFound, PykubeletError, Transient
-from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.criconfig.labels import CONTAINER_NAME, POD_UID, parse_container
 from pykubelet.kubelet.actuate.criconfig.names import uid_of_log_dir

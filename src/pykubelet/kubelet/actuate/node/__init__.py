@@ -1,8 +1,8 @@
 """Facts of this node for pods: addresses, resolver, allocatable resources, security defaults, runtime handlers.
 
-``actuate/assembly.py`` builds them; the pod runtime, the volume manager, admission and the status read them.
-Imports of this stage: ``criconfig``. Start reading in ``facts.py``; ``machine.py`` reads the resources from which
-``types/allocatable.py`` computes node allocatable.
+``actuate/assembly.py`` builds them; the pod runtime, the volume manager, admission and the status read them. Imports
+of this stage: ``cgroups``, ``criconfig``. Start reading in ``facts.py``; ``machine.py`` reads the resources from
+which ``types/allocatable.py`` computes node allocatable.
 """
 
 from pykubelet.kubelet.actuate.node.facts import NodeFacts, NodeOptions

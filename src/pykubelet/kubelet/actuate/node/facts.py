@@ -9,7 +9,7 @@ from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.actuate.cluster_interfaces import ClusterInputs
 from pykubelet.kubelet.actuate.criconfig.config_types import Resolver, SecurityConfig
 from pykubelet.kubelet.actuate.criconfig.dns import parse_resolv_conf, resolv_conf_fault
-from pykubelet.kubelet.actuate.criconfig.service_links import service_variables
+from pykubelet.kubelet.actuate.criconfig.environment.service_links import service_variables
 from pykubelet.kubelet.types.node_view import missing_handler
 from pykubelet.kubelet.types.sysctls import SysctlAllowlist
 from pykubelet.kubelet.types.updates import is_static
@@ -26,7 +26,7 @@ class NodeOptions:
 
     name: str
     ips: tuple[str, ...]
-    """Addresses, primary first."""
+    """Addresses at the start, primary first."""
     allocatable: Mapping[str, Quantity]
     resolv_conf: str
     """Path of the node's resolv.conf; empty: pods do not use it."""
@@ -53,6 +53,7 @@ class NodeFacts:
         self._options = options
         self._cluster = cluster
         self._resolver: tuple[tuple[int, int], Resolver] | None = None
+        self._own_ips = options.ips
         self._cloud_ips: tuple[str, ...] = ()
         self._runtime_name = ""
         self._runtime_version = ""
@@ -111,7 +112,11 @@ class NodeFacts:
         return self._options.name
 
     def ips(self) -> tuple[str, ...]:
-        return self._cloud_ips or self._options.ips
+        return self._cloud_ips or self._own_ips
+
+    def learn_own_ips(self, ips: tuple[str, ...]) -> None:
+        """Set the machine's own addresses, primary first, which have changed since the start."""
+        self._own_ips = ips
 
     def learn_ips(self, ips: tuple[str, ...]) -> None:
         """Set the addresses from the cloud controller, primary first; empty if there are none (any more)."""

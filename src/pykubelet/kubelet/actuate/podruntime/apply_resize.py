@@ -97,6 +97,9 @@ class Resizer:
                 await self._update(pod, plan.memory, memory=True)
             else:
                 await resources.set_pod_limits(pod, memory[step])
+        if (wanted.memory_min, wanted.memory_low) != (None, None):
+            protected = CgroupResources(memory_min=wanted.memory_min, memory_low=wanted.memory_low)
+            await resources.set_pod_limits(pod, protected)
         cpu = {
             PodStep.LIMIT: CgroupResources(cpu_quota_us=wanted.cpu_quota_us, cpu_period_us=wanted.cpu_period_us),
             PodStep.REQUEST: CgroupResources(cpu_shares=wanted.cpu_shares),

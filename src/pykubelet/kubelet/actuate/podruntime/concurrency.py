@@ -1,11 +1,12 @@
 """Helpers to run coroutines concurrently, and with a time limit."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from pykubelet.base.clock import Clock
-from pykubelet.base.tasks import wait_all
+from pykubelet.base.concurrency.tasks import wait_all
 from pykubelet.base.units import Seconds
 
 T = TypeVar("T")
@@ -24,6 +25,17 @@ async def both(one: Coroutine[Any, Any, T], two: Coroutine[Any, Any, U], name: s
     first, second = asyncio.create_task(one, name=name), asyncio.create_task(two, name=name)
     await wait_all((first, second))
     return first.result(), second.result()
+
+
+@asynccontextmanager
+async def beside(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[asyncio.Task[None]]:
+    """Run a coroutine beside the body of the block; what is left of it at the end of the block is cancelled."""
+    task = asyncio.create_task(work, name=name)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await wait_all((task,))
 
 
 async def within(clock: Clock, limit: Seconds, work: Coroutine[Any, Any, None], name: str) -> bool:

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
-from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import NotFound, PykubeletError, Transient
-from pykubelet.base.guard import Guard
 from pykubelet.kubelet.actuate.cri.plan import conversion
 from pykubelet.kubelet.actuate.criconfig.labels import parse_container
 from pykubelet.kubelet.actuate.podruntime.concurrency import both, concurrently
@@ -55,7 +55,7 @@ class Collector:
         with self._dirs.item(str(self._logs.root)):
             dirs = await blocking.call("logs", self._logs.pod_dirs)
         with self._links.item(str(self._logs.root)):
-            links = await blocking.call("logs", self._logs.dead_links, self._living)
+            links = await blocking.call("logs", self._logs.links.dead, self._living)
         sandboxes, rows = await both(self._cri.list_pod_sandboxes(), self._cri.list_containers(), "gc-list")
         pods = conversion.runtime_pods(sandboxes, rows)
         wanted = keep()
@@ -80,7 +80,7 @@ class Collector:
         self._living = {c.id for pod in pods for c in pod.containers if c.state is not ContainerState.EXITED}
         for link in self._links.due([link for link, container in links.items() if container not in self._living]):
             with self._links.item(str(link)):
-                await blocking.call("logs", self._logs.remove_link, link)
+                await blocking.call("logs", self._logs.links.drop, link)
 
     async def remove_pod(self, ref: PodRef) -> None:
         """Remove containers, sandboxes and logs of a stopped pod. Raises Transient if something remains."""
@@ -107,7 +107,7 @@ class Collector:
                 if with_logs:
                     await self._remove_log(ref, attempt.name, attempt.id, attempt.restart_count)
                 else:
-                    await blocking.call(_owner(ref), self._logs.unlink, ref, attempt.name, attempt.id)
+                    await blocking.call(_owner(ref), self._logs.links.remove, ref, attempt.name, attempt.id)
 
     async def _remove_dead(self, row: pb.Container) -> None:
         """Remove a container and its log. Raises base errors or OSError if something remains."""

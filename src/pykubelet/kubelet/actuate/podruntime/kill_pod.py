@@ -9,7 +9,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.criconfig.labels import parse_container
-from pykubelet.kubelet.actuate.podruntime.concurrency import concurrently, within
+from pykubelet.kubelet.actuate.podruntime.concurrency import beside, concurrently, within
 from pykubelet.kubelet.actuate.podruntime.plan.stop_order import (
     StopFacts,
     facts_from_labels,
@@ -37,7 +37,7 @@ class KillRequest:
 
     ref: PodRef
     pod: Pod | None
-    """None for an orphan: its facts come from labels and annotations."""
+    """None for an orphan: its facts come from labels and annotations, and its hooks are not run."""
     ips: tuple[str, ...] = ()
     grace: Seconds | None = None
     """Overrides every other grace period."""
@@ -104,43 +104,47 @@ class Killer:
         return facts_from_labels(noted)
 
     async def _stop(self, request: KillRequest, kill: ContainerKill, facts: StopFacts, order: "_StopOrder") -> None:
-        """Stop one container: preStop hook, waiting for other containers and the stop share one grace period."""
+        """Stop one container: preStop hook, waiting for other containers and the stop share one grace period.
+
+        A hook that does not end within it goes on until the container is killed.
+        """
         message = kill.message or f"Stopping container {kill.name}"
         self._events.event(request.ref, NORMAL, Reason.KILLING_CONTAINER, message, container=kill.name)
         grace = facts.grace if request.grace is None else request.grace
         began = self._clock.monotonic()
-        if facts.pre_stop is not None and grace > 0:
-            await self._pre_stop(request, kill, facts, grace)
+        if facts.pre_stop is None or grace <= 0 or not self._may_run_hook(request, kill):
+            await self._stop_in_turn(kill, grace, began, order)
+            return
+        async with beside(self._pre_stop(request, kill, facts), "pre-stop") as hook:
+            if not await within(self._clock, grace, _end_of(hook), "pre-stop-limit"):
+                _log.info(
+                    "preStop hook timed out: grace period is over",
+                    extra={"pod": str(request.ref), "container": kill.name, "grace_s": grace},
+                )
+            self._pre_stopped.setdefault(request.ref.uid, set()).add(kill.id)
+            await self._stop_in_turn(kill, grace, began, order)
+
+    def _may_run_hook(self, request: KillRequest, kill: ContainerKill) -> bool:
+        """Whether the preStop hook is run: once for each container, and not for orphans."""
+        return request.pod is not None and kill.id not in self._pre_stopped.get(request.ref.uid, ())
+
+    async def _stop_in_turn(self, kill: ContainerKill, grace: Seconds, began: Seconds, order: "_StopOrder") -> None:
         left = grace - (self._clock.monotonic() - began)
         if left > 0 and order.has_to_wait(kill.name):
             await within(self._clock, left, order.wait(kill.name), "wait-for-turn")
         elapsed = self._clock.monotonic() - began
         await self._cri.stop_container(kill.id, remaining_grace(grace, elapsed))
 
-    async def _pre_stop(self, request: KillRequest, kill: ContainerKill, facts: StopFacts, grace: Seconds) -> None:
-        """Run the preStop hook once for each container: a retried stop does not run it again."""
+    async def _pre_stop(self, request: KillRequest, kill: ContainerKill, facts: StopFacts) -> None:
         assert facts.pre_stop is not None
-        done = self._pre_stopped.setdefault(request.ref.uid, set())
-        if kill.id in done:
-            return
         target = HookTarget(request.ref, kill.name, kill.id, facts.ports, request.ips)
-
-        async def run() -> None:
-            assert facts.pre_stop is not None
-            try:
-                await self._hooks.run(facts.pre_stop, target, grace)
-            except HookError:
-                # The error may contain secrets of the container.
-                self._events.event(
-                    request.ref, WARNING, Reason.FAILED_PRE_STOP_HOOK, "PreStopHook failed", container=kill.name
-                )
-
-        if not await within(self._clock, grace, run(), "pre-stop"):
-            _log.info(
-                "preStop hook timed out: grace period is over",
-                extra={"pod": str(request.ref), "container": kill.name, "grace_s": grace},
+        try:
+            await self._hooks.run(facts.pre_stop, target)
+        except HookError:
+            # The error may contain secrets of the container.
+            self._events.event(
+                request.ref, WARNING, Reason.FAILED_PRE_STOP_HOOK, "PreStopHook failed", container=kill.name
             )
-        done.add(kill.id)
 
     async def _stop_sandbox(self, ref: PodRef, sandbox: SandboxID) -> Failure | None:
         try:
@@ -151,6 +155,10 @@ class Killer:
             _log.warning("sandbox not stopped", extra={"pod": str(ref), "sandbox": sandbox, "error": str(error)})
             return Failure(SyncAction.KILL_POD, ref.name, PodReason.KILL_SANDBOX, error_message(error))
         return None
+
+
+async def _end_of(task: asyncio.Task[None]) -> None:
+    await asyncio.wait((task,))
 
 
 class _StopOrder:

@@ -1,4 +1,4 @@
-"""Log directories of pods and the symlinks to their logs: created before a start, removed with the pod.
+"""Log directories of pods: created before a start, removed with the pod. ``log_links.py`` has the links to their logs.
 
 All functions block; callers run them in a thread. Log collectors rely on this layout
 (:mod:`pykubelet.kubelet.actuate.criconfig.names`). A pod with a writable hostPath may have changed anything there, so
@@ -6,24 +6,21 @@ directories are opened by descriptor from the root down, never through a link, a
 """
 
 import os
-from collections.abc import Iterable, Iterator
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from pykubelet.base.errors import Invalid
-from pykubelet.base.safe_path import directory_in_root, open_regular_at
+from pykubelet.base.files.safe_path import directory_in_root, open_regular_at
 from pykubelet.kubelet.actuate.criconfig.names import (
-    container_id_of_log_link,
     container_log_path,
-    is_log_link_name,
-    log_link_name,
     pod_log_dir,
     pod_log_name,
     restart_count_from_logs,
     uid_of_log_dir,
     unstarted_mark,
 )
+from pykubelet.kubelet.actuate.podruntime.log_links import LogLinks
 from pykubelet.kubelet.actuate.podruntime.podruntime_types import PodRuntimeConfig
 from pykubelet.kubelet.actuate.podruntime.start.pod_files import tail_of
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
@@ -34,11 +31,12 @@ _MARK_MODE = 0o644
 
 
 class LogFiles:
-    """Log directories and log symlinks of this node."""
+    """Log directories of this node's pods."""
 
     def __init__(self, config: PodRuntimeConfig) -> None:
         self._root = config.pod_logs_dir
-        self._links = Path(config.container_logs_dir) if config.container_logs_dir else None
+        self.links = LogLinks(config)
+        """The symlinks of log collectors into the directories."""
 
     @property
     def root(self) -> Path:
@@ -62,14 +60,6 @@ class LogFiles:
         with made as directory, os.scandir(directory) as entries:
             return restart_count_from_logs(entry.name for entry in entries)
 
-    def link(self, ref: PodRef, container: str, container_id: ContainerID, path: str) -> None:
-        """Create the log collectors' symlink to a log; ``path`` is relative to the pod's directory. Raises OSError."""
-        if self._links is None:
-            return
-        self._links.mkdir(mode=_DIR_MODE, parents=True, exist_ok=True)
-        with suppress(FileExistsError):
-            (self._links / log_link_name(ref, container, container_id)).symlink_to(self.pod_dir(ref) / path)
-
     def created(self, ref: PodRef, container: str, container_id: ContainerID, path: str, restart_count: int) -> None:
         """Link the log of a container that was just created; ``path`` is relative to the pod's directory.
 
@@ -77,7 +67,7 @@ class LogFiles:
         OSError.
         """
         self.unmark(ref, [(container, restart_count)])
-        self.link(ref, container, container_id, path)
+        self.links.add(ref, container, container_id, self.pod_dir(ref) / path)
 
     def mark_unstarted(self, ref: PodRef, container: str, restart_count: int) -> None:
         """Mark an attempt that never ran and is being removed, so that its log does not count as a restart.
@@ -96,7 +86,7 @@ class LogFiles:
 
     def remove_attempt(self, ref: PodRef, container: str, container_id: ContainerID, restart_count: int) -> None:
         """Remove the log of one attempt with its rotated files, mark and symlink. Raises OSError."""
-        self.unlink(ref, container, container_id)
+        self.links.remove(ref, container, container_id)
         log = Path(container_log_path(container, restart_count)).name
         with suppress(FileNotFoundError), self._container(ref, container) as directory:
             with os.scandir(directory) as entries:
@@ -104,11 +94,6 @@ class LogFiles:
                     if entry.name == log or entry.name.startswith(f"{log}."):
                         _unlink(entry.name, directory)
             _unlink(unstarted_mark(restart_count), directory)
-
-    def unlink(self, ref: PodRef, container: str, container_id: ContainerID) -> None:
-        """Remove the symlink to the log of a container. Raises OSError."""
-        if self._links is not None:
-            (self._links / log_link_name(ref, container, container_id)).unlink(missing_ok=True)
 
     def remove_pod(self, ref: PodRef) -> None:
         """Remove the pod's log directory and every symlink into it. Raises OSError, Conflict for a mount point."""
@@ -126,10 +111,7 @@ class LogFiles:
 
     def remove_dir(self, directory: Path) -> None:
         """Remove a pod's log directory, of any depth, and the links into it. Raises OSError, Conflict."""
-        for link in self._all_links():
-            target = _target(link)
-            if target is not None and target.parent.parent == directory:
-                self.remove_link(link)
+        self.links.remove_into(directory)
         with suppress(FileNotFoundError), directory_in_root(directory.parent) as top:
             remove_tree_at(top, directory.name)
 
@@ -140,58 +122,11 @@ class LogFiles:
             return tail_of(open_regular_at(directory, log), limit)
         return None
 
-    def dead_links(self, skip: AbstractSet[ContainerID] = frozenset()) -> dict[Path, ContainerID | None]:
-        """Return symlinks to missing logs, with the container id from the link's name, if it has one.
-
-        Links of the containers in ``skip`` are not examined. Targets outside the pod log directory are not accessed,
-        since their file system may not respond: a link that points there is dead if it is named like a log symlink.
-        """
-        named = ((link, container_id_of_log_link(link.name)) for link in self._all_links())
-        return {link: container for link, container in named if container not in skip and self._is_dead(link)}
-
-    def remove_link(self, link: Path) -> None:
-        """Remove a link. Raises OSError."""
-        link.unlink(missing_ok=True)
-
-    def _is_dead(self, link: Path) -> bool:
-        target = _target(link)
-        if target is None:
-            return False
-        try:
-            names = target.relative_to(self._root).parts
-        except ValueError:
-            names = ()
-        if len(names) != 3 or ".." in names:
-            return is_log_link_name(link.name)
-        try:
-            with directory_in_root(self._root, *names[:2]) as directory:
-                os.stat(names[2], dir_fd=directory, follow_symlinks=False)
-        except (FileNotFoundError, NotADirectoryError):
-            return True
-        return False
-
     def _make_root(self) -> None:
         Path(self._root).mkdir(mode=_DIR_MODE, parents=True, exist_ok=True)
 
     def _container(self, ref: PodRef, container: str) -> AbstractContextManager[int]:
         return directory_in_root(self._root, pod_log_name(ref), container)
-
-    def _all_links(self) -> Iterator[Path]:
-        """Every log symlink in the collectors' directory; other files are ignored."""
-        if self._links is None:
-            return
-        with suppress(FileNotFoundError), os.scandir(self._links) as entries:
-            for entry in entries:
-                if entry.name.endswith(".log") and entry.is_symlink():
-                    yield Path(entry.path)
-
-
-def _target(link: Path) -> Path | None:
-    """Where a link points; None if it is gone meanwhile or cannot be read."""
-    try:
-        return link.readlink()
-    except OSError:
-        return None
 
 
 def _unlink(name: str, directory: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from pykubelet.base import blocking
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.actuate.podruntime.allocation_store import AllocationStore
 from pykubelet.kubelet.actuate.podruntime.apply_resize import Resizer, ResizerDeps
@@ -52,6 +52,10 @@ from pykubelet.kubelet.types.runtime import (
 from pykubelet.models.core_v1 import Pod
 
 _log = logging.getLogger(__name__)
+
+
+def _ignore_sandbox(sandbox: SandboxStatus) -> None:
+    """Do nothing with a new sandbox."""
 
 
 class PodRuntime:
@@ -103,9 +107,7 @@ class PodRuntime:
         self._resizer = Resizer(
             ResizerDeps(cri=cri, resources=inputs.resources, allocations=self.allocations, telemetry=telemetry)
         )
-        self._resetter = PodResetter(
-            killer=self._killer, collector=self._collector, crashes=self._starter.crashes, clock=clock
-        )
+        self._resetter = PodResetter(killer=self._killer, collector=self._collector)
 
     async def list_pods(self) -> list[RuntimePod]:
         """List all pods of the runtime with two calls, for PLEG and housekeeping. Raises base errors."""
@@ -134,10 +136,12 @@ class PodRuntime:
         status: PodRuntimeStatus,
         probes: Mapping[ContainerID, ContainerProbes],
         prepared: Prepared | None = None,
+        sandbox_ready: Callable[[SandboxStatus], None] = _ignore_sandbox,
     ) -> Outcome:
         """Take one step towards the desired pod; repeat until nothing changes and nothing fails.
 
-        ``prepared.rest``, if any, runs while the sandbox is created. The sync may be cancelled at any moment: the next
+        ``prepared.rest``, if any, runs while the sandbox is created; ``sandbox_ready`` is called with a new sandbox
+        before the containers' images are pulled. The sync may be cancelled at any moment: the next
         one continues from what the runtime has.
         """
         self._init_timeline.observe(status)
@@ -168,6 +172,8 @@ class PodRuntime:
             creating = self._sandbox(pod, status, actions, report)
             sandbox, failures = await both(creating, self._prepare_rest(actions, prepared), "sandbox-and-volumes")
             report.failures += failures
+            if sandbox is not None and actions.create_sandbox:
+                sandbox_ready(sandbox)
             if sandbox is not None and not failures:
                 await self._start_containers(pod, status, actions, sandbox, report)
         return report.outcome()

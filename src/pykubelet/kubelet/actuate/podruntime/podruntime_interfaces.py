@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from pykubelet.base.http_get import HttpGet
+from pykubelet.base.http.http_get import HttpGet
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.actuate_types import HostMount, ImageFacts
 from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import LinuxResources
@@ -193,7 +193,7 @@ class Node(Protocol):
 
 
 class HttpGetter(Protocol):
-    """Sends the request of a lifecycle hook (``base.http_get``)."""
+    """Sends the request of a lifecycle hook (``base.http.http_get``)."""
 
     async def __call__(self, request: HttpGet) -> None:
         """Return when a response has arrived, whatever its status.

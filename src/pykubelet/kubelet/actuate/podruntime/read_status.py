@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.kubelet.actuate.cri.plan import conversion
 from pykubelet.kubelet.actuate.criconfig.labels import POD_UID, ParsedContainerLabels, parse_container

@@ -13,11 +13,11 @@ from typing import Final
 
 import msgspec
 
-from pykubelet.base import blocking
-from pykubelet.base.atomic import write_atomic
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import Transient
-from pykubelet.base.guard import Guard
-from pykubelet.base.state_files import clear_path, read_state_file
+from pykubelet.base.files.atomic import write_atomic
+from pykubelet.base.files.state_files import clear_path, read_state_file
 from pykubelet.kubelet.actuate.podruntime.plan.requested_restarts import RestartRequest, bound, marked, merged
 from pykubelet.kubelet.actuate.podruntime.podruntime_interfaces import PodFiles
 from pykubelet.kubelet.actuate.records import read_records

@@ -5,7 +5,7 @@ node. The pod runtime allocates it before a sandbox is created; it is released w
 Imports of this stage: ``criconfig``. Start reading in ``id_range_manager.py``; ``plan/id_ranges.py`` is pure.
 """
 
-from pykubelet.kubelet.actuate.userns.id_range_manager import UserNamespaceConfig, UserNamespaces
+from pykubelet.kubelet.actuate.userns.id_range_manager import IdRangeManager, UserNamespaceConfig
 from pykubelet.kubelet.actuate.userns.plan.id_ranges import IdPool
 
-__all__ = ["IdPool", "UserNamespaceConfig", "UserNamespaces"]
+__all__ = ["IdPool", "IdRangeManager", "UserNamespaceConfig"]

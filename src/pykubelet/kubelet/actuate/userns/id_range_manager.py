@@ -10,11 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from pykubelet.base import blocking, proc
-from pykubelet.base.atomic import write_atomic
+from pykubelet.base import proc
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import Invalid, PykubeletError, Transient
-from pykubelet.base.guard import Guard
-from pykubelet.base.state_files import read_state_file
+from pykubelet.base.files.atomic import write_atomic
+from pykubelet.base.files.state_files import read_state_file
 from pykubelet.kubelet.actuate.criconfig.config_types import UserNamespace
 from pykubelet.kubelet.actuate.records import read_records
 from pykubelet.kubelet.actuate.userns.plan.id_ranges import UNIT, IdPool, from_file, namespace, parse_getsubids, to_file
@@ -38,7 +39,7 @@ class UserNamespaceConfig:
     max_pods: int = 110
 
 
-class UserNamespaces:
+class IdRangeManager:
     """Id ranges of pods. `load` reads the records on disk once; later changes are made in memory and then on disk."""
 
     def __init__(

@@ -63,6 +63,6 @@ def plan(
         return PlannedMount(replace(host_mount, image_sub_path=relative), image=volume.image)
     if not relative:
         return PlannedMount(host_mount)
-    target = dirs.subpath(place.uid, mount.name, place.container, place.index)
+    target = dirs.of_volumes.subpath(place.uid, mount.name, place.container, place.index)
     sub_path = SubPath(volume.path, relative, target)
     return PlannedMount(replace(host_mount, host_path=str(target)), sub_path)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from pykubelet.base.errors import PykubeletError
-from pykubelet.base.safe_path import open_regular_in_root
+from pykubelet.base.files.safe_path import open_regular_in_root
 from pykubelet.base.units import KIB
 
 _log = logging.getLogger(__name__)

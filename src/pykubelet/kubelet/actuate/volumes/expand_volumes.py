@@ -16,7 +16,7 @@ from pykubelet.kubelet.actuate.volumes.volume_metrics import Measure
 from pykubelet.kubelet.actuate.volumes.volume_source import CSI, Source
 from pykubelet.kubelet.types.events import NORMAL, WARNING, EventRecorder, Reason
 from pykubelet.kubelet.types.ids import PodUID, ref_of
-from pykubelet.models.core_v1 import PersistentVolumeClaim, Pod
+from pykubelet.models.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from pykubelet.models.quantity import to_value
 from pykubelet.models.scalars import time_from_unix
 
@@ -64,13 +64,16 @@ class VolumeExpansion:
         try:
             claim = await self._claims.claim(*source.claim.split("/"))
             if expansion_rules.is_wanted(claim):
-                await self._expand(pod, source, claim)
+                await self._expand(pod, source, claim, await self._claims.volume(source.name))
+            elif expansion_rules.is_legacy(claim):
+                pv = await self._claims.volume(source.name)
+                if expansion_rules.is_wanted_by_size(claim, pv):
+                    await self._expand(pod, source, claim, pv)
         except PykubeletError as error:
             told = {"pod": str(ref_of(pod)), "claim": source.claim, "error": str(error)}
             _log.warning("volume not expanded: retrying", extra=told)
 
-    async def _expand(self, pod: Pod, source: Source, claim: PersistentVolumeClaim) -> None:
-        pv = await self._claims.volume(source.name)
+    async def _expand(self, pod: Pod, source: Source, claim: PersistentVolumeClaim, pv: PersistentVolume) -> None:
         size = pv.spec.capacity[expansion_rules.STORAGE]
         patch = expansion_rules.begun(claim)
         if patch is not None:
@@ -83,6 +86,8 @@ class VolumeExpansion:
             now = time_from_unix(self._clock.now()).strftime("%Y-%m-%dT%H:%M:%SZ")
             text = f'MountVolume.NodeExpandVolume failed for volume "{source.name}" : {error}'
             self._events.event(ref_of(pod), WARNING, Reason.VOLUME_RESIZE_FAILED, text)
+            if expansion_rules.is_legacy(claim):
+                return
             await self._claims.patch_claim(claim, expansion_rules.failed(claim, str(error), now, infeasible=infeasible))
             return
         await self._claims.patch_claim(claim, expansion_rules.done(claim, size))

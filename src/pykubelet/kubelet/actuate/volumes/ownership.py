@@ -8,9 +8,10 @@ import logging
 import os
 import stat
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
-from pykubelet.base.safe_path import proc_path
+from pykubelet.base.errors import Transient
+from pykubelet.base.files.safe_path import proc_path
 from pykubelet.linux.treewalk import TreeWalk
 
 _log = logging.getLogger(__name__)
@@ -35,13 +36,44 @@ def needs_change(root: os.stat_result, group: int, *, read_only: bool = False) -
     return root.st_gid != group or group_mode(root.st_mode, read_only=read_only) != stat.S_IMODE(root.st_mode)
 
 
-def give_to_group(path: str | os.PathLike[str], group: int, policy: str = "", *, read_only: bool = False) -> int:
+class Progress:
+    """How far a change of many files has come: the thread that changes them counts, the event loop looks and stops."""
+
+    def __init__(self) -> None:
+        self.files = 0
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Have the thread end soon, with Transient."""
+        self._stopped = True
+
+    def check(self) -> None:
+        """Raise Transient after ``stop``."""
+        if self._stopped:
+            raise Transient("the change of the volume's group was stopped")
+
+
+class Change(Protocol):
+    """Changes the files of a volume. Blocks, counts them, and ends when the progress is stopped."""
+
+    def __call__(self, *, progress: Progress) -> object: ...
+
+
+def give_to_group(
+    path: str | os.PathLike[str],
+    group: int,
+    policy: str = "",
+    *,
+    read_only: bool = False,
+    progress: Progress | None = None,
+) -> int:
     """Change the group of the whole volume; return how many files and directories were changed. Blocks.
 
     With the policy OnRootMismatch nothing is done if the root directory has the right group and mode; it is changed
     last, so that an interrupted run is repeated. Links are not followed. Files that cannot be changed are logged and
-    skipped, as in the Go kubelet. Raises OSError if the root cannot be read.
+    skipped, as in the Go kubelet. Raises OSError if the root cannot be read, Transient when ``progress`` is stopped.
     """
+    progress = progress or Progress()
     root = os.open(path, _OPEN)
     try:
         if policy == ON_ROOT_MISMATCH and not needs_change(os.fstat(root), group, read_only=read_only):
@@ -51,9 +83,10 @@ def give_to_group(path: str | os.PathLike[str], group: int, policy: str = "", *,
         def visit(directory: int, name: str) -> None:
             nonlocal changed
             changed += _change(name, directory, group, read_only)
+            progress.files += 1
 
         for _ in TreeWalk(os.dup(root), visit).steps():  # a pod may nest directories as deep as it likes
-            pass
+            progress.check()
         return changed + _change(".", root, group, read_only)
     finally:
         os.close(root)

@@ -65,6 +65,11 @@ class PodDirs:
     def pods(self) -> Path:
         return self.root / "pods"
 
+    @property
+    def of_volumes(self) -> "VolumeDirs":
+        """The paths of the pods' volumes."""
+        return VolumeDirs(self)
+
     def pod(self, uid: PodUID) -> Path:
         return self.pods / component(uid)
 
@@ -80,33 +85,13 @@ class PodDirs:
     def user_namespace(self, uid: PodUID) -> Path:
         return self.pod(uid) / "userns"
 
-    def volumes(self, uid: PodUID) -> Path:
-        return self.pod(uid) / "volumes"
-
-    def volume(self, uid: PodUID, plugin: str, name: str) -> Path:
-        """Root of a volume; `plugin` is the plugin's name, for example `kubernetes.io/empty-dir`."""
-        return self.volumes(uid) / plugin.replace("/", "~") / component(name)
-
-    def subpaths(self, uid: PodUID) -> Path:
-        return self.pod(uid) / "volume-subpaths"
-
-    def subpath(self, uid: PodUID, volume: str, container: str, index: int) -> Path:
-        """Bind mount for the entry of that index in the container's `volumeMounts`."""
-        return self.subpaths(uid) / component(volume) / component(container) / str(index)
-
-    def plugins(self, uid: PodUID) -> Path:
-        return self.pod(uid) / "plugins"
-
-    def containers(self, uid: PodUID) -> Path:
-        return self.pod(uid) / "containers"
-
     def container(self, uid: PodUID, container: str) -> Path:
-        return self.containers(uid) / component(container)
+        return self.pod(uid) / "containers" / component(container)
 
     def prepare(self, uid: PodUID) -> None:
         """Create the pod's directories if they are missing. Raises OSError."""
         self.make()
-        for path in (self.pod(uid), self.volumes(uid), self.plugins(uid)):
+        for path in (self.pod(uid), self.of_volumes.all(uid), self.of_volumes.plugins(uid)):
             path.mkdir(mode=POD_DIR_MODE, parents=False, exist_ok=True)
 
     def termination_log(self, uid: PodUID, container: str) -> Path:
@@ -125,3 +110,30 @@ class PodDirs:
         """List the pods that have a directory. Raises OSError."""
         with os.scandir(self.pods) as entries:
             return {PodUID(e.name) for e in entries if _COMPONENT.fullmatch(e.name) and e.is_dir(follow_symlinks=False)}
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeDirs:
+    """Paths of the volumes of pods. It never touches the disk."""
+
+    pods: PodDirs
+
+    def all(self, uid: PodUID) -> Path:
+        """Directory of all volumes of a pod."""
+        return self.pods.pod(uid) / "volumes"
+
+    def volume(self, uid: PodUID, plugin: str, name: str) -> Path:
+        """Root of a volume; `plugin` is the plugin's name, for example `kubernetes.io/empty-dir`."""
+        return self.all(uid) / plugin.replace("/", "~") / component(name)
+
+    def subpaths(self, uid: PodUID) -> Path:
+        """Directory of all bind mounts for subPath of a pod."""
+        return self.pods.pod(uid) / "volume-subpaths"
+
+    def subpath(self, uid: PodUID, volume: str, container: str, index: int) -> Path:
+        """Bind mount for the entry of that index in the container's `volumeMounts`."""
+        return self.subpaths(uid) / component(volume) / component(container) / str(index)
+
+    def plugins(self, uid: PodUID) -> Path:
+        """Directory for volume plugins and device plugins."""
+        return self.pods.pod(uid) / "plugins"

@@ -37,7 +37,8 @@ class SourceLookup:
                 if volume.name in used:
                     _add_migrated(pod, volume, found, problems)
             elif kind not in _ONLY_IF_USED or volume.name in used:
-                found[volume.name] = Source(kind=kind, name=volume.name, volume=volume)
+                read_only = volume.csi is not None and bool(volume.csi.read_only)
+                found[volume.name] = Source(kind=kind, name=volume.name, volume=volume, read_only=read_only)
         looked_up = await asyncio.gather(*(self._look_up(pod, volume) for volume in claimed))
         for volume, result in zip(claimed, looked_up, strict=True):
             if isinstance(result, Source):
@@ -57,6 +58,8 @@ class SourceLookup:
             claim = await self._claims.claim(namespace, name)
             claim_rules.check_claim(pod, volume, claim)
             pv = await self._claims.volume(claim.spec.volume_name)
+            if claim_rules.is_bound_to_nodes(pv):
+                claim_rules.check_node(pv, await self._claims.node_labels())
             return claim_rules.source_of_claim(pod, volume, claim, pv)
         except PykubeletError as error:
             return f"error processing PVC {namespace}/{name}: {error}"

@@ -29,6 +29,9 @@ class ClaimReader(Protocol):
     async def volume(self, name: str) -> PersistentVolume:
         """Read a PersistentVolume."""
 
+    async def node_labels(self) -> Mapping[str, str]:
+        """Labels of this node."""
+
     async def patch_claim(self, claim: PersistentVolumeClaim, patch: dict[str, object]) -> PersistentVolumeClaim:
         """Patch a claim's status by a strategic merge patch. Raises Conflict if its resourceVersion is old."""
 

@@ -16,9 +16,8 @@ from pykubelet.base.errors import PykubeletError, Unsupported
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.actuate_types import HostMount, VolumeError
 from pykubelet.kubelet.actuate.criconfig.config_types import EnvFile, HostDevice
-from pykubelet.kubelet.actuate.volumes.container_devices import devices_of, groups_of
-from pykubelet.kubelet.actuate.volumes.container_mounts import MountedVolume, Place, PlannedMount, plan
-from pykubelet.kubelet.actuate.volumes.env_files import read_env_file
+from pykubelet.kubelet.actuate.volumes.container_devices import groups_of
+from pykubelet.kubelet.actuate.volumes.container_volumes import ContainerVolumes
 from pykubelet.kubelet.actuate.volumes.expand_volumes import VolumeExpansion
 from pykubelet.kubelet.actuate.volumes.kinds.config_map import ConfigMapVolume
 from pykubelet.kubelet.actuate.volumes.kinds.downward_api import DownwardApi
@@ -32,14 +31,13 @@ from pykubelet.kubelet.actuate.volumes.mount import teardown
 from pykubelet.kubelet.actuate.volumes.mount.format_device import Formatter
 from pykubelet.kubelet.actuate.volumes.mount.local_devices import LocalDevices, mounted_at
 from pykubelet.kubelet.actuate.volumes.mount.remote_volumes import KINDS, RemoteVolumes
-from pykubelet.kubelet.actuate.volumes.mount.subpath import bind_all
 from pykubelet.kubelet.actuate.volumes.plan import pod_volumes
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.actuate.volumes.setup_jobs import Job, is_unchanged, not_processed, not_set_up, set_up_all
 from pykubelet.kubelet.actuate.volumes.source_lookup import SourceLookup
 from pykubelet.kubelet.actuate.volumes.volume_metrics import Measure
 from pykubelet.kubelet.actuate.volumes.volume_source import LOCAL, Source
-from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking
+from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking, SlowChanges
 from pykubelet.kubelet.actuate.volumes.volume_types import (
     Attributes,
     Plugin,
@@ -108,6 +106,9 @@ class VolumeManager:
         self._remote = RemoteVolumes(
             dirs=dirs, blocking=self._blocking, timeout=config.deadline, csi=deps.csi, measure=self._measure
         )
+        self._slow_changes = SlowChanges(
+            events=deps.telemetry.events, clock=deps.telemetry.clock, stall=config.deadline
+        )
         self._devices = LocalDevices(dirs=dirs, blocking=self._blocking, formatter=Formatter(config.deadline))
         self._expansion: VolumeExpansion | None = None
         if deps.claims is not None and deps.csi is not None:
@@ -118,6 +119,15 @@ class VolumeManager:
                 clock=deps.telemetry.clock,
                 measure=self._measure,
             )
+        self._containers = ContainerVolumes(
+            dirs=dirs,
+            images=deps.images,
+            recursive_read_only=deps.recursive_read_only,
+            ready=self._ready_source,
+            path=self._path,
+            attributes=_attributes,
+            block=self._block,
+        )
         self._states: dict[PodUID, _PodState] = {}
         self._teardown_backoff = Backoff(_FIRST_DELAY, _MAX_DELAY)
         """Back-off of pods whose volumes a driver does not release."""
@@ -154,6 +164,7 @@ class VolumeManager:
                 continue
             if name not in state.ready or not is_unchanged(state.ready[name], job):
                 jobs[name] = job
+        problems |= await self._do_first(pod, jobs)
         if jobs or not state.prepared:
             problems |= await self._run(pod, state, jobs)
         if remote and state.prepared:
@@ -169,47 +180,32 @@ class VolumeManager:
     async def container_mounts(
         self, pod: Pod, container: AnyContainer, env: Mapping[str, str]
     ) -> tuple[HostMount, ...]:
-        """Return the mounts of a container, in the order of its spec; `env` is its environment, for `subPathExpr`.
-
-        subPaths are opened safely and bind-mounted where no pod can reach them; image volumes are pulled. Raises
-        VolumeError with the messages of the Go kubelet, or `ImageError`.
-        """
-        planned = [self._plan(pod, container, i, env) for i in range(len(container.volume_mounts))]
-        found = [await self._pulled(pod, p) for p in planned]
-        if any(p.sub_path for p in planned):
-            await self._bind(pod, container, planned)
-        return tuple(found)
+        """Return the mounts of a container: ``ContainerVolumes.mounts``."""
+        return await self._containers.mounts(pod, container, env)
 
     def container_devices(self, pod: Pod, container: AnyContainer) -> tuple[HostDevice, ...]:
-        """Host devices for the container's `volumeDevices`. Raises VolumeError for a volume that is not set up."""
-        uid = ref_of(pod).uid
-        return devices_of(container, lambda name: self._ready_source(uid, name), lambda each: self._path(uid, each))
+        """Return the host devices of a container: ``ContainerVolumes.devices``."""
+        return self._containers.devices(pod, container)
+
+    async def read_files(self, pod: Pod, files: Iterable[EnvFile]) -> dict[EnvFile, str]:
+        """Read files in the pod's volumes: ``ContainerVolumes.read_files``."""
+        return await self._containers.read_files(pod, files)
 
     def extra_groups(self, pod: Pod) -> tuple[int, ...]:
         """Supplemental groups that PersistentVolumes of the pod require by annotation."""
         state = self._states.get(ref_of(pod).uid)
         return groups_of(state.sources.values()) if state is not None else ()
 
-    async def read_files(self, pod: Pod, files: Iterable[EnvFile]) -> dict[EnvFile, str]:
-        """Read files in the pod's volumes, for `fileKeyRef`; files that cannot be read are left out.
-
-        Only regular files of up to 64 KiB inside the volume are read. Raises VolumeError if a file system does not
-        respond.
-        """
-        wanted = [(file, root) for file in files if (root := self._root_of(pod, file.volume))]
-        if not wanted:
-            return {}
-        texts = await self._block(ref_of(pod).uid, lambda: [(f, read_env_file(root, f.path)) for f, root in wanted])
-        return {file: text for file, text in texts if text is not None}
-
     async def sizes(self, pod: Pod) -> dict[str, VolumeSizes]:
-        """Capacity and usage of the pod's PersistentVolumes, CSI and NFS volumes, by name, as far as available."""
+        """Capacity and usage of PersistentVolumes (except hostPath), CSI and NFS volumes, as far as available."""
         state = self._states.get(ref_of(pod).uid)
         if state is None:
             return {}
         found: dict[str, VolumeSizes] = {}
         for name, source in list(state.sources.items()):
-            if name not in state.ready or (source.kind not in KINDS and not source.claim) or source.block:
+            if name not in state.ready or source.volume.host_path is not None:
+                continue
+            if source.kind not in KINDS and not source.claim:
                 continue
             try:
                 sizes = await self._remote.sizes(pod, source, self._path(ref_of(pod).uid, source))
@@ -295,14 +291,19 @@ class VolumeManager:
         )
         return Job(path, plugin.prepare(request))
 
-    def _path(self, uid: PodUID, source: Source) -> Path:
-        if source.kind in KINDS:
-            return self._remote.path(uid, source)
-        if source.volume.host_path is not None:
-            return Path(source.volume.host_path.path)
-        if source.block and source.pv is not None and source.pv.spec.local is not None:
-            return Path(source.pv.spec.local.path)
-        return self._dirs.volume(uid, _PLUGINS[source.kind].name, source.name)
+    async def _do_first(self, pod: Pod, jobs: dict[str, Job]) -> dict[str, str]:
+        """Do the long parts of jobs; drop those that fail, and return the problems by volume."""
+        problems: dict[str, str] = {}
+        ref = ref_of(pod)
+        for name, job in list(jobs.items()):
+            if job.work.first is None:
+                continue
+            try:
+                await self._slow_changes.run(ref, _owner(ref.uid), job.path, job.work.first)
+            except (PykubeletError, OSError) as error:
+                problems[name] = str(error)
+                del jobs[name]
+        return problems
 
     async def _run(self, pod: Pod, state: _PodState, jobs: Mapping[str, Job]) -> dict[str, str]:
         """Run the jobs in a thread; return the problems by volume."""
@@ -332,58 +333,19 @@ class VolumeManager:
         if messages:
             raise VolumeError(next(iter(messages)), "; ".join(messages.values()))
 
-    def _plan(self, pod: Pod, container: AnyContainer, index: int, env: Mapping[str, str]) -> PlannedMount:
-        mount = container.volume_mounts[index]
-        place = Place(ref_of(pod).uid, container.name, index)
-        source = self._ready_source(place.uid, mount.name)
-        if source is None:
-            raise VolumeError(
-                mount.name, f'cannot find volume "{mount.name}" to mount into container "{container.name}"'
-            )
-        image = source.volume.image
-        path = "" if image else str(self._path(place.uid, source))
-        mounted = MountedVolume(path, self._attributes(source), image)
-        try:
-            rro = self._deps.recursive_read_only(pod.spec.runtime_class_name)
-            return plan(self._dirs, place, mount, mounted, env=env, rro=rro)
-        except PykubeletError as error:
-            raise VolumeError(mount.name, str(error)) from error
-
-    async def _pulled(self, pod: Pod, planned: PlannedMount) -> HostMount:
-        if planned.image is None:
-            return planned.mount
-        reference = planned.image.reference
-        image = await self._deps.images.ensure_volume(pod, reference, planned.image.pull_policy)
-        return replace(planned.mount, host_path="", image=image, user_specified_image=reference)
-
-    async def _bind(self, pod: Pod, container: AnyContainer, planned: Iterable[PlannedMount]) -> None:
-        todo = [(p.mount.name, p.sub_path) for p in planned if p.sub_path]
-        problem = await self._block(ref_of(pod).uid, lambda: bind_all(todo))
-        if problem is None:
-            return
-        name, text = problem
-        # The details are only logged, not shown in the pod: they could reveal files of the host.
-        _log.error(
-            "subPath not prepared",
-            extra={"pod": str(ref_of(pod)), "container": container.name, "volume": name, "error": text},
-        )
-        message = f'failed to prepare subPath for volumeMount "{name}" of container "{container.name}"'
-        raise VolumeError(name, message)
-
-    def _root_of(self, pod: Pod, name: str) -> Path | None:
-        """Root directory of a volume that is set up; None for image volumes."""
-        uid = ref_of(pod).uid
-        source = self._ready_source(uid, name)
-        return self._path(uid, source) if source is not None and source.volume.image is None else None
+    def _path(self, uid: PodUID, source: Source) -> Path:
+        if source.kind in KINDS:
+            return self._remote.path(uid, source)
+        if source.volume.host_path is not None:
+            return Path(source.volume.host_path.path)
+        if source.block and source.pv is not None and source.pv.spec.local is not None:
+            return Path(source.pv.spec.local.path)
+        return self._dirs.of_volumes.volume(uid, _PLUGINS[source.kind].name, source.name)
 
     def _ready_source(self, uid: PodUID, name: str) -> Source | None:
         """Source of the volume if it is set up."""
         state = self._states.get(uid)
         return state.sources.get(name) if state is not None and name in state.ready else None
-
-    def _attributes(self, source: Source) -> Attributes:
-        attributes = _PLUGINS[source.kind].attributes if source.kind in _PLUGINS else Attributes()
-        return replace(attributes, read_only=True) if source.read_only else attributes
 
     async def _block(self, uid: PodUID, job: Callable[[], _T]) -> _T:
         try:
@@ -394,3 +356,8 @@ class VolumeManager:
 
 def _owner(uid: PodUID) -> str:
     return f"pod/{uid}/volumes"
+
+
+def _attributes(source: Source) -> Attributes:
+    attributes = _PLUGINS[source.kind].attributes if source.kind in _PLUGINS else Attributes()
+    return replace(attributes, read_only=True) if source.read_only else attributes

@@ -24,7 +24,7 @@ class Source:
     claim: str = ""
     """`NAMESPACE/NAME` of the claim; empty without a claim."""
     read_only: bool = False
-    """Whether the pod's spec mounts the claim read-only."""
+    """Whether the pod's spec mounts the claim or the inline CSI volume read-only."""
     block: bool = False
     """Whether it is a block device without a file system (`volumeMode: Block`)."""
     migrated: bool = False

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext
+from pykubelet.kubelet.actuate.volumes.ownership import Change
 from pykubelet.kubelet.actuate.volumes.volume_interfaces import (
     ClaimReader,
     ConfigReader,
@@ -96,6 +97,8 @@ class Work:
     """Digest of the files that the agent writes; empty if the agent writes none."""
     once: bool = False
     """Not to be repeated nor checked once it was done (a check of a host path may hang)."""
+    first: Change | None = None
+    """A part that may take minutes and comes before ``run``."""
 
 
 class Plugin(Protocol):

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.units import Seconds
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.probes import ProbeUpdate
 from pykubelet.kubelet.types.runtime import PodLifecycleEvent
@@ -30,17 +31,30 @@ class PeriodicRetry:
     """An event: time to retry failed updates, and resizes that were deferred."""
 
 
-LoopEvent = PodUpdate | PodLifecycleEvent | ProbeUpdate | PodsAffected | RuntimeRecovered | PeriodicRetry
+@dataclass(frozen=True, slots=True)
+class NodeRead:
+    """An event: the Node object has been read again, or could not be read, for all requests up to this number."""
+
+    request: int
+
+
+LoopEvent = PodUpdate | PodLifecycleEvent | ProbeUpdate | PodsAffected | RuntimeRecovered | PeriodicRetry | NodeRead
 
 
 class EventQueue:
     """The queue of the sync loop; built before all components that post events. For the event loop's thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, monotonic: Callable[[], Seconds]) -> None:
+        """``monotonic`` is the clock's."""
         self._queue: asyncio.Queue[LoopEvent] = asyncio.Queue()
+        self._monotonic = monotonic
+        self.filled_at: Seconds = monotonic()
+        """Monotonic time at which an event last came into the empty queue."""
 
     def post(self, event: LoopEvent) -> None:
         """Put an event into the queue; never blocks."""
+        if self._queue.empty():
+            self.filled_at = self._monotonic()
         self._queue.put_nowait(event)
 
     def post_affected(self, uids: frozenset[PodUID]) -> None:
@@ -50,6 +64,10 @@ class EventQueue:
     def post_recovered(self) -> None:
         """Post that the runtime responds again."""
         self.post(RuntimeRecovered())
+
+    def post_node_read(self, request: int) -> None:
+        """Post that the Node object has been read for all requests up to this number."""
+        self.post(NodeRead(request))
 
     def empty(self) -> bool:
         """Whether no event waits."""

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from pykubelet.base.guard import Guard
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.kubelet.control.sync.plan.orphans import find_orphans
 from pykubelet.kubelet.control.sync.sync_interfaces import LoopDeps
 from pykubelet.kubelet.types.ids import PodUID
@@ -29,6 +29,8 @@ class Housekeeping:
         self._rounds = Guard("housekeeping.rounds", deps.telemetry.clock.monotonic)
         self._pods = Guard("housekeeping.pods", deps.telemetry.clock.monotonic)
         self._leftovers = Guard("housekeeping.leftovers", deps.telemetry.clock.monotonic)
+        self._purging: set[PodUID] = set()
+        """Leftovers that are being removed."""
 
     async def run(self) -> None:
         """Run rounds until cancelled; failures are logged and retried in the next round.
@@ -39,17 +41,21 @@ class Housekeeping:
         while not self._sources_ready():
             await clock.sleep(STARTUP_CHECK_SECONDS)
         next_gc = clock.monotonic()
-        while True:
-            with self._rounds.item("round"):
-                await self.tidy()
-                if clock.monotonic() >= next_gc:
-                    await self._deps.garbage.gc(lambda: frozenset(self._deps.workers.known()))
-                    next_gc = clock.monotonic() + GC_SECONDS
-            _log.debug("housekeeping: round ended")
-            await clock.sleep(HOUSEKEEPING_SECONDS)
+        async with asyncio.TaskGroup() as purges:
+            while True:
+                with self._rounds.item("round"):
+                    await self.tidy(purges)
+                    if clock.monotonic() >= next_gc:
+                        await self._deps.garbage.gc(lambda: frozenset(self._deps.workers.known()))
+                        next_gc = clock.monotonic() + GC_SECONDS
+                _log.debug("housekeeping: round ended")
+                await clock.sleep(HOUSEKEEPING_SECONDS)
 
-    async def tidy(self) -> None:
-        """Do one round. The workers are listed last, so that a pod that arrives meanwhile is not seen as an orphan."""
+    async def tidy(self, purges: asyncio.TaskGroup) -> None:
+        """Do one round. The workers are listed last, so that a pod that arrives meanwhile is not seen as an orphan.
+
+        No round waits for a removal that takes long: it goes on in ``purges`` while others begin.
+        """
         runtime = await self._deps.node_pods.runtime_pods()
         on_disk: set[PodUID] = set()
         with self._rounds.item("pods on disk"):
@@ -58,13 +64,17 @@ class Housekeeping:
         for ref in self._pods.due(orphans.pods):
             with self._pods.item(str(ref)):
                 self._deps.workers.adopt_orphan(ref)
-        async with asyncio.TaskGroup() as group:
-            for uid in self._leftovers.due(orphans.leftovers):
-                group.create_task(self._purge(uid), name=f"purge {uid}")
+        for uid in self._leftovers.due(orphans.leftovers):
+            if uid not in self._purging:
+                self._purging.add(uid)
+                purges.create_task(self._purge(uid), name=f"purge {uid}")
         self._deps.telemetry.metrics.orphans_swept(len(orphans.leftovers), len(self._leftovers.failing))
 
     async def _purge(self, uid: PodUID) -> None:
-        with self._leftovers.item(uid):
-            if uid not in self._leftovers.failing:
-                _log.info("housekeeping: removing leftovers of a removed pod", extra={"uid": uid})
-            await self._deps.node_pods.purge(uid)
+        try:
+            with self._leftovers.item(uid):
+                if uid not in self._leftovers.failing:
+                    _log.info("housekeeping: removing leftovers of a removed pod", extra={"uid": uid})
+                await self._deps.node_pods.purge(uid)
+        finally:
+            self._purging.discard(uid)

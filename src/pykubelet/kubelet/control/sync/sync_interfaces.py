@@ -76,8 +76,11 @@ class Admission(Protocol):
     def in_order(self, pods: Iterable[Pod]) -> list[Pod]:
         """Return pods that arrived in one update, in the order in which they are to be admitted."""
 
-    def admit(self, pod: Pod) -> Verdict:
-        """Decide whether the pod may run, and which pods are preempted for it."""
+    def admit(self, pod: Pod, *, final: bool = True) -> Verdict:
+        """Decide whether the pod may run, and which pods are preempted for it.
+
+        Unless ``final``, a verdict for the node's labels is not kept: they may be outdated.
+        """
 
     def reconsider(self) -> Iterable[Pod]:
         """Yield rejected pods that fit now that a pod has been removed; start each before the next is asked for."""
@@ -90,6 +93,13 @@ class Admission(Protocol):
 
     def forget(self, uid: PodUID) -> None:
         """Forget a pod that its source no longer lists."""
+
+
+class NodeRereader(Protocol):
+    """Reads the Node object from the API server again."""
+
+    def request(self) -> int | None:
+        """Request a read; return the number that `NodeRead` will have reached afterwards. None: no API server."""
 
 
 class OrphanMetrics(Protocol):
@@ -128,5 +138,6 @@ class LoopDeps:
     node_pods: NodePods
     garbage: Garbage
     admission: Admission
+    node: NodeRereader
     journal: DecisionRecorder
     telemetry: Telemetry[OrphanMetrics]

@@ -7,10 +7,17 @@ never awaits a runtime call, so a stuck pod cannot delay it.
 from collections.abc import Iterable
 from typing import assert_never
 
-from pykubelet.base.guard import Guard
-from pykubelet.kubelet.control.sync.events import EventQueue, LoopEvent, PeriodicRetry, PodsAffected, RuntimeRecovered
+from pykubelet.base.concurrency.guard import Guard
+from pykubelet.kubelet.control.sync.events import (
+    EventQueue,
+    LoopEvent,
+    NodeRead,
+    PeriodicRetry,
+    PodsAffected,
+    RuntimeRecovered,
+)
 from pykubelet.kubelet.control.sync.sync_interfaces import LoopDeps
-from pykubelet.kubelet.types.admission import PREEMPTION_MESSAGE, Verdict
+from pykubelet.kubelet.types.admission import NODE_AFFINITY, PREEMPTION_MESSAGE, Verdict
 from pykubelet.kubelet.types.events import Reason
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.probes import ProbeUpdate
@@ -31,13 +38,19 @@ class SyncLoop:
         self._pods = Guard("sync-loop.pods", deps.telemetry.clock.monotonic)
         self._failed: dict[PodUID, tuple[PodUpdate, Pod]] = {}
         """The last update of each pod whose handling failed; retried unless a newer one arrives."""
+        self._unsure: dict[PodUID, tuple[int, Pod]] = {}
+        """New pods that the node's labels keep out, with the request to read the Node object again."""
         self._queue = queue
         self.last_active = deps.telemetry.clock.monotonic()
-        """Monotonic time at which the loop last finished an event or found the queue empty."""
+        """Monotonic time at which the loop last finished an event."""
 
     def is_stuck(self, limit_seconds: float) -> bool:
         """Whether events have waited for longer than the limit without one being handled."""
-        return not self._queue.empty() and self._deps.telemetry.clock.monotonic() - self.last_active > limit_seconds
+        if self._queue.empty():
+            return False
+        # Without events the loop is not active either: only the time since one arrived counts.
+        waiting_since = max(self.last_active, self._queue.filled_at)
+        return self._deps.telemetry.clock.monotonic() - waiting_since > limit_seconds
 
     def fault(self, limit_seconds: float) -> str | None:
         """Return why the loop is not healthy, or None; the limit is that of :meth:`is_stuck`."""
@@ -46,8 +59,6 @@ class SyncLoop:
     async def run(self) -> None:
         """Handle events until cancelled."""
         while True:
-            if self._queue.empty():
-                self.last_active = self._deps.telemetry.clock.monotonic()
             event = await self._queue.get()
             with self._events.item(type(event).__name__):
                 self.handle(event)
@@ -67,10 +78,13 @@ class SyncLoop:
                 self._deps.workers.poke(uid)
             case PodsAffected(uids=uids):
                 self._poke(uids)
+            case NodeRead(request=request):
+                self._admit_unsure(request)
             case RuntimeRecovered():
                 self._deps.workers.poke_all()
             case PeriodicRetry():
                 self._retry()
+                self._reconsider()
                 self._grant(Retry.PERIODIC)
             case _:
                 assert_never(event)
@@ -112,9 +126,12 @@ class SyncLoop:
                 self._add(pod)
             case PodOp.UPDATE | PodOp.DELETE:
                 self._deps.pods.set(pod)
-                if not is_mirror(pod):
+                if uid in self._unsure:
+                    self._unsure[uid] = self._unsure[uid][0], pod
+                elif not is_mirror(pod):
                     self._deps.workers.update(self._deps.admission.updated(pod))
             case PodOp.REMOVE:
+                self._unsure.pop(uid, None)
                 self._deps.admission.forget(uid)
                 self._deps.pods.remove(uid)
                 self._deps.workers.remove(uid)
@@ -124,7 +141,7 @@ class SyncLoop:
                 assert_never(op)
 
     def _reconsider(self) -> None:
-        """Restart rejected pods that fit on the node now that another pod has been removed."""
+        """Restart rejected pods that fit on the node now that another pod has been removed or has ended."""
         for pod in self._deps.admission.reconsider():
             self._deps.journal.add(PodUID(pod.metadata.uid), (_FITS_NOW,))
             self._deps.workers.remove(PodUID(pod.metadata.uid))
@@ -148,6 +165,24 @@ class SyncLoop:
             return
         deps.telemetry.timeline.pod_seen(pod)
         deps.pods.set(pod)
+        if deps.admission.admit(pod, final=False).reason == NODE_AFFINITY:
+            request = deps.node.request()
+            if request is not None:
+                self._unsure[PodUID(pod.metadata.uid)] = request, pod
+                return
+        self._admit(pod)
+
+    def _admit_unsure(self, request: int) -> None:
+        """Admit the pods that waited for the Node object to be read again."""
+        ready = {uid: pod for uid, (asked, pod) in self._unsure.items() if asked <= request}
+        for uid in ready:
+            del self._unsure[uid]
+        for pod in self._deps.admission.in_order(ready.values()):
+            with self._pods.item(PodUID(pod.metadata.uid)):
+                self._admit(pod)
+
+    def _admit(self, pod: Pod) -> None:
+        deps = self._deps
         verdict = deps.admission.admit(pod)
         deps.journal.add(PodUID(pod.metadata.uid), (verdict.decision,))
         if not verdict.admitted:

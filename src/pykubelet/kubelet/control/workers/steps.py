@@ -5,6 +5,8 @@ except its failures, which the pod's status shows as waiting reasons.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import assert_never
 
 from pykubelet.base.errors import PykubeletError, Transient
@@ -14,10 +16,10 @@ from pykubelet.kubelet.control.workers.plan.deadline import deadline_of
 from pykubelet.kubelet.control.workers.worker_interfaces import Conditions, Probes, Resources, Runtime, Status
 from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.events import WARNING, Reason
+from pykubelet.kubelet.types.events import NORMAL, WARNING, Reason
 from pykubelet.kubelet.types.ids import PodUID, ref_of
-from pykubelet.kubelet.types.outcome import Failure, Prepared, SyncAction
-from pykubelet.kubelet.types.runtime import PodRuntimeStatus
+from pykubelet.kubelet.types.outcome import Failure, Outcome, Prepared, SyncAction
+from pykubelet.kubelet.types.runtime import PodRuntimeStatus, SandboxStatus
 from pykubelet.kubelet.types.status_input import StatusInput
 from pykubelet.kubelet.types.timeline import Step
 from pykubelet.kubelet.types.updates import is_static
@@ -53,6 +55,8 @@ class PodSteps:
         self._telemetry = telemetry
         self._watch_closely = watch_closely
         self._event_times = EventTimes(telemetry.clock)
+        self._stopping: dict[PodUID, tuple[WorkerState, Pod, PodRuntimeStatus]] = {}
+        """The pods whose containers are being stopped now, as they were before."""
 
     async def take(self, phase: Phase, state: WorkerState) -> StepResult:
         """Take the step of ``phase`` once.
@@ -84,6 +88,12 @@ class PodSteps:
             self._report_failure(state, error)
             return StepResult(failures=(_step_failure(state, error, transient=False),))
 
+    def report_readiness(self, uid: PodUID) -> None:
+        """Report the readiness of a pod whose containers are being stopped; other pods report it in their next sync."""
+        if uid in self._stopping:
+            state, pod, runtime = self._stopping[uid]
+            self._report(state, pod, runtime, (), terminating=True)
+
     def _report_failure(self, state: WorkerState, error: PykubeletError) -> None:
         self._telemetry.events.event(state.ref, WARNING, Reason.FAILED_SYNC, f"error syncing the pod: {error}")
 
@@ -98,19 +108,27 @@ class PodSteps:
         deadline = deadline_of(pod, self._started(pod, api))
         if deadline is not None and self._telemetry.clock.monotonic() >= deadline:
             message = "Pod was active on the node longer than the specified deadline"
-            return StepResult(finished=True, terminal_reason="DeadlineExceeded", terminal_message=message)
+            self._telemetry.events.event(state.ref, NORMAL, Reason.DEADLINE_EXCEEDED, message)
+            return StepResult(finished=True, terminal_reason=Reason.DEADLINE_EXCEEDED, terminal_message=message)
         no_network = self._network_failure(pod)
         prepared = Prepared(no_network) if no_network else await self._resources.prepare(pod, runtime)
         if prepared.failures:
             self._report(state, pod, runtime, prepared.failures)
             return StepResult(failures=prepared.failures, wake_at=deadline)
-        outcome = await self._runtime.sync_pod(pod, runtime, self._probes.results(runtime), prepared)
+        ready = partial(self._sandbox_ready, state, pod, runtime)
+        outcome = await self._runtime.sync_pod(pod, runtime, self._probes.results(runtime), prepared, ready)
         if outcome.changed:
             self._watch_closely(state.ref.uid)
         if outcome.failures != state.failures and not outcome.changed:
             self._report(state, pod, runtime, outcome.failures)
         wake = min((t for t in (deadline, outcome.wake_at) if t is not None), default=None)
         return StepResult(again=outcome.changed, wake_at=wake, failures=outcome.failures, decisions=outcome.decisions)
+
+    def _sandbox_ready(self, state: WorkerState, pod: Pod, runtime: PodRuntimeStatus, sandbox: SandboxStatus) -> None:
+        """Report a new sandbox at once: pulls and starts may take long (PodReadyToStartContainers, KEP-3085)."""
+        if not runtime.running:
+            stopped = tuple(replace(each, ready=False) for each in runtime.sandboxes)
+            self._report(state, pod, replace(runtime, sandboxes=(sandbox, *stopped)))
 
     def _started(self, pod: Pod, api: PodStatus) -> Seconds | None:
         """Return the monotonic time of the pod's start, which its status has in wall time."""
@@ -126,16 +144,19 @@ class PodSteps:
         failures: tuple[Failure, ...] | None = None,
         *,
         terminating: bool = False,
+        stopped: bool = False,
     ) -> PodStatus:
         api = self._status.update(
             pod,
             StatusInput(
-                runtime,
-                self._probes.results(runtime),
-                state.failures if failures is None else failures,
-                terminating,
-                state.terminal_reason,
-                state.terminal_message,
+                runtime=runtime,
+                probes=self._probes.results(runtime),
+                failures=state.failures if failures is None else failures,
+                terminating=terminating,
+                stopped=stopped,
+                terminal_reason=state.terminal_reason,
+                terminal_message=state.terminal_message,
+                disrupts=state.disrupts,
             ),
         )
         if any((c.type, c.status) == _READY_TRUE for c in api.conditions):
@@ -157,7 +178,7 @@ class PodSteps:
         self._probes.stop_all_but_readiness(state.ref.uid)
         if state.pod is not None and not state.rejected:
             self._report(state, state.pod, runtime, (), terminating=True)
-        outcome = await self._runtime.kill_pod(state.ref, state.pod, runtime, state.grace_seconds)
+        outcome = await self._kill(state, runtime)
         if outcome.failures:
             text = "; ".join(f"{f.target}: {f.message}" for f in outcome.failures)
             self._telemetry.events.event(state.ref, WARNING, Reason.FAILED_TO_KILL_POD, f"error killing pod: {text}")
@@ -171,8 +192,17 @@ class PodSteps:
             )
         self._probes.remove_pod(state.ref.uid)
         if state.pod is not None and not state.rejected:
-            self._report(state, state.pod, runtime, (), terminating=True)
+            self._report(state, state.pod, runtime, (), terminating=True, stopped=True)
         return StepResult(finished=True)
+
+    async def _kill(self, state: WorkerState, runtime: PodRuntimeStatus) -> Outcome:
+        """Stop the containers, which may take the whole grace period; `report_readiness` is called meanwhile."""
+        if state.pod is not None and not state.rejected:
+            self._stopping[state.ref.uid] = state, state.pod, runtime
+        try:
+            return await self._runtime.kill_pod(state.ref, state.pod, runtime, state.grace_seconds)
+        finally:
+            self._stopping.pop(state.ref.uid, None)
 
     async def _terminated(self, state: WorkerState) -> StepResult:
         # release() waits until the kernel has released mounts and cgroups after the kill.

@@ -5,8 +5,8 @@ import math
 from collections.abc import Callable
 
 from pykubelet.base.clock import Clock
-from pykubelet.base.guard import Guard
-from pykubelet.base.wakeup import Wakeup
+from pykubelet.base.concurrency.guard import Guard
+from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.kubelet.types.ids import PodUID
 
 _LONGEST_SLEEP = 30.0

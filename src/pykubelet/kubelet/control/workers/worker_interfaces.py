@@ -9,7 +9,7 @@ from pykubelet.kubelet.types.decisions import DecisionRecorder
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.outcome import Outcome, Prepared
 from pykubelet.kubelet.types.probes import ContainerProbes
-from pykubelet.kubelet.types.runtime import PodRuntimeStatus, RuntimeConditions
+from pykubelet.kubelet.types.runtime import PodRuntimeStatus, RuntimeConditions, SandboxStatus
 from pykubelet.kubelet.types.status_input import StatusInput
 from pykubelet.models.core_v1 import Pod, PodStatus
 
@@ -26,8 +26,12 @@ class Runtime(Protocol):
         status: PodRuntimeStatus,
         probes: Mapping[ContainerID, ContainerProbes],
         prepared: Prepared,
+        sandbox_ready: Callable[[SandboxStatus], None],
     ) -> Outcome:
-        """Do one pass towards the desired pod; deferred preparations are finished before containers are created."""
+        """Do one pass towards the desired pod; deferred preparations are finished before containers are created.
+
+        ``sandbox_ready`` is called with a new sandbox, before the containers' images are pulled.
+        """
 
     async def kill_pod(
         self, ref: PodRef, pod: Pod | None, status: PodRuntimeStatus, grace_seconds: int | None

@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable
 from functools import partial
 
-from pykubelet.base.supervise import RestartPolicy, supervise
+from pykubelet.base.concurrency.supervise import RestartPolicy, supervise
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.control.workers.plan import lifecycle
 from pykubelet.kubelet.control.workers.pod_worker import PodWorker
@@ -21,6 +21,7 @@ from pykubelet.models.core_v1 import Pod
 
 _log = logging.getLogger(__name__)
 _RESTART = RestartPolicy(initial=1.0, maximum=10.0)
+_ORPHAN_GRACE_SECONDS = 1
 
 
 class PodWorkers:
@@ -82,10 +83,15 @@ class PodWorkers:
         self._status.reject(pod, reason, message)
         self._add(WorkerState(ref_of(pod), pod, phase=Phase.TERMINATING, rejected=True, terminal_reason=reason))
 
-    def fail(self, uid: PodUID, reason: str, message: str, grace_seconds: int | None = None) -> None:
-        """Stop a pod for a reason of the node (preemption, eviction); it fails with this reason."""
+    def fail(
+        self, uid: PodUID, reason: str, message: str, grace_seconds: int | None = None, *, disrupts: bool = True
+    ) -> None:
+        """Stop a pod for a reason of the node (preemption, eviction); it fails with this reason.
+
+        ``disrupts``: it gets the condition DisruptionTarget, since it fails for the node's sake.
+        """
         if worker := self._workers.get(uid):
-            worker.change(lifecycle.failed(worker.state, reason, message, grace_seconds))
+            worker.change(lifecycle.failed(worker.state, reason, message, grace_seconds, disrupts=disrupts))
 
     def remove(self, uid: PodUID, grace_seconds: int | None = None) -> None:
         """Terminate and remove a pod that its source no longer lists."""
@@ -94,14 +100,20 @@ class PodWorkers:
             self._start_next(worker.state.ref.full_name)
 
     def adopt_orphan(self, ref: PodRef) -> None:
-        """Terminate and remove a pod that the runtime has and no source lists."""
+        """Terminate and remove a pod that the runtime has and no source lists.
+
+        As upstream (``SyncTerminatingRuntimePod``), its containers get the minimum grace period and no hook.
+        """
         if ref.uid not in self._workers:
             _log.info("pod worker: removing an orphaned pod of the runtime", extra={"pod": ref})
             self._telemetry.metrics.pod_orphaned()
-            self._add(WorkerState(ref, None, phase=Phase.TERMINATING, wanted=False))
+            self._add(
+                WorkerState(ref, None, phase=Phase.TERMINATING, wanted=False, grace_seconds=_ORPHAN_GRACE_SECONDS)
+            )
 
     def poke(self, uid: PodUID) -> None:
-        """Wake the pod's worker: its containers may have changed."""
+        """Wake the pod's worker: its containers or their probes may have changed."""
+        self._steps.report_readiness(uid)
         if worker := self._workers.get(uid):
             worker.poke()
 
@@ -133,9 +145,10 @@ class PodWorkers:
         worker = self._workers.get(uid)
         return worker is None or worker.state.phase in (Phase.TERMINATED, Phase.REMOVED)
 
-    def active(self) -> Iterable[Pod]:
-        """Return the pods whose requests admission counts."""
-        states = [worker.state for worker in self._workers.values() if lifecycle.is_active(worker.state)]
+    def active(self, *, ending: bool = True) -> Iterable[Pod]:
+        """Return the pods whose requests admission counts; those that the agent has decided to end if ``ending``."""
+        matches = lifecycle.is_active if ending else lifecycle.is_evictable
+        states = [worker.state for worker in self._workers.values() if matches(worker.state)]
         return [pod for state in states if (pod := state.restart or state.pod) is not None]
 
     def _add(self, state: WorkerState) -> None:

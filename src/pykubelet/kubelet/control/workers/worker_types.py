@@ -51,6 +51,8 @@ class WorkerState:
     terminal_reason: str = ""
     """Why the kubelet ended the pod itself (``DeadlineExceeded``, …)."""
     terminal_message: str = ""
+    disrupts: bool = True
+    """Whether the kubelet ended the pod for the node's sake, and not because the pod exceeded its own limits."""
     failures: tuple[Failure, ...] = ()
     """Failures of the last sync; the status shows them as waiting reasons."""
     errors: int = 0

@@ -12,7 +12,7 @@ from pykubelet.kubelet.desired.admission.plan.resize_order import needs_during_r
 from pykubelet.kubelet.desired.admission.plan.rules import decide, is_for_shortage
 from pykubelet.kubelet.desired.admission.resizes import Resized, ResizeDeps, Resizes
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.admission import PREEMPTION_MESSAGE, Verdict
+from pykubelet.kubelet.types.admission import NODE_AFFINITY, PREEMPTION_MESSAGE, Verdict
 from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.resize import Allocations, PendingResizes, Retry, with_allocation
@@ -72,13 +72,20 @@ class Admission:
         """Sort pods of one update in the order of admission: those admitted before, then the oldest."""
         return sorted(pods, key=lambda pod: (PodUID(pod.metadata.uid) not in self._before, _created(pod)))
 
-    def admit(self, pod: Pod) -> Verdict:
-        """Decide whether the pod may run with its allocated resources. The same pod gets the same verdict again."""
+    def admit(self, pod: Pod, *, final: bool = True) -> Verdict:
+        """Decide whether the pod may run with its allocated resources. The same pod gets the same verdict again.
+
+        Unless ``final``, a verdict NodeAffinity is neither kept nor reported: the caller has the node's labels read
+        again, since a watch may deliver a pod before the label that it was scheduled for, and asks again.
+        """
         uid = ref_of(pod).uid
         known = self._verdicts.get(uid)
         if known is None:
             allocated = self.allocated(pod)
-            known = self._verdicts[uid] = self._judge(allocated)
+            known = self._judge(allocated)
+            if known.reason == NODE_AFFINITY and not final:
+                return known
+            self._verdicts[uid] = known
             self._report(pod, known)
             if known.admitted:
                 self._deps.allocations.set(allocated)

@@ -24,6 +24,8 @@ class NodeFacts:
     """Pressure conditions: ``MemoryPressure``, ``DiskPressure``, ``PIDPressure``."""
     strict_groups: bool | None = None
     """Whether the runtime supports the supplemental groups policy Strict; None before its first reply."""
+    shutting_down: bool = False
+    """Whether the machine is shutting down."""
 
 
 @dataclass(frozen=True, slots=True)

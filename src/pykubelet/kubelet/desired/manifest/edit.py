@@ -5,14 +5,23 @@ in the parsed document, which is then written again: comments in that document a
 Objects are recognized by kind, namespace and name alone, so that an object with problems can be replaced, too.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import yaml
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound
 from pykubelet.kubelet.desired.manifest.manifest_types import ObjectKey, Problem, Report
-from pykubelet.kubelet.desired.manifest.tree import ListNode, MapNode, Node, ScalarNode, is_null, read_documents
+from pykubelet.kubelet.desired.manifest.tree import (
+    Document,
+    ListNode,
+    MapNode,
+    Node,
+    ScalarNode,
+    is_null,
+    read_documents,
+)
 
 _LIST: Final = "List"
 _START: Final = "---"
@@ -35,11 +44,20 @@ def places(data: bytes, origin: str) -> tuple[Place, ...]:
     Invalid: the text cannot be read to its end, so that an object may be missing.
     """
     report = Report(origin)
-    found: list[Place] = []
     documents = read_documents(data, report)
     broken = _first(report)
     if broken is not None:
         raise Invalid(str(broken))
+    return _places(documents)
+
+
+def readable_places(data: bytes, origin: str) -> tuple[Place, ...]:
+    """Return the objects of a manifest as `places` does, of a broken one those that can be read."""
+    return _places(read_documents(data, Report(origin)))
+
+
+def _places(documents: Iterable[Document]) -> tuple[Place, ...]:
+    found: list[Place] = []
     for document in documents:
         kind = _text(document.root, "kind")
         if not kind.endswith(_LIST):
@@ -84,8 +102,11 @@ def with_added(data: bytes, text: str, origin: str) -> bytes:
     except UnicodeDecodeError as error:
         raise Conflict(f"{origin} is not UTF-8 text; save it as UTF-8") from error
     if not before.strip():
-        return _ended(text).encode()
-    return f"{_ended(before)}{_START}\n{_ended(text)}".encode()
+        return _ended(text, last=True).encode()
+    if not _can_end(before):
+        whole = _Text(data, origin)
+        before = whole.replaced(whole.count, _ended(whole.document(whole.count))).decode()
+    return f"{_ended(before)}{_START}\n{_ended(text, last=True)}".encode()
 
 
 def with_restart_policy(text: str, policy: str) -> str:
@@ -139,6 +160,11 @@ class _Text:
             elif isinstance(event, yaml.DocumentEndEvent):
                 self._ends.append(_index(event) if event.explicit else None)
 
+    @property
+    def count(self) -> int:
+        """How many documents the text has."""
+        return len(self._explicit)
+
     def document(self, index: int) -> str:
         """Return the text of a document, without the marks of its start and end."""
         start, end = self._span(index)
@@ -153,7 +179,8 @@ class _Text:
         """Return the whole with another text for a document."""
         start, end = self._span(index)
         mark = f"{_START}\n" if self._explicit[index - 1] else ""
-        return (self._text[:start] + mark + _ended(text) + self._text[end:]).encode()
+        rest = self._text[end:]
+        return (self._text[:start] + mark + _ended(text, last=not rest) + rest).encode()
 
     def removed(self, index: int) -> bytes:
         """Return the whole without a document."""
@@ -190,8 +217,19 @@ def _items(root: yaml.Node, origin: str) -> list[yaml.Node]:
     raise NotFound(f"{origin}: a list has no items of its own; edit it by hand")
 
 
+class _Mark(Protocol):
+    """The mark of either of the library's parsers."""
+
+    index: int
+
+
 def _index(event: yaml.Event) -> int:
-    return event.start_mark.index if event.start_mark else 0
+    return _at(event.start_mark)
+
+
+def _at(mark: _Mark | None) -> int:
+    """Return the index of a mark in the text."""
+    return mark.index if mark else 0
 
 
 def _scalar(text: str) -> yaml.ScalarNode:
@@ -216,8 +254,29 @@ def _text(node: Node | None, name: str) -> str:
     return child.text if isinstance(child, ScalarNode) and not is_null(child) else ""
 
 
-def _ended(text: str) -> str:
-    return text if not text or text.endswith("\n") else f"{text}\n"
+def _ended(text: str, *, last: bool = False) -> str:
+    """Return the text with the end of its last line, so that another document can follow; ``last``: none does.
+
+    Where that would change a value, a block scalar at the end, it is left out, or the text is written again.
+    """
+    if not text or text.endswith("\n"):
+        return text
+    if _can_end(text):
+        return f"{text}\n"
+    return text if last else _serialized(_compose(text, "the manifest"))
+
+
+def _can_end(text: str) -> bool:
+    """Whether the text has the same values with the end of its last line."""
+    return text.endswith("\n") or _scalars(text) == _scalars(f"{text}\n")
+
+
+def _scalars(text: str) -> list[str]:
+    """Return all scalars of a text; none of one that is no YAML: JSON has no block scalars."""
+    try:
+        return [each.value for each in yaml.parse(text, Loader=yaml.CSafeLoader) if isinstance(each, yaml.ScalarEvent)]
+    except yaml.YAMLError:
+        return []
 
 
 def _first(report: Report) -> Problem | None:

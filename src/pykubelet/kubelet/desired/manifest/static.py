@@ -13,6 +13,8 @@ from pykubelet.kubelet.types.updates import ANNOTATION_HASH, ANNOTATION_SOURCE, 
 from pykubelet.models import core_v1 as core
 
 MAX_NAME = 253
+_MAX_FILE_NAME = 255
+"""Bytes of a file name on Linux (NAME_MAX)."""
 
 
 def adopt(pod: core.Pod, digest: str, source: Source, origin: str, node_name: str) -> core.Pod:
@@ -20,13 +22,20 @@ def adopt(pod: core.Pod, digest: str, source: Source, origin: str, node_name: st
 
     ``digest`` is the hash of the manifest's content, ``origin`` the path or URL it comes from; both and the
     node's name go into the uid, unless the manifest names a uid itself. ``kubernetes.io/config.seen`` is set
-    later, when the pod is first seen. Raises Invalid when the name becomes too long.
+    later, when the pod is first seen. Raises Invalid when the name becomes too long, also as a part of the name
+    of the log directory.
     """
     meta = pod.metadata
     name = f"{meta.name}-{node_name.lower()}"
     if len(name) > MAX_NAME:
         raise Invalid(f"with the node's name added, {name!r} is longer than {MAX_NAME}; shorten metadata.name")
     uid = meta.uid or static_uid(digest, source, origin, node_name)
+    excess = len(f"{meta.namespace or 'default'}_{name}_{uid}".encode()) - _MAX_FILE_NAME
+    if excess > 0:
+        raise Invalid(
+            f"the name of the pod's log directory, its namespace, name with the node's name, and uid, would be longer "
+            f"than {_MAX_FILE_NAME} bytes; shorten metadata.name by {excess}"
+        )
     annotations = meta.annotations | {ANNOTATION_HASH: uid, ANNOTATION_SOURCE: source.value}
     metadata = replace(meta, name=name, namespace=meta.namespace or "default", uid=uid, annotations=annotations)
     spec = replace(pod.spec, node_name=node_name)

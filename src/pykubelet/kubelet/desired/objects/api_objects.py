@@ -16,8 +16,8 @@ from pykubelet.apiclient import ApiClient, Query, Reflector, Select
 from pykubelet.apiclient.reflector import Key
 from pykubelet.apiclient.resources import CONFIG_MAPS, SECRETS
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import NotFound, Transient
-from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.desired.manifest.manifest_types import ObjectKey
 from pykubelet.kubelet.desired.objects.object_interfaces import Changed, Objects

@@ -50,6 +50,8 @@ class ClusterObjects:
         self._touched = touched
         self._objects = ApiObjects(client=client, local=local, clock=clock)
         self._tokens = ServiceAccountTokens(client=client, clock=clock, renewed=self._renewed)
+        self.accounts = self._tokens
+        """Service accounts and their tokens, for credential provider plugins."""
         self.storage = StorageObjects(client=client, tokens=self._tokens, touched=touched, clock=clock)
         """Claims, volumes, attachments and CSI drivers."""
         self._trust = TrustBundles(client=client, touched=touched, clock=clock, patience=PATIENCE)

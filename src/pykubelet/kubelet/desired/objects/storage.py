@@ -54,6 +54,8 @@ class StorageObjects:
         self._driver_watch = Reflector(
             client=client, query=Query(CSI_DRIVERS.all(), Select()), deliver=self._take_drivers, clock=clock
         )
+        self._labels: dict[str, str] | None = None
+        """Labels of the node; None until its object has been read."""
         self._in_use: frozenset[str] = frozenset()
         self._attached: frozenset[str] = frozenset()
         self._node_news = asyncio.Event()
@@ -64,6 +66,7 @@ class StorageObjects:
 
     def node_seen(self, node: Node) -> None:
         """Take over a new version of the Node object, whose status lists the attached volumes."""
+        self._labels = dict(node.metadata.labels)
         self._in_use = frozenset(node.status.volumes_in_use)
         self._attached = frozenset(volume.name for volume in node.status.volumes_attached)
         self._node_news.set()
@@ -76,6 +79,16 @@ class StorageObjects:
     async def volume(self, name: str) -> PersistentVolume:
         """Read a volume. Raises NotFound, Transient."""
         return await self._client.get(PERSISTENT_VOLUMES.at("", name))
+
+    async def node_labels(self) -> Mapping[str, str]:
+        """Return the node's labels. Raises Transient if the Node object is not read soon."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while self._labels is None:
+                    await self._node_news.wait()
+        except TimeoutError as error:
+            raise Transient("the Node object has not been read yet, whose labels the volume has to match") from error
+        return self._labels
 
     async def patch_claim(self, claim: PersistentVolumeClaim, patch: dict[str, object]) -> PersistentVolumeClaim:
         """Change a claim's status by a strategic merge patch; raises Conflict if the patch names an old version."""

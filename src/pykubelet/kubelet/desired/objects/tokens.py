@@ -1,11 +1,13 @@
 """Service account tokens for projected volumes: requested of the API server, bound to their pod, renewed in time.
 
-(KEP-1205, KEP-542.) A token is renewed after four fifths of its lifetime, and after a day at the latest.
+(KEP-1205, KEP-542.) A token is renewed after four fifths of its lifetime, and after a day at the latest. Those for
+image pulls (KEP-4412) are replaced at the same age, but only when a pull needs them.
 """
 
 import asyncio
 import logging
 import random
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -13,12 +15,13 @@ from typing import Final
 from pykubelet.apiclient import ApiClient
 from pykubelet.apiclient.resources import SERVICE_ACCOUNTS
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency.guard import Guard
+from pykubelet.base.concurrency.single_flight import SingleFlight
 from pykubelet.base.errors import PykubeletError, Transient
-from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
 from pykubelet.models.authentication_v1 import BoundObjectReference, TokenRequest, TokenRequestSpec
-from pykubelet.models.core_v1 import Pod, ServiceAccountTokenProjection
+from pykubelet.models.core_v1 import Pod, ServiceAccount, ServiceAccountTokenProjection
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +32,8 @@ _JITTER: Final = 10.0
 _DEFAULT_LIFE: Final = 3600
 _MAX_EARLY_REQUESTS: Final = 4
 """Maximum number of concurrent requests ahead of time; the other tokens are requested with their pods' volumes."""
+_MAX_PULL_TOKENS: Final = 1000
+"""Tokens for image pulls that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,8 @@ class ServiceAccountTokens:
         self._renewed = renewed
         self._tokens: dict[_TokenKey, _Token] = {}
         self._early: dict[_TokenKey, asyncio.Task[None]] = {}
+        self._pull_tokens: OrderedDict[_TokenKey, _Token] = OrderedDict()
+        self._pull_requests: SingleFlight[_TokenKey, _Token] = SingleFlight()
         self._group: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
@@ -118,10 +125,33 @@ class ServiceAccountTokens:
             token = self._tokens[wanted]
         return token.value, token.expires
 
+    async def service_account(self, namespace: str, name: str) -> ServiceAccount:
+        """Read a service account, for credential provider plugins; raises NotFound and other errors of the API."""
+        return await self._client.get(SERVICE_ACCOUNTS.at(namespace, name))
+
+    async def image_pull_token(self, pod: Pod, audience: str) -> str:
+        """Return a token of the pod's account for credential provider plugins; raises errors of the API.
+
+        A token that could not be replaced in time is used until it expires.
+        """
+        wanted = _TokenKey(ref_of(pod), pod.spec.service_account_name or "default", audience, _DEFAULT_LIFE)
+        token = self._pull_tokens.get(wanted)
+        if token is None or token.renew_at <= self._clock.monotonic():
+            try:
+                token = await self._pull_requests.run(wanted, lambda: self._request_for_pull(wanted))
+            except PykubeletError as error:
+                if token is None or token.ends_at <= self._clock.monotonic():
+                    raise
+                told = {"pod": str(wanted.ref), "account": wanted.account, "error": str(error)}
+                _log.warning("service account token: renewal for an image pull failed; the old one is used", extra=told)
+        return token.value.decode()
+
     def release(self, uid: PodUID) -> None:
         """Forget a removed pod. Idempotent."""
         for wanted in [key for key in self._tokens if key.ref.uid == uid]:
             del self._tokens[wanted]
+        for wanted in [key for key in self._pull_tokens if key.ref.uid == uid]:
+            del self._pull_tokens[wanted]
         for wanted in [key for key in self._early if key.ref.uid == uid]:
             self._early.pop(wanted).cancel()
 
@@ -137,6 +167,16 @@ class ServiceAccountTokens:
         finally:
             self._early.pop(wanted, None)
 
+    async def _request_for_pull(self, wanted: _TokenKey) -> _Token:
+        token, now = await self._request(wanted), self._clock.monotonic()
+        for old in [key for key, each in self._pull_tokens.items() if each.ends_at <= now]:
+            del self._pull_tokens[old]
+        self._pull_tokens[wanted] = token
+        self._pull_tokens.move_to_end(wanted)
+        while len(self._pull_tokens) > _MAX_PULL_TOKENS:
+            self._pull_tokens.popitem(last=False)
+        return token
+
     async def _renew(self, wanted: _TokenKey) -> None:
         try:
             await self._ask(wanted)
@@ -147,6 +187,9 @@ class ServiceAccountTokens:
         self._renewed(wanted.ref.uid)
 
     async def _ask(self, wanted: _TokenKey) -> None:
+        self._tokens[wanted] = await self._request(wanted)
+
+    async def _request(self, wanted: _TokenKey) -> _Token:
         ref = wanted.ref
         request = TokenRequest(
             api_version="authentication.k8s.io/v1",
@@ -166,7 +209,7 @@ class ServiceAccountTokens:
         # node's clock do not change it.
         life = expires - now
         renew = begun + min(life * _RENEW_AT, _MAX_AGE) - self._rand() * _JITTER
-        self._tokens[wanted] = _Token(answer.status.token.encode(), expires, begun + life, renew)
+        return _Token(answer.status.token.encode(), expires, begun + life, renew)
 
 
 def _wanted_by(pod: Pod) -> Iterator[_TokenKey]:

@@ -13,10 +13,10 @@ from pykubelet.apiclient import AlreadyExists, ApiClient
 from pykubelet.apiclient.resources import PODS
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency.guard import Guard
+from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import Conflict, Permanent, PykubeletError
-from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
-from pykubelet.base.wakeup import Wakeup
 from pykubelet.kubelet.desired.pods.plan.mirror_changes import mirror_for, plan_mirrors
 from pykubelet.kubelet.desired.pods.pod_manager import PodManager
 from pykubelet.kubelet.types.ids import PodFullName, ref_of
@@ -39,7 +39,7 @@ class MirrorDeps:
     listed: Callable[[], bool]
     """Whether the API server's pods have been read; before that, a missing mirror pod is unknown."""
     ending: Callable[[], Container[PodFullName]]
-    """Returns the names of static pods that are being stopped."""
+    """Returns the names of static pods that were removed or have a new version, and are not gone yet."""
     clock: Clock
 
 

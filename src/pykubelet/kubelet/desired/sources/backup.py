@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from pykubelet.base.atomic import write_atomic
 from pykubelet.base.errors import Invalid
-from pykubelet.base.state_files import ASIDE, clear_path, read_state_file
+from pykubelet.base.files.atomic import write_atomic
+from pykubelet.base.files.state_files import ASIDE, clear_path, read_state_file
 
 _log = logging.getLogger(__name__)
 _MAX_FILE: Final = 16 << 20

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pykubelet.base.errors import Invalid, NotFound, Transient
+from pykubelet.base.files.regular_file import is_plain_name
 from pykubelet.base.text import printable
 from pykubelet.kubelet.desired.manifest.manifest_types import fault_message
 from pykubelet.kubelet.desired.manifest.parse import parse
@@ -47,17 +48,12 @@ def read_changed(
     return records
 
 
-def is_manifest_name(name: str) -> bool:
-    """Whether a file name is that of a manifest: not hidden, not an editor's copy (``web.yaml~``, ``#web.yaml#``)."""
-    return not (name.startswith((".", "#")) or name.endswith("~"))
-
-
 def _names(path: Path) -> dict[str, Path]:
     """Return the files by name, sorted; subdirectories are ignored."""
     if not stat.S_ISDIR(path.stat().st_mode):
         return {path.name: path}
     with os.scandir(path) as entries:
-        names = sorted(entry.name for entry in entries if is_manifest_name(entry.name) and not _is_directory(entry))
+        names = sorted(entry.name for entry in entries if is_plain_name(entry.name) and not _is_directory(entry))
     return {name: path / name for name in names}
 
 

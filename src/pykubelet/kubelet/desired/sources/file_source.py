@@ -10,11 +10,11 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 
-from pykubelet.base import blocking
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
-from pykubelet.base.guard import Guard
-from pykubelet.base.wakeup import Wakeup
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.guard import Guard
+from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.kubelet.desired.manifest.manifest_types import Problem
 from pykubelet.kubelet.desired.sources import disk
 from pykubelet.kubelet.desired.sources.backup import Backup
@@ -109,21 +109,25 @@ class FileSource:
     async def rescan(self) -> None:
         """Read changed files, and deliver the content if it has changed. Raises Transient."""
         self._rescan_at = math.inf
-        gone = self._pending.take(self._clock.monotonic())
+        taken = self._pending.take(self._clock.monotonic())
         busy = self._pending.busy()
         records = await blocking.call(
             "manifests", disk.read_changed, self._config.path, self._records, busy, self._backup
         )
         for name, record in self._records.items():
-            if name not in records and name not in gone:
+            if name not in records and name not in taken.gone:
                 # It may reappear soon; the same holds for a file that was busy and has vanished.
                 records[name] = record
                 if name not in self._pending.busy():
                     self.note(name, Change.VANISHED)
-        self._records = dict(sorted(records.items()))
         first = self._delivered is None
+        again = {name for name in taken.again if name in records and not records[name].kept}
+        if again:  # their pods were removed, and are added again
+            self._records = {name: record for name, record in self._records.items() if name not in again}
+            self._publish()
+        self._records = dict(sorted(records.items()))
         self._publish()
-        if self._backup is not None and (gone or first):
+        if self._backup is not None and (taken.gone or first):
             origins = [record.manifest.origin for record in self._records.values()]
             await blocking.call("manifests", self._backup.keep_only, origins)
 

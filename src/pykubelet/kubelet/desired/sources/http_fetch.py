@@ -29,7 +29,7 @@ class AiohttpFetch:
         """
         import aiohttp
 
-        from pykubelet.base.http_bounds import BoundedConnector
+        from pykubelet.base.http.head_limits import BoundedConnector
 
         if self._session is None:
             # Compressed responses are neither requested nor unpacked: a small one could expand to a huge one.

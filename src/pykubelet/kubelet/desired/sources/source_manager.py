@@ -11,7 +11,7 @@ from pykubelet.kubelet.desired.sources.http_fetch import AiohttpFetch
 from pykubelet.kubelet.desired.sources.mux import PodMux
 from pykubelet.kubelet.desired.sources.source_interfaces import Fetch, ObjectSink, ProblemSink
 from pykubelet.kubelet.desired.sources.source_types import FileSourceConfig, HttpSourceConfig, SourceContent
-from pykubelet.kubelet.desired.sources.url_source import HttpSource
+from pykubelet.kubelet.desired.sources.url_source import UrlSource
 from pykubelet.kubelet.types.updates import Source
 
 
@@ -47,7 +47,7 @@ class Sources:
                 files = FileSource(config=self._config.files, deliver=self.deliver, clock=self._clock)
                 group.create_task(files.run(), name="source-file")
             if self._config.http is not None:
-                http = HttpSource(
+                http = UrlSource(
                     config=self._config.http, deliver=self.deliver, clock=self._clock, fetch=fetch or AiohttpFetch()
                 )
                 group.create_task(http.run(), name="source-http")

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlsplit
 
-from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import Transient
-from pykubelet.base.guard import Guard
 from pykubelet.base.text import printable
 from pykubelet.kubelet.desired.manifest.manifest_types import Manifest, fault_message
 from pykubelet.kubelet.desired.manifest.parse import parse
@@ -28,7 +28,7 @@ _OK: Final = 200
 _NOT_MODIFIED: Final = 304
 
 
-class HttpSource:
+class UrlSource:
     """A source that delivers the content of a URL, after the first response and after each change."""
 
     def __init__(

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from pykubelet.base.errors import Transient
-from pykubelet.kubelet.desired.sources.disk import is_manifest_name
+from pykubelet.base.files.regular_file import is_plain_name
 from pykubelet.kubelet.desired.sources.plan.pending_reads import Change
 
 Note = Callable[[str, Change], None]
@@ -27,7 +27,8 @@ async def watch(path: Path, note: Note, everything: Callable[[], None]) -> None:
         (Mask.MOVED_TO, Change.MOVED_IN),
         (Mask.CLOSE_WRITE, Change.CLOSED),
         (Mask.CREATE | Mask.MODIFY, Change.WRITTEN),
-        (Mask.MOVED_FROM | Mask.DELETE, Change.VANISHED),
+        (Mask.MOVED_FROM, Change.VANISHED),
+        (Mask.DELETE, Change.DELETED),
         (Mask.ATTRIB, Change.TOUCHED),
     )
     is_directory = path.is_dir()
@@ -54,7 +55,7 @@ async def watch(path: Path, note: Note, everything: Callable[[], None]) -> None:
                 everything()
             elif not is_directory and name == path.name and path.is_dir():
                 return
-            elif is_manifest_name(name) if is_directory else name == path.name:
+            elif is_plain_name(name) if is_directory else name == path.name:
                 change = next((change for mask, change in changes if event.mask & mask), None)
                 if change is not None and not event.mask & Mask.ISDIR:
                     note(name, change)

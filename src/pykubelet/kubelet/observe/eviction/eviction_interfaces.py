@@ -1,11 +1,11 @@
 """Interfaces of the other stages that the eviction of pods calls."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from pykubelet.base.units import Seconds
-from pykubelet.kubelet.observe.eviction.eviction_types import Observation, Signal
+from pykubelet.base.units import Bytes, Seconds
+from pykubelet.kubelet.observe.eviction.eviction_types import Disks, Observation, Reclaim, Signal
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.stats import Summary
@@ -18,15 +18,48 @@ class Observer(Protocol):
     async def read(self) -> dict[Signal, Observation]:
         """Return the signals that can be read now."""
 
+    async def read_memory(self) -> dict[Signal, Observation]:
+        """Return the signals of memory only, which is cheap."""
+
+    def disks(self) -> Disks:
+        """Return which file systems the node had at the last ``read``."""
+
+
+class Usage(Protocol):
+    """The measurement of the pods' usage, which is expensive."""
+
+    async def __call__(
+        self, *, only_cpu_and_memory: bool = False, max_age: Seconds | None = None, rates: bool = True
+    ) -> Summary:
+        """Return figures not older than ``max_age`` seconds (None: as old as those of other clients).
+
+        ``rates``: with the CPU usage of pods that have just started, which takes a quarter of a second.
+        """
+
+
+class Alarm(Protocol):
+    """The kernel's notifications about memory."""
+
+    async def arm(self, growth: Mapping[Signal, tuple[Bytes, ...]]) -> None:
+        """Have the kernel notify when the usage behind a signal has grown by one of these numbers of bytes."""
+
+    async def wait(self, seconds: Seconds) -> bool:
+        """Return True when the kernel has notified, False after this time."""
+
+    def close(self) -> None:
+        """End the notifications."""
+
 
 class Workers(Protocol):
     """The pod workers."""
 
-    def active(self) -> Iterable[Pod]:
-        """Return the pods that run and are not being terminated."""
+    def active(self, *, ending: bool) -> Iterable[Pod]:
+        """Return the pods that run; those that the agent has decided to end only if ``ending``."""
 
-    def fail(self, uid: PodUID, reason: str, message: str, grace_seconds: int | None = None) -> None:
-        """Stop the pod and fail it with this reason."""
+    def fail(
+        self, uid: PodUID, reason: str, message: str, grace_seconds: int | None = None, *, disrupts: bool = True
+    ) -> None:
+        """Stop the pod and fail it with this reason; ``disrupts``: with the condition DisruptionTarget."""
 
     def ended(self, uid: PodUID) -> bool:
         """Whether no container of the pod runs any more."""
@@ -35,8 +68,8 @@ class Workers(Protocol):
 class Reclaimer(Protocol):
     """The reclaim of disk space without evictions."""
 
-    async def reclaim(self) -> None:
-        """Remove dead containers and unused images. Raises base errors."""
+    async def reclaim(self, what: Collection[Reclaim]) -> None:
+        """Remove dead containers, unused images, or both. Raises base errors."""
 
 
 class EvictionMetrics(Protocol):
@@ -54,8 +87,8 @@ class EvictionDeps:
     """Dependencies of `EvictionManager`."""
 
     observer: Observer
-    usage: Callable[[], Awaitable[Summary]]
-    """Measures the usage of pods; expensive, so it is called only when needed."""
+    usage: Usage
+    alarm: Alarm
     workers: Workers
     reclaimer: Reclaimer
     telemetry: Telemetry[EvictionMetrics]

@@ -1,10 +1,11 @@
 """`EvictionManager`: reads the machine's signals, keeps the node conditions, and evicts pods until they end."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import PykubeletError
-from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.eviction.eviction_interfaces import EvictionDeps
 from pykubelet.kubelet.observe.eviction.eviction_types import (
@@ -12,26 +13,35 @@ from pykubelet.kubelet.observe.eviction.eviction_types import (
     RESOURCE_OF,
     Condition,
     ContainerUse,
+    DiskUse,
     Eviction,
     EvictionConfig,
     Observation,
     PodUse,
+    Reclaim,
     Signal,
     Threshold,
 )
-from pykubelet.kubelet.observe.eviction.plan import thresholds
+from pykubelet.kubelet.observe.eviction.plan import disks, looks, thresholds
 from pykubelet.kubelet.observe.eviction.plan.local_limits import GRACE, exceeded, has_limits
 from pykubelet.kubelet.observe.eviction.plan.ranking import message, ranked
 from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.qos import is_critical
-from pykubelet.kubelet.types.stats import PodStats
+from pykubelet.kubelet.types.stats import FsStats, PodStats
 from pykubelet.models.core_v1 import Pod
 
 _log = logging.getLogger(__name__)
 
 CHECK_SECONDS: Seconds = 10.0
 CLEANUP_SECONDS: Seconds = 30.0
+QUIET_SECONDS: Seconds = 0.1
+"""Time after a notification in which no other one is taken, so that a storm of them costs ten readings per second.
+
+This holds for full checks, too, when memory is short in one reading and not in the next one.
+"""
+FRESH_SECONDS: Seconds = 1.0
+"""Greatest age of the figures by which a pod is selected."""
 
 
 class EvictionManager:
@@ -44,22 +54,31 @@ class EvictionManager:
         self._pods = Guard("pressure.pods", deps.telemetry.clock.monotonic)
         self._state = thresholds.PressureState()
         self._conditions: frozenset[Condition] = frozenset()
+        self._seen: Mapping[Signal, Observation] = {}
         self._read_at: Seconds = 0.0
+        self._quiet_until: Seconds = 0.0
+        self._short = False
+        """Whether the last rest ended because memory had become short."""
 
     def conditions(self) -> frozenset[Condition]:
         """Return the pressure conditions of the node."""
         return self._conditions
 
     async def run(self) -> None:
-        """Check every ten seconds until cancelled; after an eviction, as soon as the pod has ended."""
-        while True:
-            gone: Sequence[PodUID] = ()
-            with self._rounds.item("look"):
-                gone = await self.check()
-            if gone:
-                await self._wait_for(gone)
-            else:
-                await self._deps.telemetry.clock.sleep(CHECK_SECONDS)
+        """Check until cancelled: every ten seconds, when memory has become short, and when an evicted pod has ended."""
+        try:
+            while True:
+                gone: Sequence[PodUID] = ()
+                with self._rounds.item("look") as attempt:
+                    gone = await self.check()
+                if gone:
+                    await self._wait_for(gone)
+                elif attempt.error is not None:
+                    await self._deps.telemetry.clock.sleep(CHECK_SECONDS)
+                else:
+                    await self._rest()
+        finally:
+            self._deps.alarm.close()
 
     async def check(self) -> Sequence[PodUID]:
         """Do one check; return the pods that it evicts."""
@@ -72,31 +91,69 @@ class EvictionManager:
         self._deps.telemetry.events.event(
             None, WARNING, Reason.EVICTION_THRESHOLD_MET, f"Attempting to reclaim {resource}"
         )
-        if CONDITION_OF[threshold.signal] is Condition.DISK and await self._reclaim():
+        what = disks.reclaims(threshold.signal, self._deps.observer.disks())
+        if what and await self._reclaim(what):
             return ()
         return await self._evict_one(threshold, seen)
+
+    async def _rest(self) -> None:
+        """Wait for the next look: ten seconds, less if a threshold of memory is met that was not met before."""
+        clock, alarm, config = self._deps.telemetry.clock, self._deps.alarm, self._config.thresholds
+        if not looks.memory_thresholds(config):
+            await clock.sleep(CHECK_SECONDS)
+            return
+        if (quiet := self._quiet_until - clock.monotonic()) > 0:
+            await clock.sleep(quiet)
+        until, seen = clock.monotonic() + CHECK_SECONDS, self._seen
+        while (left := until - clock.monotonic()) > 0:
+            pause = left
+            with self._rounds.item("memory"):
+                await alarm.arm(looks.growth(config, seen))
+                pause = QUIET_SECONDS if await alarm.wait(looks.next_look(config, seen, left)) else 0.0
+                seen = await self._deps.observer.read_memory()
+                if looks.newly_met(config, self._state.since, seen):
+                    self._note_shortage()
+                    return
+            await clock.sleep(pause)
+        self._short = False
+
+    def _note_shortage(self) -> None:
+        """Log a shortage, once until a rest has passed without one, and let the next rest begin with a pause.
+
+        The check that follows may read other figures, and meet nothing.
+        """
+        self._quiet_until = self._deps.telemetry.clock.monotonic() + QUIET_SECONDS
+        if not self._short:
+            _log.info("pressure: memory has become short since the last look")
+        self._short = True
 
     async def _observe(self) -> Mapping[Signal, Observation]:
         self._read_at = self._deps.telemetry.clock.monotonic()
         seen, now = await self._deps.observer.read(), self._deps.telemetry.clock.monotonic()
-        self._state = thresholds.next_state(self._state, self._config, seen, now)
+        self._seen = seen
+        config = replace(self._config, thresholds=self._thresholds())
+        self._state = thresholds.next_state(self._state, config, seen, now)
         before, self._conditions = self._conditions, thresholds.conditions(self._state, self._config, now)
         if before != self._conditions:
             _log.info("pressure: node conditions changed", extra={"conditions": sorted(self._conditions)})
         return seen
 
-    async def _reclaim(self) -> bool:
-        """Free disk space; return whether that was enough."""
+    def _thresholds(self) -> tuple[Threshold, ...]:
+        """Return the thresholds that hold with the file systems of the last look."""
+        return disks.with_container_disk(self._config.thresholds, self._deps.observer.disks())
+
+    async def _reclaim(self, what: Collection[Reclaim]) -> bool:
+        """Free disk space; return whether no threshold is met any more, each with its minimum reclaim."""
         try:
-            await self._deps.reclaimer.reclaim()
+            await self._deps.reclaimer.reclaim(what)
         except PykubeletError as error:
             _log.warning("pressure: reclaiming disk space failed", extra={"error": str(error)})
         seen = await self._deps.observer.read()
-        return not thresholds.met(self._state.met, seen, with_reclaim=True)
+        return not thresholds.met(self._thresholds(), seen, with_reclaim=True)
 
     async def _enforce_limits(self) -> Sequence[PodUID]:
         """Evict all pods that exceed a limit of local storage."""
-        limited = [pod for pod in self._deps.workers.active() if has_limits(pod) and not is_critical(pod)]
+        limited = [pod for pod in self._deps.workers.active(ending=False) if has_limits(pod) and not is_critical(pod)]
         if not limited:
             return ()
         uses = await self._uses()
@@ -104,23 +161,25 @@ class EvictionManager:
         for pod in limited:
             uid = ref_of(pod).uid
             with self._pods.item(uid):
-                eviction = exceeded(pod, uses[uid]) if uid in uses else None
+                eviction = exceeded(pod, uses[uid], self._deps.observer.disks()) if uid in uses else None
                 if eviction is not None:
                     evicted.append(self._evict(pod, eviction))
         return evicted
 
     async def _evict_one(self, threshold: Threshold, seen: Mapping[Signal, Observation]) -> Sequence[PodUID]:
-        active = list(self._deps.workers.active())
+        active = list(self._deps.workers.active(ending=False))
         if all(is_critical(pod) for pod in active):
             fields = {"resource": RESOURCE_OF[threshold.signal], "pods": len(active)}
             _log.error("pressure: threshold met, but all pods are critical; nothing to evict", extra=fields)
             return ()
-        uses = await self._uses()
+        memory = CONDITION_OF[threshold.signal] is Condition.MEMORY
+        uses = await self._uses(only_memory=memory, max_age=FRESH_SECONDS)
         for each in self._state.met:
             self._deps.telemetry.metrics.eviction_decided(
                 each.signal, self._deps.telemetry.clock.monotonic() - self._read_at
             )
-        for pod in ranked(active, uses, RESOURCE_OF[threshold.signal]):
+        measured = disks.parts(threshold.signal, self._deps.observer.disks())
+        for pod in ranked(active, uses, RESOURCE_OF[threshold.signal], measured):
             if not is_critical(pod):
                 text = message(pod, uses.get(ref_of(pod).uid), threshold, seen.get(threshold.signal))
                 return [self._evict(pod, Eviction(text, threshold.signal, self._grace(pod, threshold)))]
@@ -139,12 +198,13 @@ class EvictionManager:
         )
         self._deps.telemetry.events.event(ref, WARNING, Reason.EVICTED, eviction.message)
         self._deps.telemetry.metrics.evicted(eviction.signal)
-        self._deps.workers.fail(ref.uid, Reason.EVICTED, eviction.message, eviction.grace)
+        self._deps.workers.fail(ref.uid, Reason.EVICTED, eviction.message, eviction.grace, disrupts=eviction.disrupts)
         return ref.uid
 
-    async def _uses(self) -> dict[PodUID, PodUse]:
+    async def _uses(self, *, only_memory: bool = False, max_age: Seconds | None = None) -> dict[PodUID, PodUse]:
         found: dict[PodUID, PodUse] = {}
-        for stats in (await self._deps.usage()).pods:
+        summary = await self._deps.usage(only_cpu_and_memory=only_memory, max_age=max_age, rates=False)
+        for stats in summary.pods:
             with self._pods.item(stats.pod_ref.uid):
                 found[PodUID(stats.pod_ref.uid)] = pod_use(stats)
         return found
@@ -159,19 +219,28 @@ class EvictionManager:
 
 def pod_use(stats: PodStats) -> PodUse:
     """Convert a pod's figures of the Summary API to those that eviction uses."""
-    containers = {}
-    for each in stats.containers:
-        parts = [part.used_bytes for part in (each.rootfs, each.logs) if part is not None]
-        known = [part for part in parts if part is not None]
-        containers[each.name] = ContainerUse(
-            memory=each.memory.working_set_bytes if each.memory else None, disk=sum(known) if known else None
-        )
     storage = stats.ephemeral_storage
     return PodUse(
         memory=(stats.memory.working_set_bytes if stats.memory else None) or 0,
         disk=(storage.used_bytes if storage else None) or 0,
-        inodes=(storage.inodes_used if storage else None) or 0,
         processes=(stats.process_stats.process_count if stats.process_stats else None) or 0,
-        containers=containers,
-        volumes={volume.name: volume.used_bytes for volume in stats.volume if volume.used_bytes is not None},
+        containers={
+            each.name: ContainerUse(
+                memory=each.memory.working_set_bytes if each.memory else None,
+                rootfs=_disk_use(each.rootfs),
+                logs=_disk_use(each.logs),
+            )
+            for each in stats.containers
+        },
+        volumes={
+            each.name: DiskUse(each.used_bytes, each.inodes_used or 0)
+            for each in stats.volume
+            if each.used_bytes is not None
+        },
     )
+
+
+def _disk_use(stats: FsStats | None) -> DiskUse | None:
+    if stats is None or stats.used_bytes is None:
+        return None
+    return DiskUse(stats.used_bytes, stats.inodes_used or 0)

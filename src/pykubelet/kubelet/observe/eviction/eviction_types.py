@@ -12,10 +12,13 @@ class Signal(StrEnum):
     """Eviction signals, by their names in ``evictionHard`` and ``evictionSoft``."""
 
     MEMORY = "memory.available"
+    ALLOCATABLE_MEMORY = "allocatableMemory.available"
     NODEFS = "nodefs.available"
     NODEFS_INODES = "nodefs.inodesFree"
     IMAGEFS = "imagefs.available"
     IMAGEFS_INODES = "imagefs.inodesFree"
+    CONTAINERFS = "containerfs.available"
+    CONTAINERFS_INODES = "containerfs.inodesFree"
     PIDS = "pid.available"
 
 
@@ -36,20 +39,53 @@ class Resource(StrEnum):
     PIDS = "pids"
 
 
+class Part(StrEnum):
+    """What a pod has on file systems of the node."""
+
+    ROOTFS = "rootfs"
+    """The writable layers of its containers."""
+    LOGS = "logs"
+    VOLUMES = "volumes"
+    """Its local volumes."""
+
+
+class Reclaim(StrEnum):
+    """What can be removed without an eviction."""
+
+    CONTAINERS = "containers"
+    IMAGES = "images"
+
+
+@dataclass(frozen=True, slots=True)
+class Disks:
+    """The file systems of the node. By default there is one for everything."""
+
+    own_images: bool = False
+    """Images are on another file system than the agent's root directory."""
+    own_containers: bool = False
+    """Writable layers are on another file system than images."""
+
+
 CONDITION_OF: Final[Mapping[Signal, Condition]] = {
     Signal.MEMORY: Condition.MEMORY,
+    Signal.ALLOCATABLE_MEMORY: Condition.MEMORY,
     Signal.NODEFS: Condition.DISK,
     Signal.NODEFS_INODES: Condition.DISK,
     Signal.IMAGEFS: Condition.DISK,
     Signal.IMAGEFS_INODES: Condition.DISK,
+    Signal.CONTAINERFS: Condition.DISK,
+    Signal.CONTAINERFS_INODES: Condition.DISK,
     Signal.PIDS: Condition.PIDS,
 }
 RESOURCE_OF: Final[Mapping[Signal, Resource]] = {
     Signal.MEMORY: Resource.MEMORY,
+    Signal.ALLOCATABLE_MEMORY: Resource.MEMORY,
     Signal.NODEFS: Resource.STORAGE,
     Signal.NODEFS_INODES: Resource.INODES,
     Signal.IMAGEFS: Resource.STORAGE,
     Signal.IMAGEFS_INODES: Resource.INODES,
+    Signal.CONTAINERFS: Resource.STORAGE,
+    Signal.CONTAINERFS_INODES: Resource.INODES,
     Signal.PIDS: Resource.PIDS,
 }
 
@@ -104,26 +140,37 @@ class EvictionConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class DiskUse:
+    """Usage of a file system."""
+
+    bytes: int = 0
+    inodes: int = 0
+
+    def __add__(self, other: "DiskUse") -> "DiskUse":
+        return DiskUse(self.bytes + other.bytes, self.inodes + other.inodes)
+
+
+@dataclass(frozen=True, slots=True)
 class ContainerUse:
-    """Usage of a container in bytes; None: unknown."""
+    """Usage of a container; memory in bytes; None: unknown."""
 
     memory: int | None = None
-    disk: int | None = None
-    """Writable layer and logs."""
+    rootfs: DiskUse | None = None
+    logs: DiskUse | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PodUse:
-    """Usage of a pod; memory and disk in bytes."""
+    """Usage of a pod."""
 
     memory: int = 0
+    """Bytes."""
     disk: int = 0
-    """Writable layers, logs and emptyDirs on disk."""
-    inodes: int = 0
+    """Bytes of writable layers, logs and emptyDirs on disk, as the limits of pods count them."""
     processes: int = 0
     containers: Mapping[str, ContainerUse] = field(default_factory=dict)
-    volumes: Mapping[str, int] = field(default_factory=dict)
-    """Bytes used in each volume whose usage is known."""
+    volumes: Mapping[str, DiskUse] = field(default_factory=dict)
+    """Usage of each volume whose usage is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +182,5 @@ class Eviction:
     """Label of the metrics."""
     grace: int
     """Seconds."""
+    disrupts: bool = True
+    """Whether the pod ends for the node's sake: evictions for a limit of the pod's own are no disruptions."""

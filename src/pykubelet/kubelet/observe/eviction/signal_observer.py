@@ -1,63 +1,113 @@
-"""Reads the machine's eviction signals: a few files and two statvfs, and every five minutes a call to the runtime."""
+"""Reads the machine's eviction signals: a few files and three statvfs, and every five minutes a call to the runtime."""
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.observe.eviction.eviction_types import Observation, Signal
+from pykubelet.kubelet.observe.eviction.eviction_types import Disks, Observation, Signal
 from pykubelet.kubelet.observe.stats.plan.proc_files import machine_memory
 from pykubelet.linux import fsusage, procfs, system
+from pykubelet.linux.cgroups import UNLIMITED, CgroupDriver
 
 _log = logging.getLogger(__name__)
 
 _ASK_SECONDS: Seconds = 300.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageDisks:
+    """Paths on the runtime's file systems; empty: not reported."""
+
+    images: str = ""
+    containers: str = ""
+    """Writable layers; empty: where the images are."""
+
+
 class MachineObserver:
     """The `Observer` of this machine."""
 
-    def __init__(self, *, root_dir: Path, image_path: Callable[[], Awaitable[str]], clock: Clock) -> None:
-        """``image_path`` asks the runtime for a path on the file system of images; empty: unknown."""
+    def __init__(
+        self,
+        *,
+        root_dir: Path,
+        image_disks: Callable[[], Awaitable[ImageDisks]],
+        clock: Clock,
+        pods: tuple[CgroupDriver, str] | None = None,
+    ) -> None:
+        """``image_disks`` asks the runtime; ``pods``: the cgroup of all pods, to observe their common memory."""
         self._root = root_dir
-        self._ask = image_path
+        self._ask = image_disks
         self._clock = clock
-        self._images = ""
+        self._pods = pods
+        self._runtime = ImageDisks()
+        self._disks = Disks()
         self._asked_at: Seconds | None = None
 
     async def read(self) -> dict[Signal, Observation]:
         """Read the signals; without those of images while the runtime has not reported their file system."""
         await self._find_images()
-        return await blocking.call("pressure", self._read)
+        found, self._disks = await blocking.call("pressure", self._read)
+        return found
+
+    async def read_memory(self) -> dict[Signal, Observation]:
+        """Read the signals of memory only."""
+        return await blocking.call("pressure", self._memory)
+
+    def disks(self) -> Disks:
+        """Return which file systems the node had at the last ``read``."""
+        return self._disks
 
     async def _find_images(self) -> None:
         now = self._clock.monotonic()
-        if self._asked_at is not None and self._images and now - self._asked_at < _ASK_SECONDS:
+        if self._asked_at is not None and self._runtime.images and now - self._asked_at < _ASK_SECONDS:
             return
         try:
-            self._images = await self._ask()
+            self._runtime = await self._ask()
             self._asked_at = now
         except PykubeletError as error:
             _log.debug("pressure: file system of images unknown", extra={"error": str(error)})
 
-    def _read(self) -> dict[Signal, Observation]:
-        memory = machine_memory(procfs.machine("meminfo"), "")
-        total = memory.limit or 0
+    def _read(self) -> tuple[dict[Signal, Observation], Disks]:
         pids = system.pid_limit()
-        found = {
-            Signal.MEMORY: Observation(max(0, total - memory.working_set), total),
-            Signal.PIDS: Observation(pids - system.process_count(), pids),
-        }
+        found = {**self._memory(), Signal.PIDS: Observation(pids - system.process_count(), pids)}
+        images = self._runtime.images
+        containers = self._runtime.containers or images
         for path, space, inodes in (
             (str(self._root), Signal.NODEFS, Signal.NODEFS_INODES),
-            (self._images, Signal.IMAGEFS, Signal.IMAGEFS_INODES),
+            (images, Signal.IMAGEFS, Signal.IMAGEFS_INODES),
+            (containers, Signal.CONTAINERFS, Signal.CONTAINERFS_INODES),
         ):
             if path:
                 found |= _filesystem(path, space, inodes)
+        return found, Disks(
+            own_images=fsusage.are_apart(str(self._root), images), own_containers=fsusage.are_apart(images, containers)
+        )
+
+    def _memory(self) -> dict[Signal, Observation]:
+        memory = machine_memory(procfs.machine("meminfo"), "")
+        total = memory.limit or 0
+        found = {Signal.MEMORY: Observation(max(0, total - memory.working_set), total)}
+        if self._pods is not None:
+            found |= _pods_memory(*self._pods, total)
         return found
+
+
+def _pods_memory(driver: CgroupDriver, path: str, total: int) -> dict[Signal, Observation]:
+    """Return the memory that is left of what all pods together may use: the limit of their cgroup, else ``total``."""
+    try:
+        used, limit = driver.stats(path).memory_working_set, driver.limits(path).memory_max
+    except PykubeletError as error:
+        _log.debug("pressure: cgroup of the pods not readable", extra={"path": path, "error": str(error)})
+        return {}
+    if used is None:
+        return {}
+    capacity = total if limit is None or limit == UNLIMITED else min(limit, total)
+    return {Signal.ALLOCATABLE_MEMORY: Observation(max(0, capacity - used), capacity)}
 
 
 def _filesystem(path: str, space: Signal, inodes: Signal) -> dict[Signal, Observation]:

@@ -18,10 +18,10 @@ from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
 from pykubelet.base.backoff import Backoff
+from pykubelet.base.concurrency.guard import Guard
+from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import PykubeletError, Unsupported
-from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
-from pykubelet.base.wakeup import Wakeup
 from pykubelet.kubelet.observe.pleg.plan import diff, schedule
 from pykubelet.kubelet.observe.pleg.plan.event_effects import Apply, CheckPod, Relist, effect
 from pykubelet.kubelet.observe.pleg.plan.schedule import Check

@@ -7,7 +7,7 @@ pool with the health package of a program that embeds the agent.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pykubelet.base.http_get import is_ipv6
+from pykubelet.base.http.http_get import is_ipv6
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.probes.probe_types import Observation, Verdict
 

@@ -12,7 +12,7 @@ from typing import assert_never
 
 from pykubelet.base.errors import Invalid, PykubeletError, Transient
 from pykubelet.base.expand import expand_all
-from pykubelet.base.http_get import (
+from pykubelet.base.http.http_get import (
     HttpGet,
     HttpGetFailed,
     HttpGetter,

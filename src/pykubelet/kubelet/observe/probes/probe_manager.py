@@ -16,8 +16,8 @@ import logging
 from collections import defaultdict
 from collections.abc import Mapping
 
+from pykubelet.base.concurrency.supervise import RestartPolicy, supervise
 from pykubelet.base.event_times import EventTimes
-from pykubelet.base.supervise import RestartPolicy, supervise
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.probes.plan import probe_rules
 from pykubelet.kubelet.observe.probes.probe_interfaces import ProbeDeps

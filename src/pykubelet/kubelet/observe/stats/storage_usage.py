@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable
 from pathlib import Path
 
-from pykubelet.base import blocking
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.observe.stats.snapshot_types import FsView, Layer, Storage
 from pykubelet.kubelet.observe.stats.stats_interfaces import UsageCri

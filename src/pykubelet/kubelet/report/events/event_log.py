@@ -6,10 +6,10 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from pykubelet.base.callbacks import Callbacks
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency.callbacks import Callbacks
+from pykubelet.base.concurrency.watch_table import Change, WatchTable
 from pykubelet.base.units import Seconds
-from pykubelet.base.watch_table import Change, WatchTable
 from pykubelet.kubelet.report.events.event_types import Correlated, EventConfig, Occurrence
 from pykubelet.kubelet.report.events.plan.correlate import Correlator
 from pykubelet.kubelet.types.events import WARNING

@@ -18,10 +18,10 @@ from pykubelet.apiclient import AlreadyExists, ApiClient
 from pykubelet.apiclient.resources import EVENTS
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency.guard import Guard
+from pykubelet.base.concurrency.watch_table import Change, WatchTable
 from pykubelet.base.errors import NotFound, PykubeletError, Transient
-from pykubelet.base.guard import Guard
 from pykubelet.base.rate_limit import RateLimit
-from pykubelet.base.watch_table import Change, WatchTable
 from pykubelet.models.codec import to_builtins
 from pykubelet.models.core_v1 import Event
 from pykubelet.models.meta_v1 import ObjectMeta

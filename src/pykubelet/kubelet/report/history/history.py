@@ -15,10 +15,11 @@ from typing import Final, Protocol, TypeVar, TypeVarTuple
 import msgspec
 from msgspec.structs import replace
 
-from pykubelet.base import blocking
 from pykubelet.base.backoff import Backoff
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.guard import Guard
+from pykubelet.base.concurrency.single_flight import SingleFlight
 from pykubelet.base.errors import PykubeletError
-from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.events import EventLog
 from pykubelet.kubelet.report.history.history_file import HistoryFile
@@ -108,6 +109,10 @@ class History:
         self._written: dict[PodUID, int] = {}
         """Checksums of the timelines as they were written last."""
         self._has_more_events = False
+        self._reads: SingleFlight[int, list[Event]] = SingleFlight()
+        """Reads of older events, each by the number of those that had begun when it was asked for."""
+        self._begun_reads = 0
+        self._reading = asyncio.Lock()
         self._failing = False
         deps.events.recorded.subscribe(self._event_recorded)
         deps.starts.forgotten.subscribe(self._pod_removed)
@@ -163,12 +168,19 @@ class History:
         """Return the events that match and are not in the event log any more, the oldest first."""
         if not (self._has_more_events or self._deps.events.dropped):
             return []
-        known = frozenset(change.key for change in self._deps.events.table.changes())
         try:
-            return await self._call(self._file.older_events, self._clock.now(), known, matches)
+            # A read that has begun may lack what has left the event log since: the next one is shared.
+            older = await self._reads.run(self._begun_reads, self._read_older)
         except _UNWRITABLE as error:
             _log.debug("history: events not read", extra={"error": str(error)})
             return []
+        return [event for event in older if matches(event)]
+
+    async def _read_older(self) -> list[Event]:
+        async with self._reading:
+            self._begun_reads += 1
+            known = frozenset(change.key for change in self._deps.events.table.changes())
+            return await self._call(self._file.older_events, self._clock.now(), known)
 
     # -- changes -------------------------------------------------------------------------------------------------------
 

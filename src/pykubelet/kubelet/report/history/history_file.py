@@ -13,7 +13,7 @@ import os
 import secrets
 import stat
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +21,10 @@ from typing import Final
 
 import msgspec
 
-from pykubelet.base.atomic import remove_temporary_files
 from pykubelet.base.errors import PykubeletError
-from pykubelet.base.safe_path import read_regular
-from pykubelet.base.state_files import set_aside_damaged
+from pykubelet.base.files.atomic import remove_temporary_files
+from pykubelet.base.files.safe_path import read_regular
+from pykubelet.base.files.state_files import set_aside_damaged
 from pykubelet.base.units import MIB, Seconds
 from pykubelet.kubelet.report.history.history_types import (
     VERSION,
@@ -96,11 +96,10 @@ class HistoryFile:
             damage=damage,
         )
 
-    def older_events(self, now: Seconds, known: frozenset[str], matches: Callable[[Event], bool]) -> list[Event]:
-        """Return the events that match and whose keys are not among the known ones, the oldest first."""
+    def older_events(self, now: Seconds, known: frozenset[str]) -> list[Event]:
+        """Return the events whose keys are not among the known ones, the oldest first."""
         content = self._read(now, self._limits.events)
-        places = [place for key, place in content.replay.events.items() if key not in known]
-        return [event for event in _events(content.data, places) if matches(event)]
+        return list(_events(content.data, [place for key, place in content.replay.events.items() if key not in known]))
 
     def append(self, records: Sequence[Record], now: Seconds) -> str:
         """Append records; return why the file was set aside, or an empty string. OSError: nothing was written."""

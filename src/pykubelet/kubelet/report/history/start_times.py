@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from pykubelet.base.callbacks import Callbacks
+from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.types.ids import PodUID
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from pykubelet.base.blocking import hung, hung_total
-from pykubelet.base.guard import item_failures
+from pykubelet.base.concurrency.blocking import hung, hung_total
+from pykubelet.base.concurrency.guard import item_failures
 
 
 class FailuresCollector(Collector):

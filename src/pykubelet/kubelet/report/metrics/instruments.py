@@ -4,6 +4,8 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from pykubelet.kubelet.report.metrics.certificates import CLIENT_ERRORS, SERVER_ERRORS
+
 _DEFAULT: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _START: Final = (
     *(0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45),
@@ -20,6 +22,8 @@ PLAIN_COUNTERS: Final = (
     "kubelet_preemptions",
     "kubelet_evented_pleg_connection_error_count",
     "kubelet_evented_pleg_connection_success_count",
+    CLIENT_ERRORS,
+    SERVER_ERRORS,
 )
 """Counters without the suffix ``_total``, which the library would add: kept as gauges, rendered as counters."""
 _HTTP: Final = ("method", "path", "server_type", "long_running")
@@ -67,6 +71,10 @@ class Instruments:
         self.admission_rejections = self._counter("admission_rejections_total", "Pods rejected at admission.", "reason")
         self.preemptions = self._gauge("preemptions", "Pods preempted by critical pods.", "preemption_signal")
         self.evictions = self._gauge("evictions", "Pods evicted, by eviction signal.", "eviction_signal")
+        text = "Unix time at which the last graceful node shutdown began."
+        self.shutdown_start = self._gauge("graceful_shutdown_start_time_seconds", text)
+        text = "Unix time at which the last graceful node shutdown ended; 0 while it goes on."
+        self.shutdown_end = self._gauge("graceful_shutdown_end_time_seconds", text)
         text = "Age in seconds of the measurement that a pod's eviction was based on."
         self.eviction_age = self._histogram("eviction_stats_age_seconds", text, _DEFAULT, "eviction_signal")
         text = "pod_start_sli_duration_seconds of the first pod with its own network."
@@ -106,6 +114,16 @@ class Instruments:
         self.runtime_duration = self._histogram("runtime_operations_duration_seconds", text, _RUNTIME, "operation_type")
         text = "Seconds to pull an image, waiting included."
         self.image_pull_duration = self._histogram("image_pull_duration_seconds", text, _PULL, "image_size_in_bytes")
+        text = "Seconds that a credential provider plugin ran."
+        self.credential_duration = self._histogram("credential_provider_plugin_duration", text, _DEFAULT, "plugin_name")
+        text = "Runs of a credential provider plugin that failed."
+        self.credential_errors = self._counter("credential_provider_plugin_errors_total", text, "plugin_name")
+        text = "The hash of the configuration of credential provider plugins; always 1."
+        self.credential_config = self._gauge("credential_provider_config_info", text, "hash")
+        text = "Checks whether a pod may use a present image without a pull, by result."
+        self.pull_checks = self._counter("imagemanager_image_mustpull_checks_total", text, "result")
+        self.pull_intents = self._gauge("imagemanager_ondisk_pullintents", "Intents to pull an image on the disk.")
+        self.pulled_records = self._gauge("imagemanager_ondisk_pulledrecords", "Records of pulled images on the disk.")
         self.images_collected = self._counter("image_garbage_collected_total", "Unused images removed.", "reason")
         text = (
             "Bytes of removed containers and images that the runtime server still had to delete at the last image GC."

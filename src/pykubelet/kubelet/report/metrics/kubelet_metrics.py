@@ -1,17 +1,18 @@
-"""Metrics of the agent. Stages call :class:`KubeletMetrics` through callbacks that ``kubelet/compose`` passes."""
+"""Metrics of the agent. Stages call :class:`KubeletMetrics` through protocols of their own."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import prometheus_client
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from pykubelet import KUBERNETES_VERSION
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Bytes, Seconds
+from pykubelet.kubelet.report.metrics.certificates import CertificateRenewals
 from pykubelet.kubelet.report.metrics.failures import FailuresCollector
 from pykubelet.kubelet.report.metrics.instruments import PLAIN_COUNTERS, Instruments, ProbeInstruments
 from pykubelet.kubelet.report.metrics.metric_types import (
@@ -121,6 +122,25 @@ class KubeletMetrics:
         """Record an image pull."""
         self._own.image_pull_duration.labels(image_size_label(size_bytes)).observe(seconds)
 
+    def credential_plugin(self, plugin: str, seconds: Seconds, failed: bool) -> None:
+        """Record a run of a credential provider plugin."""
+        self._own.credential_duration.labels(plugin).observe(seconds)
+        if failed:
+            self._own.credential_errors.labels(plugin).inc()
+
+    def credential_config(self, config_hash: str) -> None:
+        """Set the hash of the configuration of credential provider plugins."""
+        self._own.credential_config.labels(config_hash).set(1)
+
+    def pull_check(self, result: str) -> None:
+        """Count a check whether a pod may use a present image, by its result."""
+        self._own.pull_checks.labels(result).inc()
+
+    def pull_records(self, intents: int, records: int) -> None:
+        """Set the numbers of intents to pull images, and of records of pulled images."""
+        self._own.pull_intents.set(intents)
+        self._own.pulled_records.set(records)
+
     def cgroup_version(self, version: int) -> None:
         """Set the cgroup version of the host: 1 or 2."""
         self._own.cgroup_version.set(version)
@@ -158,6 +178,11 @@ class KubeletMetrics:
     def eviction_decided(self, signal: str, age: Seconds) -> None:
         """Record the age of the measurements on which an eviction was decided."""
         self._own.eviction_age.labels(signal).observe(age)
+
+    def shutdown_times(self, start: Seconds, end: Seconds) -> None:
+        """Set when the last graceful node shutdown began and ended, in Unix time; 0: unknown, or not yet."""
+        self._own.shutdown_start.set(int(start))
+        self._own.shutdown_end.set(int(end))
 
     def orphans_swept(self, pods: int, failed: int) -> None:
         """Record the cleanup of orphaned pod directories by housekeeping: how many, and how many failed."""
@@ -225,11 +250,9 @@ class KubeletMetrics:
         """Record the delay from a status change until the API server has it."""
         self._own.status_sync.observe(seconds)
 
-    def certificate_ttl(self, which: str, seconds: Callable[[], Seconds]) -> None:
-        """Export how long a certificate (``client`` or ``server``) is valid; infinite: no certificate."""
-        text = f"Seconds until the {which}'s certificate expires."
-        name = f"kubelet_certificate_manager_{which}_ttl_seconds"
-        Gauge(name, text, registry=self.registry).set_function(seconds)
+    def certificate_renewals(self, which: str) -> CertificateRenewals:
+        """Return the recorder of a certificate (``client`` or ``server``) that the agent renews."""
+        return CertificateRenewals(which, self.registry)
 
     # -- starts of pods ------------------------------------------------------------------------------------------------
 

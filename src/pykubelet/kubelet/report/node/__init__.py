@@ -1,11 +1,11 @@
 """The node as the cluster sees it: registration, status, lease and CSI drivers.
 
 ``NodeReporter`` owns the Node object, ``LeaseRenewer`` the Lease (heartbeat), ``CsiNodeReporter`` the CSINode object;
-``kubelet/compose/cluster.py`` runs all three. Start reading in ``plan/node_object.py`` (pure), which computes the
+``kubelet/compose/cluster/build.py`` runs all three. Start reading in ``plan/node_object.py`` (pure), which computes the
 status and the patches.
 """
 
-from pykubelet.kubelet.report.node.csi_node import CsiNodeReporter
+from pykubelet.kubelet.report.node.csi_node import CsiNodeReporter, CsiNodeState
 from pykubelet.kubelet.report.node.lease import LeaseRenewer
 from pykubelet.kubelet.report.node.node_reporter import NodeDeps, NodeReporter
 from pykubelet.kubelet.report.node.node_types import Image, NodeConfig, NodeFacts, PressureConditions
@@ -13,6 +13,7 @@ from pykubelet.kubelet.report.node.plan.node_object import check_labels, host_ip
 
 __all__ = [
     "CsiNodeReporter",
+    "CsiNodeState",
     "Image",
     "LeaseRenewer",
     "NodeConfig",

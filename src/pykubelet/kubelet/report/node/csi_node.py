@@ -9,9 +9,15 @@ from pykubelet.apiclient import AlreadyExists, ApiClient, PatchKind
 from pykubelet.apiclient.resources import CSI_NODES, NODES
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
-from pykubelet.base.errors import NotFound, Transient
-from pykubelet.base.guard import Guard
-from pykubelet.kubelet.report.node.plan.csi_objects import new_csi_node, node_patch, with_drivers
+from pykubelet.base.concurrency.callbacks import Callbacks
+from pykubelet.base.concurrency.guard import Guard
+from pykubelet.base.errors import Invalid, NotFound, Transient
+from pykubelet.kubelet.report.node.plan.csi_objects import (
+    new_csi_node,
+    node_patch,
+    topology_collisions,
+    with_drivers,
+)
 from pykubelet.kubelet.types.storage import DriverNodeInfo
 from pykubelet.models.core_v1 import Node
 from pykubelet.models.storage_v1 import CSINode
@@ -22,10 +28,43 @@ _FIRST_DELAY: Final = 0.2
 _MAX_DELAY: Final = 60.0
 
 
+class CsiNodeState:
+    """Whether the CSINode object is there, without which the scheduler ignores the node's limits of volumes."""
+
+    def __init__(self) -> None:
+        self.initialized = Callbacks[[]]()
+        """Called when the object is there for the first time."""
+        self._fault: str | None = "CSINode is not yet initialized"
+
+    def fault(self) -> str | None:
+        """Return upstream's message while the object is missing."""
+        return self._fault
+
+    def failed(self, error: Exception) -> None:
+        """Note that the object could not be created; without effect once it has been there."""
+        if self._fault is not None:
+            self._fault = f"failed to initialize CSINode: {error}"
+
+    def done(self) -> None:
+        """Note that the object is there."""
+        if self._fault is not None:
+            self._fault = None
+            self.initialized()
+
+
 class CsiNodeReporter:
     """Keeps the CSINode and Node objects in step with the registered drivers, and retries after errors."""
 
-    def __init__(self, *, client: ApiClient, node: Callable[[], Node | None], registered: asyncio.Event, clock: Clock):
+    def __init__(
+        self,
+        *,
+        client: ApiClient,
+        node: Callable[[], Node | None],
+        registered: asyncio.Event,
+        state: CsiNodeState,
+        clock: Clock,
+    ) -> None:
+        self._state = state
         self._client = client
         self._node = node
         self._registered = registered
@@ -55,6 +94,7 @@ class CsiNodeReporter:
             with guard.item("report") as attempt:
                 await self.report()
             if attempt.error is not None:
+                self._state.failed(attempt.error)
                 await self._clock.sleep(backoff.next("", self._clock.monotonic()))
                 continue
             backoff.reset("")
@@ -65,7 +105,9 @@ class CsiNodeReporter:
         node = self._node()
         if node is None:
             raise Transient("the node is not registered")
-        there, gone = dict(self._there), frozenset(self._gone)
+        collisions = topology_collisions(node, self._there)
+        there = {name: info for name, info in self._there.items() if name not in collisions}
+        gone = frozenset(self._gone)
         patch = node_patch(node, there, gone)
         if patch is not None:
             await self._client.patch(NODES.at("", node.metadata.name), patch, PatchKind.MERGE)
@@ -74,6 +116,9 @@ class CsiNodeReporter:
         if wanted is not None:
             await self._client.update(CSI_NODES.at("", node.metadata.name), wanted)
         self._gone -= gone
+        self._state.done()
+        if collisions:
+            raise Invalid("; ".join(f"CSI driver {name}: {text}" for name, text in sorted(collisions.items())))
 
     async def _get(self, node: Node) -> CSINode:
         target = CSI_NODES.at("", node.metadata.name)

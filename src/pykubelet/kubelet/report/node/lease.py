@@ -15,8 +15,8 @@ from pykubelet.apiclient import AlreadyExists, ApiClient
 from pykubelet.apiclient.resources import LEASES, NODES
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import Conflict, NotFound, PykubeletError, Transient
-from pykubelet.base.guard import Guard
 from pykubelet.models.coordination_v1 import Lease, LeaseSpec
 from pykubelet.models.meta_v1 import ObjectMeta, OwnerReference
 from pykubelet.models.scalars import micro_time_from_unix

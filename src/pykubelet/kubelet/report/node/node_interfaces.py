@@ -6,7 +6,7 @@ from pykubelet.kubelet.report.node.node_types import NodeFacts
 
 
 class NodeFactsReader(Protocol):
-    """Reads the node's state; implemented in ``kubelet/compose/node_status.py``."""
+    """Reads the node's state; implemented in ``kubelet/compose/node/node_status.py``."""
 
     async def read(self) -> NodeFacts:
         """Read the node's facts. Problems of the machine do not raise: they become ``faults`` of the node."""

@@ -5,17 +5,19 @@ and every 5 minutes in any case. The heartbeat between two reports is the Lease 
 """
 
 import asyncio
+import dataclasses
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from pykubelet.apiclient import AlreadyExists, ApiClient, PatchKind
+from pykubelet.apiclient import AlreadyExists, ApiClient, Forbidden, PatchKind
 from pykubelet.apiclient.resources import NODES
 from pykubelet.base.backoff import Backoff
+from pykubelet.base.concurrency.guard import Guard
+from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import NotFound
-from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
-from pykubelet.base.wakeup import Wakeup
 from pykubelet.kubelet.report.node.node_interfaces import NodeFactsReader, Startup
 from pykubelet.kubelet.report.node.node_types import NodeConfig, NodeFacts
 from pykubelet.kubelet.report.node.plan.condition_events import (
@@ -37,7 +39,7 @@ from pykubelet.kubelet.report.node.plan.node_object import (
 )
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.events import NORMAL, WARNING
-from pykubelet.models.core_v1 import Node, NodeStatus
+from pykubelet.models.core_v1 import Node, NodeAddress, NodeStatus
 
 _log = logging.getLogger(__name__)
 
@@ -51,6 +53,10 @@ class NodeDeps:
 
     client: ApiClient
     facts: NodeFactsReader
+    addresses: Callable[[tuple[NodeAddress, ...]], None]
+    """Called with the node's addresses at every status."""
+    storage_fault: Callable[[], str | None]
+    """Returns why pods with CSI volumes cannot be scheduled to the node yet; it is not ready then."""
     telemetry: Telemetry[Startup]
 
 
@@ -63,8 +69,7 @@ class NodeReporter:
         self._node: Node | None = None
         """The Node object as the API server last returned it."""
         self._sent: NodeStatus | None = None
-        """The agent's part of the status as sent last; None: it has to be sent. The API server may drop unknown fields.
-        The agent's part of the status as sent last; None: it has to be sent. The API server may drop unknown fields."""
+        """The agent's part of the status as sent last; None: it has to be sent. The API server may drop some fields."""
         self._sent_at: Seconds = 0.0
         self._guard = Guard("node.status", deps.telemetry.clock.monotonic)
         self._wakeup = Wakeup(deps.telemetry.clock, "node-reporter")
@@ -82,8 +87,13 @@ class NodeReporter:
         """The Node object as last seen; None before it is registered."""
         return self._node
 
-    def node_updated(self, node: Node) -> None:
-        """Take over the Node object from a watch event; report again if others have overwritten the status."""
+    def node_updated(self, node: Node) -> bool:
+        """Take over the Node object from a watch event; report again if others have overwritten the status.
+
+        Returns False for a version older than the known one: the watch may be behind responses to requests.
+        """
+        if self._node is not None and is_newer(self._node, node):
+            return False
         other = self._node is None or node.metadata.uid != self._node.metadata.uid
         self._node = node
         self._report_cordon(node)
@@ -91,6 +101,7 @@ class NodeReporter:
         if other or (self._sent is not None and conditions_overwritten(self._sent, node.status)):
             self._sent = None
             self._wakeup.wake()
+        return True
 
     def node_deleted(self) -> None:
         """Register again: the API server has no such node any more."""
@@ -117,20 +128,26 @@ class NodeReporter:
 
     async def report(self) -> None:
         """Bring the Node object up to date if it has changed."""
-        facts = await self._deps.facts.read()
+        facts = await self._read_facts()
         if self._node is None:
             await self._register(facts)
             return
         now = self._deps.telemetry.clock.monotonic()
         facts = with_cloud_addresses(facts, self._node.status, self._config)
         status = node_status(facts, self._sent or self._node.status, self._config, self._deps.telemetry.clock.now())
+        self._deps.addresses(status.addresses)
         if self._sent is None or now - self._sent_at >= self._config.report_every or is_changed(self._sent, status):
             await self._send(self._node.status, status)
 
-    async def _send(self, there: NodeStatus, status: NodeStatus) -> None:
+    async def _read_facts(self) -> NodeFacts:
+        facts, fault = await self._deps.facts.read(), self._deps.storage_fault()
+        return facts if fault is None else dataclasses.replace(facts, faults=(*facts.faults, fault))
+
+    async def _send(self, there: NodeStatus, status: NodeStatus, *, reset_extended: bool = False) -> None:
         target, deletions, before = NODES.at("", self._config.name, "status"), self._deletions, self._node
         try:
-            node = await self._deps.client.patch(target, status_patch(there, status), PatchKind.STRATEGIC)
+            patch = status_patch(there, status, reset_extended=reset_extended)
+            node = await self._deps.client.patch(target, patch, PatchKind.STRATEGIC)
         except NotFound:
             self._node = None
             raise
@@ -165,11 +182,12 @@ class NodeReporter:
 
     async def _register(self, facts: NodeFacts) -> None:
         client, config, deletions = self._deps.client, self._config, self._deletions
-        architecture = self._deps.facts.architecture()
+        architecture, refused = self._deps.facts.architecture(), None
         if config.register:
             self._deps.telemetry.metrics.registering()
             first = with_cloud_addresses(facts, NodeStatus(), config)
             status = node_status(first, NodeStatus(), config, self._deps.telemetry.clock.now())
+            self._deps.addresses(status.addresses)
             try:
                 node = await client.create(NODES.all(), new_node(config, status, architecture))
                 _log.info("node registration: node created", extra={"node": config.name})
@@ -180,7 +198,14 @@ class NodeReporter:
                 return
             except AlreadyExists:
                 pass
-        node = await client.get(NODES.at("", config.name))
+            except Forbidden as error:
+                refused = error  # the node may have been created ahead of time
+        try:
+            node = await client.get(NODES.at("", config.name))
+        except NotFound:
+            if refused is not None:
+                raise refused from None
+            raise
         patch = reconcile_patch(node, config, architecture) if config.register else None
         if patch is not None:
             node = await client.patch(NODES.at("", config.name), patch, PatchKind.MERGE)
@@ -194,4 +219,7 @@ class NodeReporter:
         if before is not None and before.boot_id not in ("", now):
             self._deps.telemetry.events.event(None, WARNING, REBOOTED, reboot_message(config.name, now))
         facts = with_cloud_addresses(facts, node.status, config)
-        await self._send(node.status, node_status(facts, node.status, config, self._deps.telemetry.clock.now()))
+        status = node_status(facts, node.status, config, self._deps.telemetry.clock.now())
+        self._deps.addresses(status.addresses)
+        # Device plugins of an earlier agent are gone; what people have set is set again by them, as with upstream.
+        await self._send(node.status, status, reset_extended=True)

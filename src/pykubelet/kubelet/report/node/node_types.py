@@ -40,7 +40,9 @@ class NodeConfig:
     external_cloud: bool = False
     """A cloud controller completes the node: it removes a taint and sets the addresses."""
     given_ips: tuple[str, ...] = ()
-    """Addresses of ``--node-ip``, passed to the cloud controller."""
+    """Addresses of ``--node-ip``, without ``0.0.0.0`` and ``::``, passed to the cloud controller."""
+    has_given_ips: bool = False
+    """Whether there is a ``--node-ip``, be it ``0.0.0.0`` or ``::``: then it gives the first addresses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,8 @@ class NodeFacts:
 
     capacity: Mapping[str, Quantity]
     allocatable: Mapping[str, Quantity]
-    addresses: tuple[NodeAddress, ...]
+    addresses: tuple[NodeAddress, ...] | None
+    """None: unknown at present, so the reported ones stay."""
     info: NodeSystemInfo
     images: tuple[Image, ...] = ()
     handlers: tuple[NodeRuntimeHandler, ...] = ()

@@ -7,12 +7,18 @@ from dataclasses import replace
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.status.plan.invariants import final_status, forward_only
-from pykubelet.kubelet.report.status.plan.pod_status import compute_pod_status, disruption_target, rejected_status
+from pykubelet.kubelet.report.status.plan.pod_status import (
+    compute_pod_status,
+    disruption_target,
+    rejected_status,
+    withheld,
+)
 from pykubelet.kubelet.report.status.status_interfaces import NodeFacts, StartTimes
 from pykubelet.kubelet.report.status.status_types import StatusContext, StatusEntry
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.outcome import SyncAction
 from pykubelet.kubelet.types.resize import NOT_RESIZING, ResizeState
+from pykubelet.kubelet.types.runtime import ContainerState
 from pykubelet.kubelet.types.status_changes import StatusChange
 from pykubelet.kubelet.types.status_input import StatusInput
 from pykubelet.models.core_v1 import Pod, PodStatus
@@ -62,14 +68,15 @@ class StatusManager:
             terminating=source.terminating,
             terminal_reason=source.terminal_reason,
             terminal_message=source.terminal_message,
-            disruption=disruption_target(source.terminal_reason, source.terminal_message),
+            disruption=disruption_target(source.terminal_reason, source.terminal_message) if source.disrupts else None,
             runtime_name=self._node.runtime_name,
             resize=self._resizes(ref_of(pod).uid),
             recursive_read_only=self._node.recursive_read_only(pod.spec.runtime_class_name),
             started=self._started(pod),
         )
         status = compute_pod_status(pod, source.runtime, ctx)
-        return self._keep(pod, status, terminating=source.terminating)
+        may_run = not source.stopped and any(c.state is not ContainerState.EXITED for c in source.runtime.containers)
+        return self._keep(pod, status, terminating=source.terminating, may_run=may_run)
 
     def set(self, pod: Pod, status: PodStatus) -> PodStatus:
         """Keep a status, corrected so that it may follow on the one before; return the status that is kept."""
@@ -89,7 +96,7 @@ class StatusManager:
         return self._keep(pod, final_status(pod, status), finished=True)
 
     def get(self, uid: PodUID) -> PodStatus | None:
-        """Return the status of a pod; None before its first and after it was removed."""
+        """Return the status of a pod as computed; None before its first and after it was removed."""
         entry = self._entries.get(uid)
         return entry.status if entry is not None else None
 
@@ -106,7 +113,7 @@ class StatusManager:
         entry = self._entries.pop(uid, None)
         if entry is not None:
             self._version += 1
-            self._tell(StatusChange(entry.pod, entry.status, None, self._version))
+            self._tell(StatusChange(entry.pod, entry.published, None, self._version))
         if self._starts is not None:
             self._starts.forget(uid)
 
@@ -118,23 +125,33 @@ class StatusManager:
     def _started(self, pod: Pod) -> Seconds | None:
         return self._starts.get(ref_of(pod).uid) if self._starts is not None else None
 
-    def _keep(self, pod: Pod, status: PodStatus, *, finished: bool = False, terminating: bool = False) -> PodStatus:
+    def _keep(
+        self,
+        pod: Pod,
+        status: PodStatus,
+        *,
+        finished: bool = False,
+        terminating: bool = False,
+        may_run: bool = False,
+    ) -> PodStatus:
         uid = ref_of(pod).uid
         old = self._entries.get(uid)
         status = forward_only(pod, old.status if old is not None else pod.status, status)
+        known = old.published if old is not None else None
+        published = withheld(known if known is not None else pod.status, status) if may_run else status
         finished = finished or (old is not None and old.finished)
         since = old.terminating_since if old is not None else None
         if since is None and terminating:
             since = time_from_unix(self._clock.now())
-        entry = StatusEntry(pod, status, self._version, finished, since)
+        entry = StatusEntry(pod, status, published, self._version, finished, since)
         if old is not None and old.pod is pod and replace(old, version=self._version) == entry:
             return status
         self._version += 1
         self._entries[uid] = replace(entry, version=self._version)
-        if old is None or old.status.phase != status.phase:
-            fields = {"pod": str(ref_of(pod)), "uid": uid, "phase": status.phase, "reason": status.reason}
-            _log.info("pod phase changed", extra=fields | {"before": old.status.phase if old is not None else ""})
-        self._tell(StatusChange(pod, old.status if old is not None else None, status, self._version))
+        if known is None or known.phase != published.phase:
+            fields = {"pod": str(ref_of(pod)), "uid": uid, "phase": published.phase, "reason": published.reason}
+            _log.info("pod phase changed", extra=fields | {"before": known.phase if known is not None else ""})
+        self._tell(StatusChange(pod, known, published, self._version))
         return status
 
     def _tell(self, change: StatusChange) -> None:

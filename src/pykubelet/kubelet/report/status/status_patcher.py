@@ -15,11 +15,11 @@ from typing import Final, Protocol
 from pykubelet.apiclient import ApiClient, Expired
 from pykubelet.apiclient.resources import PODS
 from pykubelet.base.backoff import Backoff
+from pykubelet.base.concurrency.guard import Guard
+from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Transient
-from pykubelet.base.guard import Guard
 from pykubelet.base.rate_limit import RateLimit
 from pykubelet.base.units import Seconds
-from pykubelet.base.wakeup import Wakeup
 from pykubelet.kubelet.report.status.plan.next_request import (
     MAX_RETRY_SECONDS,
     Delivered,
@@ -188,12 +188,12 @@ class StatusPatcher:
             async with asyncio.timeout(_FLUSH_SECONDS), asyncio.TaskGroup() as group:
                 for uid, delivery in self._deliveries.items():
                     entry, pod = self._deps.statuses.entry(uid), self._deps.pods.counterpart(uid)
-                    if entry is not None and pod is not None and delivery.state.sent != entry.status:
+                    if entry is not None and pod is not None and delivery.state.sent != entry.published:
                         group.create_task(self._last(entry, pod, delivery), name=f"last status of {uid}")
 
     async def _last(self, entry: StatusEntry, pod: Pod, delivery: _Delivery) -> None:
         try:
-            await self._send(entry, pod, delivery, update(delivery.state, entry.status, pod))
+            await self._send(entry, pod, delivery, update(delivery.state, entry.published, pod))
         except PykubeletError as error:
             _log.info("pod status not delivered before shutdown", extra={"pod": str(ref_of(pod)), "error": str(error)})
 
@@ -223,12 +223,12 @@ class StatusPatcher:
         uid = pod.metadata.uid
         delivery.state = replace(delivery.state, held_since=None)
         if request is Request.ADOPT:
-            delivery.state = delivered(delivery.state, entry.status, uid, pod)
+            delivery.state = delivered(delivery.state, entry.published, uid, pod)
             return
         target = PODS.at(pod.metadata.namespace, pod.metadata.name, "status")
         since, delivery.changed_at = delivery.changed_at, None
         try:
-            answer = await self._deps.client.patch(target, status_patch(uid, pod, entry.status))
+            answer = await self._deps.client.patch(target, status_patch(uid, pod, entry.published))
         except Invalid as error:
             if "metadata.uid" in str(error):
                 raise Expired(f"pod {ref_of(pod)} was replaced: it has another uid now") from error
@@ -239,7 +239,7 @@ class StatusPatcher:
         self.delivered += 1
         if since is not None:
             self._deps.telemetry.metrics.status_synced(self._deps.telemetry.clock.monotonic() - since)
-        delivery.state = delivered(delivery.state, entry.status, uid, answer)
+        delivery.state = delivered(delivery.state, entry.published, uid, answer)
 
     async def _wait(self, uid: PodUID, delivery: _Delivery, error: PykubeletError) -> None:
         clock = self._deps.telemetry.clock

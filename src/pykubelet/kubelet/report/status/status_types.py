@@ -36,7 +36,7 @@ class StatusContext:
     host_ips: tuple[str, ...] = ()
     """The node's addresses, primary first, at most one per family."""
     terminating: bool = False
-    """The pod is being stopped or has been: nothing is ready, nothing starts again."""
+    """The pod is being stopped or has been: nothing starts again."""
     terminal_reason: str = ""
     """Set when the agent itself ends the pod (``Evicted``, ``DeadlineExceeded``): the phase is Failed."""
     terminal_message: str = ""
@@ -58,10 +58,13 @@ class StatusEntry:
     pod: Pod
     """The pod object as its worker last had it; its own ``status`` is not kept up to date."""
     status: PodStatus
+    """The status as computed; the agent itself goes by it."""
+    published: PodStatus
+    """The status that others see: its phase becomes terminal when no container can run any more."""
     version: int
     """Grows with every change of any pod."""
     finished: bool = False
-    """All its containers have been stopped for good."""
+    """All its containers have been stopped for good, and its volumes and its cgroup have been released."""
     terminating_since: Time | None = None
     """When the agent began to stop the pod."""
 
@@ -74,8 +77,8 @@ class StatusEntry:
         """
         meta = self.pod.metadata
         deletion = meta.deletion_timestamp
-        if deletion is None and self.status.phase not in TERMINAL:
+        if deletion is None and self.published.phase not in TERMINAL:
             deletion = self.terminating_since
-        created = meta.creation_timestamp or self.status.start_time
+        created = meta.creation_timestamp or self.published.start_time
         meta = replace(meta, deletion_timestamp=deletion, creation_timestamp=created)
-        return Pod(api_version="v1", kind="Pod", metadata=meta, spec=self.pod.spec, status=self.status)
+        return Pod(api_version="v1", kind="Pod", metadata=meta, spec=self.pod.spec, status=self.published)

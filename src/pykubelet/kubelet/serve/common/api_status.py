@@ -3,6 +3,7 @@
 from typing import Final
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Transient
+from pykubelet.kubelet.serve.common.plan.query import InvalidOption
 from pykubelet.models.meta_v1 import Status, StatusDetails
 
 _REASONS: Final = {
@@ -43,6 +44,8 @@ def error_status(error: PykubeletError) -> Status:
     match error:
         case NotFound():
             code = 404
+        case InvalidOption():
+            code = 422
         case Invalid():
             code = 400
         case Conflict():

@@ -17,8 +17,8 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import PykubeletError
-from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.serve.common.connections import CloseReason, ConnectionRecord, Connections, source_of
 from pykubelet.kubelet.serve.common.limits import ConnectionLimits

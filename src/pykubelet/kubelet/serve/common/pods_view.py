@@ -6,7 +6,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from pykubelet.base.clock import Clock
-from pykubelet.base.watch_table import WatchTable
+from pykubelet.base.concurrency.watch_table import WatchTable
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.status_changes import StatusChange
 from pykubelet.models.core_v1 import Pod, PodStatus

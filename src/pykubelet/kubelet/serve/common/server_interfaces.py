@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from pykubelet.base.watch_table import WatchTable
+from pykubelet.base.concurrency.watch_table import WatchTable
+from pykubelet.base.units import Seconds
 from pykubelet.kubelet.serve.common.limits import ConnectionLimits, SlotLimits
 from pykubelet.kubelet.serve.common.pods_view import PodsView
 from pykubelet.kubelet.serve.common.server_types import (
@@ -21,7 +22,7 @@ from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.container_ends import ContainerEnd
 from pykubelet.kubelet.types.explain_views import ExplainView
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
-from pykubelet.kubelet.types.node_view import NodeView, ObjectView
+from pykubelet.kubelet.types.node_view import ApplyRequest, ApplyView, NodeView, ObjectView
 from pykubelet.kubelet.types.stats import Summary
 from pykubelet.kubelet.types.timeline_views import TimelineView
 from pykubelet.models.core_v1 import ConfigMap, Event, Secret
@@ -29,6 +30,19 @@ from pykubelet.models.core_v1 import Node as NodeObject
 
 HealthCheck = Callable[[], str | None]
 """Returns the reason of a failure; None: healthy."""
+
+
+class Requests(Protocol):
+    """What a client may request of a pod: it is recorded, and the pod's worker acts on it."""
+
+    async def restart(self, uid: PodUID, container: str) -> None:
+        """Record that the pod, or a container of it, is to be restarted. Transient: it cannot be recorded."""
+
+    async def retry(self, uid: PodUID) -> None:
+        """Record that the pod's present back-offs are to be skipped. Transient: it cannot be recorded."""
+
+    def stop(self, uid: PodUID, grace_seconds: int) -> None:
+        """Give a pod that is being deleted this grace period. Conflict: a source still lists the pod."""
 
 
 class Node(Protocol):
@@ -46,6 +60,14 @@ class Node(Protocol):
     @property
     def explain(self) -> Callable[[PodUID], ExplainView | None]:
         """The function that returns why a pod is in its state; None: it is unknown."""
+
+    @property
+    def apply(self) -> Callable[[ApplyRequest], Awaitable[ApplyView]]:
+        """The function that creates or changes objects in the manifest directory, as ``pykubelet apply`` does.
+
+        Invalid, Conflict, Permanent: the documents or the directory cannot be used. Transient: the disk is not
+        responding, or the directory is locked.
+        """
 
     def timeline(self, uid: PodUID) -> TimelineView | None:
         """Return the pod's starts; None if none was recorded."""
@@ -71,11 +93,9 @@ class Node(Protocol):
     async def node(self) -> NodeObject:
         """Return the Node object: the API server's, or one that is made now."""
 
-    async def restart(self, uid: PodUID, container: str) -> None:
-        """Record that the pod, or a container of it, is to be restarted. Transient: it cannot be recorded."""
-
-    async def retry(self, uid: PodUID) -> None:
-        """Record that the pod's present back-offs are to be skipped. Transient: it cannot be recorded."""
+    @property
+    def requests(self) -> Requests:
+        """What a client may request of a pod."""
 
     def version(self) -> VersionView:
         """Return the versions of the agent and the runtime."""
@@ -130,8 +150,8 @@ class LocalDeps:
     streams: Streams
     checks: Mapping[str, HealthCheck]
     telemetry: Telemetry[HttpMeter]
-    usage: Callable[[], Awaitable[Summary]]
-    """Measures CPU and memory of the node and its pods."""
+    usage: Callable[[Seconds | None], Awaitable[Summary]]
+    """Measures CPU and memory of the node and its pods; the argument is the age from which a reading is not reused."""
 
 
 @dataclass(frozen=True, slots=True)

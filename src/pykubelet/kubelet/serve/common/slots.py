@@ -16,7 +16,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from pykubelet.base.errors import Invalid, Transient
-from pykubelet.base.hangup import keep_alive
+from pykubelet.base.http.hangup import keep_alive
 from pykubelet.base.units import KIB
 from pykubelet.kubelet.serve.common.api_status import failure
 from pykubelet.kubelet.serve.common.connections import source_of

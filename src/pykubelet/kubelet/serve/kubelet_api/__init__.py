@@ -4,8 +4,8 @@ The API server calls it for ``kubectl logs``, ``exec``, ``attach`` and ``port-fo
 scrape it. The local API (``serve/local_socket``) is another server, for the machine's own administrator, and shares
 the HTTP code with this one.
 
-Start reading in ``kubelet_api_server.py`` (which routes are served), then ``access.py`` (authentication and
-authorization of every request).
+Start reading in ``kubelet_api_server.py`` (which routes are served); ``routes`` has their handlers, ``access``
+authenticates and authorizes every request.
 """
 
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import (

@@ -13,15 +13,15 @@ from pykubelet.kubelet.serve.common.binding import bind
 from pykubelet.kubelet.serve.common.listener import Tls
 from pykubelet.kubelet.serve.common.responses import ResponseStyle
 from pykubelet.kubelet.serve.common.serving import ServerConfig, application
-from pykubelet.kubelet.serve.kubelet_api.access import access_middleware
-from pykubelet.kubelet.serve.kubelet_api.authn import Authenticator
-from pykubelet.kubelet.serve.kubelet_api.authz import Authorizer
-from pykubelet.kubelet.serve.kubelet_api.debug_routes import DebugRoutes
-from pykubelet.kubelet.serve.kubelet_api.disabled import disabled_routes
-from pykubelet.kubelet.serve.kubelet_api.info_routes import InfoRoutes
+from pykubelet.kubelet.serve.kubelet_api.access.access_check import access_middleware
+from pykubelet.kubelet.serve.kubelet_api.access.authn import Authenticator
+from pykubelet.kubelet.serve.kubelet_api.access.authz import Authorizer
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import KubeletApiServerConfig, KubeletApiServerDeps
-from pykubelet.kubelet.serve.kubelet_api.node_routes import NodeRoutes
-from pykubelet.kubelet.serve.kubelet_api.pod_routes import PodRoutes
+from pykubelet.kubelet.serve.kubelet_api.routes.debug_routes import DebugRoutes
+from pykubelet.kubelet.serve.kubelet_api.routes.disabled import disabled_routes
+from pykubelet.kubelet.serve.kubelet_api.routes.info_routes import InfoRoutes
+from pykubelet.kubelet.serve.kubelet_api.routes.node_routes import NodeRoutes
+from pykubelet.kubelet.serve.kubelet_api.routes.pod_routes import PodRoutes
 from pykubelet.kubelet.serve.kubelet_api.serving_certificate import ServingCertificate
 from pykubelet.kubelet.serve.kubelet_api.tls_contexts import TlsContexts
 from pykubelet.kubelet.serve.logs.directory_watch import DirWatcher
@@ -57,7 +57,7 @@ class KubeletApiServer:
 
         Permanent: an address cannot be bound. Invalid: certificate, client CA, TLS or access settings are wrong.
         """
-        self._check_access()
+        self._check_settings()
         tls = await self._tls()
         try:
             async with asyncio.TaskGroup() as group:
@@ -69,7 +69,7 @@ class KubeletApiServer:
         finally:
             self.serving.clear()
 
-    def _check_access(self) -> None:
+    def _check_settings(self) -> None:
         """Check the access settings. Invalid: no client could ever be authorized."""
         auth = self._config.auth
         if self._deps.reviews is None and not auth.always_allow:

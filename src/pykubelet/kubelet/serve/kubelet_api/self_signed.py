@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from pykubelet.base.atomic import write_atomic
+from pykubelet.base.files.atomic import write_atomic
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import CertFiles
 
 _VALID: Final = timedelta(days=365)

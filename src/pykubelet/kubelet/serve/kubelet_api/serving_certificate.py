@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
-from pykubelet.base import blocking
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import KubeletApiServerConfig
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import CertFiles

@@ -1,17 +1,14 @@
-"""HTTP servers: the local API over a unix socket, /healthz and /metrics over TCP, and what all servers share.
+"""The local API server over a unix socket, with the values of ``serve/common`` that its callers need.
 
-The servers read what the rest of this stage keeps (pods with their statuses, events, timelines) and log files; the CLI,
-kubectl and Prometheus are their clients. Start reading in ``local_server.py``; ``kube_routes.py`` and
+The server reads what the rest of this stage keeps (pods with their statuses, events, timelines) and log files; the CLI
+and kubectl are its clients. Start reading in ``local_server.py``; ``kube_routes.py`` and
 ``agent_routes.py`` hold the handlers, and ``kubelet/serve/common/serving.py`` puts limits, access check, routes and
 request slots together.
 """
 
-from pykubelet.kubelet.serve.common.health import HealthServer
 from pykubelet.kubelet.serve.common.pods_view import PodsView
 from pykubelet.kubelet.serve.common.server_interfaces import (
     HealthCheck,
-    HealthConfig,
-    HealthDeps,
     HttpMeter,
     LocalConfig,
     LocalDeps,
@@ -31,9 +28,6 @@ from pykubelet.kubelet.serve.local_socket.local_server import LocalServer
 
 __all__ = [
     "HealthCheck",
-    "HealthConfig",
-    "HealthDeps",
-    "HealthServer",
     "HttpMeter",
     "ImageView",
     "LocalConfig",

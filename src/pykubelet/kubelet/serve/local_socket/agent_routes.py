@@ -4,20 +4,26 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Final
 
+import msgspec
 from aiohttp import web
 
-from pykubelet.base.errors import NotFound
-from pykubelet.base.state_files import damaged_files
+from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.base.files.state_files import damaged_files
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.serve.common.plan.query import integer
 from pykubelet.kubelet.serve.common.plan.restart_refusal import check_alive, check_restart
 from pykubelet.kubelet.serve.common.pods_view import PodsView
 from pykubelet.kubelet.serve.common.responses import json_response
 from pykubelet.kubelet.serve.common.server_interfaces import HealthCheck, Node
 from pykubelet.kubelet.types.ids import PodUID, ref_of
+from pykubelet.kubelet.types.node_view import ApplyRequest
 from pykubelet.kubelet.types.stats import Summary
 from pykubelet.models.core_v1 import Pod
 
 _BASE: Final = "/pykubelet/v1"
 _NAMED: Final = "{namespace}/{name}"
+_MAX_DIGITS: Final = 10
+"""A grace period has fewer digits, in seconds."""
 
 
 class AgentRoutes:
@@ -29,7 +35,7 @@ class AgentRoutes:
         pods: PodsView,
         node: Node,
         checks: Mapping[str, HealthCheck],
-        usage: Callable[[], Awaitable[Summary]],
+        usage: Callable[[Seconds | None], Awaitable[Summary]],
     ) -> None:
         self._pods = pods
         self._node = node
@@ -44,6 +50,8 @@ class AgentRoutes:
             web.get(f"{_BASE}/restarts/{_NAMED}", self._restarts),
             web.post(f"{_BASE}/restart/{_NAMED}", self._restart),
             web.post(f"{_BASE}/retry/{_NAMED}", self._retry),
+            web.post(f"{_BASE}/stop/{{uid}}", self._stop),
+            web.post(f"{_BASE}/apply", self._apply),
             web.get(f"{_BASE}/problems", self._problems),
             web.get(f"{_BASE}/images", self._images),
             web.get(f"{_BASE}/pulls", self._pulls),
@@ -74,14 +82,32 @@ class AgentRoutes:
     async def _restart(self, request: web.Request) -> web.Response:
         pod, container = self._pod(request), request.query.get("container", "")
         check_restart(pod, container)
-        await self._node.restart(ref_of(pod).uid, container)
+        await self._node.requests.restart(ref_of(pod).uid, container)
         return json_response({"uid": ref_of(pod).uid}, 202)
 
     async def _retry(self, request: web.Request) -> web.Response:
         pod = self._pod(request)
         check_alive(pod)
-        await self._node.retry(ref_of(pod).uid)
+        await self._node.requests.retry(ref_of(pod).uid)
         return json_response({"uid": ref_of(pod).uid}, 202)
+
+    async def _stop(self, request: web.Request) -> web.Response:
+        """Shorten the termination of a pod; by uid, because a new version of the pod may have its name."""
+        uid, text = PodUID(request.match_info["uid"]), request.query.get("gracePeriodSeconds", "")
+        if not (text.isascii() and text.isdecimal() and len(text) < _MAX_DIGITS):
+            raise Invalid(f"gracePeriodSeconds={text!r} is not a number of seconds, for example 5")
+        if self._pods.get(uid) is None:
+            raise NotFound(f"no pod has the uid {uid}")
+        self._node.requests.stop(uid, int(text))
+        return json_response({"uid": uid}, 202)
+
+    async def _apply(self, request: web.Request) -> web.Response:
+        """Create or change objects in the manifest directory. Its limit is that of every body, 64 KiB."""
+        try:
+            wanted = msgspec.json.decode(await request.read(), type=ApplyRequest)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Invalid(f"the request is no list of documents to apply: {error}") from error
+        return json_response(await self._node.apply(wanted))
 
     async def _problems(self, _: web.Request) -> web.Response:
         return json_response({"items": self._node.problems()})
@@ -101,8 +127,9 @@ class AgentRoutes:
     async def _node_view(self, _: web.Request) -> web.Response:
         return json_response(self._node.node_view())
 
-    async def _usage(self, _: web.Request) -> web.Response:
-        return json_response(await self._measure_usage())
+    async def _usage(self, request: web.Request) -> web.Response:
+        max_age = integer(request.query, "maxAgeSeconds", lowest=1)
+        return json_response(await self._measure_usage(max_age))
 
     async def _version(self, _: web.Request) -> web.Response:
         return json_response(self._node.version())

@@ -7,8 +7,8 @@ from typing import Generic, TypeVar
 
 from aiohttp import web
 
-from pykubelet.base.broadcast import Subscription
-from pykubelet.base.watch_table import Change, ChangeType, WatchTable
+from pykubelet.base.concurrency.broadcast import Subscription
+from pykubelet.base.concurrency.watch_table import Change, ChangeType, WatchTable
 from pykubelet.kubelet.serve.common.api_status import failure
 from pykubelet.kubelet.serve.common.plan.query import boolean, integer
 from pykubelet.kubelet.serve.common.responses import json_response, status_response

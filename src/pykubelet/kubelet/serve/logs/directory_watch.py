@@ -8,8 +8,8 @@ from typing import Final
 from asyncinotify import Inotify, Mask, Watch
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import Transient
-from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 
 _MASK: Final = (

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from pykubelet.base.errors import Invalid, NotFound
-from pykubelet.base.safe_path import open_beneath_no_symlinks, proc_path
+from pykubelet.base.files.safe_path import open_beneath_no_symlinks, proc_path
 from pykubelet.kubelet.types.crilog import LogRecord, parse_record
 from pykubelet.kubelet.types.ids import PodRef
 
@@ -76,6 +76,7 @@ class LogFile:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
+        self._end: int | None = None
         self._position = 0
         self._rest = b""
         self._skipping = False
@@ -98,12 +99,20 @@ class LogFile:
         found = os.fstat(self._fd)
         return found.st_dev, found.st_ino
 
+    def end_here(self) -> None:
+        """Let ``seek_tail`` and ``read`` take the present end of the file for its end: what is appended is not read.
+
+        Without that the last 3 lines become 4 while a container writes, and one that writes faster than its log is
+        read keeps a reader busy for ever.
+        """
+        self._end = os.fstat(self._fd).st_size
+
     def seek_tail(self, lines: int) -> None:
         """Go to the beginning of the last ``lines`` lines, reading backwards from the end.
 
         The parts of a partial line count as one line; where streams are interleaved, a line may lose its first parts.
         """
-        position = start = os.fstat(self._fd).st_size
+        position = start = os.fstat(self._fd).st_size if self._end is None else self._end
         data, found = b"", 0
         while position > 0:
             size = min(_BLOCK, position)
@@ -123,13 +132,13 @@ class LogFile:
         self._position = start
 
     def read(self) -> list[LogRecord]:
-        """Return the records of the next chunk; empty at the present end. Starts over after a truncation."""
+        """Return the records of the next chunk; empty at the end. Starts over after a truncation."""
         if os.fstat(self._fd).st_size < self._position:
             self._position, self._rest, self._skipping = 0, b"", False
         records: list[LogRecord] = []
         while not records:
             try:
-                data = os.pread(self._fd, CHUNK_BYTES, self._position)
+                data = os.pread(self._fd, self._next_bytes(), self._position)
             except OSError as error:
                 if error.errno in (errno.EIO, errno.ESTALE):
                     raise NotFound("the log file can no longer be read") from error
@@ -139,6 +148,10 @@ class LogFile:
             self._position += len(data)
             records = list(self._parse(data))
         return records
+
+    def _next_bytes(self) -> int:
+        left = CHUNK_BYTES if self._end is None else self._end - self._position
+        return min(CHUNK_BYTES, max(0, left))
 
     def _parse(self, data: bytes) -> Iterator[LogRecord]:
         *lines, rest = (self._rest + data).split(b"\n")

@@ -8,10 +8,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from pykubelet.base import blocking
-from pykubelet.base.broadcast import Subscription
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.broadcast import Subscription
+from pykubelet.base.concurrency.watch_table import Change
 from pykubelet.base.errors import NotFound
-from pykubelet.base.watch_table import Change
 from pykubelet.kubelet.serve.common.pods_view import PodsView
 from pykubelet.kubelet.serve.common.server_types import LogOptions
 from pykubelet.kubelet.serve.logs.directory_watch import DirWatcher
@@ -34,7 +34,7 @@ class LogTarget:
 
     @property
     def owner(self) -> str:
-        """The owner (see ``base/blocking.py``) whose threads read the log."""
+        """The owner (see ``base/concurrency/blocking.py``) whose threads read the log."""
         return f"pod/{self.uid}/logs"
 
 
@@ -66,9 +66,14 @@ class LogSession:
         return self._writer.full
 
     def open(self, attempt: int) -> None:
-        """Open an attempt's file, at its beginning or its last lines. NotFound, Invalid."""
+        """Open an attempt's file, at its beginning or its last lines. NotFound, Invalid.
+
+        Without ``follow`` the log ends where the file ends now.
+        """
         self._attempt = attempt
         self._file = self._target.directory.open(attempt)
+        if not self._follow:
+            self._file.end_here()
         if self._tail is not None:
             self._file.seek_tail(self._tail)
 

@@ -10,8 +10,8 @@ from urllib.parse import SplitResult, urlsplit
 from aiohttp import web
 
 from pykubelet.base.errors import Invalid, Permanent, Transient
+from pykubelet.base.http.upgrade import UpgradeResponse, closing, request_head, request_upgrade
 from pykubelet.base.units import KIB, Seconds
-from pykubelet.base.upgrade import UpgradeResponse, closing, request_head, request_upgrade
 
 Headers: TypeAlias = Sequence[tuple[str, str]]
 

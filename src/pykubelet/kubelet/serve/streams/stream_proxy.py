@@ -7,10 +7,10 @@ from typing import Final, TypeAlias
 
 from aiohttp import web
 
-from pykubelet.base.hangup import keep_alive, wait_until_stuck
+from pykubelet.base.http.hangup import keep_alive, wait_until_stuck
+from pykubelet.base.http.upgrade import SWITCHED, UpgradeResponse, taken_over
 from pykubelet.base.spdy import Link, StreamLink, WebSocketLink
 from pykubelet.base.units import Seconds
-from pykubelet.base.upgrade import SWITCHED, UpgradeResponse, taken_over
 from pykubelet.kubelet.serve.streams.stream_backend import (
     Backend,
     Headers,

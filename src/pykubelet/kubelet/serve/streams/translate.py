@@ -8,10 +8,10 @@ from typing import Final
 from aiohttp import WSMsgType, web
 
 from pykubelet.base.errors import Transient
-from pykubelet.base.hangup import hung_up, keep_alive, wait_until_stuck
+from pykubelet.base.http.hangup import hung_up, keep_alive, wait_until_stuck
+from pykubelet.base.http.upgrade import SWITCHED
 from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink
 from pykubelet.base.units import MIB
-from pykubelet.base.upgrade import SWITCHED
 from pykubelet.kubelet.serve.streams.stream_backend import connected, refusal
 from pykubelet.kubelet.serve.streams.stream_types import V4, V5, StreamSet
 

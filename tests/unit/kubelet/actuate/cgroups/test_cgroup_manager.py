@@ -225,7 +225,7 @@ async def test_a_refused_write_is_tried_again(
     await manager.start()
     async with running(manager, files), asyncio.timeout(10):
         files.refuse = Transient("busy")
-        manager._note_burstable(PodUID("u-1"), MilliCPU(1000))
+        manager.resized(pod("u-1", {"cpu": "1"}))
         await clock.advance(1)
         await files.refused.wait()
         files.refuse = None
@@ -332,6 +332,7 @@ def swapping(monkeypatch: pytest.MonkeyPatch) -> None:
         (PolicyConfig(limited_swap=True), 4 << 30, False),
         (PolicyConfig(single_process_oom_kill=True), 0, True),
         (PolicyConfig(single_process_oom_kill=False), 0, False),
+        (PolicyConfig(refuse_v1=True), 0, False),
     ],
 )
 def test_the_policy_follows_the_configuration(config: PolicyConfig, swap: int, single: bool) -> None:
@@ -346,6 +347,8 @@ def test_the_policy_follows_the_configuration(config: PolicyConfig, swap: int, s
         (PolicyConfig(limited_swap=True), Mode.V1, "LimitedSwap: cgroup v2 is required"),
         (PolicyConfig(single_process_oom_kill=False), Mode.V1, "singleProcessOOMKill: false: cgroup v2 is required"),
         (PolicyConfig(refuse_swap=True), Mode.V2, "failSwapOn: false"),
+        (PolicyConfig(refuse_v1=True), Mode.V1, "configured to not run on a host using cgroup v1"),
+        (PolicyConfig(refuse_v1=True), Mode.HYBRID, "configured to not run on a host using cgroup v1"),
     ],
 )
 def test_policies_that_the_machine_does_not_allow(config: PolicyConfig, mode: Mode, message: str) -> None:

@@ -40,7 +40,7 @@ def test_a_container_that_has_ended() -> None:
     assert (status.id, status.name, status.state, status.sandbox_id) == ("c1", "app", ContainerState.EXITED, "s1")
     assert (status.created_at, status.started_at, status.finished_at) == (10.0, 11.0, 12.0)
     assert (status.exit_code, status.reason, status.message) == (3, "Error", "bye")
-    assert (status.image, status.image_id, status.image_ref) == ("app:1", "app@sha256:2", "sha256:1")
+    assert (status.image, status.image_id, status.image_ref) == ("sha256:1", "app@sha256:2", "sha256:1")
     assert (status.restart_count, status.log_path) == (3, "/logs/3.log")
     assert status.resources is None
     assert status.user is None

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import pytest
@@ -11,6 +12,7 @@ from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.images.image_gc import GC_SECONDS, GcDeps, ImageGc, disk_use
 from pykubelet.kubelet.actuate.images.plan.image_gc import DiskUse, GcPolicy
 from pykubelet.kubelet.types.ids import PodRef
+from pykubelet.models.core_v1 import ImageVolumeSource, Pod, PodSpec, Volume
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.telemetry import telemetry
@@ -32,6 +34,8 @@ class Node:
     info: dict[str, str] = field(default_factory=dict)
     trash: list[Bytes] = field(default_factory=list)
     down: bool = False
+    pods: list[Pod] = field(default_factory=list)
+    pruned: list[tuple[list[str], float]] = field(default_factory=list)
 
     def add(self, name: str, size: int = 100, *, pinned: bool = False) -> None:
         self.images[name] = pb.Image(id=name, size=size, pinned=pinned, repo_tags=[f"{name}:1"])
@@ -40,7 +44,14 @@ class Node:
         self.containers.append(pb.Container(id="c", **names))  # type: ignore[arg-type]  # one of its text fields
 
     def gc(self, policy: GcPolicy | None = None) -> ImageGc:
-        deps = GcDeps(images=self, users=self, telemetry=telemetry(self.clock, self, events=self), disk=self.disk)
+        deps = GcDeps(
+            images=self,
+            users=self,
+            telemetry=telemetry(self.clock, self, events=self),
+            disk=self.disk,
+            pods=self.there,
+            pulled=self,
+        )
         return ImageGc(deps, policy or GcPolicy())
 
     def disk(self, path: str) -> DiskUse:
@@ -51,6 +62,15 @@ class Node:
         if self.down:
             raise Transient("runtime down")
         return list(self.images.values())
+
+    async def prune(self, images: Collection[pb.Image], listed_at: float) -> None:
+        self.pruned.append((sorted(image.id for image in images), listed_at))
+
+    def there(self) -> list[Pod]:
+        return self.pods
+
+    async def image_status(self, image: pb.ImageSpec) -> pb.Image | None:
+        return self.images.get(image.image.removesuffix(":1"))
 
     async def remove_image(self, image: pb.ImageSpec) -> None:
         if image.image in self.refusing:
@@ -88,6 +108,24 @@ async def test_a_full_disk_is_freed_down_to_the_low_threshold() -> None:
     assert await gc.collect() == 0
 
 
+async def test_records_are_dropped_but_for_the_images_that_are_left() -> None:
+    node = Node(available=120)
+    for name in "abc":
+        node.add(name)
+    gc = node.gc(GcPolicy(minimum_age=0))
+    await gc.collect()
+    await gc.remove_unused()
+    assert node.pruned == [(["b", "c"], node.clock.now()), ([], node.clock.now())]
+    node.available, node.capacity = 0, 1000
+    with pytest.raises(Transient):
+        await gc.collect()
+    assert len(node.pruned) == 3, "also if too little was freed"
+    node.down = True
+    with pytest.raises(Transient):
+        await gc.collect()
+    assert len(node.pruned) == 3, "not without a list of images"
+
+
 @pytest.mark.parametrize("names", [{"image_ref": "a"}, {"image_id": "a"}, {"image_ref": "a:1"}])
 async def test_images_of_containers_stay(names: dict[str, str]) -> None:
     node = Node(available=0)
@@ -97,6 +135,17 @@ async def test_images_of_containers_stay(names: dict[str, str]) -> None:
         await node.gc(GcPolicy(minimum_age=0)).collect()
     assert list(node.images) == ["a"]
     assert node.events == ["FreeDiskSpaceFailed"]
+
+
+async def test_images_mounted_as_volumes_stay() -> None:
+    machine = Node(available=0)
+    machine.add("data")
+    machine.add("free")
+    volumes = tuple(Volume(name=n, image=ImageVolumeSource(reference=f"{n}:1")) for n in ("data", "absent"))
+    machine.pods.append(Pod(spec=PodSpec(volumes=volumes)))
+    with pytest.raises(Transient):
+        await machine.gc(GcPolicy(minimum_age=0)).collect()
+    assert set(machine.images) == {"data"}
 
 
 async def test_pinned_images_and_that_of_sandboxes_stay() -> None:

@@ -3,119 +3,26 @@
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from grpc import StatusCode
 
 from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.actuate.actuate_types import ImageError, ImageReason
-from pykubelet.kubelet.actuate.images import ImageConfig, ImageDeps, ImageManager
-from pykubelet.kubelet.types.ids import PodRef, PodUID
-from pykubelet.kubelet.types.podspec import AnyContainer
-from pykubelet.kubelet.types.runtime import ContainerKind
-from pykubelet.kubelet.types.timeline import Step
-from pykubelet.models.core_v1 import Container, LocalObjectReference, Pod, PodSpec, Secret
+from pykubelet.kubelet.actuate.images import ImageConfig
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.models.core_v1 import Secret
 from pykubelet.models.meta_v1 import ObjectMeta
-from pykubelet.testing.clock import VirtualClock
-from pykubelet.testing.fake_cri import FakeCri, FakeImage, Fault
-from pykubelet.testing.telemetry import telemetry
-
-KIND = ContainerKind.CONTAINER
-
-
-def pod(name: str = "web", secrets: Sequence[str] = ()) -> Pod:
-    return Pod(
-        metadata=ObjectMeta(name=name, namespace="shop", uid=f"uid-{name}"),
-        spec=PodSpec(image_pull_secrets=tuple(LocalObjectReference(name=s) for s in secrets)),
-    )
-
-
-def container(image: str, policy: str = "") -> AnyContainer:
-    return Container(name="app", image=image, image_pull_policy=policy)
-
-
-@dataclass
-class Recorder:
-    """Keeps events and steps."""
-
-    events: list[tuple[str, str, str]] = field(default_factory=list)
-    steps: list[str] = field(default_factory=list)
-
-    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
-        self.events.append((event_type, reason, message))
-
-    def image_pulled(self, seconds: float, size_bytes: int) -> None: ...
-
-    def pod_seen(self, pod: Pod) -> None: ...
-
-    def begin(self, uid: PodUID, step: Step, container: str = "") -> None:
-        self.steps.append(f"begin {step} {container}")
-
-    def end(self, uid: PodUID, step: Step, container: str = "", error: str = "") -> None:
-        self.steps.append(f"end {step} {container} {error}".strip())
-
-    def take(self) -> list[tuple[str, str, str]]:
-        taken, self.events = self.events, []
-        return taken
-
-
-class Secrets:
-    def __init__(self) -> None:
-        self.found: dict[str, Secret] = {}
-
-    def add(self, name: str, registry: str, user: str, password: str) -> None:
-        auth = base64.b64encode(f"{user}:{password}".encode()).decode()
-        document = json.dumps({"auths": {registry: {"auth": auth}}}).encode()
-        self.found[name] = Secret(
-            metadata=ObjectMeta(name=name, namespace="shop"),
-            type="kubernetes.io/dockerconfigjson",
-            data={".dockerconfigjson": document},
-        )
-
-    def get_secret(self, namespace: str, name: str) -> Secret:
-        try:
-            return self.found[name]
-        except KeyError:
-            raise NotFound(f'secret "{name}" not found') from None
-
-
-@dataclass
-class Kit:
-    """What a test works with."""
-
-    clock: VirtualClock
-    cri: FakeCri
-    recorder: Recorder
-    secrets: Secrets
-
-    def manager(self, config: ImageConfig | None = None) -> ImageManager:
-        deps = ImageDeps(
-            runtime=self.cri.client(),
-            secrets=self.secrets,
-            telemetry=telemetry(self.clock, self.recorder, events=self.recorder, timeline=self.recorder),
-        )
-        return ImageManager(deps, config)
-
-    async def fails(self, manager: ImageManager, pod: Pod, container: AnyContainer) -> ImageError:
-        with pytest.raises(ImageError) as caught:
-            await manager.ensure(pod, container, KIND)
-        return caught.value
-
-
-@pytest.fixture
-async def kit() -> AsyncIterator[Kit]:
-    clock = VirtualClock()
-    async with FakeCri(clock) as cri:
-        yield Kit(clock, cri, Recorder(), Secrets())
+from pykubelet.testing.fake_cri import FakeImage, Fault
+from tests.unit.kubelet.actuate.images.kit import KIND, Kit, container, pod
 
 
 async def test_a_present_image_is_used(kit: Kit) -> None:
     image = kit.cri.add_image("app:1")
     assert await kit.manager().ensure(pod(), container("app:1"), KIND) == image.id
     assert kit.cri.calls("PullImage") == []
-    message = 'Container image "app:1" already present on machine'
+    message = 'Container image "app:1" already present on machine and can be accessed by the pod'
     assert kit.recorder.events == [("Normal", "Pulled", message)]
     assert kit.recorder.steps == []
 
@@ -321,17 +228,18 @@ async def test_pulls_are_bounded(kit: Kit, config: ImageConfig, seconds: int) ->
     assert last.startswith(f'Successfully pulled image "app:{count - 1}" in 3s ({seconds}s including waiting)')
 
 
-async def test_the_registry_is_asked_five_times_a_second(kit: Kit) -> None:
+async def test_pulls_beyond_five_a_second_are_refused_and_retried(kit: Kit) -> None:
     manager = kit.manager(ImageConfig(max_parallel_pulls=None))
-    for i in range(15):
+    for i in range(11):
         kit.cri.publish_image(f"app:{i}")
-    tasks = [asyncio.create_task(manager.ensure(pod(f"p{i}"), container(f"app:{i}"), KIND)) for i in range(15)]
-    await kit.clock.settle()
+    for i in range(10):
+        await manager.ensure(pod(f"p{i}"), container(f"app:{i}"), KIND)
+    with pytest.raises(ImageError, match="pull QPS exceeded") as refused:
+        await manager.ensure(pod("p10"), container("app:10"), KIND)
+    assert refused.value.reason == "ErrImagePull"
     assert len(kit.cri.calls("PullImage")) == 10
-    await kit.clock.advance(0.5)
-    assert len(kit.cri.calls("PullImage")) == 12
-    await kit.clock.advance(1)
-    await asyncio.gather(*tasks)
+    await kit.clock.advance(10.1)
+    await manager.ensure(pod("p10"), container("app:10"), KIND)
 
 
 async def test_each_of_the_credentials_is_tried(kit: Kit) -> None:
@@ -341,6 +249,18 @@ async def test_each_of_the_credentials_is_tried(kit: Kit) -> None:
     ref = await kit.manager().ensure(pod("p", ["general", "special"]), container("r.io/team/app:1"), KIND)
     assert ref == "sha256:1"
     assert len(kit.cri.calls("PullImage")) == 2
+
+
+async def test_credentials_of_the_node_are_tried_after_those_of_the_pod(kit: Kit, tmp_path: Path) -> None:
+    kit.cri.publish_image("r.io/team/app:1", FakeImage("sha256:1", [], auth=("good", "pw")))
+    kit.secrets.add("own", "r.io/team", "bad", "pw")
+    kit.node = (tmp_path / "config.json",)
+    auth = base64.b64encode(b"good:pw").decode()
+    kit.node[0].write_text(json.dumps({"auths": {"r.io": {"auth": auth}}}))
+    manager = kit.manager()
+    assert await manager.ensure(pod("p", ["own"]), container("r.io/team/app:1"), KIND) == "sha256:1"
+    assert len(kit.cri.calls("PullImage")) == 2
+    assert await manager.ensure(pod("q"), container("r.io/team/app:1", "Always"), KIND) == "sha256:1"
 
 
 async def test_all_credentials_failing_gives_all_errors(kit: Kit) -> None:

@@ -50,6 +50,10 @@ def users(locations: list[str], repository: str) -> list[str]:
         (["https://index.docker.io/v1/"], "r.io/app", []),
         (["https://[bad"], "r.io/app", []),
         (["user@r.io"], "r.io/app", ["user@r.io"]),
+        (["[2001:db8::1]:5000"], "[2001:db8::1]:5000/team/app", ["[2001:db8::1]:5000"]),
+        (["https://[2001:db8::1]:5000/v2/"], "[2001:db8::1]:5000/app", ["https://[2001:db8::1]:5000/v2/"]),
+        (["[2001:db8::1]"], "[2001:db8::1]/team/app", ["[2001:db8::1]"]),
+        (["[2001:db8::1]", "[2001:db8::1]:5000", "[2001:db8::2]:443"], "[2001:db8::1]:443/app", []),
     ],
 )
 def test_lookup(locations: list[str], repository: str, expected: list[str]) -> None:

@@ -13,9 +13,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from pykubelet.base import blocking
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.guard import item_failures
 from pykubelet.base.errors import Transient
-from pykubelet.base.guard import item_failures
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.criconfig.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID, RESTART_COUNT
 from pykubelet.kubelet.actuate.logs import LogRotation, RotationConfig, log_files, log_rotation

@@ -94,7 +94,7 @@ def test_resize_plan_has_only_running_containers() -> None:
     applied = {name: size(500, 512) for name in names}
     status = state_of(pod, at("app"), at("gone", state=EXITED), at("busy"), at("proxy"), at("setup"))
     plan = plan_resize(pod, status, BOX, applied, {at("busy").id})
-    assert [c.container.name for c in plan.memory] == ["proxy", "app"]
+    assert [c.container.name for c in plan.memory] == ["proxy", "setup", "app"]
 
 
 def test_the_pods_own_limit_holds_for_containers_without_one() -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +11,7 @@ from pykubelet.kubelet.actuate.criconfig.labels import container_hash
 from pykubelet.kubelet.actuate.podruntime.plan.crashloop import CrashLoop, Wait, crash_streak
 from pykubelet.kubelet.actuate.podruntime.podruntime_types import PodRuntimeConfig
 from pykubelet.kubelet.types.runtime import ContainerStatus, PodRuntimeStatus
-from pykubelet.models.core_v1 import Container
+from pykubelet.models.core_v1 import Container, ResourceRequirements
 from tests.unit.kubelet.actuate.podruntime.build import DONE, EXITED, T0, UNKNOWN, at, pod_of, state_of
 
 APP = pod_of().spec.containers[0]
@@ -51,6 +52,39 @@ def test_ten_minutes_of_running_reset_the_back_off() -> None:
     assert loop.wait(late, APP, T0 + 606) is None
     loop.starting(late, APP, T0 + 606)
     assert loop.wait(states(exit_at(606, 607, 6)), APP, T0 + 607) == Wait(10, T0 + 617)
+
+
+def test_other_resources_reset_the_back_off() -> None:
+    """A container that was out of memory and has been resized starts at once."""
+    loop = CrashLoop(PodRuntimeConfig())
+    resized = msgspec.structs.replace(APP, resources=ResourceRequirements(limits={"memory": "1Gi"}))
+    status = states(exit_at(0, 1), exit_at(1, 2, 1), exit_at(2, 3, 2))
+    assert loop.wait(status, APP, T0 + 4) is not None
+    assert loop.wait(status, resized, T0 + 4) is None
+    loop.collect(T0 + 4)
+    assert loop.wait(status, resized, T0 + 4) is None
+    loop.starting(status, resized, T0 + 4)
+    assert loop.wait(states(exit_at(4, 5, 3)), resized, T0 + 5) == Wait(10, T0 + 15)
+
+
+def test_resources_of_a_start_are_those_before_a_resize() -> None:
+    """Exits count for the resources with which the container was started, also if nothing had waited before."""
+    loop = CrashLoop(PodRuntimeConfig())
+    resized = msgspec.structs.replace(APP, resources=ResourceRequirements(limits={"memory": "1Gi"}))
+    loop.starting(states(exit_at(0, 1)), APP, T0 + 1)
+    exits = states(exit_at(0, 1), exit_at(1, 2, 1), exit_at(2, 3, 2))
+    assert loop.wait(exits, resized, T0 + 4) is None
+    assert loop.wait(exits, APP, T0 + 4) is not None
+
+
+def test_resources_are_forgotten_with_the_back_off() -> None:
+    """Then exits count for the resources that the container has now, as after a start of the agent."""
+    loop = CrashLoop(PodRuntimeConfig())
+    resized = msgspec.structs.replace(APP, resources=ResourceRequirements(limits={"memory": "1Gi"}))
+    loop.starting(states(exit_at(0, 1)), APP, T0 + 1)
+    loop.collect(T0 + 5000)
+    exits = states(exit_at(5000, 5001, 1), exit_at(5002, 5003, 2))
+    assert loop.wait(exits, resized, T0 + 5003) == Wait(20, T0 + 5023)
 
 
 def test_changed_image_resets_the_back_off() -> None:
@@ -96,6 +130,8 @@ def test_collect_forgets_only_stale_back_offs() -> None:
         ((exit_at(0, 1, 3),), 40),
         ((exit_at(0, 1, 40),), 300),
         ((exit_at(0, 1, 10**9),), 300),
+        ((exit_at(0, 600, 7),), 300),
+        ((exit_at(0, 601, 7),), 0),
         ((exit_at(0, 1000, 7),), 0),
         ((exit_at(0, 1000, 7), exit_at(1010, 1011, 8)), 10),
         ((exit_at(0, 1000, 7), exit_at(1010, 1011, 8), exit_at(1020, 1021, 9)), 20),

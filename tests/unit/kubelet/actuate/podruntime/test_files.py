@@ -31,16 +31,16 @@ def test_log_files_have_the_documented_layout(logs: LogFiles, tmp_path: Path) ->
     assert logs.prepare_container(REF, "app") == 0
     log = tmp_path / "pods" / "ns_web_uid-1" / "app" / "0.log"
     log.touch()
-    logs.link(REF, "app", ID, "app/0.log")
+    logs.created(REF, "app", ID, "app/0.log", 0)
     link = tmp_path / "containers" / "web_ns_app-0123456789abcdef.log"
     assert link.readlink() == log
-    logs.link(REF, "app", ID, "app/0.log")
+    logs.created(REF, "app", ID, "app/0.log", 0)
     assert logs.pod_dirs() == {tmp_path / "pods" / "ns_web_uid-1": "uid-1"}
-    assert logs.dead_links() == {}
+    assert logs.links.dead() == {}
     assert logs.prepare_container(REF, "app") == 1
     log.unlink()
-    assert logs.dead_links() == {link: ID}
-    assert logs.dead_links({ID}) == {}
+    assert logs.links.dead() == {link: ID}
+    assert logs.links.dead({ID}) == {}
 
 
 def test_log_of_unstarted_attempt_does_not_count_as_restart(logs: LogFiles, tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_log_of_unstarted_attempt_does_not_count_as_restart(logs: LogFiles, tmp_
 
 def test_missing_log_directories_are_no_error(logs: LogFiles) -> None:
     assert logs.pod_dirs() == {}
-    assert logs.dead_links() == {}
+    assert logs.links.dead() == {}
     logs.remove_pod(REF)
     logs.mark_unstarted(REF, "app", 0)
     logs.remove_attempt(REF, "app", ID, 0)
@@ -130,7 +130,7 @@ def test_links_out_of_the_logs_are_not_followed(logs: LogFiles, tmp_path: Path) 
     (tmp_path / "there").touch()
     (links / "web_ns_app-0123456789abcdef.log").symlink_to(tmp_path / "there")
     (links / "mine.log").symlink_to(tmp_path / "absent")
-    assert [link.name for link in logs.dead_links()] == ["web_ns_app-0123456789abcdef.log"]
+    assert [link.name for link in logs.links.dead()] == ["web_ns_app-0123456789abcdef.log"]
 
 
 def test_read_tail(tmp_path: Path) -> None:

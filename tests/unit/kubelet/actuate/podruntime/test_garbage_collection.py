@@ -9,6 +9,7 @@ from grpc import StatusCode
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.actuate.podruntime.garbage_collection import Collector
 from pykubelet.kubelet.actuate.podruntime.log_directories import LogFiles
+from pykubelet.kubelet.actuate.podruntime.log_links import LogLinks
 from pykubelet.kubelet.actuate.podruntime.plan.removals import GcPolicy, garbage_containers, garbage_sandboxes
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, SandboxID, ref_of
 from pykubelet.kubelet.types.runtime import (
@@ -225,7 +226,8 @@ async def test_gc_retries_a_container_that_cannot_be_removed(world: World) -> No
 async def _raising(world: World, patch: pytest.MonkeyPatch, name: str, bad: str) -> set[str]:
     """Remove two pods, or their logs, while a step fails for one of them; where the step was tried."""
     tried: set[str] = set()
-    original = getattr(Collector if name.startswith("_") else LogFiles, name)
+    kind = {"remove_dir": LogFiles, "drop": LogLinks}.get(name, Collector)
+    original = getattr(kind, name)
 
     def fail(self: object, item: object, *rest: object) -> object:
         told = str(getattr(item, "id", item))
@@ -234,7 +236,7 @@ async def _raising(world: World, patch: pytest.MonkeyPatch, name: str, bad: str)
             raise ValueError("no error that anyone foresaw")
         return original(self, item, *rest)
 
-    patch.setattr(Collector if name.startswith("_") else LogFiles, name, fail)
+    patch.setattr(kind, name, fail)
     for _ in range(2):
         await world.runtime.gc(frozenset)
     return tried
@@ -255,7 +257,7 @@ async def test_garbage_that_raises_does_not_keep_the_rest(
     assert [getattr(r, "item", "") for r in caplog.records if r.levelname == "ERROR"] == [of_one]
 
 
-@pytest.mark.parametrize("step", ["remove_dir", "remove_link"])
+@pytest.mark.parametrize("step", ["remove_dir", "drop"])
 async def test_logs_that_cannot_be_removed_do_not_keep_the_rest(
     world: World, step: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -278,11 +280,11 @@ async def test_logs_that_cannot_be_listed_do_not_keep_containers(world: World, m
     await world.settle(pod)
     await world.kill(pod)
 
-    def fail(self: LogFiles, *_: object) -> None:
+    def fail(self: object, *_: object) -> None:
         raise OSError(errno.EIO, "input/output error")
 
     monkeypatch.setattr(LogFiles, "pod_dirs", fail)
-    monkeypatch.setattr(LogFiles, "dead_links", fail)
+    monkeypatch.setattr(LogLinks, "dead", fail)
     await world.runtime.gc(frozenset)
     assert world.cri.sandboxes == []
 

@@ -4,7 +4,7 @@ import pytest
 from grpc import StatusCode
 
 from pykubelet.base.errors import Transient
-from pykubelet.base.http_get import PlainHttpAnswer
+from pykubelet.base.http.http_get import PlainHttpAnswer
 from pykubelet.kubelet.types.ids import ref_of
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import ExecScript, FakeCri, Fault, Script
@@ -178,8 +178,21 @@ async def test_a_sandbox_that_cannot_be_stopped(world: World) -> None:
     assert (await world.kill(pod)).ok
 
 
-async def test_an_orphan_is_stopped_by_its_annotations(world: World) -> None:
-    """Grace period, hook and the port that it names were noted at the creation."""
+async def test_command_of_a_hook_goes_on_until_its_container_is_killed(world: World) -> None:
+    """It may use the two seconds that a container gets after the grace period."""
+    world.cri.script(Script(stop_after=None), container="app")
+    world.cri.script_exec(ExecScript(duration=31.0, exit_code=1))
+    pod = pod_of((hooked("app", EXEC),))
+    await world.settle(pod)
+    start = world.clock.now()
+    await world.during(world.kill(pod), 33)
+    assert stops(world.cri)["app"] == (2, start + 30)
+    assert "FailedPreStopHook[app]: PreStopHook failed" in world.events.seen
+    assert world.running() == []
+
+
+async def test_an_orphan_is_stopped_by_its_annotations_without_its_hook(world: World) -> None:
+    """The grace period was noted at the creation."""
     http: Fields = {"httpGet": {"port": "web"}}
     named: Fields = {**hooked("app", http), "ports": [{"name": "web", "containerPort": 8080}]}
     pod = pod_of((named,), terminationGracePeriodSeconds=12)
@@ -189,7 +202,7 @@ async def test_an_orphan_is_stopped_by_its_annotations(world: World) -> None:
     status = await world.runtime.pod_status(orphan.ref)
     assert (await world.runtime.kill_pod(orphan.ref, None, status, None)).ok
     assert stops(world.cri)["app"][0] == 12
-    assert [r.url for r in world.http.requests] == [f"http://{world.cri.sandboxes[0].ip}:8080/"]
+    assert world.http.requests == []
     assert world.events.seen[-1] == "Killing[app]: Stopping container app"
 
 

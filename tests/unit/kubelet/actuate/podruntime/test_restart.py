@@ -68,6 +68,24 @@ def test_deleted_pod_starts_no_container(state: object) -> None:
     assert not should_start(pod, pod.spec.containers[0], attempt)
 
 
+@pytest.mark.parametrize(
+    ("attempt", "policy", "starts"),
+    [
+        (None, "Never", True),
+        (at("app", state=CREATED), "Never", True),
+        (at("app", state=UNKNOWN), "Never", True),
+        (at("app", state=RUNNING), "Always", False),
+        (at("app", **FAILED), "Always", True),
+        (at("app", **FAILED), "Never", False),
+    ],
+)
+def test_container_is_started_unless_it_runs_or_has_ended_for_good(
+    attempt: ContainerStatus | None, policy: str, starts: bool
+) -> None:
+    pod = pod_of(restartPolicy=policy)
+    assert should_start(pod, pod.spec.containers[0], attempt) is starts
+
+
 def test_current_prefers_the_running_attempt() -> None:
     old = at("app", sandbox_id="s0", **DONE)
     runs = at("app", restart_count=1)

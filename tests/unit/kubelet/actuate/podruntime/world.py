@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pykubelet.base.errors import NotFound, PykubeletError
-from pykubelet.base.http_get import HttpGet
+from pykubelet.base.http.http_get import HttpGet
 from pykubelet.base.units import GIB, Bytes
 from pykubelet.kubelet.actuate.actuate_types import HostMount, ImageFacts
 from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pykubelet.base.errors import Invalid, Transient
 from pykubelet.kubelet.actuate.criconfig.config_types import IdMapping
-from pykubelet.kubelet.actuate.userns import IdPool, UserNamespaceConfig, UserNamespaces
+from pykubelet.kubelet.actuate.userns import IdPool, IdRangeManager, UserNamespaceConfig
 from pykubelet.kubelet.actuate.userns import id_range_manager as module
 from pykubelet.kubelet.actuate.userns.plan.id_ranges import UNIT, from_file, parse_getsubids, to_file
 from pykubelet.kubelet.types.ids import PodUID
@@ -104,7 +104,7 @@ def test_invalid_record_raises(change: Callable[[dict[str, object]], dict[str, o
 
 
 @pytest.fixture
-def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> UserNamespaces:
+def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> IdRangeManager:
     def no_user(name: str) -> None:
         raise KeyError(name)
 
@@ -114,13 +114,13 @@ def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> UserNamespaces:
     return make(tmp_path)
 
 
-def make(root: Path, *, per_pod: int = UNIT, supported: bool | None = True) -> UserNamespaces:
-    return UserNamespaces(
+def make(root: Path, *, per_pod: int = UNIT, supported: bool | None = True) -> IdRangeManager:
+    return IdRangeManager(
         file=lambda uid: root / uid / "userns", supported=lambda handler: supported, config=UserNamespaceConfig(per_pod)
     )
 
 
-async def test_each_pod_gets_ids_of_its_own_and_keeps_them(users: UserNamespaces, tmp_path: Path) -> None:
+async def test_each_pod_gets_ids_of_its_own_and_keeps_them(users: IdRangeManager, tmp_path: Path) -> None:
     await users.load([])
     for name in ("a", "b", "a"):
         await users.allocate(pod(name), "")
@@ -140,7 +140,7 @@ async def test_each_pod_gets_ids_of_its_own_and_keeps_them(users: UserNamespaces
     assert third is not None and third.uids[0].host_id == 3 * UNIT
 
 
-async def test_released_ids_are_free_again(users: UserNamespaces, tmp_path: Path) -> None:
+async def test_released_ids_are_free_again(users: IdRangeManager, tmp_path: Path) -> None:
     await users.load([])
     await users.allocate(pod("a"), "")
     for _ in range(2):
@@ -149,7 +149,7 @@ async def test_released_ids_are_free_again(users: UserNamespaces, tmp_path: Path
     await users.release(PodUID("never seen"))
 
 
-async def test_pods_with_the_nodes_users_need_nothing(users: UserNamespaces, tmp_path: Path) -> None:
+async def test_pods_with_the_nodes_users_need_nothing(users: IdRangeManager, tmp_path: Path) -> None:
     for value in (None, True):
         await users.allocate(pod("a", value), "")
         assert users.given(pod("a", value)) is None
@@ -172,13 +172,13 @@ async def test_runtime_without_user_namespaces_raises(
         await users.allocate(pod("a"), handler)
 
 
-async def test_record_that_cannot_be_written_raises_transient(users: UserNamespaces) -> None:
+async def test_record_that_cannot_be_written_raises_transient(users: IdRangeManager) -> None:
     with pytest.raises(Transient, match="create user namespace"):
         await users.allocate(pod("no-directory"), "")
     assert users.given(pod("no-directory")) is None
 
 
-async def test_damaged_record_and_duplicate_ids_affect_no_other_pod(users: UserNamespaces, tmp_path: Path) -> None:
+async def test_damaged_record_and_duplicate_ids_affect_no_other_pod(users: IdRangeManager, tmp_path: Path) -> None:
     (tmp_path / "a" / "userns").write_text("{")
     for name in ("b", "c"):
         (tmp_path / name / "userns").write_bytes(to_file(2 * UNIT, UNIT))
@@ -205,7 +205,7 @@ async def test_ids_of_the_user_kubelet(tmp_path: Path, monkeypatch: pytest.Monke
     assert await module.node_pool(UNIT) == IdPool.default()
 
 
-async def test_invalid_length_rejects_only_pods_with_user_namespaces(users: UserNamespaces, tmp_path: Path) -> None:
+async def test_invalid_length_rejects_only_pods_with_user_namespaces(users: IdRangeManager, tmp_path: Path) -> None:
     odd = make(tmp_path, per_pod=1000)
     await odd.load([])
     await odd.allocate(pod("a", None), "")

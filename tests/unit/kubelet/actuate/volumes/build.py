@@ -113,4 +113,4 @@ class Kit:
 
     def volume(self, kind: str, name: str) -> Path:
         """Root of a volume of the pod."""
-        return self.dirs.volume(UID, f"kubernetes.io/{kind}", name)
+        return self.dirs.of_volumes.volume(UID, f"kubernetes.io/{kind}", name)

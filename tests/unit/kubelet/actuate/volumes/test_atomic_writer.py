@@ -99,6 +99,22 @@ def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "d").stat().st_mode) == 0o755
 
 
+def test_file_without_a_group_keeps_a_mode_that_only_its_owner_may_read(tmp_path: Path) -> None:
+    write_payload(tmp_path, payload({"key": "secret"}, 0o400), now=NOW)
+    assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o400
+
+
+@pytest.mark.parametrize("kind", ["missing", "file"])
+def test_version_that_is_gone_is_written_again(tmp_path: Path, kind: str) -> None:
+    write_payload(tmp_path, payload(OLD), now=NOW)
+    version = tmp_path / (tmp_path / "..data").readlink()
+    removal.remove_tree(version)
+    if kind == "file":
+        version.touch()
+    assert write_payload(tmp_path, payload(OLD), now=NOW + 1)
+    assert read(tmp_path) == OLD
+
+
 def test_with_a_group_everything_is_readable_for_it(tmp_path: Path) -> None:
     files = {"d/a": FileProjection(b"", 0o400), "b": FileProjection(b"", 0o600)}
     write_payload(tmp_path, files, now=NOW, fs_group=os.getgid())

@@ -18,9 +18,9 @@ def test_pod_dirs_have_the_layout_of_the_go_kubelet(tmp_path: Path) -> None:
     dirs = PodDirs.at(tmp_path / "kubelet")
     pod = tmp_path / "kubelet/pods" / UID
     assert dirs.etc_hosts(UID) == pod / "etc-hosts"
-    assert dirs.volume(UID, "kubernetes.io/empty-dir", "v") == pod / "volumes/kubernetes.io~empty-dir/v"
-    assert dirs.subpath(UID, "v", "app", 2) == pod / "volume-subpaths/v/app/2"
-    assert dirs.plugins(UID) == pod / "plugins"
+    assert dirs.of_volumes.volume(UID, "kubernetes.io/empty-dir", "v") == pod / "volumes/kubernetes.io~empty-dir/v"
+    assert dirs.of_volumes.subpath(UID, "v", "app", 2) == pod / "volume-subpaths/v/app/2"
+    assert dirs.of_volumes.plugins(UID) == pod / "plugins"
     assert dirs.container(UID, "app") == pod / "containers/app"
 
 
@@ -28,7 +28,7 @@ def test_directories_are_closed_to_others(tmp_path: Path) -> None:
     dirs = PodDirs.at(tmp_path / "kubelet")
     dirs.prepare(UID)
     dirs.prepare(UID)
-    for path in (dirs.root, dirs.pods, dirs.pod(UID), dirs.volumes(UID), dirs.plugins(UID)):
+    for path in (dirs.root, dirs.pods, dirs.pod(UID), dirs.of_volumes.all(UID), dirs.of_volumes.plugins(UID)):
         assert stat.S_IMODE(path.stat().st_mode) & 0o027 == 0, path
 
 
@@ -57,9 +57,9 @@ def test_names_that_could_lead_elsewhere_are_refused(tmp_path: Path, name: str) 
     dirs = PodDirs.at(tmp_path)
     calls: list[Callable[[], Path]] = [
         lambda: dirs.pod(PodUID(name)),
-        lambda: dirs.volume(UID, "kubernetes.io/secret", name),
+        lambda: dirs.of_volumes.volume(UID, "kubernetes.io/secret", name),
         lambda: dirs.container(UID, name),
-        lambda: dirs.subpath(UID, "v", name, 0),
+        lambda: dirs.of_volumes.subpath(UID, "v", name, 0),
     ]
     for call in calls:
         with pytest.raises(Invalid):

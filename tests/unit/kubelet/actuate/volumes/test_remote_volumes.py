@@ -21,7 +21,7 @@ UID = PodUID("u-1")
 def volumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RemoteVolumes:
     """Of a pod with one export mounted, as the kernel tells it."""
     dirs = PodDirs.at(tmp_path)
-    target = dirs.volume(UID, "kubernetes.io/nfs", "v")
+    target = dirs.of_volumes.volume(UID, "kubernetes.io/nfs", "v")
     target.mkdir(parents=True)
     table = parse(f"36 35 0:42 / {target} rw shared:1 - nfs4 files:/export rw\n")
 

@@ -33,7 +33,7 @@ def kit(tmp_path: Path) -> Kit:
 
 async def test_a_pod_without_volumes_gets_its_directories(kit: Kit) -> None:
     await kit.mount(make_pod())
-    assert kit.dirs.volumes(UID).is_dir()
+    assert kit.dirs.of_volumes.all(UID).is_dir()
     assert kit.manager.pods_on_disk() == {UID}
 
 
@@ -344,7 +344,7 @@ async def test_unmount_keeps_termination_logs_and_remove_takes_all(kit: Kit) -> 
     manager = kit.restarted()
     await manager.unmount(UID)
     assert log.exists()
-    assert not kit.dirs.volumes(UID).exists()
+    assert not kit.dirs.of_volumes.all(UID).exists()
     await manager.remove(UID)
     assert manager.pods_on_disk() == set()
     await manager.remove(UID)

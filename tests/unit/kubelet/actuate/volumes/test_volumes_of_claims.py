@@ -1,21 +1,35 @@
 """Volumes with claims in the volume manager: lookups, errors, mounts and devices of containers."""
 
+import os
+import stat
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid, NotFound, Unsupported
 from pykubelet.kubelet.actuate.actuate_types import VolumeError
 from pykubelet.kubelet.actuate.criconfig.config_types import HostDevice
-from pykubelet.kubelet.actuate.volumes import VolumeDeps, VolumeManager
+from pykubelet.kubelet.actuate.volumes import VolumeConfig, VolumeDeps, VolumeManager
 from pykubelet.kubelet.actuate.volumes.csi.plan.csi_rules import volume_of
 from pykubelet.kubelet.actuate.volumes.mount import nfs
+from pykubelet.kubelet.actuate.volumes.ownership import Progress
 from pykubelet.kubelet.actuate.volumes.source_lookup import SourceLookup
 from pykubelet.kubelet.actuate.volumes.volume_source import Source
+from pykubelet.kubelet.types.ids import ref_of
+from pykubelet.kubelet.types.storage import VolumeSizes
 from pykubelet.models.codec import from_builtins
-from pykubelet.models.core_v1 import NFSVolumeSource, PersistentVolume, PersistentVolumeClaim, Pod, Volume
+from pykubelet.models.core_v1 import (
+    NFSVolumeSource,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodSecurityContext,
+    Volume,
+)
 from tests.unit.kubelet.actuate.volumes.build import UID, Images, Kit, make_pod, mounting, pod_with
 
 Fields = dict[str, Any]
@@ -41,6 +55,9 @@ class Claims:
             },
             PersistentVolumeClaim,
         )
+
+    async def node_labels(self) -> dict[str, str]:
+        return {"kubernetes.io/hostname": "node-1"}
 
     async def patch_claim(self, claim: PersistentVolumeClaim, patch: dict[str, object]) -> PersistentVolumeClaim:
         raise AssertionError("nothing grows here")
@@ -121,6 +138,28 @@ async def test_a_local_volume_behind_a_link(
     claims.specs["c"] = {"local": {"path": str(tmp_path / "link")}}
     await kit.mount(using("c"))
     assert bound == [str(tmp_path / "disk")]
+
+
+async def test_local_volume_whose_ownership_takes_longer_than_the_deadline_is_set_up(
+    kit: Kit, claims: Claims, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "disk").mkdir()
+    claims.specs["c"] = {"local": {"path": str(tmp_path / "disk")}}
+    changed: list[str] = []
+
+    def slow(path: str, group: int, policy: str, *, progress: Progress) -> None:
+        threading.Event().wait(4 * kit.config.deadline)
+        changed.append(path)
+
+    monkeypatch.setattr("pykubelet.kubelet.actuate.volumes.kinds.local.give_to_group", slow)
+    monkeypatch.setattr("pykubelet.linux.mounts.bind", lambda *_, **__: None)
+    deps = VolumeDeps(images=Images(), claims=claims, telemetry=kit.telemetry)
+    kit.config = VolumeConfig(deadline=0.1)
+    kit.manager = VolumeManager(dirs=kit.dirs, deps=deps, config=kit.config)
+    pod = using("c")
+    pod = replace(pod, spec=replace(pod.spec, security_context=PodSecurityContext(fs_group=os.getgid())))
+    await kit.mount(pod)
+    assert changed == [str(tmp_path / "disk")]
 
 
 async def test_a_local_device(kit: Kit, claims: Claims) -> None:
@@ -230,13 +269,48 @@ async def test_devices_and_groups_of_containers(kit: Kit, claims: Claims, monkey
 
 
 async def test_volume_sizes(kit: Kit, claims: Claims, tmp_path: Path) -> None:
-    claims.specs["c"] = {"hostPath": {"path": str(tmp_path)}}
+    claims.specs["c"] = {"local": {"path": str(tmp_path)}}
     pod = using("c")
     assert await kit.manager.sizes(pod) == {}
     await kit.mount(pod)
     found = await kit.manager.sizes(pod)
     assert found["data"].claim == "shop/c" and (found["data"].capacity or 0) > 0
+    await kit.manager.unmount(ref_of(pod).uid)
     (tmp_path / "away").mkdir()
     claims.specs["c"] = {"hostPath": {"path": str(tmp_path / "nowhere")}}
     other = make_pod({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]}, uid="u-3")
+    assert await kit.manager.sizes(other) == {}
+
+
+@pytest.mark.parametrize("node", ["node-1", "node-2"])
+async def test_volume_of_another_node_is_refused(claims: Claims, node: str) -> None:
+    expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+    claims.specs["data"] = {"local": {"path": "/data"}, "nodeAffinity": affinity}
+    found, problems = await SourceLookup(claims).find(using("data"), ())
+    if node == "node-1":
+        assert problems == {} and len(found) == 1
+    else:
+        assert found == {}
+        (problem,) = problems.values()
+        text = 'MountVolume.NodeAffinity check failed for volume "pv-data": no matching NodeSelectorTerms'
+        assert problem.endswith(text)
+
+
+async def test_sizes_of_host_paths_are_unknown_and_devices_have_a_capacity(
+    kit: Kit, claims: Claims, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stat, "S_ISBLK", stat.S_ISREG)
+    claims.specs["c"] = {"hostPath": {"path": str(tmp_path)}}
+    pod = using("c")
+    await kit.mount(pod)
+    assert await kit.manager.sizes(pod) == {}
+    (tmp_path / "device").write_bytes(b"x" * 4096)
+    claims.specs["d"] = {"local": {"path": str(tmp_path / "device")}, "volumeMode": "Block"}
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "d"}}
+    app = {"name": "app", "volumeDevices": [{"name": "data", "devicePath": "/dev/x"}]}
+    other = make_pod({"volumes": [volume], "containers": [app]}, uid="u-2")
+    await kit.mount(other)
+    assert await kit.manager.sizes(other) == {"data": VolumeSizes("shop/d", 4096)}
+    (tmp_path / "device").unlink()
     assert await kit.manager.sizes(other) == {}

@@ -15,6 +15,7 @@ from pykubelet.kubelet.control.sync.events import (
     RETRY_SECONDS,
     EventQueue,
     LoopEvent,
+    NodeRead,
     PeriodicRetry,
     PodsAffected,
     RuntimeRecovered,
@@ -22,7 +23,7 @@ from pykubelet.kubelet.control.sync.events import (
 )
 from pykubelet.kubelet.control.sync.housekeeping import Housekeeping
 from pykubelet.kubelet.control.sync.sync_interfaces import LoopDeps
-from pykubelet.kubelet.types.admission import ADMITTED, Verdict
+from pykubelet.kubelet.types.admission import ADMITTED, NODE_AFFINITY, Verdict
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.probes import ProbeResult, ProbeType, ProbeUpdate
 from pykubelet.kubelet.types.resize import Retry
@@ -64,9 +65,14 @@ class LoopFakes:
     waiting: list[Pod] = field(default_factory=list)
     granted: list[Granted] = field(default_factory=list)
     triggers: list[str] = field(default_factory=list)
-    queue: EventQueue = field(default_factory=EventQueue)
+    queue: EventQueue = field(init=False)
     journal: Decisions = field(default_factory=Decisions)
+    node_reads: int | None = None
+    """Number of requests to read the Node object; None: there is no API server."""
     swept: list[tuple[int, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.queue = EventQueue(self.clock.monotonic)
 
     def deps(self) -> LoopDeps:
         return LoopDeps(
@@ -75,6 +81,7 @@ class LoopFakes:
             node_pods=self,
             garbage=self,
             admission=self,
+            node=self,
             journal=self.journal,
             telemetry=telemetry(self.clock, self, timeline=self),
         )
@@ -94,7 +101,12 @@ class LoopFakes:
     def in_order(self, pods: Iterable[Pod]) -> list[Pod]:
         return sorted(pods, key=lambda pod: pod.metadata.name)
 
-    def admit(self, pod: Pod) -> Verdict:
+    def request(self) -> int | None:
+        if self.node_reads is not None:
+            self.node_reads += 1
+        return self.node_reads
+
+    def admit(self, pod: Pod, *, final: bool = True) -> Verdict:
         return self.verdicts.get(PodUID(pod.metadata.uid), ADMITTED)
 
     def reconsider(self) -> Iterable[Pod]:
@@ -208,6 +220,9 @@ async def test_loop_is_stuck_only_while_events_wait() -> None:
     await fakes.clock.advance(300)
     assert not loop.is_stuck(120)
     fakes.queue.post(RuntimeRecovered())
+    assert loop.fault(120) is None, "the event has come just now, after a quiet time"
+    await fakes.clock.advance(121)
+    fakes.queue.post(RuntimeRecovered())
     assert loop.is_stuck(120)
     task = asyncio.create_task(loop.run())
     await fakes.clock.settle()
@@ -224,7 +239,7 @@ async def test_housekeeping_begins_after_all_sources_were_read() -> None:
     assert not fakes.calls
     ready = True
     await fakes.clock.advance(0.2)
-    assert fakes.calls == ["orphan b", "purge c", "gc ['a', 'b']"]
+    assert sorted(fakes.calls) == ["gc ['a', 'b']", "orphan b", "purge c"]
     await fakes.clock.advance(59)
     assert len(fakes.calls) == 3
     await fakes.clock.advance(2)
@@ -237,10 +252,36 @@ async def test_failing_purge_does_not_delay_others_and_is_retried() -> None:
     fakes = LoopFakes(disk={A, B}, failing={A})
     task = asyncio.create_task(Housekeeping(fakes.deps(), lambda: True).run())
     await fakes.clock.settle()
-    assert fakes.calls == ["purge b", "gc []"]
+    assert sorted(fakes.calls) == ["gc []", "purge b"]
     fakes.failing.clear()
     await fakes.clock.advance(10.1)
-    assert fakes.calls == ["purge b", "gc []", "purge a"]
+    assert fakes.calls[2:] == ["purge a"]
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_slow_purge_delays_neither_others_nor_later_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    fakes = LoopFakes(disk={A})
+    purge, released, begun = fakes.purge, asyncio.Event(), 0
+
+    async def slow(uid: PodUID) -> None:
+        nonlocal begun
+        if uid == A:
+            begun += 1
+            await released.wait()
+        await purge(uid)
+
+    monkeypatch.setattr(fakes, "purge", slow)
+    task = asyncio.create_task(Housekeeping(fakes.deps(), lambda: True).run())
+    await fakes.clock.settle()
+    assert fakes.calls == ["gc []"]
+    fakes.disk.add(B)
+    await fakes.clock.advance(25)
+    assert fakes.calls == ["gc []", "purge b"]
+    assert begun == 1
+    released.set()
+    await fakes.clock.advance(10)
+    assert fakes.calls[2:] == ["purge a"]
     task.cancel()
     await asyncio.wait([task])
 
@@ -270,7 +311,7 @@ async def test_failing_orphan_does_not_delay_others(
     await fakes.clock.advance(25)
     assert {"orphan b", "purge d", "gc ['b']"} <= set(fakes.calls)
     assert not {"orphan a", "purge c"} & set(fakes.calls)
-    assert fakes.swept[0] == (2, 1)
+    assert fakes.swept[:2] == [(2, 0), (1, 1)]
     assert len([r for r in caplog.records if r.levelname == "ERROR"]) == 2
     broken.clear()
     await fakes.clock.advance(25)
@@ -300,7 +341,7 @@ async def test_housekeeping_continues_after_the_runtime_was_down() -> None:
     assert not fakes.calls
     fakes.runtime_down = False
     await fakes.clock.advance(10)
-    assert fakes.calls == ["purge a", "gc []"]
+    assert sorted(fakes.calls) == ["gc []", "purge a"]
     task.cancel()
     await asyncio.wait([task])
 
@@ -316,6 +357,41 @@ def test_new_pods_are_admitted_in_order_and_preempt_others() -> None:
     ]
 
 
+MISLABELLED = Verdict(NODE_AFFINITY, "no such label")
+
+
+def test_pod_that_only_labels_keep_out_is_admitted_when_the_node_has_been_read_again() -> None:
+    fakes = LoopFakes(verdicts={A: MISLABELLED, B: MISLABELLED}, node_reads=0)
+    loop = SyncLoop(fakes.deps(), fakes.queue)
+    loop.handle(PodUpdate(PodOp.ADD, Source.API, (make_pod("a"),)))
+    loop.handle(PodUpdate(PodOp.ADD, Source.API, (make_pod("b"),)))
+    loop.handle(PodUpdate(PodOp.UPDATE, Source.API, (make_pod("b", "newer"),)))
+    assert not [call for call in fakes.calls if call.startswith(("update", "reject"))]
+    del fakes.verdicts[A]
+    loop.handle(NodeRead(1))
+    assert [call for call in fakes.calls if call.startswith(("update", "reject"))] == ["update a"]
+    loop.handle(NodeRead(2))
+    assert fakes.calls[-1] == "reject b NodeAffinity: no such label"
+    loop.handle(NodeRead(3))
+    assert fakes.calls[-1] == "reject b NodeAffinity: no such label"
+
+
+def test_pod_removed_while_the_node_is_read_again_is_not_admitted() -> None:
+    fakes = LoopFakes(verdicts={A: MISLABELLED}, node_reads=0)
+    loop = SyncLoop(fakes.deps(), fakes.queue)
+    loop.handle(PodUpdate(PodOp.ADD, Source.API, (make_pod("a"),)))
+    loop.handle(PodUpdate(PodOp.REMOVE, Source.API, (make_pod("a"),)))
+    fakes.calls.clear()
+    loop.handle(NodeRead(1))
+    assert fakes.calls == []
+
+
+def test_pod_is_rejected_at_once_for_labels_without_an_api_server() -> None:
+    fakes = LoopFakes(verdicts={A: MISLABELLED})
+    SyncLoop(fakes.deps(), fakes.queue).handle(PodUpdate(PodOp.ADD, Source.FILE, (make_pod("a"),)))
+    assert fakes.calls[-1] == "reject a NodeAffinity: no such label"
+
+
 def test_removed_pod_is_forgotten_by_admission() -> None:
     fakes = LoopFakes(verdicts={A: Verdict("OutOfcpu", "too little")})
     loop = SyncLoop(fakes.deps(), fakes.queue)
@@ -328,6 +404,13 @@ def test_removed_pod_lets_rejected_pods_restart() -> None:
     loop = SyncLoop(fakes.deps(), fakes.queue)
     loop.handle(PodUpdate(PodOp.REMOVE, Source.FILE, (make_pod("a"),)))
     assert fakes.calls[-3:] == ["remove a", "remove b", "update b"]
+
+
+def test_rejected_pods_are_reconsidered_periodically() -> None:
+    """A failed pod is still listed when its containers have ended, so no update says that there is room."""
+    fakes = LoopFakes(waiting=[make_pod("b")])
+    SyncLoop(fakes.deps(), fakes.queue).handle(PeriodicRetry())
+    assert fakes.calls == ["remove b", "update b"]
 
 
 @pytest.mark.parametrize("op", [PodOp.ADD, PodOp.UPDATE, PodOp.DELETE, PodOp.RECONCILE])

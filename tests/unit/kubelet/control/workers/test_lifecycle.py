@@ -180,3 +180,10 @@ def test_no_sequence_of_events_and_steps_leaves_the_transition_table() -> None:
                 assert after.phase in lifecycle.LIFE_CYCLE.following(before.phase), f"{before} -> {after}"
             todo.append((after, step))
     assert len(seen) > 100
+
+
+def test_rejected_pod_never_runs() -> None:
+    assert lifecycle.may_run(state())
+    assert lifecycle.may_run(state(Phase.TERMINATING))
+    assert not lifecycle.may_run(state(Phase.TERMINATING, rejected=True))
+    assert not lifecycle.may_run(state(Phase.TERMINATED))

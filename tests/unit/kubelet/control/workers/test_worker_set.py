@@ -10,12 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from pykubelet.base.errors import Permanent, Transient
+from pykubelet.kubelet.compose.adapters import ShutdownWorkers
 from pykubelet.kubelet.control.workers import PodWorkers
 from pykubelet.kubelet.control.workers.pod_worker import PodWorker
 from pykubelet.kubelet.control.workers.worker_types import Phase, WorkerState
-from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
+from pykubelet.kubelet.types.ids import PodRef, PodUID, SandboxID, ref_of
 from pykubelet.kubelet.types.outcome import Failure, Outcome, SyncAction
-from pykubelet.kubelet.types.runtime import RuntimeConditions
+from pykubelet.kubelet.types.runtime import RuntimeConditions, SandboxStatus
 from tests.unit.kubelet.control.fakes import Node, make_pod
 
 U1, U2 = PodUID("u1"), PodUID("u2")
@@ -255,6 +256,8 @@ async def test_the_active_deadline_ends_a_pod_on_time() -> None:
         await node.clock.advance(1)
         assert U1 not in node.running
         assert node.reports[-1][1].terminal_reason == "DeadlineExceeded"
+        message = "Pod was active on the node longer than the specified deadline"
+        assert f"Normal DeadlineExceeded {message}" in node.events
 
 
 @pytest.mark.parametrize("error", [Permanent("broken"), Transient("away"), Transient("away", retry_after=3.0)])
@@ -285,7 +288,7 @@ async def test_orphan_of_the_runtime_is_stopped_and_removed() -> None:
         workers.adopt_orphan(PodRef("default", "web", U1))
         workers.adopt_orphan(PodRef("default", "web", U1))
         await node.clock.settle()
-        assert node.calls == ["kill u1 grace=None", "release u1", "remove u1", "forget u1", "status-remove u1"]
+        assert node.calls == ["kill u1 grace=1", "release u1", "remove u1", "forget u1", "status-remove u1"]
 
 
 async def test_failed_release_is_retried_before_removal() -> None:
@@ -367,22 +370,58 @@ async def test_rejected_pod_of_an_earlier_run_is_stopped() -> None:
         assert node.running == {}
 
 
+async def test_new_sandbox_is_reported_before_the_containers_are_started() -> None:
+    node = Node(new_sandbox=SandboxStatus(id=SandboxID("sb1"), ready=True, ips=("10.0.0.9",), host_network=False))
+    node.hold["sync"] = asyncio.Event()
+    async with running(node) as workers:
+        workers.update(make_pod("u1"))
+        await node.clock.settle()
+        assert node.reports[-1][1].runtime.sandboxes == (node.new_sandbox,)
+        node.hold["sync"].set()
+
+
 async def test_pod_ended_by_the_node_fails_with_the_reason() -> None:
     node = Node()
     async with running(node) as workers:
         workers.update(make_pod("u1"))
         await node.clock.settle()
         assert [pod.metadata.uid for pod in workers.active()] == ["u1"]
+        node.hold["kill"] = asyncio.Event()
         workers.fail(U1, "Preempting", "made room")
-        assert list(workers.active()) == []
         await node.clock.settle()
-        assert node.running == {}
+        assert list(workers.active(ending=False)) == []
+        assert [pod.metadata.uid for pod in workers.active()] == ["u1"], "its resources are in use until it has stopped"
+        assert not any(source.stopped for _, source in node.reports)
+        node.hold["kill"].set()
+        await node.clock.settle()
+        assert node.running == {} and list(workers.active()) == []
         last = node.reports[-1][1]
         assert (last.terminal_reason, last.terminal_message, last.terminating) == ("Preempting", "made room", True)
+        assert last.stopped and last.disrupts
         workers.fail(U1, "Evicted", "too late")
         workers.fail(U2, "Evicted", "unknown pod")
         await node.clock.settle()
         assert [state.terminal_reason for state in workers.states()] == ["Preempting"]
+
+
+async def test_readiness_of_a_pod_is_reported_while_it_is_being_stopped() -> None:
+    node = Node()
+    node.hold["kill"] = asyncio.Event()
+    async with running(node) as workers:
+        workers.update(make_pod("u1"))
+        await node.clock.settle()
+        workers.poke(U1)
+        workers.remove(U1)
+        await node.clock.settle()
+        node.reports.clear()
+        workers.poke(U1)
+        workers.poke(U2)
+        assert [(uid, source.terminating, source.stopped) for uid, source in node.reports] == [(U1, True, False)]
+        node.hold["kill"].set()
+        await node.clock.settle()
+        node.reports.clear()
+        workers.poke(U1)
+        assert node.reports == []
 
 
 async def test_pod_listed_again_while_stopping_may_be_rejected() -> None:
@@ -427,6 +466,27 @@ async def test_pod_has_ended_when_no_container_runs() -> None:
         node.hold["kill"].set()
         await node.clock.settle()
         assert workers.ended(U1)
+
+
+async def test_pod_may_run_while_it_is_being_stopped_and_is_released_with_its_volumes() -> None:
+    node = Node()
+    node.hold["kill"], node.hold["release"] = asyncio.Event(), asyncio.Event()
+    async with running(node) as workers:
+        pods = ShutdownWorkers(workers)
+        workers.update(make_pod("u1"))
+        await node.clock.settle()
+        pods.fail(U1, "Terminated", "shutdown", 1)
+        await node.clock.settle()
+        assert [pod.metadata.uid for pod in pods.running()] == ["u1"]
+        assert not pods.released(U1)
+        node.hold["kill"].set()
+        await node.clock.settle()
+        assert workers.ended(U1)
+        assert pods.running() == []
+        assert not pods.released(U1)
+        node.hold["release"].set()
+        await node.clock.settle()
+        assert pods.released(U1)
 
 
 async def test_pod_marked_for_deletion_while_the_agent_did_not_run_is_only_stopped() -> None:

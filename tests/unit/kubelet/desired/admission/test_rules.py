@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from pykubelet.kubelet.desired.admission.admission_types import HostPort, Needs, NodeFacts
 from pykubelet.kubelet.desired.admission.plan.fit import Shortage, needs_of, shortages
-from pykubelet.kubelet.desired.admission.plan.node_match import matches_node, untolerated
 from pykubelet.kubelet.desired.admission.plan.preemption import may_preempt, victims
 from pykubelet.kubelet.desired.admission.plan.rules import decide
 from pykubelet.kubelet.types.admission import ADMITTED, Verdict
@@ -20,6 +19,7 @@ from pykubelet.kubelet.types.qos import QosClass
 from pykubelet.kubelet.types.updates import ANNOTATION_SOURCE
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod, Taint
+from pykubelet.models.node_match import matches_node, untolerated
 
 LABELS = {"kubernetes.io/hostname": "n1", "kubernetes.io/os": "linux", "disk": "ssd", "cores": "4"}
 NODE = NodeFacts(
@@ -276,6 +276,14 @@ def test_apparmor(pod: Pod, confined: bool) -> None:
 def test_static_pod_preempts_others() -> None:
     others = [make_pod("small", {"cpu": "500m"}), make_pod("big", {"cpu": "1500m"})]
     assert judge(static("new", {"cpu": "1"}), others) == Verdict(preempts=(PodUID("big"),))
+
+
+def test_node_that_shuts_down_admits_no_pod_and_preempts_none() -> None:
+    node = dataclasses.replace(NODE, shutting_down=True)
+    rejected = Verdict("NodeShutdown", "Pod was rejected as the node is shutting down.")
+    assert judge(make_pod("a"), node=node) == rejected
+    assert judge(static("new", {"cpu": "1"}), [make_pod("big", {"cpu": "1500m"})], node) == rejected
+    assert judge(make_pod("a"), node=node, sysctls="no").reason == "SysctlForbidden"
 
 
 def test_static_pods_do_not_preempt_each_other() -> None:

@@ -2,6 +2,7 @@
 """Manifests against each other and against a node: each finding has its place, its rule and a remedy."""
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -276,3 +277,43 @@ def test_port_of_many_pods_names_a_few_of_them() -> None:
     assert len(found) == 49
     assert all("by Pod default/a0 (a.yaml:6)" in each.problem.message for each in found)
     assert max(len(each.related) for each in found) == 10
+
+
+def test_port_of_all_addresses_conflicts_with_those_of_each_in_their_order() -> None:
+    ports = [f"{{containerPort: 80, hostPort: 81, hostIP: {ip}}}" for ip in ("10.0.0.2", "0.0.0.0", "10.0.0.1")]
+    texts = [pod(f"ports: [{port}]", name=name) for name, port in zip("abc", ports, strict=True)]
+    found = [(f.problem.origin, [place.origin for place in f.related]) for f in run(*texts)]
+    assert found == [("b.yaml", ["a.yaml"]), ("c.yaml", ["b.yaml"])]
+    everywhere = pod("ports: [{containerPort: 80, hostPort: 81}]", name="z")
+    texts = [texts[0], texts[2], everywhere]
+    assert [[place.origin for place in f.related] for f in run(*texts)] == [["a.yaml", "b.yaml"]]
+
+
+@pytest.mark.parametrize("ip", ["", ", hostIP: 10.0.%d.%d"], ids=["resources", "ports of different addresses"])
+def test_work_of_a_check_grows_with_the_number_of_pods(ip: str) -> None:
+    """Twice the pods are twice the calls: it counts them, since times vary on a busy machine."""
+    calls = 0
+
+    def count(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    def work(number: int) -> int:
+        nonlocal calls
+        port = "ports: [{containerPort: 80, hostPort: 81%s}]"
+        texts = {
+            f"{n:05}.yaml": pod(
+                port % (ip % divmod(n, 250)) if ip else "resources: {requests: {cpu: 1m}}", name=f"p{n}"
+            )
+            for n in range(number)
+        }
+        given = sources(texts)
+        calls = 0
+        sys.setprofile(count)
+        try:
+            check(given, NODE)
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    assert work(120) < 2.3 * work(60)

@@ -74,3 +74,12 @@ def test_a_name_too_long_for_the_node() -> None:
     own = replace(POD, metadata=replace(POD.metadata, name="a" * 250))
     with pytest.raises(Invalid, match="longer than 253"):
         adopt(own, "d", Source.FILE, "/a", "node")
+
+
+def test_a_name_too_long_for_the_log_directory() -> None:
+    longest = 255 - len("default_-node_") - 32
+    own = replace(POD, metadata=replace(POD.metadata, name="a" * longest, namespace=""))
+    assert adopt(own, "d", Source.FILE, "/a", "node").metadata.name == "a" * longest + "-node"
+    own = replace(own, metadata=replace(own.metadata, name="a" * (longest + 3)))
+    with pytest.raises(Invalid, match=r"log directory.* shorten metadata\.name by 3"):
+        adopt(own, "d", Source.FILE, "/a", "node")

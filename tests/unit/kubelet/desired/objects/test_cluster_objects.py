@@ -223,6 +223,18 @@ async def test_tokens_are_requested_once_and_renewed_in_time(rig: Rig) -> None:
         rig.objects.token(value, TOKEN)
 
 
+async def test_credential_plugins_get_account_and_token_of_a_pod(rig: Rig) -> None:
+    rig.api.put("serviceaccounts", "robot")
+    value = pod("1")
+    account = await rig.objects.accounts.service_account("default", "robot")
+    assert account.metadata.name == "robot"
+    token = await rig.objects.accounts.image_pull_token(value, "registry")
+    assert token == await rig.objects.accounts.image_pull_token(value, "registry")
+    assert token != await rig.objects.accounts.image_pull_token(value, "other")
+    with pytest.raises(NotFound):
+        await rig.objects.accounts.service_account("default", "gone")
+
+
 async def test_tokens_of_an_admitted_pod_are_requested_ahead_of_time(rig: Rig) -> None:
     rig.api.put("serviceaccounts", "robot")
     value = pod("1", token=True)

@@ -114,3 +114,11 @@ async def test_tokens_for_drivers(rig: Rig) -> None:
 async def test_pods_are_touched(rig: Rig) -> None:
     rig.storage.touch(frozenset({PodUID("u1")}))
     await until(lambda: rig.touched == [frozenset({PodUID("u1")})])
+
+
+async def test_labels_of_the_node_are_awaited(rig: Rig) -> None:
+    task = asyncio.create_task(rig.storage.node_labels())
+    await settle()
+    assert not task.done()
+    rig.storage.node_seen(core.Node(metadata=ObjectMeta(name="n", labels={"zone": "a"})))
+    assert await task == {"zone": "a"}

@@ -36,6 +36,9 @@ def marked(value: core.Pod) -> core.Pod:
         ([static("a", "1", "h1")], [marked(mirror("a", "m", "h1"))], [], "a", "a"),
         ([], [mirror("a", "m")], [], "a", ""),
         ([], [mirror("a", "m")], ["a_default"], "", ""),
+        ([static("a", "2", "h2")], [mirror("a", "m", "h1")], ["a_default"], "", ""),
+        ([static("a", "2", "h2")], [marked(mirror("a", "m", "h1"))], ["a_default"], "", ""),
+        ([static("a", "2", "h2")], [], ["a_default"], "", ""),
         ([pod("a", "1")], [], [], "", ""),
     ],
 )

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Transient
+from pykubelet.base.files.regular_file import is_plain_name
 from pykubelet.kubelet.desired.manifest_file import read_manifest
 from pykubelet.kubelet.desired.sources import disk
 from pykubelet.kubelet.desired.sources.backup import Backup
-from pykubelet.kubelet.desired.sources.disk import is_manifest_name, read_changed
+from pykubelet.kubelet.desired.sources.disk import read_changed
 from pykubelet.kubelet.desired.sources.plan.effective_manifests import assemble
 from pykubelet.kubelet.desired.sources.source_types import FileRecord
 from pykubelet.kubelet.types.updates import Source
@@ -37,7 +38,7 @@ def scan(path: Path, known: dict[str, FileRecord] | None = None, busy: set[str] 
     ],
 )
 def test_manifest_file_names(name: str, counts: bool) -> None:
-    assert is_manifest_name(name) == counts
+    assert is_plain_name(name) == counts
 
 
 def test_a_directory(tmp_path: Path) -> None:

@@ -88,6 +88,22 @@ async def test_file_that_reappears_in_time_is_not_removed(tmp_path: Path) -> Non
     assert len(hand.delivered) == 1
 
 
+async def test_file_that_is_deleted_and_written_again_is_removed_and_added(tmp_path: Path) -> None:
+    hand = ByHand(tmp_path)
+    file = tmp_path / "a.yaml"
+    file.write_text(pod("a"))
+    (tmp_path / "b.yaml").write_text(pod("b"))
+    await hand.look()
+    hand.source.note("a.yaml", Change.DELETED)
+    hand.source.note("a.yaml", Change.WRITTEN)
+    hand.source.note("a.yaml", Change.CLOSED)
+    await hand.clock.advance(VANISHED)
+    await hand.look()
+    names = [[each.metadata.name for each in content.pods] for content in hand.delivered]
+    assert names == [["a-n", "b-n"], ["b-n"], ["a-n", "b-n"]]
+    assert hand.delivered[0].pods == hand.delivered[2].pods
+
+
 async def test_a_directory_that_vanishes_takes_its_pods_along(tmp_path: Path) -> None:
     directory = tmp_path / "m"
     directory.mkdir()

@@ -11,6 +11,7 @@ from pykubelet.kubelet.desired.sources.plan.pending_reads import (
     VANISHED,
     Change,
     PendingFiles,
+    Taken,
 )
 
 
@@ -48,9 +49,9 @@ def test_only_what_is_due_is_taken() -> None:
     pending.note("gone", Change.VANISHED, known=True, now=0.0)
     pending.note("new", Change.MOVED_IN, known=False, now=0.0)
     pending.note("open", Change.WRITTEN, known=True, now=0.0)
-    assert pending.take(0.1) == frozenset()
+    assert pending.take(0.1).gone == frozenset()
     assert pending.busy() == {"gone", "open"}
-    assert pending.take(VANISHED) == {"gone"}
+    assert pending.take(VANISHED).gone == {"gone"}
     assert pending.busy() == {"open"}
 
 
@@ -58,7 +59,17 @@ def test_a_file_that_came_back_has_not_vanished() -> None:
     pending = PendingFiles()
     pending.note("a", Change.VANISHED, known=True, now=0.0)
     pending.note("a", Change.MOVED_IN, known=True, now=0.2)
-    assert pending.take(10.0) == frozenset()
+    assert pending.take(10.0) == Taken(gone=frozenset(), again=frozenset())
+
+
+def test_a_file_that_was_deleted_and_written_again_is_new() -> None:
+    pending = PendingFiles()
+    for name, known in (("a", True), ("new", False)):
+        pending.note(name, Change.DELETED, known=known, now=0.0)
+        pending.note(name, Change.WRITTEN, known=known, now=0.1)
+        pending.note(name, Change.CLOSED, known=known, now=0.1)
+    pending.note("gone", Change.DELETED, known=True, now=0.0)
+    assert pending.take(10.0) == Taken(gone=frozenset({"gone"}), again=frozenset({"a"}))
 
 
 def test_file_written_repeatedly_is_read_after_the_maximum_wait() -> None:

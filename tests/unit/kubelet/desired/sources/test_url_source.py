@@ -11,7 +11,7 @@ from pykubelet.kubelet.desired.manifest.manifest_types import Manifest
 from pykubelet.kubelet.desired.sources import url_source
 from pykubelet.kubelet.desired.sources.source_interfaces import Response
 from pykubelet.kubelet.desired.sources.source_types import HttpSourceConfig, SourceContent
-from pykubelet.kubelet.desired.sources.url_source import HttpSource, without_credentials
+from pykubelet.kubelet.desired.sources.url_source import UrlSource, without_credentials
 from pykubelet.testing.clock import VirtualClock
 from tests.unit.kubelet.desired.sources.samples import config_map, images, pod
 
@@ -47,7 +47,7 @@ class ByHand:
         self.delivered: list[SourceContent] = []
         self.clock = VirtualClock()
         config = HttpSourceConfig(URL, "n", headers=(("X-Token", "t"),), backup=backup)
-        self.source = HttpSource(config=config, deliver=self.delivered.append, clock=self.clock, fetch=self.fetch)
+        self.source = UrlSource(config=config, deliver=self.delivered.append, clock=self.clock, fetch=self.fetch)
 
     async def look(self, answer: Response | Exception) -> dict[str, str]:
         self.fetch.answer = answer

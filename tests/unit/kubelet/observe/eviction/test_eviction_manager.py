@@ -1,24 +1,31 @@
 """The watch over a machine in a table, and the reader of the real one."""
 
 import asyncio
-from collections.abc import Iterable
+import contextlib
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from pykubelet.base.errors import Transient
+from pykubelet.base.concurrency.wakeup import Wakeup
+from pykubelet.base.errors import NotFound, Transient
+from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.observe.eviction import Condition, EvictionConfig, EvictionDeps, EvictionManager
-from pykubelet.kubelet.observe.eviction.eviction_manager import CHECK_SECONDS, pod_use
+from pykubelet.kubelet.observe.eviction.eviction_manager import CHECK_SECONDS, QUIET_SECONDS, pod_use
 from pykubelet.kubelet.observe.eviction.eviction_types import (
     Amount,
     ContainerUse,
+    Disks,
+    DiskUse,
     Observation,
     PodUse,
+    Reclaim,
     Signal,
     Threshold,
 )
-from pykubelet.kubelet.observe.eviction.signal_observer import MachineObserver
+from pykubelet.kubelet.observe.eviction.signal_observer import ImageDisks, MachineObserver
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.stats import (
     ContainerStats,
@@ -32,6 +39,7 @@ from pykubelet.kubelet.types.stats import (
     VolumeStats,
 )
 from pykubelet.kubelet.types.updates import ANNOTATION_SOURCE
+from pykubelet.linux.cgroups import UNLIMITED, CgroupDriver, CgroupResources, CgroupStats
 from pykubelet.models.core_v1 import Pod
 from pykubelet.models.scalars import time_from_unix
 from pykubelet.testing.clock import VirtualClock
@@ -39,6 +47,7 @@ from pykubelet.testing.telemetry import telemetry
 from tests.unit.kubelet.observe.eviction.test_thresholds import MI, make_pod
 
 NOW = time_from_unix(0)
+GI = 1 << 30
 HARD = Threshold(Signal.MEMORY, Amount(100))
 SOFT = Threshold(Signal.MEMORY, Amount(100), grace=20)
 DISK = Threshold(Signal.NODEFS, Amount(100))
@@ -59,11 +68,36 @@ class Machine:
     lasting: set[PodUID] = field(default_factory=set)
     blind: bool = False
     ages: list[tuple[str, float]] = field(default_factory=list)
+    measured: list[tuple[bool, Seconds | None]] = field(default_factory=list)
+    growth: Mapping[Signal, tuple[Bytes, ...]] = field(default_factory=dict)
+    looks: int = 0
+    memory_looks: int = 0
+    closed: bool = False
+    layout: Disks = Disks()
+
+    def __post_init__(self) -> None:
+        self._alarm = Wakeup(self.clock, "test")
+
+    async def arm(self, growth: Mapping[Signal, tuple[Bytes, ...]]) -> None:
+        self.growth = growth
+
+    async def wait(self, seconds: Seconds) -> bool:
+        self._alarm.clear()
+        await self._alarm.sleep(seconds)
+        return self._alarm.woken
+
+    def close(self) -> None:
+        self.closed = True
+
+    def notify(self) -> None:
+        """What the kernel does when memory may be short."""
+        self._alarm.wake()
 
     def pressure(self, *thresholds: Threshold, max_grace: int = 0) -> EvictionManager:
         deps = EvictionDeps(
             observer=self,
             usage=self.usage,
+            alarm=self,
             workers=self,
             reclaimer=self,
             telemetry=telemetry(self.clock, self, events=self),
@@ -77,12 +111,22 @@ class Machine:
         self.seen[signal] = Observation(available, 1000)
 
     async def read(self) -> dict[Signal, Observation]:
+        self.looks += 1
         if self.blind:
             raise Transient("no idea")
         return dict(self.seen)
 
-    async def usage(self) -> Summary:
+    async def read_memory(self) -> dict[Signal, Observation]:
+        self.memory_looks += 1
+        if self.blind:
+            raise Transient("no idea")
+        return {signal: seen for signal, seen in self.seen.items() if signal is Signal.MEMORY}
+
+    async def usage(
+        self, *, only_cpu_and_memory: bool = False, max_age: Seconds | None = None, rates: bool = True
+    ) -> Summary:
         self.asked += 1
+        self.measured.append((only_cpu_and_memory, max_age))
         return Summary(node=NodeStats(node_name="n"), pods=tuple(self.stats(pod) for pod in self.pods))
 
     def stats(self, pod: Pod) -> PodStats:
@@ -92,18 +136,23 @@ class Machine:
         ref = PodReference(name=meta.name, namespace=meta.namespace, uid=meta.uid)
         return PodStats(pod_ref=ref, containers=(), memory=memory, volume=volumes)
 
-    def active(self) -> Iterable[Pod]:
+    def active(self, *, ending: bool) -> Iterable[Pod]:
         return list(self.pods)
 
-    def fail(self, uid: PodUID, reason: str, message: str, grace_seconds: int | None = None) -> None:
-        self.done.append(f"{reason} {uid} {grace_seconds}")
+    def fail(
+        self, uid: PodUID, reason: str, message: str, grace_seconds: int | None = None, *, disrupts: bool = True
+    ) -> None:
+        self.done.append(f"{reason} {uid} {grace_seconds}{'' if disrupts else ' no disruption'}")
         self.pods = [pod for pod in self.pods if pod.metadata.uid != uid]
 
     def ended(self, uid: PodUID) -> bool:
         return uid not in self.lasting
 
-    async def reclaim(self) -> None:
-        self.done.append("reclaim")
+    def disks(self) -> Disks:
+        return self.layout
+
+    async def reclaim(self, what: Collection[Reclaim]) -> None:
+        self.done.append(f"reclaim {' '.join(sorted(what))}")
         before = self.seen[Signal.NODEFS]
         self.seen[Signal.NODEFS] = Observation(before.available + self.reclaimable, before.capacity)
 
@@ -169,7 +218,7 @@ async def test_disk_is_reclaimed_before_a_pod_is_evicted() -> None:
     machine.short(Signal.NODEFS)
     pressure = machine.pressure(DISK)
     assert await pressure.check() == ()
-    assert machine.done == ["event EvictionThresholdMet", "reclaim"]
+    assert machine.done == ["event EvictionThresholdMet", "reclaim containers images"]
     machine.short(Signal.NODEFS)
     machine.reclaimable = 0
     assert await pressure.check() == ["a"]
@@ -180,7 +229,7 @@ async def test_local_storage_limits_are_enforced() -> None:
     machine = Machine(pods=[limited, make_pod("b")], volumes={"v": 2 * MI})
     machine.short(available=500)
     assert await machine.pressure(HARD).check() == ["a"]
-    assert machine.done == ["event Evicted", "count emptydirfs.limit", "Evicted a 1"]
+    assert machine.done == ["event Evicted", "count emptydirfs.limit", "Evicted a 1 no disruption"]
 
 
 async def test_rounds_wait_for_pods_to_end_and_survive_failures() -> None:
@@ -202,6 +251,97 @@ async def test_rounds_wait_for_pods_to_end_and_survive_failures() -> None:
         await task
 
 
+@contextlib.asynccontextmanager
+async def watching(machine: Machine, *thresholds: Threshold) -> AsyncIterator["asyncio.Task[None]"]:
+    """The manager runs within the block, and closes the alarm at its end."""
+    task = asyncio.create_task(machine.pressure(*thresholds).run())
+    await machine.clock.settle()
+    try:
+        yield task
+    finally:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert machine.closed
+
+
+async def test_notification_of_the_kernel_leads_to_an_eviction_with_fresh_figures_at_once() -> None:
+    machine = Machine(pods=[make_pod("a"), make_pod("b")], memory={"b": 2})
+    machine.seen[Signal.MEMORY] = Observation(GI, 2 * GI)
+    async with watching(machine, HARD):
+        assert machine.growth == {Signal.MEMORY: (GI - 99,)}
+        machine.short()
+        machine.notify()
+        await machine.clock.settle()
+        assert "Evicted b 1" in machine.done
+        assert machine.measured[0] == (True, 1.0)
+
+
+async def test_notification_without_shortage_costs_one_reading_of_memory() -> None:
+    machine = Machine(pods=[make_pod("a")])
+    machine.seen[Signal.MEMORY] = Observation(20 * GI, 30 * GI)
+    async with watching(machine, HARD):
+        machine.notify()
+        await machine.clock.settle()
+        assert (machine.looks, machine.memory_looks) == (1, 1)
+        await machine.clock.advance(CHECK_SECONDS + QUIET_SECONDS)
+        assert machine.looks == 2
+
+
+async def test_storm_of_notifications_costs_ten_readings_of_memory_per_second() -> None:
+    machine = Machine(pods=[make_pod("a")])
+    machine.seen[Signal.MEMORY] = Observation(20 * GI, 30 * GI)
+    async with watching(machine, HARD):
+        for _ in range(1000):
+            machine.notify()
+            await machine.clock.advance(0.009)
+        assert machine.looks == 1
+        assert 60 <= machine.memory_looks <= 9 / QUIET_SECONDS + 1
+
+
+async def test_known_shortage_without_a_pod_to_evict_is_looked_at_every_ten_seconds_only() -> None:
+    machine = Machine(pods=[static("s")])
+    machine.short()
+    async with watching(machine, HARD):
+        for _ in range(8):
+            machine.notify()
+            await machine.clock.advance(1)
+        assert (machine.looks, machine.done.count("event EvictionThresholdMet")) == (1, 1)
+
+
+async def test_memory_that_is_nearly_short_is_read_every_second_without_a_notification() -> None:
+    machine = Machine(pods=[make_pod("a")])
+    machine.short(available=150)
+    async with watching(machine, HARD):
+        await machine.clock.advance(1)
+        assert machine.memory_looks == 1
+        machine.short()
+        await machine.clock.advance(1)
+        assert "Evicted a 1" in machine.done
+
+
+async def test_memory_that_cannot_be_read_leaves_the_periodic_look() -> None:
+    machine = Machine(pods=[make_pod("a")])
+    machine.short(available=150)
+    async with watching(machine, HARD) as task:
+        machine.blind = True
+        await machine.clock.advance(3 * CHECK_SECONDS)
+        assert not task.done()
+        machine.blind = False
+        machine.short()
+        await machine.clock.advance(CHECK_SECONDS)
+        assert "Evicted a 1" in machine.done
+
+
+async def test_without_a_threshold_of_memory_only_the_periodic_look_is_left() -> None:
+    machine = Machine(pods=[make_pod("a")], reclaimable=100)
+    machine.short(available=150)
+    machine.seen[Signal.NODEFS] = Observation(500, 1000)
+    async with watching(machine, DISK):
+        await machine.clock.advance(CHECK_SECONDS)
+        assert (machine.looks, machine.memory_looks, machine.growth) == (2, 0, {})
+
+
 def test_the_figures_of_a_pod() -> None:
     fs = FsStats(time=NOW, used_bytes=5, inodes_used=7)
     stats = PodStats(
@@ -218,29 +358,102 @@ def test_the_figures_of_a_pod() -> None:
     assert pod_use(stats) == PodUse(
         memory=4,
         disk=5,
-        inodes=7,
         processes=2,
-        containers={"c": ContainerUse(3, 10), "bare": ContainerUse()},
-        volumes={"v": 9},
+        containers={"c": ContainerUse(3, DiskUse(5, 7), DiskUse(5, 7)), "bare": ContainerUse()},
+        volumes={"v": DiskUse(9, 0)},
     )
+
+
+async def test_disk_signal_reclaims_what_is_on_its_file_system() -> None:
+    machine = Machine(pods=[make_pod("a")], reclaimable=1000, layout=Disks(own_images=True))
+    machine.short(Signal.NODEFS)
+    machine.seen[Signal.IMAGEFS] = Observation(500, 1000)
+    assert await machine.pressure(DISK).check() == ["a"]
+    assert not [line for line in machine.done if line.startswith("reclaim")]
+
+
+async def test_container_disk_follows_the_threshold_of_its_file_system() -> None:
+    machine = Machine(pods=[make_pod("a")], layout=Disks(own_images=True, own_containers=True))
+    machine.seen[Signal.NODEFS] = Observation(500, 1000)
+    machine.seen[Signal.CONTAINERFS] = Observation(50, 1000)
+    pressure = machine.pressure(DISK)
+    assert await pressure.check() == ["a"]
+    assert (machine.done[1], machine.done[3]) == ("reclaim containers", "count containerfs.available")
+    assert pressure.conditions() == {Condition.DISK}
+
+
+async def test_reclaim_is_enough_only_if_the_minimum_of_each_threshold_is_reached() -> None:
+    more = Threshold(Signal.NODEFS, Amount(100), reclaim=Amount(80))
+    for reclaimable, evicted in ((120, ["a"]), (130, [])):
+        machine = Machine(pods=[make_pod("a")], reclaimable=reclaimable)
+        machine.short(Signal.NODEFS)
+        assert list(await machine.pressure(more).check()) == evicted
+
+
+class PodsCgroup:
+    """The memory of the pods' cgroup; other methods of the driver are not used."""
+
+    def __init__(self, used: int | None, limit: int | None) -> None:
+        self._used, self._limit = used, limit
+
+    def stats(self, path: str) -> CgroupStats:
+        if path != "/kubepods":
+            raise NotFound(path)
+        return CgroupStats(memory_working_set=None if self._used is None else Bytes(self._used))
+
+    def limits(self, path: str) -> CgroupResources:
+        return CgroupResources(memory_max=None if self._limit is None else Bytes(self._limit))
+
+
+@pytest.mark.parametrize(
+    ("used", "limit", "path", "expected"),
+    [
+        (300, 1000, "/kubepods", Observation(700, 1000)),
+        (1200, 1000, "/kubepods", Observation(0, 1000)),
+        (None, 1000, "/kubepods", None),
+        (300, 1000, "/absent", None),
+    ],
+)
+async def test_allocatable_memory_is_the_rest_of_the_limit_of_all_pods(
+    tmp_path: Path, used: int | None, limit: int | None, path: str, expected: Observation | None
+) -> None:
+    pods = (cast("CgroupDriver", PodsCgroup(used, limit)), path)
+    observer = MachineObserver(root_dir=tmp_path, image_disks=no_disks, clock=VirtualClock(), pods=pods)
+    assert (await observer.read_memory()).get(Signal.ALLOCATABLE_MEMORY) == expected
+
+
+@pytest.mark.parametrize("limit", [None, UNLIMITED, 1 << 62])
+async def test_allocatable_memory_without_a_limit_is_that_of_the_machine(tmp_path: Path, limit: int | None) -> None:
+    pods = (cast("CgroupDriver", PodsCgroup(300, limit)), "/kubepods")
+    observer = MachineObserver(root_dir=tmp_path, image_disks=no_disks, clock=VirtualClock(), pods=pods)
+    seen = await observer.read_memory()
+    capacity = seen[Signal.MEMORY].capacity
+    assert seen[Signal.ALLOCATABLE_MEMORY] == Observation(capacity - 300, capacity)
+
+
+async def no_disks() -> ImageDisks:
+    return ImageDisks()
 
 
 async def test_signals_of_the_real_machine(tmp_path: Path) -> None:
     clock = VirtualClock()
-    answers = ["", str(tmp_path), "never asked for"]
+    answers = [ImageDisks(), ImageDisks(images=str(tmp_path), containers="/proc"), ImageDisks(images="never asked for")]
 
-    async def image_path() -> str:
+    async def image_disks() -> ImageDisks:
         return answers.pop(0)
 
-    observer = MachineObserver(root_dir=tmp_path, image_path=image_path, clock=clock)
+    observer = MachineObserver(root_dir=tmp_path, image_disks=image_disks, clock=clock)
     first = await observer.read()
     assert Signal.IMAGEFS not in first
+    assert observer.disks() == Disks()
     second = await observer.read()
+    assert (await observer.read_memory()).keys() == {Signal.MEMORY}
     assert second.keys() >= {Signal.MEMORY, Signal.PIDS, Signal.NODEFS, Signal.IMAGEFS}
     assert all(0 <= seen.available <= seen.capacity for seen in second.values())
     await observer.read()
-    assert answers == ["never asked for"]
+    assert len(answers) == 1
+    assert observer.disks() == Disks(own_images=False, own_containers=True)
     assert (
         Signal.NODEFS
-        not in await MachineObserver(root_dir=tmp_path / "absent", image_path=image_path, clock=clock).read()
+        not in await MachineObserver(root_dir=tmp_path / "absent", image_disks=image_disks, clock=clock).read()
     )

@@ -12,6 +12,8 @@ from pykubelet.kubelet.observe.eviction.eviction_types import (
     Amount,
     Condition,
     ContainerUse,
+    Disks,
+    DiskUse,
     EvictionConfig,
     Observation,
     PodUse,
@@ -23,6 +25,7 @@ from pykubelet.kubelet.observe.eviction.plan.local_limits import exceeded, has_l
 from pykubelet.kubelet.observe.eviction.plan.ranking import message, ranked
 from pykubelet.kubelet.observe.eviction.plan.thresholds import (
     PressureState,
+    amount,
     conditions,
     met,
     next_state,
@@ -64,7 +67,7 @@ def test_given_ones_take_the_place_of_the_defaults() -> None:
     )
     assert found == (
         Threshold(Signal.MEMORY, Amount(1 << 30)),
-        Threshold(Signal.NODEFS, Amount(share=0.2), 90, Amount(share=0.05)),
+        Threshold(Signal.NODEFS, amount("f", "20%"), 90, amount("f", "5%")),
     )
 
 
@@ -81,12 +84,42 @@ def test_a_signal_can_be_turned_off(text: str) -> None:
         ({"memory.available": "-1"}, {}, "must not be negative"),
         ({"memory.available": "x%"}, {}, "is not a percentage"),
         ({"memory.available": "101%"}, {}, "from 0% to 100%"),
+        ({"memory.available": "0"}, {}, "must be positive; 0% turns the signal off"),
         ({}, {"memory.available": "1Gi"}, "evictionSoftGracePeriod"),
     ],
 )
 def test_invalid_thresholds_are_rejected(hard: Mapping[str, str], soft: Mapping[str, str], words: str) -> None:
     with pytest.raises(Invalid, match=words):
         thresholds(hard, soft, {}, {})
+
+
+def test_signals_of_grace_periods_and_minimum_reclaims_have_to_exist() -> None:
+    with pytest.raises(Invalid, match="evictionSoftGracePeriod: unknown eviction signal 'memory'"):
+        thresholds({}, {}, {"memory": 3}, {})
+    with pytest.raises(Invalid, match="evictionMinimumReclaim: unknown eviction signal 'disk'"):
+        thresholds({}, {}, {}, {"disk": "1Gi"})
+    with pytest.raises(Invalid, match=r"evictionMinimumReclaim\[nodefs.available\]: '0%' must be positive"):
+        thresholds({}, {}, {}, {"nodefs.available": "0%"})
+
+
+def test_hard_threshold_of_memory_holds_for_allocatable_memory_too() -> None:
+    found = thresholds(
+        {"memory.available": "1Gi"},
+        {"memory.available": "2Gi"},
+        {"memory.available": 30},
+        {"memory.available": "5%"},
+        allocatable=True,
+    )
+    share = amount("f", "5%")
+    assert found == (
+        Threshold(Signal.MEMORY, Amount(1 << 30), reclaim=share),
+        Threshold(Signal.MEMORY, Amount(2 << 30), 30, share),
+        Threshold(Signal.ALLOCATABLE_MEMORY, Amount(1 << 30), reclaim=share),
+    )
+
+
+def test_share_is_rounded_as_by_the_go_kubelet() -> None:
+    assert amount("f", "10%").of(100 << 30) == (10 << 30) + 160
 
 
 @pytest.mark.parametrize(("available", "is_met"), [(99, True), (100, False), (101, False)])
@@ -166,9 +199,9 @@ def test_order_of_eviction() -> None:
 @pytest.mark.parametrize(("resource", "first"), [(Resource.STORAGE, "a"), (Resource.INODES, "b"), (Resource.PIDS, "c")])
 def test_each_resource_has_its_measure(resource: Resource, first: str) -> None:
     uses = {
-        PodUID("a"): PodUse(disk=9, inodes=1, processes=1),
-        PodUID("b"): PodUse(disk=1, inodes=9, processes=1),
-        PodUID("c"): PodUse(disk=1, inodes=1, processes=9),
+        PodUID("a"): PodUse(containers={"c": ContainerUse(rootfs=DiskUse(9, 1))}, processes=1),
+        PodUID("b"): PodUse(containers={"c": ContainerUse(rootfs=DiskUse(1, 9))}, processes=1),
+        PodUID("c"): PodUse(containers={"c": ContainerUse(rootfs=DiskUse(1, 1))}, processes=9),
     }
     assert ranked([make_pod(name) for name in "abc"], uses, resource)[0].metadata.name == first
 
@@ -194,6 +227,33 @@ def test_the_message() -> None:
     )
 
 
+def test_message_names_the_request_of_the_pod_as_a_whole() -> None:
+    pod = make_pod("web", {"resources": {"requests": {"memory": "20Mi"}}})
+    assert message(pod, PodUse(memory=30 * MI), MEMORY, None) == (
+        "The node was low on resource: memory. "
+        "Pod web was using 30Mi, request is 20Mi, has larger consumption of memory. "
+    )
+
+
+def test_message_about_storage_needs_layer_and_logs() -> None:
+    pod = make_pod("web", requests={"ephemeral-storage": "1Mi"})
+    whole = ContainerUse(rootfs=DiskUse(MI), logs=DiskUse(MI))
+    text = "Container c was using 2Mi, request is 1Mi, has larger consumption of ephemeral-storage. "
+    assert message(pod, PodUse(containers={"c": whole}), DISK, None).endswith(text)
+    assert "Container" not in message(pod, PodUse(containers={"c": ContainerUse(rootfs=DiskUse(3 * MI))}), DISK, None)
+
+
+def test_priority_decides_before_the_number_of_processes() -> None:
+    pods = [make_pod("few", {"priority": 1}), make_pod("many", {"priority": 2}), make_pod("new", {"priority": 2})]
+    uses = {PodUID("few"): PodUse(processes=1), PodUID("many"): PodUse(processes=1000)}
+    assert [pod.metadata.name for pod in ranked(pods, uses, Resource.PIDS)] == ["few", "new", "many"]
+
+
+def test_layer_on_a_disk_of_its_own_does_not_count_for_the_limit_of_a_container() -> None:
+    use = PodUse(containers={"c": ContainerUse(logs=DiskUse(MI), rootfs=DiskUse(2 * MI))})
+    assert exceeded(LIMITED, use, Disks(own_images=True)) is None
+
+
 EMPTY_DIR = {"volumes": [{"name": "v", "emptyDir": {"sizeLimit": "1Mi"}}, {"name": "w", "emptyDir": {}}]}
 LIMITED = make_pod("l", limits={"ephemeral-storage": "2Mi"})
 
@@ -202,10 +262,10 @@ LIMITED = make_pod("l", limits={"ephemeral-storage": "2Mi"})
     ("pod", "use", "text"),
     [
         (make_pod("p"), PodUse(disk=1 << 40), None),
-        (make_pod("p", EMPTY_DIR), PodUse(volumes={"v": MI, "w": 1 << 40}), None),
+        (make_pod("p", EMPTY_DIR), PodUse(volumes={"v": DiskUse(MI), "w": DiskUse(1 << 40)}), None),
         (
             make_pod("p", EMPTY_DIR),
-            PodUse(volumes={"v": MI + 1}),
+            PodUse(volumes={"v": DiskUse(MI + 1)}),
             'Usage of EmptyDir volume "v" exceeds the limit "1Mi". ',
         ),
         (LIMITED, PodUse(disk=2 * MI), None),
@@ -216,14 +276,14 @@ LIMITED = make_pod("l", limits={"ephemeral-storage": "2Mi"})
         ),
         (
             LIMITED,
-            PodUse(disk=MI, containers={"c": ContainerUse(disk=3 * MI)}),
+            PodUse(disk=MI, containers={"c": ContainerUse(logs=DiskUse(MI), rootfs=DiskUse(2 * MI))}),
             'Container c exceeded its local ephemeral storage limit "2Mi". ',
         ),
         (LIMITED, PodUse(containers={"c": ContainerUse()}), None),
     ],
 )
 def test_limits(pod: Pod, use: PodUse, text: str | None) -> None:
-    found = exceeded(pod, use)
+    found = exceeded(pod, use, Disks())
     assert (found.message if found else None) == text
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pykubelet.kubelet.observe.probes.grpc_health import check, decode_status, encode_request
 from pykubelet.kubelet.observe.probes.probe_types import Observation, Verdict
-from tests.unit.base.http_server import answer, closed_port, http_server
+from tests.unit.base.http.http_server import answer, closed_port, http_server
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
 Handler = Callable[[bytes, Context], Awaitable[bytes]]

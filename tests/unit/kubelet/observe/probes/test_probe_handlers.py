@@ -25,7 +25,7 @@ from pykubelet.models.core_v1 import (
     Probe,
     TCPSocketAction,
 )
-from tests.unit.base.http_server import answer, closed_port, http_server, redirect
+from tests.unit.base.http.http_server import answer, closed_port, http_server, redirect
 from tests.unit.kubelet.observe.probes.fakes import REF
 
 OK = Observation(Verdict.SUCCESS)

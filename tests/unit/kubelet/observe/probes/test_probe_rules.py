@@ -52,6 +52,12 @@ def test_only_the_newest_attempt_is_probed() -> None:
     assert targets(pod, status(exited("a", "new"), running("a", "old", 1.0)), ()) == {}
 
 
+def test_container_that_does_not_run_keeps_no_other_from_being_probed() -> None:
+    pod = make_pod(*(Container(name=name, liveness_probe=Probe()) for name in ("ended", "absent", "runs")))
+    found = targets(pod, status(exited("ended", "1"), running("runs", "2", 1.0)), ())
+    assert [key.container_id for key in found] == ["2"]
+
+
 def test_ephemeral_containers_have_no_probes() -> None:
     spec = PodSpec(ephemeral_containers=(EphemeralContainer(name="debug", liveness_probe=Probe()),))
     pod = Pod(metadata=ObjectMeta(name="web", uid="u"), spec=spec)

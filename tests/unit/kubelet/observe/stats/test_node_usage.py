@@ -90,9 +90,9 @@ class Node:
         for path in ("/kubepods", POD, f"{POD}/id-app"):
             self.tree.set(path, cpu_ns=cpu_ns, memory=10_000, inactive=4000, limit=20_000)
 
-    async def summary(self, *, only_cpu_and_memory: bool = False) -> Summary:
+    async def summary(self, *, only_cpu_and_memory: bool = False, max_age: float | None = None) -> Summary:
         """Ask, and let the moment pass that a first reading takes."""
-        work = self.usage.summary(only_cpu_and_memory=only_cpu_and_memory)
+        work = self.usage.summary(only_cpu_and_memory=only_cpu_and_memory, max_age=max_age)
         task = asyncio.get_running_loop().create_task(work)
         async with self.running():
             while not task.done():
@@ -143,6 +143,17 @@ async def test_cpu_and_memory_of_a_pod_and_its_containers(node: Node) -> None:
 async def test_first_summary_has_a_cpu_usage(node: Node) -> None:
     pod = only(await node.summary(only_cpu_and_memory=True))
     assert pod.cpu is not None and pod.cpu.usage_nano_cores == 0
+
+
+@pytest.mark.parametrize(
+    ("max_age", "passed", "is_new"), [(2, 1.9, False), (2, 2.0, True), (0, 0.9, False), (0, 1.0, True), (60, 10, True)]
+)
+async def test_client_may_ask_for_a_newer_reading(node: Node, max_age: float, passed: float, is_new: bool) -> None:
+    await node.summary(only_cpu_and_memory=True)
+    node.use(9_000_000_000)
+    await node.clock.advance(passed)
+    pod = only(await node.summary(only_cpu_and_memory=True, max_age=max_age))
+    assert pod.cpu is not None and (pod.cpu.usage_core_nano_seconds == 9_000_000_000) == is_new
 
 
 async def test_reading_is_reused_for_ten_seconds(node: Node) -> None:

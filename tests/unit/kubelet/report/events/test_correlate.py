@@ -1,5 +1,7 @@
 """Combining, counting and rate-limiting events, with client-go's numbers."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,6 +80,13 @@ def test_an_object_is_silenced_after_a_burst_and_recovers() -> None:
     assert correlator.correlate(occurrence(at=1299.0)).suppressed
     assert not correlator.correlate(occurrence(at=1301.0)).suppressed
     assert correlator.correlate(occurrence(at=1302.0)).suppressed
+
+
+def test_warnings_do_not_silence_ordinary_events() -> None:
+    correlator = Correlator(EventConfig(burst=1))
+    warning = replace(occurrence(), type="Warning")
+    assert [correlator.correlate(warning).suppressed for _ in range(2)] == [False, True]
+    assert not correlator.correlate(occurrence()).suppressed
 
 
 def test_a_clock_that_goes_back_gives_no_tokens() -> None:

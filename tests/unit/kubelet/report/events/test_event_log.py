@@ -112,7 +112,7 @@ def test_events_are_logged_and_too_many_are_not_shown(caplog: pytest.LogCaptureF
     log = event_log(config=EventConfig(burst=1))
     with caplog.at_level(logging.INFO):
         log.event(REF, WARNING, "BackOff", "Back-off restarting failed container")
-        log.event(REF, NORMAL, "Started", "one too many")
+        log.event(REF, WARNING, "Failed", "one too many")
     (record,) = caplog.records
     assert (record.levelno, record.getMessage()) == (logging.WARNING, "event")
     fields = record.__dict__

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -264,6 +265,58 @@ async def test_events_beyond_the_memory_are_listed_from_the_file(tmp_path: Path)
     await again.history.load()
     assert again.reasons() == ["R5", "R6", "R7"]
     assert len(await again.history.older_events(lambda event: True)) == 5
+
+
+async def test_concurrent_readers_of_older_events_share_the_next_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, reads, released = World(tmp_path, capacity=1), 0, threading.Event()
+    async with world.running():
+        for number in range(4):
+            world.events.event(REF, NORMAL, f"R{number}", "")
+        await world.written('"R3"')
+    read = world.history._file.older_events
+
+    def slow(*args: Any) -> list[core.Event]:
+        nonlocal reads
+        reads += 1
+        released.wait(30)
+        return read(*args)
+
+    monkeypatch.setattr(world.history._file, "older_events", slow)
+    first = asyncio.create_task(world.history.older_events(lambda _: True))
+    await until(lambda: reads == 1)
+    others = [
+        asyncio.create_task(world.history.older_events(lambda event, n=n: event.reason != f"R{n % 3}"))  # type: ignore[misc]
+        for n in range(50)
+    ]
+    await asyncio.sleep(0)
+    released.set()
+    assert [event.reason for event in await first] == ["R0", "R1", "R2"]
+    assert [event.reason for event in (await asyncio.gather(*others))[1]] == ["R0", "R2"]
+    assert reads == 2
+
+
+async def test_reader_that_goes_away_keeps_no_other_from_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, reads = World(tmp_path, capacity=1), 0
+    async with world.running():
+        for number in range(4):
+            world.events.event(REF, NORMAL, f"R{number}", "")
+        await world.written('"R3"')
+    read = world.history._file.older_events
+
+    def count(*args: Any) -> list[core.Event]:
+        nonlocal reads
+        reads += 1
+        return read(*args)
+
+    monkeypatch.setattr(world.history._file, "older_events", count)
+    gone, stays = (asyncio.create_task(world.history.older_events(lambda _: True)) for _ in range(2))
+    await asyncio.sleep(0)
+    gone.cancel()
+    assert len(await stays) == 3
 
 
 async def test_what_waits_is_bounded_while_nothing_can_be_written(

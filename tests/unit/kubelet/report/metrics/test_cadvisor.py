@@ -1,8 +1,10 @@
+import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from pykubelet.kubelet.report.metrics.plan.cadvisor import cadvisor_text
-from tests.unit.kubelet.report.metrics.usage import AT, POD, READINGS
+from pykubelet.kubelet.types.usage import CgroupUsage, CpuUsage, Reading, Readings
+from tests.unit.kubelet.report.metrics.usage import AT, MACHINE, POD, READINGS
 
 FAMILIES: dict[str, Metric] = {
     family.name: family for family in text_string_to_metric_families(cadvisor_text(READINGS).decode())
@@ -65,6 +67,16 @@ def test_limits_that_are_not_there_are_zero_or_left_out() -> None:
     assert values("container_spec_memory_reservation_limit_bytes", container="app") == [0]
     assert "container_cpu_cfs_periods" not in FAMILIES
     assert "container_memory_failcnt" not in FAMILIES
+
+
+@pytest.mark.parametrize(("quota", "there"), [(None, False), (50_000, True)])
+def test_throttling_is_told_only_with_a_quota(quota: int | None, there: bool) -> None:
+    cpu = CpuUsage(total_ns=1, user_ns=1, system_ns=1, quota_us=quota, periods=0, throttled_periods=0, throttled_ns=0)
+    usage = CgroupUsage(path="/a", at=AT, created=5.0, cpu=cpu)
+    text = cadvisor_text(Readings(MACHINE, (Reading(usage=usage, started=5.0),))).decode()
+    for name in ("periods_total", "throttled_periods_total", "throttled_seconds_total"):
+        assert (f"container_cpu_cfs_{name}{{" in text) is there
+    assert "container_cpu_system_seconds_total{" in text
 
 
 def test_pressure_is_in_seconds() -> None:

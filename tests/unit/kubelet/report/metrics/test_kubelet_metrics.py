@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
-from pykubelet.base.blocking import hung
-from pykubelet.base.guard import Guard
+from pykubelet.base.concurrency.blocking import hung
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.kubelet.report.metrics import (
     CountsCollector,
     KubeletMetrics,
@@ -93,6 +93,11 @@ def test_runtime_operations() -> None:
     metrics.runtime_operation("create_container", 0.5, True)
     metrics.image_pulled(7, 200 * 1024 * 1024)
     metrics.csi_operation("d.csi", "/csi.v1.Node/NodePublishVolume", "OK", 0.3)
+    metrics.credential_plugin("ecr", 0.3, True)
+    metrics.credential_plugin("ecr", 0.2, False)
+    metrics.credential_config("sha256:ab")
+    metrics.pull_check("mustAuthenticate")
+    metrics.pull_records(2, 3)
     metrics.cgroup_version(1)
     got = samples(metrics.render())
     assert got["kubelet_runtime_operations_total{operation_type=create_container}"] == 2
@@ -102,6 +107,13 @@ def test_runtime_operations() -> None:
     assert got[f"{name}_bucket{{le=0.03125,operation_type=create_container}}"] == 1
     name = "kubelet_image_pull_duration_seconds_bucket"
     assert got[f"{name}{{image_size_in_bytes=100MB-500MB,le=10.0}}"] == 1
+    assert got["kubelet_credential_provider_plugin_duration_bucket{le=0.25,plugin_name=ecr}"] == 1
+    assert got["kubelet_credential_provider_plugin_duration_count{plugin_name=ecr}"] == 2
+    assert got["kubelet_credential_provider_plugin_errors_total{plugin_name=ecr}"] == 1
+    assert got["kubelet_credential_provider_config_info{hash=sha256:ab}"] == 1
+    assert got["kubelet_imagemanager_image_mustpull_checks_total{result=mustAuthenticate}"] == 1
+    assert got["kubelet_imagemanager_ondisk_pullintents"] == 2
+    assert got["kubelet_imagemanager_ondisk_pulledrecords"] == 3
     assert got["kubelet_cgroup_version"] == 1
     labels = "driver_name=d.csi,grpc_status_code=OK,le=0.5,method_name=/csi.v1.Node/NodePublishVolume,migrated=false"
     assert got[f"csi_operations_seconds_bucket{{{labels}}}"] == 1
@@ -123,6 +135,14 @@ def test_pods_and_containers() -> None:
         "kubelet_orphaned_runtime_pods_total": 1,
     }
     assert {name: got.get(name) for name in expected} == expected
+
+
+def test_times_of_the_last_node_shutdown() -> None:
+    metrics = made()
+    metrics.shutdown_times(1_700_000_000.7, 1_700_000_009.2)
+    got = samples(metrics.render())
+    assert got["kubelet_graceful_shutdown_start_time_seconds"] == 1_700_000_000
+    assert got["kubelet_graceful_shutdown_end_time_seconds"] == 1_700_000_009
 
 
 def test_starts_are_counted_through_the_status() -> None:
@@ -280,7 +300,7 @@ def test_requests_to_the_api_server() -> None:
 
 def test_a_certificate_is_shown_with_the_time_it_has_left() -> None:
     metrics, left = made(), [math.inf]
-    metrics.certificate_ttl("client", lambda: left[0])
+    metrics.certificate_renewals("client").export_ttl(lambda: left[0])
     name = "kubelet_certificate_manager_client_ttl_seconds"
     assert samples(metrics.render())[name] == math.inf
     left[0] = 60.0
@@ -318,3 +338,21 @@ def test_resizes_are_counted_by_the_pods_conditions() -> None:
     for version, ((before, _), (now, expected)) in enumerate(pairwise(steps)):
         metrics.status_changed(StatusChange(pod(), before, now, version))
         assert values(metrics) == expected
+
+
+def test_renewals_of_certificates_are_counted_under_upstreams_names() -> None:
+    metrics = made()
+    client, server = metrics.certificate_renewals("client"), metrics.certificate_renewals("server")
+    client.renewal_failed()
+    client.replaced(5.0)
+    server.renewal_failed()
+    server.renewal_failed()
+    server.replaced(3000.0)
+    text = metrics.render().decode()
+    assert "# TYPE kubelet_certificate_manager_client_expiration_renew_errors counter" in text
+    assert "kubelet_certificate_manager_client_expiration_renew_errors 1.0" in text
+    assert "# TYPE kubelet_server_expiration_renew_errors counter" in text
+    assert "kubelet_server_expiration_renew_errors 2.0" in text
+    name = "kubelet_certificate_manager_server_rotation_seconds"
+    assert f'{name}_bucket{{le="60.0"}} 0.0' in text and f'{name}_bucket{{le="3600.0"}} 1.0' in text
+    assert "client_rotation_seconds" not in text

@@ -28,6 +28,9 @@ histogram kubelet_cgroup_manager_duration_seconds                  operation_typ
 gauge     kubelet_cgroup_version
 counter   kubelet_container_requested_resizes_total                operation requirement resource
 histogram kubelet_containers_per_pod_count
+gauge     kubelet_credential_provider_config_info                  hash
+histogram kubelet_credential_provider_plugin_duration              plugin_name
+counter   kubelet_credential_provider_plugin_errors_total          plugin_name
 gauge     kubelet_desired_pods                                     static
 counter   kubelet_evented_pleg_connection_error_count
 histogram kubelet_evented_pleg_connection_latency_seconds
@@ -35,6 +38,8 @@ counter   kubelet_evented_pleg_connection_success_count
 histogram kubelet_eviction_stats_age_seconds                       eviction_signal
 counter   kubelet_evictions                                        eviction_signal
 gauge     kubelet_first_network_pod_start_sli_duration_seconds
+gauge     kubelet_graceful_shutdown_end_time_seconds
+gauge     kubelet_graceful_shutdown_start_time_seconds
 gauge     kubelet_http_inflight_requests                           long_running method path server_type
 histogram kubelet_http_requests_duration_seconds                   long_running method path server_type
 counter   kubelet_http_requests_total                              long_running method path server_type
@@ -43,6 +48,9 @@ histogram kubelet_image_pull_duration_seconds                      image_size_in
 counter   kubelet_image_volume_mounted_errors_total
 counter   kubelet_image_volume_mounted_succeed_total
 counter   kubelet_image_volume_requested_total
+counter   kubelet_imagemanager_image_mustpull_checks_total         result
+gauge     kubelet_imagemanager_ondisk_pulledrecords
+gauge     kubelet_imagemanager_ondisk_pullintents
 counter   kubelet_lifecycle_handler_http_fallbacks_total
 gauge     kubelet_managed_ephemeral_containers
 gauge     kubelet_mirror_pods
@@ -118,6 +126,9 @@ def told() -> bytes:
     metrics.runtime_operation("create_container", 0.1, True)
     metrics.csi_operation("d.csi", "/m", "OK", 0.1)
     metrics.image_pulled(1, 1)
+    metrics.credential_plugin("ecr", 1, True)
+    metrics.credential_config("sha256:ab")
+    metrics.pull_check("error")
     metrics.image_collected("space")
     metrics.evicted("memory.available")
     metrics.eviction_decided("memory.available", 0.1)

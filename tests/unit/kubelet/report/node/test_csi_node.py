@@ -8,8 +8,14 @@ from dataclasses import dataclass, field
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.kubelet.report.node import CsiNodeReporter
-from pykubelet.kubelet.report.node.plan.csi_objects import NODE_IDS, new_csi_node, node_patch, with_drivers
+from pykubelet.kubelet.report.node import CsiNodeReporter, CsiNodeState
+from pykubelet.kubelet.report.node.plan.csi_objects import (
+    NODE_IDS,
+    new_csi_node,
+    node_patch,
+    topology_collisions,
+    with_drivers,
+)
 from pykubelet.kubelet.types.storage import DriverNodeInfo
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Node
@@ -102,23 +108,59 @@ class Rig:
     reporter: CsiNodeReporter
     registered: asyncio.Event
     nodes: list[Node] = field(default_factory=list)
+    state: CsiNodeState = field(default_factory=CsiNodeState)
 
 
 @pytest.fixture
 async def rig() -> AsyncIterator[Rig]:
     async with fake_api() as api:
         nodes: list[Node] = []
-        registered = asyncio.Event()
+        registered, state = asyncio.Event(), CsiNodeState()
         reporter = CsiNodeReporter(
-            client=api.client, node=lambda: nodes[-1] if nodes else None, registered=registered, clock=api.clock
+            client=api.client,
+            node=lambda: nodes[-1] if nodes else None,
+            registered=registered,
+            state=state,
+            clock=api.clock,
         )
         async with running(reporter.run()):
-            yield Rig(api, reporter, registered, nodes)
+            yield Rig(api, reporter, registered, nodes, state)
 
 
 def drivers(rig: Rig) -> list[str]:
     found = rig.api.all("csinodes", STORAGE)
     return [driver["name"] for each in found for driver in each["spec"].get("drivers", ())]
+
+
+async def test_the_object_is_there_before_any_driver(rig: Rig) -> None:
+    rig.api.fake.faults.append(Fault("POST .*csinodes", status=403, message="no rights", times=2))
+    told: list[bool] = []
+    rig.state.initialized.subscribe(lambda: told.append(True))
+    assert rig.state.fault() == "CSINode is not yet initialized"
+    rig.nodes.append(from_builtins(rig.api.put("nodes", "n", namespace=""), Node))
+    rig.registered.set()
+    await until(lambda: "failed to initialize CSINode: " in (rig.state.fault() or ""))
+    await until(lambda: rig.state.fault() is None)
+    assert told == [True] and len(rig.api.all("csinodes", STORAGE)) == 1
+
+
+def test_collision_names_both_values() -> None:
+    assert topology_collisions(node(labels={"zone": "z"}), {"d": INFO}) == {}
+    assert topology_collisions(node(labels={"zone": "other"}), {"d": INFO, "e": DriverNodeInfo("x")}) == {
+        "d": 'detected topology value collision: driver reported "zone":"z" but existing label is "zone":"other"'
+    }
+
+
+async def test_driver_that_would_move_the_node_is_not_published_until_it_fits(rig: Rig) -> None:
+    labels = {"zone": "other"}
+    rig.nodes.append(from_builtins(rig.api.put("nodes", "n", "", metadata={"name": "n", "labels": labels}), Node))
+    rig.reporter.installed("d", INFO)
+    rig.reporter.installed("e", DriverNodeInfo("node-e"))
+    rig.registered.set()
+    await until(lambda: drivers(rig) == ["e"])
+    assert rig.api.get("nodes", "n", namespace="")["metadata"]["labels"] == labels
+    rig.nodes.append(node(labels={"zone": "z"}))
+    await until(lambda: sorted(drivers(rig)) == ["d", "e"])
 
 
 async def test_drivers_come_and_go(rig: Rig) -> None:

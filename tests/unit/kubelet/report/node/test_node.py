@@ -1,15 +1,17 @@
 """The Node object and its lease."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
+from pykubelet.apiclient import Forbidden
 from pykubelet.apiclient.resources import Target
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.report.node import (
+    CsiNodeState,
     Image,
     LeaseRenewer,
     NodeConfig,
@@ -96,14 +98,25 @@ class Rig:
         return self.api.fake.count("PATCH")
 
 
-def make(api: Api, config: NodeConfig = CONFIG) -> Rig:
+def make(
+    api: Api,
+    config: NodeConfig = CONFIG,
+    addresses: Callable[[tuple[core.NodeAddress, ...]], None] | None = None,
+    storage_fault: Callable[[], str | None] | None = None,
+) -> Rig:
     machine, events = Machine(), Events()
     return Rig(
         api,
         machine,
         events,
         NodeReporter(
-            NodeDeps(client=api.client, facts=machine, telemetry=telemetry(api.clock, NoStartup(), events=events)),
+            NodeDeps(
+                client=api.client,
+                facts=machine,
+                addresses=addresses or (lambda _: None),
+                storage_fault=storage_fault or (lambda: None),
+                telemetry=telemetry(api.clock, NoStartup(), events=events),
+            ),
             config,
         ),
     )
@@ -207,7 +220,7 @@ async def test_cordons_are_told(api: Api) -> None:
 async def test_in_a_cloud_its_controller_gives_the_addresses(api: Api) -> None:
     host = core.NodeAddress(type="Hostname", address="n")
     rig = make(api, replace(CONFIG, external_cloud=True))
-    rig.machine.facts = replace(FACTS, addresses=(*FACTS.addresses, host))
+    rig.machine.facts = replace(FACTS, addresses=(*(FACTS.addresses or ()), host))
     async with running(rig.reporter.run()):
         await until(rig.reporter.registered.is_set)
         assert [t.key for t in rig.node.spec.taints] == ["k", "node.cloudprovider.kubernetes.io/uninitialized"]
@@ -237,11 +250,75 @@ def test_the_addresses_that_pods_are_shown(told: str, found: tuple[str, ...]) ->
 
 
 async def test_a_cloud_is_told_the_addresses_that_a_person_gave(api: Api) -> None:
-    rig = make(api, replace(CONFIG, external_cloud=True, given_ips=("10.0.0.1", "fd00::1")))
+    rig = make(api, replace(CONFIG, external_cloud=True, given_ips=("10.0.0.1", "fd00::1"), has_given_ips=True))
     async with running(rig.reporter.run()):
         await until(rig.reporter.registered.is_set)
     assert rig.node.metadata.annotations["alpha.kubernetes.io/provided-node-ip"] == "10.0.0.1,fd00::1"
     assert rig.node.status.addresses == FACTS.addresses
+
+
+async def test_a_node_made_ahead_of_time_is_used_without_the_right_to_create(api: Api) -> None:
+    rig = make(api)
+    api.fake.faults = [Fault("POST .*/nodes", status=403, message="not you", times=1000)]
+    async with running(rig.reporter.run()):
+        await until(lambda: api.fake.count("POST") >= 2)
+        assert not rig.reporter.registered.is_set()
+        api.put("nodes", "n", "")
+        await until(rig.is_ready)
+    assert rig.node.metadata.labels["kubernetes.io/os"] == "linux"
+
+
+async def test_refused_registration_of_a_missing_node_is_reported(api: Api) -> None:
+    rig = make(api)
+    api.fake.faults = [Fault("POST .*/nodes", status=403, message="not you")]
+    with pytest.raises(Forbidden, match="not you"):
+        await rig.reporter.report()
+
+
+async def test_a_node_is_not_ready_before_its_csi_node_is_there(api: Api) -> None:
+    state = CsiNodeState()
+    rig = make(api, storage_fault=state.fault)
+    state.initialized.subscribe(rig.reporter.poke)
+    async with running(rig.reporter.run()):
+        await until(lambda: rig.condition() is not None)
+        found = rig.condition()
+        assert found is not None and (found.status, found.reason) == ("False", "KubeletNotReady")
+        assert found.message == "CSINode is not yet initialized"
+        state.failed(Invalid("no rights"))
+        rig.reporter.poke()
+        await until(lambda: rig.condition().message == "failed to initialize CSINode: no rights")  # type: ignore[union-attr]
+        state.done()
+        await until(rig.is_ready)
+        state.failed(Invalid("a later error"))
+    assert state.fault() is None
+
+
+async def test_the_addresses_of_each_status_are_told(api: Api) -> None:
+    told: list[tuple[core.NodeAddress, ...]] = []
+    rig = make(api, addresses=told.append)
+    other = (core.NodeAddress(type="InternalIP", address="10.0.0.2"),)
+    async with running(rig.reporter.run()):
+        await until(rig.is_ready)
+        assert set(told) == {FACTS.addresses}
+        rig.machine.facts = replace(FACTS, addresses=other)
+        rig.reporter.poke()
+        await until(lambda: told[-1] == other)
+
+
+async def test_unknown_addresses_leave_the_reported_ones(api: Api) -> None:
+    rig = make(api)
+    rig.machine.facts = replace(FACTS, addresses=None)
+    async with running(rig.reporter.run()):
+        await until(rig.is_ready)
+        assert rig.node.status.addresses == ()
+        rig.machine.facts = FACTS
+        rig.reporter.poke()
+        await until(lambda: rig.node.status.addresses == FACTS.addresses)
+        patches = rig.patches
+        rig.machine.facts = replace(FACTS, addresses=None, faults=("broken",))
+        rig.reporter.poke()
+        await until(lambda: rig.patches > patches)
+        assert rig.node.status.addresses == FACTS.addresses
 
 
 async def test_what_the_control_plane_says_of_a_node_it_gave_up_is_put_right(api: Api) -> None:
@@ -272,6 +349,20 @@ async def test_what_is_told_while_an_answer_is_under_way_is_put_right(
         await until(lambda: rig.patches == 1 and rig.is_ready())
 
 
+async def test_an_older_version_from_a_late_watch_replaces_no_newer_one(api: Api) -> None:
+    """The Node object was read again for admission, then the watch brings the versions in between."""
+    rig = make(api)
+    async with running(rig.reporter.run()):
+        await until(lambda: rig.is_ready())
+        api.change("nodes", "n", "", metadata={"labels": {"first": "yes"}})
+        between = rig.node
+        api.change("nodes", "n", "", metadata={"labels": {"first": "yes", "second": "yes"}})
+        assert rig.reporter.node_updated(rig.node)
+        assert not rig.reporter.node_updated(between)
+        assert rig.reporter.node is not None
+        assert rig.reporter.node.metadata.labels.items() >= {"first": "yes", "second": "yes"}.items()
+
+
 async def test_a_node_that_was_deleted_registers_again(api: Api) -> None:
     rig = make(api)
     async with running(rig.reporter.run()):
@@ -281,6 +372,23 @@ async def test_a_node_that_was_deleted_registers_again(api: Api) -> None:
         rig.reporter.node_deleted()
         await until(lambda: bool(api.all("nodes")))
     assert rig.node.metadata.uid != first
+
+
+async def test_extended_resources_of_an_earlier_agent_become_zero_and_later_ones_stay(api: Api) -> None:
+    """Their device plugins are gone; what people set while the agent runs is theirs."""
+    old = {"example.com/gpu": "4", "hugepages-2Mi": "0", "kubernetes.io/batch": "3"}
+    api.put("nodes", "n", "", status={"capacity": old, "allocatable": old})
+    rig = make(api)
+    async with running(rig.reporter.run()):
+        await until(rig.is_ready)
+        for found in (rig.node.status.capacity, rig.node.status.allocatable):
+            assert (found["example.com/gpu"], found["kubernetes.io/batch"]) == ("0", "3")
+        status = api.get("nodes", "n", "")["status"]
+        api.change("nodes", "n", "", status={**status, "capacity": {**status["capacity"], "example.com/dongle": "4"}})
+        rig.machine.facts = replace(FACTS, capacity={**FACTS.capacity, "cpu": "3"})
+        rig.reporter.poke()
+        await until(lambda: rig.node.status.capacity["cpu"] == "3")
+        assert rig.node.status.capacity["example.com/dongle"] == "4"
 
 
 async def test_registration_waits_for_the_api_server(api: Api) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from pykubelet.kubelet.report.status.plan import conditions as cond
+from pykubelet.kubelet.types.resize import PendingResize, ResizeProgress, ResizeReason, ResizeState
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus
 from pykubelet.models import core_v1 as core
 from pykubelet.models.scalars import time_from_unix
@@ -194,6 +195,16 @@ def test_restarting_all(phase: str, restarting: bool, expected: tuple[str, str, 
     assert cond.restarting_all(pod(), phase, restarting=restarting) == ()
 
 
+def test_the_time_of_a_resize_condition_is_that_of_its_reason() -> None:
+    old = time_from_unix(NOW - 500)
+    before = [core.PodCondition(type="PodResizePending", status="True", reason="Deferred", last_transition_time=old)]
+    for reason, since in (("Deferred", old), ("Infeasible", time_from_unix(NOW))):
+        (found,) = cond.stamped(
+            [core.PodCondition(type="PodResizePending", status="True", reason=reason)], before, 1, NOW
+        )
+        assert found.last_transition_time == since
+
+
 def test_the_time_of_a_condition_is_that_of_its_status() -> None:
     old = time_from_unix(NOW - 500)
     before = [
@@ -215,3 +226,33 @@ def test_the_time_of_a_condition_is_that_of_its_status() -> None:
         "foreign": (None, None),
         "DisruptionTarget": (time_from_unix(NOW - 7), 4),
     }
+
+
+PENDING_RESIZE = PendingResize(generation=3, reason=ResizeReason.DEFERRED, message="1 CPU is free", since=NOW)
+
+
+@pytest.mark.parametrize(
+    ("state", "phase", "expected"),
+    [
+        (ResizeState(), "Running", []),
+        (
+            ResizeState(pending=PENDING_RESIZE),
+            "Running",
+            [("PodResizePending", "True", "Deferred", "1 CPU is free", 3)],
+        ),
+        (ResizeState(progress=ResizeProgress(2)), "Running", [("PodResizeInProgress", "True", "", "", 2)]),
+        (
+            ResizeState(PENDING_RESIZE, ResizeProgress(2, "no cgroup")),
+            "Pending",
+            [
+                ("PodResizePending", "True", "Deferred", "1 CPU is free", 3),
+                ("PodResizeInProgress", "True", "Error", "no cgroup", 2),
+            ],
+        ),
+        (ResizeState(PENDING_RESIZE, ResizeProgress(2)), "Succeeded", []),
+        (ResizeState(PENDING_RESIZE, ResizeProgress(2)), "Failed", []),
+    ],
+)
+def test_resize_is_reported_until_the_pod_has_ended(state: ResizeState, phase: str, expected: list[object]) -> None:
+    found = cond.resizing(state, phase)
+    assert [(c.type, *said(c), c.observed_generation) for c in found] == expected

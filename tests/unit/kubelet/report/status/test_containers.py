@@ -129,10 +129,11 @@ def test_container_that_was_never_created_is_waiting() -> None:
     assert (status.restart_count, status.ready, status.started, status.container_id) == (0, False, False, "")
 
 
-def test_statuses_come_in_the_order_of_the_spec_and_only_for_it() -> None:
-    value = pod(container("zeta"), container("alpha"))
+def test_statuses_are_sorted_but_for_init_containers_and_only_for_the_spec() -> None:
+    value = pod(container("zeta"), container("alpha"), init=[container("second"), container("first")])
     seen = runtime(attempt("other"), attempt("alpha"), attempt("zeta"))
-    assert [s.name for s in statuses(value, seen)] == ["zeta", "alpha"]
+    assert [s.name for s in statuses(value, seen)] == ["alpha", "zeta"]
+    assert [s.name for s in statuses(value, seen, kind=INIT)] == ["second", "first"]
 
 
 @pytest.mark.parametrize(
@@ -365,7 +366,7 @@ def test_started_and_ready(
     (status,) = statuses(value, runtime(attempt("p")), ctx, kind=kind)
     assert (status.started, status.ready) == (started, ready)
     (status,) = statuses(value, runtime(attempt("p")), dc_replace(ctx, terminating=True), kind=kind)
-    assert (status.started, status.ready) == (started, False)
+    assert (status.started, status.ready) == (started, ready), "a pod that is being stopped serves what it still can"
     (status,) = statuses(value, runtime(exited("p")), ctx, kind=kind)
     assert (status.started, status.ready) == (False, False)
 

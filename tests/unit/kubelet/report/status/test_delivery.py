@@ -49,6 +49,7 @@ UNREADY = replace(
     container_statuses=(runs(ready=False),),
     conditions=(condition("Ready", "False"), condition("ContainersReady", "False"), condition("Initialized")),
 )
+STOPPING = replace(RUNNING, conditions=(*RUNNING.conditions, condition("PodReadyToStartContainers", "False")))
 RESIZE = condition("PodResizePending", "True", "Deferred")
 EPHEMERAL = (waiting(name="debug"),)
 
@@ -101,21 +102,22 @@ def test_status_of_a_failing_pod_is_sent_at_once() -> None:
     assert hold_seconds(failing, replace(failing, pod_ip="10.1.0.1"), deleted=False) == 0
 
 
-def test_lost_readiness_of_a_deleted_pod_is_held() -> None:
-    assert hold_seconds(RUNNING, UNREADY, deleted=True) == HOLD_SECONDS
+def test_lost_sandbox_of_a_deleted_pod_is_held_and_lost_readiness_is_not() -> None:
+    assert hold_seconds(RUNNING, STOPPING, deleted=True) == HOLD_SECONDS
+    assert hold_seconds(RUNNING, UNREADY, deleted=True) == 0
 
 
 @pytest.mark.parametrize(
     "new",
     [
-        replace(UNREADY, container_statuses=(ended(0, "app"),)),
-        replace(UNREADY, container_statuses=(replace(runs(ready=False), container_id="other"),)),
-        replace(UNREADY, init_container_statuses=(ended(0),)),
-        replace(UNREADY, phase="Succeeded"),
-        replace(UNREADY, phase="Failed", reason="Evicted"),
-        replace(UNREADY, reason="Why"),
-        replace(UNREADY, conditions=(*UNREADY.conditions, condition("DisruptionTarget"))),
-        replace(UNREADY, ephemeral_container_statuses=EPHEMERAL),
+        replace(STOPPING, container_statuses=(ended(0, "app"),)),
+        replace(STOPPING, container_statuses=(replace(runs(ready=False), container_id="other"),)),
+        replace(STOPPING, init_container_statuses=(ended(0),)),
+        replace(STOPPING, phase="Succeeded"),
+        replace(STOPPING, phase="Failed", reason="Evicted"),
+        replace(STOPPING, reason="Why"),
+        replace(STOPPING, conditions=(*STOPPING.conditions, condition("DisruptionTarget"))),
+        replace(STOPPING, ephemeral_container_statuses=EPHEMERAL),
     ],
 )
 def test_other_changes_of_a_deleted_pod_are_sent_at_once(new: core.PodStatus) -> None:

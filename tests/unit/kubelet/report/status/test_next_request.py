@@ -44,7 +44,7 @@ UID = THERE.metadata.uid
 
 
 def entry(status: core.PodStatus, *, finished: bool = False, static: bool = False) -> StatusEntry:
-    return StatusEntry(pod(static=static), status, 1, finished=finished)
+    return StatusEntry(pod(static=static), status, status, 1, finished=finished)
 
 
 def showing(status: core.PodStatus, version: str = "8") -> core.Pod:
@@ -54,6 +54,13 @@ def showing(status: core.PodStatus, version: str = "8") -> core.Pod:
 def after(status: core.PodStatus) -> Delivered:
     """The state once the status was delivered with resource version 7."""
     return delivered(Delivered(), status, UID, showing(status, "7"))
+
+
+def test_the_published_status_is_delivered() -> None:
+    ended = core.PodStatus(phase="Failed")
+    withheld = replace(entry(ended), published=RUNNING)
+    assert next_request(after(RUNNING), withheld, THERE, NOW).request is Request.NONE
+    assert next_request(after(RUNNING), entry(ended), THERE, NOW).request is Request.PATCH
 
 
 def test_progress_is_held_back_from_its_first_change() -> None:

@@ -115,9 +115,12 @@ def test_the_reason_goes_with_its_phase() -> None:
     assert compute(pod(), runtime(attempt()), before).reason == ""
 
 
-def test_a_terminating_pod_is_not_ready_but_runs() -> None:
+def test_terminating_pod_is_ready_while_its_containers_run() -> None:
+    """An EndpointSlice shows it as serving: the last endpoints of a Service get traffic until they end (KEP-1669)."""
     status = compute(pod(), runtime(attempt()), terminating=True)
     assert status.phase == "Running"
+    assert conditions(status)["Ready"] == conditions(status)["ContainersReady"] == "True"
+    status = compute(pod(container(), container("b")), runtime(attempt(), exited("b")), terminating=True)
     assert conditions(status)["Ready"] == conditions(status)["ContainersReady"] == "False"
 
 
@@ -279,6 +282,7 @@ def test_computed_statuses_only_move_forward(
     [
         ("Preempting", "Pod was preempted by Kubelet to accommodate a critical pod."),
         ("Evicted", "too big"),
+        ("Terminated", "too big"),
         ("DeadlineExceeded", None),
         ("", None),
     ],

@@ -3,17 +3,20 @@
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+from msgspec.structs import replace
+
 from pykubelet.kubelet.report.status import StatusManager
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
 from pykubelet.kubelet.types.outcome import Failure, SyncAction
 from pykubelet.kubelet.types.probes import ContainerProbes, ProbeResult
-from pykubelet.kubelet.types.runtime import PodRuntimeStatus
+from pykubelet.kubelet.types.runtime import ContainerState, PodRuntimeStatus
 from pykubelet.kubelet.types.status_changes import StatusChange
 from pykubelet.kubelet.types.status_input import StatusInput
 from pykubelet.models import core_v1 as core
 from pykubelet.models.scalars import time_from_unix
 from pykubelet.testing.clock import VirtualClock
-from tests.unit.kubelet.report.pods import REF, attempt, container, exited, pod, runtime, with_meta
+from tests.unit.kubelet.report.pods import REF, attempt, container, exited, pod, runtime, sidecar, with_meta
 
 PROBE = core.Probe(exec=core.ExecAction(command=("true",)))
 
@@ -98,6 +101,68 @@ def test_set_status_only_moves_forward() -> None:
     got = statuses.set(pod(), core.PodStatus(phase="Running"))
     assert (got.phase, got.reason) == ("Failed", "Evicted")
     assert all(c.current is not None and c.current.phase == "Failed" for c in changes)
+
+
+EVICTED: dict[str, Any] = {"terminal_reason": "Evicted", "terminal_message": "too big", "terminating": True}
+
+
+def shown(statuses: StatusManager) -> tuple[str, str, bool]:
+    """Phase and reason that others see, and whether they see a DisruptionTarget."""
+    entry = statuses.entry(REF.uid)
+    assert entry is not None and entry.merged.status == entry.published
+    types = {c.type for c in entry.published.conditions}
+    return entry.published.phase, entry.published.reason, "DisruptionTarget" in types
+
+
+@pytest.mark.parametrize("state", [ContainerState.RUNNING, ContainerState.CREATED, ContainerState.UNKNOWN])
+def test_terminal_phase_is_withheld_until_no_container_can_run(state: ContainerState) -> None:
+    statuses, changes = manager()
+    value = pod(static=False)
+    statuses.update(value, known(runtime(attempt())))
+    assert statuses.update(value, known(runtime(attempt(state=state)), **EVICTED)).phase == "Failed"
+    assert shown(statuses) == ("Running", "", False)
+    assert [c.current.phase for c in changes if c.current is not None] == ["Running", "Running"]
+    statuses.update(value, known(runtime(attempt(state=state)), stopped=True, **EVICTED))
+    assert shown(statuses) == ("Failed", "Evicted", True)
+
+
+def test_end_of_a_pod_is_published_once_its_last_container_has_exited() -> None:
+    statuses, _ = manager()
+    value = pod(container(), container("b"), restart_policy="Never", static=False)
+    statuses.update(value, known(runtime(exited(), attempt("b"))))
+    assert shown(statuses) == ("Running", "", False)
+    statuses.update(value, known(runtime(exited(), exited("b"))))
+    assert shown(statuses) == ("Succeeded", "", False)
+
+
+def test_pod_whose_init_container_failed_is_pending_while_its_sidecar_runs() -> None:
+    statuses, _ = manager()
+    value = pod(init=[sidecar(), container("i")], restart_policy="Never", static=False)
+    statuses.update(value, known(runtime(attempt("proxy"), attempt("i"))))
+    seen = runtime(attempt("proxy"), exited("i", code=1))
+    assert statuses.update(value, known(seen)).phase == "Failed"
+    assert shown(statuses)[0] == "Pending"
+    seen = runtime(exited("proxy"), exited("i", code=1))
+    statuses.update(value, known(seen, terminating=True, stopped=True))
+    assert shown(statuses)[0] == "Failed"
+
+
+def test_disruption_set_by_others_is_shown_while_the_phase_is_withheld() -> None:
+    theirs = core.PodCondition(type="DisruptionTarget", status="True", reason="EvictionByEvictionAPI")
+    statuses, _ = manager()
+    value = replace(pod(static=False), status=core.PodStatus(phase="Running", conditions=(theirs,)))
+    statuses.update(value, known(runtime(attempt()), **EVICTED))
+    assert shown(statuses) == ("Running", "", True)
+    entry = statuses.entry(REF.uid)
+    assert entry is not None
+    assert [c.reason for c in entry.published.conditions if c.type == "DisruptionTarget"] == ["EvictionByEvictionAPI"]
+
+
+def test_pod_evicted_for_a_limit_of_its_own_is_no_disruption_target() -> None:
+    statuses, _ = manager()
+    value = pod(static=False)
+    statuses.update(value, known(runtime(exited()), stopped=True, disrupts=False, **EVICTED))
+    assert shown(statuses) == ("Failed", "Evicted", False)
 
 
 def test_reject_sets_a_failed_status() -> None:

@@ -25,7 +25,7 @@ from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.telemetry import telemetry
 from tests.unit.kubelet.apitools import running
 from tests.unit.kubelet.report.pods import pod, with_meta
-from tests.unit.kubelet.report.status.test_delivery import RUNNING, STARTING, UNREADY, WITH_SANDBOX
+from tests.unit.kubelet.report.status.test_delivery import RUNNING, STARTING, STOPPING, UNREADY, WITH_SANDBOX
 from tests.unit.kubelet.report.status.test_status_manager import Node
 
 T = TypeVar("T", bound=KubeStruct)
@@ -147,7 +147,7 @@ async def test_quick_end_is_one_patch_and_the_deletion(rig: Rig) -> None:
     await rig.set(RUNNING)
     deleted = with_meta(POD, deletion_timestamp=datetime(2023, 1, 1, tzinfo=UTC))
     rig.known.pods[UID] = deleted
-    await rig.set(UNREADY, after=1)
+    await rig.set(STOPPING, after=1)
     await rig.clock.advance(HOLD_SECONDS / 2)
     rig.statuses.terminate(deleted)
     await rig.clock.advance(10)
@@ -155,12 +155,14 @@ async def test_quick_end_is_one_patch_and_the_deletion(rig: Rig) -> None:
     assert rig.server.log == [(0.0, "Running 10.1.0.1"), (end, "Failed 10.1.0.1"), (end, "DELETE")]
 
 
-async def test_slow_end_reports_that_the_pod_is_not_ready(rig: Rig) -> None:
+async def test_slow_end_reports_progress_after_the_hold_time_and_readiness_at_once(rig: Rig) -> None:
     await rig.set(RUNNING)
     rig.known.pods[UID] = with_meta(POD, deletion_timestamp=datetime(2023, 1, 1, tzinfo=UTC))
-    await rig.set(UNREADY, after=1)
+    await rig.set(STOPPING, after=1)
+    await rig.clock.advance(1)
+    await rig.set(UNREADY)
     await rig.clock.advance(10)
-    assert rig.server.log[1:] == [(1 + HOLD_SECONDS, "Running 10.1.0.1")]
+    assert rig.server.log[1:] == [(1 + HOLD_SECONDS, "Running 10.1.0.1"), (2, "Running 10.1.0.1")]
 
 
 async def test_forgotten_pod_gets_no_patch(rig: Rig) -> None:

@@ -13,7 +13,8 @@ from yarl import URL
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Permanent
 from pykubelet.kubelet.report.metrics import KubeletMetrics
-from pykubelet.kubelet.serve.local_socket import HealthConfig, HealthDeps, HealthServer
+from pykubelet.kubelet.serve.common.health import HealthServer
+from pykubelet.kubelet.serve.common.server_interfaces import HealthConfig, HealthDeps
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.telemetry import telemetry
 from tests.unit.kubelet.serve.common.flood import silent_connections

@@ -11,11 +11,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from pykubelet.base import hangup
+from pykubelet.base.http import hangup
 from pykubelet.kubelet.serve.common import slots
 from pykubelet.kubelet.serve.common.limits import ConnectionLimits, SlotLimits
 from pykubelet.kubelet.serve.kubelet_api import AuthConfig, KubeletApiServer
-from pykubelet.kubelet.serve.kubelet_api.token_review_budget import PER_SOURCE
+from pykubelet.kubelet.serve.kubelet_api.access.token_review_budget import PER_SOURCE
 from pykubelet.models.authentication_v1 import UserInfo
 from pykubelet.testing.wait import until
 from tests.unit.kubelet.report.pods import pod

@@ -264,6 +264,10 @@ async def test_problems_images_and_objects_of_other_stages_are_served(world: Wor
         assert (version["agent"], version["runtimeName"]) == ("0.1.0", "containerd")
         usage = await answer(served, "/pykubelet/v1/usage")
         assert usage["node"]["cpu"]["usageNanoCores"] == 250_000_000
+        await answer(served, "/pykubelet/v1/usage?maxAgeSeconds=2")
+        assert world.asked_ages == [None, 2]
+        async with served.get("/pykubelet/v1/usage?maxAgeSeconds=0") as response:
+            assert response.status == 422
 
 
 async def test_restart_and_retry_are_passed_on_if_they_are_possible(world: World) -> None:
@@ -285,7 +289,52 @@ async def test_restart_and_retry_are_passed_on_if_they_are_possible(world: World
         for path in ("restart/ns/web", "retry/ns/web"):
             async with served.post(f"/pykubelet/v1/{path}") as response:
                 assert response.status == 409
-    assert world.node.requests == [("restart", "uid-1", ""), ("restart", "uid-1", "app"), ("retry", "uid-1", "")]
+    assert world.node.requests.made == [("restart", "uid-1", ""), ("restart", "uid-1", "app"), ("retry", "uid-1", "")]
+
+
+async def test_grace_period_of_a_deletion_is_passed_on_unless_a_source_lists_the_pod(world: World) -> None:
+    world.set(running())
+    async with serving(world) as served:
+        for path, status, reason in (
+            ("stop/uid-1?gracePeriodSeconds=0", 202, ""),
+            ("stop/uid-1?gracePeriodSeconds=7", 202, ""),
+            ("stop/uid-1?gracePeriodSeconds=-1", 400, "not a number of seconds"),
+            ("stop/uid-1?gracePeriodSeconds=99999999999", 400, "not a number of seconds"),
+            ("stop/uid-1", 400, "not a number of seconds"),
+            ("stop/none?gracePeriodSeconds=1", 404, "no pod has the uid none"),
+        ):
+            async with served.post(f"/pykubelet/v1/{path}") as response:
+                assert (response.status, path) == (status, path)
+                assert reason in (await response.json()).get("message", "")
+        world.node.requests.listed.add("uid-1")
+        async with served.post("/pykubelet/v1/stop/uid-1?gracePeriodSeconds=0") as response:
+            assert response.status == 409
+    assert world.node.requests.made == [("stop", "uid-1", "0"), ("stop", "uid-1", "7")]
+
+
+async def test_documents_are_applied(world: World) -> None:
+    body = {"documents": [{"origin": "web.yaml", "text": "kind: Pod"}], "namespace": "apart", "dryRun": True}
+    async with serving(world) as served, served.post("/pykubelet/v1/apply", json.dumps(body).encode()) as response:
+        assert response.status == 200
+        changed = {"label": "pod/web", "namespace": "apart", "change": "created", "uid": "u"}
+        assert (await response.json())["changes"] == [changed]
+    [request] = world.node.applied
+    assert (request.namespace, request.dry_run) == ("apart", True)
+    assert [(each.origin, each.text) for each in request.documents] == [("web.yaml", "kind: Pod")]
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"documents": 1}', b'{"documents": [], "other": 1}', b"\xff"])
+async def test_request_that_is_no_list_of_documents_is_rejected(world: World, body: bytes) -> None:
+    async with serving(world) as served, served.post("/pykubelet/v1/apply", body) as response:
+        assert response.status == 400
+        assert "no list of documents" in (await response.json())["message"]
+    assert world.node.applied == []
+
+
+async def test_request_with_a_long_body_is_rejected(world: World) -> None:
+    async with serving(world) as served, served.post("/pykubelet/v1/apply", b" " * 70_000) as response:
+        assert response.status == 413
+    assert world.node.applied == []
 
 
 async def test_manifest_files_are_served(world: World) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import aiohttp
 from msgspec.structs import replace
 
-from pykubelet.base.errors import Transient
+from pykubelet.base.errors import Conflict, Transient
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.report.events import EventLog
 from pykubelet.kubelet.report.metrics import KubeletMetrics
@@ -33,7 +33,7 @@ from pykubelet.kubelet.serve.local_socket import (
 from pykubelet.kubelet.types.container_ends import ContainerEnd
 from pykubelet.kubelet.types.explain_views import ExplainView
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
-from pykubelet.kubelet.types.node_view import NodeView, ObjectView
+from pykubelet.kubelet.types.node_view import ApplyRequest, ApplyView, ChangeView, NodeView, ObjectView
 from pykubelet.kubelet.types.stats import CpuStats, NodeStats, Summary
 from pykubelet.kubelet.types.timeline_views import TimelineView
 from pykubelet.models import core_v1 as core
@@ -66,6 +66,26 @@ def ended(code: int = 0, *, phase: str = "Running") -> core.PodStatus:
     return core.PodStatus(phase=phase, container_statuses=(status,))
 
 
+class FakeRequests:
+    """Keeps what clients have requested."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[str, PodUID, str]] = []
+        self.listed: set[str] = set()
+        """The uids that a source lists."""
+
+    async def restart(self, uid: PodUID, container: str) -> None:
+        self.made.append(("restart", uid, container))
+
+    async def retry(self, uid: PodUID) -> None:
+        self.made.append(("retry", uid, ""))
+
+    def stop(self, uid: PodUID, grace_seconds: int) -> None:
+        if uid in self.listed:
+            raise Conflict("it is not being deleted")
+        self.made.append(("stop", uid, str(grace_seconds)))
+
+
 class FakeNode:
     """The state of other stages."""
 
@@ -73,7 +93,8 @@ class FakeNode:
         self.timelines = timelines
         self.runtime_down = False
         self.older: list[Event] = []
-        self.requests: list[tuple[str, PodUID, str]] = []
+        self.requests = FakeRequests()
+        self.applied: list[ApplyRequest] = []
 
     async def images(self) -> Sequence[ImageView]:
         if self.runtime_down:
@@ -88,6 +109,10 @@ class FakeNode:
 
     def explain(self, uid: PodUID) -> ExplainView | None:
         return ExplainView(namespace="ns", name="web", uid=uid, phase="Running") if uid != "unexplained" else None
+
+    async def apply(self, request: ApplyRequest) -> ApplyView:
+        self.applied.append(request)
+        return ApplyView(changes=(ChangeView(label="pod/web", namespace=request.namespace, change="created", uid="u"),))
 
     def ends(self, uid: PodUID) -> Sequence[ContainerEnd]:
         return [
@@ -122,12 +147,6 @@ class FakeNode:
 
     async def node(self) -> core.Node:
         return core.Node(metadata=ObjectMeta(name="node-1"), status=core.NodeStatus(capacity={"cpu": "4"}))
-
-    async def restart(self, uid: PodUID, container: str) -> None:
-        self.requests.append(("restart", uid, container))
-
-    async def retry(self, uid: PodUID) -> None:
-        self.requests.append(("retry", uid, ""))
 
     def version(self) -> VersionView:
         return VersionView(agent="0.1.0", kubernetes="v1.36.0", runtime_name="containerd", runtime_version="1.6")
@@ -165,6 +184,7 @@ class World:
         self.timelines = PodTimelines(self.clock)
         self.node = FakeNode(self.timelines)
         self.streams = FakeStreams()
+        self.asked_ages: list[float | None] = []
         self.faults: dict[str, str | None] = {"ping": None, "pleg": None}
         self.metrics = KubeletMetrics(node_name="node-1", clock=self.clock)
         self.config = LocalConfig(base / "run" / "a.sock", base / "pods")
@@ -181,7 +201,8 @@ class World:
             usage=self._usage,
         )
 
-    async def _usage(self) -> Summary:
+    async def _usage(self, max_age: float | None) -> Summary:
+        self.asked_ages.append(max_age)
         cpu = CpuStats(time=time_from_unix(NOW), usage_nano_cores=250_000_000)
         return Summary(node=NodeStats(node_name="node-1", cpu=cpu), pods=())
 
@@ -210,8 +231,8 @@ class Served:
     stop: Callable[[], object]
     """End the server; clients live on."""
 
-    def post(self, path: str) -> "aiohttp.client._RequestContextManager":
-        return self.client.post(f"http://localhost{path}")
+    def post(self, path: str, body: bytes | None = None) -> "aiohttp.client._RequestContextManager":
+        return self.client.post(f"http://localhost{path}", data=body)
 
     def get(self, path: str) -> "aiohttp.client._RequestContextManager":
         return self.client.get(f"http://localhost{path}")

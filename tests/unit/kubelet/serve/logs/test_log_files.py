@@ -55,6 +55,20 @@ def test_reading(tmp_path: Path, directory: Path) -> None:
         assert file.read() == []
 
 
+@pytest.mark.parametrize("tail", [None, 2])
+def test_what_is_appended_after_the_end_was_fixed_is_not_read(
+    tmp_path: Path, directory: Path, tail: int | None
+) -> None:
+    (directory / "0.log").write_bytes(b"".join(map(raw, "abc")))
+    with logs(tmp_path).open(0) as file, (directory / "0.log").open("ab") as end:
+        file.end_here()
+        end.write(raw("d"))
+        end.flush()
+        if tail is not None:
+            file.seek_tail(tail)
+        assert texts(file) == list("abc" if tail is None else "bc")
+
+
 @pytest.mark.parametrize("kind", ["secret", "other pod", "inside", "fifo", "directory", "device"])
 def test_non_regular_file_is_rejected(tmp_path: Path, directory: Path, kind: str) -> None:
     target = directory / "0.log"

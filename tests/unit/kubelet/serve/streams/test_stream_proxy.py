@@ -15,9 +15,9 @@ import pytest
 from aiohttp import web
 
 from pykubelet.base.errors import PykubeletError
+from pykubelet.base.http.upgrade import request_head, request_upgrade, switching_response, taken_over
 from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink, StreamResetError, WebSocketLink
 from pykubelet.base.units import MIB
-from pykubelet.base.upgrade import request_head, request_upgrade, switching_response, taken_over
 from pykubelet.kubelet.serve.streams import StreamProxy, StreamSet
 from pykubelet.kubelet.serve.streams.stream_types import TUNNEL, V5
 from pykubelet.testing.certificates import Authority
@@ -240,7 +240,7 @@ async def _deaf_v5(request: web.Request) -> web.StreamResponse:
 
 
 async def test_flooding_client_is_throttled_and_its_disconnect_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykubelet.base.hangup.STUCK", 0.1)
+    monkeypatch.setattr("pykubelet.base.http.hangup.STUCK", 0.1)
     async with _proxying(Backend(_deaf_v5)) as front:
         socket = await front.connect()
         sent = 0

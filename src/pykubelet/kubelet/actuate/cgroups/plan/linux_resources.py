@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Bytes, MilliCPU
+from pykubelet.kubelet.actuate.cgroups.plan.memory_qos import MemoryQos, Protection, container_files, pod_protection
 from pykubelet.kubelet.actuate.cgroups.plan.oom_score import oom_score_adj
 from pykubelet.kubelet.types.podresources import (
     CPU,
@@ -50,6 +51,8 @@ class NodePolicy:
     """On cgroup v2: when a container is out of memory, kill one process instead of all its processes."""
     pod_pids_limit: int = -1
     """Maximum number of processes per pod; zero or less: no limit."""
+    memory_qos: MemoryQos | None = None
+    """None: off, or cgroup v1, which cannot do it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,12 @@ def container_resources(pod: Pod, container: Container | EphemeralContainer, pol
     pod_level = amounts(whole.limits)
     cpu_limit = limits.cpu or pod_level.cpu
     cpu_request = requests.cpu if CPU in requests else cpu_limit
-    basic = _basic(cpu_request, cpu_limit, limits.memory or pod_level.memory, policy)
+    memory_limit = limits.memory or pod_level.memory
+    basic = _basic(cpu_request, cpu_limit, memory_limit, policy)
+    qos_files: tuple[tuple[str, str], ...] = ()
+    if policy.memory_qos is not None:
+        memory_request = requests.memory if MEMORY in requests else limits.memory
+        qos_files = container_files(pod, memory_request, memory_limit, policy.memory_qos)
     return LinuxResources(
         cpu_shares=basic.cpu_shares,
         cpu_quota_us=basic.cpu_quota_us,
@@ -111,7 +119,7 @@ def container_resources(pod: Pod, container: Container | EphemeralContainer, pol
         memory_swap_limit=basic.memory_limit if _swap_off_v1(policy) else Bytes(0),
         oom_score_adj=oom_score_adj(pod, container, policy.memory_capacity),
         hugepages=_node_hugepages({**pod_level.hugepages, **limits.hugepages}, policy),
-        unified=_unified(policy, _swap_share(pod, own, policy)),
+        unified=(*_unified(policy, _swap_share(pod, own, policy)), *qos_files),
     )
 
 
@@ -138,6 +146,7 @@ def pod_config(pod: Pod, policy: NodePolicy) -> CgroupResources:
     pids = policy.pod_pids_limit if policy.pod_pids_limit > 0 else None
     pages = _node_hugepages(requests.hugepages, policy)
     qos = pod_qos(pod)
+    protected = Protection() if policy.memory_qos is None else pod_protection(pod, policy.memory_qos)
     if qos is QosClass.BEST_EFFORT:
         return CgroupResources(cpu_shares=MIN_SHARES, pids_max=pids, hugepages=pages)
     everything = qos is QosClass.GUARANTEED
@@ -149,6 +158,8 @@ def pod_config(pod: Pod, policy: NodePolicy) -> CgroupResources:
         cpu_quota_us=quota if cpu_bound else None,
         cpu_period_us=policy.cfs_period_us if cpu_bound else None,
         memory_max=limits.memory if memory_bound else None,
+        memory_min=protected.min,
+        memory_low=protected.low,
         pids_max=pids,
         hugepages=pages,
     )
@@ -162,6 +173,8 @@ def pod_limits_wanted(pod: Pod, policy: NodePolicy) -> CgroupResources:
         cpu_quota_us=UNLIMITED if wanted.cpu_quota_us is None else wanted.cpu_quota_us,
         cpu_period_us=policy.cfs_period_us,
         memory_max=Bytes(UNLIMITED) if wanted.memory_max is None else wanted.memory_max,
+        memory_min=wanted.memory_min,
+        memory_low=wanted.memory_low,
     )
 
 

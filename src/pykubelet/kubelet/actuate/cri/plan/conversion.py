@@ -145,7 +145,7 @@ def container_status(status: pb.ContainerStatus, sandbox: SandboxID, message: st
         exit_code=status.exit_code if exited else 0,
         reason=status.reason if exited else "",
         message=message if exited else "",
-        image=status.image.user_specified_image or status.image.image,
+        image=status.image.image or status.image.user_specified_image,
         image_id=status.image_ref,
         image_ref=status.image_id or status.image_ref,
         hash=noted.hash if noted else "",

@@ -65,7 +65,7 @@ def pulled_message(image: str, pull: Seconds, total: Seconds, size: int) -> str:
 
 
 def present_message(image: str) -> str:
-    return f'Container image "{image}" already present on machine'
+    return f'Container image "{image}" already present on machine and can be accessed by the pod'
 
 
 def never_message(image: str) -> str:

@@ -16,6 +16,7 @@ from pykubelet.kubelet.actuate.podruntime.podruntime_types import PodRuntimeConf
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.kubelet.types.runtime import ContainerState, ContainerStatus, PodRuntimeStatus
+from pykubelet.models import codec
 
 _LONGEST_STREAK = 32
 """Number of exits after which the delay has reached any maximum."""
@@ -32,7 +33,8 @@ class Wait:
 
 
 class CrashLoop:
-    """Back-off of all containers, by pod, container name and hash of its spec: a changed spec starts without delay.
+    """Back-off of all containers, by pod, container name, hash of its spec and resources: a changed spec, or other
+    resources after a resize, start without delay.
 
     ``ended`` returns the exit time of an attempt, on the same clock as the times passed to the methods.
     """
@@ -44,6 +46,8 @@ class CrashLoop:
     ) -> None:
         self._ended = ended
         self._reset_after = config.crash_reset_after
+        self._first: dict[tuple[str, str, str], bytes] = {}
+        """The first resources that were seen of each container: exits from before the agent's start count for them."""
         self._backoff = Backoff(config.crash_initial, config.crash_maximum, reset_after=config.crash_reset_after)
 
     def wait(self, status: PodRuntimeStatus, container: AnyContainer, now: Seconds) -> Wait | None:
@@ -53,7 +57,8 @@ class CrashLoop:
         if not exits or (latest is not None and latest.restart_requested):
             return None
         key, ended = self._key(status.uid, container), self._ended(exits[0])
-        if not self._backoff.delay(key) and exits[0].hash == container_hash(container):
+        first = self._first.setdefault(key[:3], key[3]) == key[3]
+        if first and not self._backoff.delay(key) and exits[0].hash == container_hash(container):
             # Replay the exits from before this agent's start; attempts with another spec do not count.
             began = ended - max(0.0, exits[0].finished_at - exits[0].started_at)
             for _ in range(min(crash_streak(exits, self._reset_after), _LONGEST_STREAK) - 1):
@@ -67,15 +72,18 @@ class CrashLoop:
         """Record that the container is about to be started: after an earlier exit, the next delay is longer."""
         exits = _exits(status, container.name)
         if exits:
-            self._backoff.next(self._key(status.uid, container), now, self._ended(exits[0]))
+            key = self._key(status.uid, container)
+            self._first.setdefault(key[:3], key[3])
+            self._backoff.next(key, now, self._ended(exits[0]))
 
     def collect(self, now: Seconds) -> None:
         """Forget back-offs that would be reset anyway."""
         self._backoff.gc(now)
+        self._first = {key: size for key, size in self._first.items() if self._backoff.delay((*key, size))}
 
     @staticmethod
-    def _key(uid: PodUID, container: AnyContainer) -> tuple[str, str, str]:
-        return (uid, container.name, container_hash(container))
+    def _key(uid: PodUID, container: AnyContainer) -> tuple[str, str, str, bytes]:
+        return (uid, container.name, container_hash(container), codec.encode(container.resources))
 
 
 def crash_streak(exits: Sequence[ContainerStatus], reset_after: Seconds) -> int:

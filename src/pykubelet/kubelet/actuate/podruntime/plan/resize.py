@@ -12,7 +12,6 @@ from pykubelet.kubelet.actuate.podruntime.plan.restart import current
 from pykubelet.kubelet.actuate.podruntime.podruntime_types import ContainerKill, KillReason, PodActions
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.kubelet.types.podresources import CPU, MEMORY
-from pykubelet.kubelet.types.podspec import is_sidecar
 from pykubelet.kubelet.types.resize import container_size
 from pykubelet.kubelet.types.runtime import ContainerState, PodRuntimeStatus
 from pykubelet.kubelet.types.size import Size
@@ -65,8 +64,7 @@ def plan_resize(
     """
     changes: list[SizeChange] = []
     restart: list[SizeChange] = []
-    sidecars = [c for c in pod.spec.init_containers if is_sidecar(c)]
-    for container in (*sidecars, *pod.spec.containers):
+    for container in (*pod.spec.init_containers, *pod.spec.containers):
         attempt, now = current(status, container.name, sandbox), applied.get(container.name)
         if now is None or attempt is None or attempt.state is not ContainerState.RUNNING or attempt.id in busy:
             continue
@@ -78,7 +76,7 @@ def plan_resize(
         memory=_in_order(changes, MEMORY),
         cpu=_in_order(changes, CPU),
         restart=tuple(_kill(change) for change in restart),
-        start_init=tuple(c for c in sidecars if c.name in names),
+        start_init=tuple(c for c in pod.spec.init_containers if c.name in names),
         start=tuple(c for c in pod.spec.containers if c.name in names),
     )
 

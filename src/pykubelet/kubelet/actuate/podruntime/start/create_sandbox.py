@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pykubelet.base import blocking
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.kubelet.actuate.cri.plan.conversion import sandbox_status
 from pykubelet.kubelet.actuate.criconfig.config_types import ConfigError, SandboxContext

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from pykubelet.base import blocking
+from pykubelet.base.concurrency import blocking
 from pykubelet.kubelet.actuate.actuate_types import HostMount
 from pykubelet.kubelet.actuate.criconfig.config_types import (
     ContainerContext,
@@ -16,7 +16,7 @@ from pykubelet.kubelet.actuate.criconfig.config_types import (
     container_error,
 )
 from pykubelet.kubelet.actuate.criconfig.container import container_config
-from pykubelet.kubelet.actuate.criconfig.env import container_environment, env_files
+from pykubelet.kubelet.actuate.criconfig.environment.env import container_environment, env_files
 from pykubelet.kubelet.actuate.criconfig.hosts import hosts_mount, managed_hosts, node_hosts, wants_hosts
 from pykubelet.kubelet.actuate.criconfig.names import pod_hostname
 from pykubelet.kubelet.actuate.podruntime.plan.restart import current

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import PykubeletError
-from pykubelet.base.http_get import HttpGet, PlainHttpAnswer, http_url
+from pykubelet.base.http.http_get import HttpGet, PlainHttpAnswer, http_url
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.podruntime.podruntime_interfaces import Cri, HttpGetter
 from pykubelet.kubelet.types.events import WARNING, EventRecorder
@@ -50,11 +50,11 @@ class HookRunner:
         self._clock = clock
         self._meter = meter
 
-    async def run(self, hook: LifecycleHandler, target: HookTarget, limit: Seconds = 0.0) -> None:
-        """Run the hook to completion. Raises ``HookError``. ``limit``: exec timeout in seconds (0: none)."""
+    async def run(self, hook: LifecycleHandler, target: HookTarget) -> None:
+        """Run the hook to completion; a command has no time limit. Raises ``HookError``."""
         try:
             if hook.exec is not None:
-                await self._exec(hook.exec.command, target, limit)
+                await self._exec(hook.exec.command, target)
             elif hook.http_get is not None:
                 await self._get(hook.http_get, target)
             elif hook.sleep is not None:
@@ -88,8 +88,8 @@ class HookRunner:
             self._events.event(target.ref, WARNING, _FALLBACK, message)
             self._meter.hook_fell_back()
 
-    async def _exec(self, command: tuple[str, ...], target: HookTarget, limit: Seconds) -> None:
-        reply = await self._cri.exec_sync(target.id, command, limit)
+    async def _exec(self, command: tuple[str, ...], target: HookTarget) -> None:
+        reply = await self._cri.exec_sync(target.id, command)
         if reply.exit_code:
             output = (reply.stdout + reply.stderr)[:_OUTPUT_SHOWN].decode(errors="replace")
             raise HookError(f"command '{' '.join(command)}' exited with {reply.exit_code}: {output}")

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from pykubelet.base.errors import Invalid, NotFound
-from pykubelet.base.safe_path import open_regular_in_root
+from pykubelet.base.files.safe_path import open_regular_in_root
 
 _HOSTS_MODE = 0o644
 

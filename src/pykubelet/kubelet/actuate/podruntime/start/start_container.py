@@ -5,7 +5,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 
-from pykubelet.base import blocking
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.event_times import EventTimes
 from pykubelet.base.units import Seconds

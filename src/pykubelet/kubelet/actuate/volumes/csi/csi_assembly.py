@@ -7,6 +7,7 @@ from pykubelet.kubelet.actuate.volumes.csi.csi_layout import CsiLayout
 from pykubelet.kubelet.actuate.volumes.csi.csi_manager import CsiDeps, CsiVolumes
 from pykubelet.kubelet.actuate.volumes.csi.csi_types import CsiConfig, CsiEvents
 from pykubelet.kubelet.actuate.volumes.csi.driver_registry import DriverRegistry
+from pykubelet.kubelet.actuate.volumes.csi.limit_updates import LimitUpdates
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.actuate.volumes.volume_interfaces import CsiObjects
 from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking
@@ -20,11 +21,12 @@ class CsiParts:
 
     drivers: DriverRegistry
     volumes: CsiVolumes
+    limits: LimitUpdates
     events: CsiEvents
 
     def parts(self) -> dict[str, Coroutine[None, None, None]]:
         """Core tasks by name, for the agent to run."""
-        return {"csi-registry": self.drivers.run(), "csi-volumes": self.volumes.run()}
+        return {"csi-registry": self.drivers.run(), "csi-volumes": self.volumes.run(), "csi-limits": self.limits.run()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,4 +60,5 @@ def build_csi(context: CsiContext, objects: CsiObjects, config: CsiConfig) -> Cs
         config,
     )
     events.registered.subscribe(volumes.registered)
-    return CsiParts(drivers, volumes, events)
+    limits = LimitUpdates(drivers=drivers, objects=objects, events=events, clock=context.telemetry.clock)
+    return CsiParts(drivers, volumes, limits, events)

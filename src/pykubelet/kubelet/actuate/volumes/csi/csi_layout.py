@@ -24,11 +24,11 @@ from typing import Final
 
 import msgspec
 
-from pykubelet.base.atomic import write_atomic
-from pykubelet.base.documents import read_json
 from pykubelet.base.errors import Invalid
-from pykubelet.base.safe_path import read_regular
-from pykubelet.base.state_files import clear_path
+from pykubelet.base.files.atomic import write_atomic
+from pykubelet.base.files.documents import read_json
+from pykubelet.base.files.safe_path import read_regular
+from pykubelet.base.files.state_files import clear_path
 from pykubelet.kubelet.actuate.volumes.csi.csi_types import (
     MOUNT,
     PLUGIN,
@@ -73,7 +73,7 @@ class CsiLayout:
         """Target path for publishing a volume to a pod."""
         if block:
             return self._devices / "publish" / component(name) / component(uid)
-        return self._dirs.volume(uid, PLUGIN, name) / MOUNT
+        return self._dirs.of_volumes.volume(uid, PLUGIN, name) / MOUNT
 
     def stage(self, volume: CsiVolume) -> Path:
         """Path for staging a volume."""
@@ -130,7 +130,7 @@ class CsiLayout:
     def published(self, uid: PodUID) -> list[Published]:
         """Volumes that were published to a pod, or may have been."""
         found = []
-        for directory in _directories(self._dirs.volumes(uid) / _ESCAPED):
+        for directory in _directories(self._dirs.of_volumes.all(uid) / _ESCAPED):
             record = _read(directory)
             if record is not None:
                 found.append(Published(uid, record, str(directory / MOUNT)))

@@ -8,14 +8,15 @@ import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 from pykubelet.base.backoff import Backoff
+from pykubelet.base.concurrency.guard import Guard
+from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import Conflict, PykubeletError, Transient, Unsupported
-from pykubelet.base.guard import Guard
 from pykubelet.base.units import Bytes, Seconds
-from pykubelet.base.wakeup import Wakeup
 from pykubelet.kubelet.actuate.volumes.csi.csi_client import CsiClient, Use
 from pykubelet.kubelet.actuate.volumes.csi.csi_errors import CsiFailed, DriverMissing
 from pykubelet.kubelet.actuate.volumes.csi.csi_layout import CsiLayout
@@ -27,7 +28,7 @@ from pykubelet.kubelet.actuate.volumes.ownership import give_to_group
 from pykubelet.kubelet.actuate.volumes.volume_interfaces import CsiObjects
 from pykubelet.kubelet.actuate.volumes.volume_metrics import csi_plugin, storage_work
 from pykubelet.kubelet.actuate.volumes.volume_source import Source
-from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking
+from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking, SlowChanges
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.storage import VolumeSizes
@@ -104,6 +105,9 @@ class CsiVolumes:
         self._waiting: dict[str, set[PodUID]] = {}
         """Pods that wait for a driver, by its name."""
         self._sweep = Wakeup(deps.telemetry.clock, "csi-volumes")
+        self._slow_changes = SlowChanges(
+            events=deps.telemetry.events, clock=deps.telemetry.clock, stall=deps.blocking.deadline
+        )
 
     # -- for the volume manager
 
@@ -315,7 +319,8 @@ class CsiVolumes:
             return
         security = setting.pod.spec.security_context
         policy = security.fs_group_change_policy if security else ""
-        await self._block(str(volume.ref), lambda: give_to_group(target, group, policy))
+        change = partial(give_to_group, target, group, policy)
+        await self._slow_changes.run(ref_of(setting.pod), f"volume/{volume.ref}", target, change)
 
     async def _secret(self, reference: SecretReference | None) -> dict[str, str]:
         if reference is None or not reference.name:

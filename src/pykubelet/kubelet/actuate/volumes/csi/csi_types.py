@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from pykubelet.base.callbacks import Callbacks
+from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.storage import DriverNodeInfo

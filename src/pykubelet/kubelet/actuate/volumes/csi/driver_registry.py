@@ -16,11 +16,11 @@ from typing import Final, TypeVar
 from google.protobuf.message import Message
 from grpc.aio import AioRpcError
 
-from pykubelet.base import blocking
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import Invalid, PykubeletError, Unsupported
-from pykubelet.base.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cri.transport import GrpcTransport, UnaryCall, socket_path
 from pykubelet.kubelet.actuate.volumes.csi.csi_client import CallOptions, CsiClient

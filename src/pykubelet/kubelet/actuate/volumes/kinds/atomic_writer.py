@@ -167,4 +167,7 @@ def _remove_stale(root: int, current: str) -> None:
                 ):
                     os.unlink(entry.name, dir_fd=root)
             elif entry.name != current and _VERSION.fullmatch(entry.name):
-                remove_tree_at(root, entry.name)
+                if entry.is_dir(follow_symlinks=False):
+                    remove_tree_at(root, entry.name)
+                else:
+                    os.unlink(entry.name, dir_fd=root)  # in the place of a damaged version

@@ -1,4 +1,4 @@
-"""configMap: the keys of a ConfigMap as files, on disk."""
+"""configMap: the keys of a ConfigMap as files, on disk; ``file_volumes.py`` calls ``atomic_writer.py`` for them."""
 
 from pykubelet.kubelet.actuate.volumes.kinds.file_volumes import (
     CONTENT_ATTRIBUTES,

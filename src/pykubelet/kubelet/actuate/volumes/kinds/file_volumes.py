@@ -7,7 +7,7 @@ The contents are computed on the event loop from objects in memory; writing them
 from collections.abc import Callable
 
 from pykubelet.base.errors import NotFound
-from pykubelet.base.safe_path import close_quietly, mkdir_in_root
+from pykubelet.base.files.safe_path import close_quietly, mkdir_in_root
 from pykubelet.kubelet.actuate.volumes.kinds import directories
 from pykubelet.kubelet.actuate.volumes.kinds.atomic_writer import write_payload
 from pykubelet.kubelet.actuate.volumes.kinds.empty_dir import make_in_memory

@@ -6,11 +6,12 @@ itself, else its file system, which `mount/local_devices.py` has mounted.
 
 import os
 import stat
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from pykubelet.base.errors import Conflict, Invalid, Transient
-from pykubelet.kubelet.actuate.volumes.ownership import give_to_group
+from pykubelet.kubelet.actuate.volumes.ownership import Progress, give_to_group
 from pykubelet.kubelet.actuate.volumes.volume_types import Attributes, Request, Work
 from pykubelet.linux import mounts
 from pykubelet.linux.mountinfo import is_mount_point
@@ -36,7 +37,10 @@ class LocalVolume:
             return Work(lambda: _check_device(path), once=True)
         security = request.pod.spec.security_context
         policy = security.fs_group_change_policy if security else ""
-        return Work(lambda: _show(request, path, policy, read_only=source.read_only))
+        change = None
+        if request.fs_group is not None and not source.read_only:
+            change = partial(_give_to_group, request, path, request.fs_group, policy)
+        return Work(lambda: _show(request, path, read_only=source.read_only), first=change)
 
 
 def _check_device(path: str) -> None:
@@ -44,19 +48,27 @@ def _check_device(path: str) -> None:
         raise Conflict(f"{path} is not a block device")
 
 
-def _show(request: Request, link: str, policy: str, *, read_only: bool) -> None:
+def _give_to_group(request: Request, link: str, group: int, policy: str, *, progress: Progress) -> None:
+    if not is_mount_point(request.path):
+        give_to_group(_content(request, link), group, policy, progress=progress)
+
+
+def _show(request: Request, link: str, *, read_only: bool) -> None:
+    if not is_mount_point(request.path):
+        path = _content(request, link)
+        request.path.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+        mounts.bind(path, str(request.path), read_only=read_only)
+
+
+def _content(request: Request, link: str) -> str:
+    """Return the directory with the volume's files: a device's file system is mounted elsewhere."""
     # The path itself may be a link of the administrator; below it no link is followed.
     path = os.path.realpath(link, strict=True)
     mode = Path(path).stat().st_mode
     if stat.S_ISBLK(mode) and request.device is not None:
-        path = str(request.device)
-        if not is_mount_point(path):
-            raise Transient(f"device {link} is not mounted at {path} (yet)")
-    elif not stat.S_ISDIR(mode):
+        if not is_mount_point(request.device):
+            raise Transient(f"device {link} is not mounted at {request.device} (yet)")
+        return str(request.device)
+    if not stat.S_ISDIR(mode):
         raise Conflict(f"{path}: only directory and block device are supported")
-    if is_mount_point(request.path):
-        return
-    request.path.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
-    if request.fs_group is not None and not read_only:
-        give_to_group(path, request.fs_group, policy)
-    mounts.bind(path, str(request.path), read_only=read_only)
+    return path

@@ -5,6 +5,7 @@ The remote volumes of a pod are set up concurrently, so that one that hangs does
 
 import asyncio
 import logging
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,6 +33,15 @@ _log = logging.getLogger(__name__)
 KINDS: Final = frozenset({CSI, NFS})
 _DIRECTORY_MODE: Final = 0o750
 _DIRECTORIES: Final = ("volumes/kubernetes.io~csi", "volumes/kubernetes.io~nfs", "volumeDevices")
+
+
+def _device_sizes(path: str) -> VolumeSizes:
+    """Capacity of a device. Blocks. Raises base errors."""
+    try:
+        with open(path, "rb") as device:
+            return VolumeSizes(capacity=device.seek(0, os.SEEK_END))
+    except OSError as error:
+        raise Transient(f"size of the device {path} not read: {error}") from error
 
 
 def _filesystem_sizes(path: str) -> VolumeSizes:
@@ -62,7 +72,7 @@ class RemoteVolumes:
         if source.kind == CSI:
             assert self.csi is not None
             return self.csi.path(uid, source)
-        return self.dirs.volume(uid, nfs.NAME, source.name)
+        return self.dirs.of_volumes.volume(uid, nfs.NAME, source.name)
 
     def is_due(self, pod: Pod, source: Source) -> bool:
         """Whether a volume that is set up has to be republished."""
@@ -84,7 +94,7 @@ class RemoteVolumes:
         """Have drivers release a pod's volumes, unmount NFS. Repeatable; raises Transient with what remains."""
         if self.csi is not None:
             await self.csi.tear_down(uid)
-        directory = self.dirs.volumes(uid) / nfs.NAME.replace("/", "~")
+        directory = self.dirs.of_volumes.all(uid) / nfs.NAME.replace("/", "~")
         for mount in await self.blocking.run(f"pod/{uid}/nfs", lambda: mounts_below(str(directory))):
             await self._unmount_nfs(mount.path)
 
@@ -103,7 +113,8 @@ class RemoteVolumes:
         """Capacity and usage from the driver or the file system; None if not available. Raises base errors."""
         if source.kind == CSI:
             return await self.csi.sizes(pod, source) if self.csi is not None else None
-        return await self.blocking.run(f"volume/sizes {path}", lambda: _filesystem_sizes(str(path)))
+        read = _device_sizes if source.block else _filesystem_sizes
+        return await self.blocking.run(f"volume/sizes {path}", lambda: read(str(path)))
 
     async def _set_up(self, pod: Pod, source: Source) -> str:
         try:
@@ -122,7 +133,7 @@ class RemoteVolumes:
             await self.csi.set_up(pod, source)
 
     async def _mount_nfs(self, uid: PodUID, source: Source) -> None:
-        target = self.dirs.volume(uid, nfs.NAME, source.name)
+        target = self.dirs.of_volumes.volume(uid, nfs.NAME, source.name)
 
         def is_needed() -> bool:
             # Only the mount table is read: accessing the directory itself may hang.

@@ -1,8 +1,8 @@
 """subPath: bind-mounts one file or directory of a volume, safe against changes by the pod.
 
 The pod can replace path components at any moment (CVE-2021-25741), so the path is opened step by step with
-`base.safe_path`, and the open descriptor is bind-mounted. The runtime then gets the path of that bind mount, which no
-pod can reach.
+`base.files.safe_path`, and the open descriptor is bind-mounted. The runtime then gets the path of that bind
+mount, which no pod can reach.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from pykubelet.base.errors import NotFound, PykubeletError
-from pykubelet.base.safe_path import close_quietly, mkdir_in_root, open_in_root, proc_path
+from pykubelet.base.files.safe_path import close_quietly, mkdir_in_root, open_in_root, proc_path
 from pykubelet.linux import mounts
 from pykubelet.linux.mountinfo import is_mount_point
 

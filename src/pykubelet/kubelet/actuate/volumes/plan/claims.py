@@ -3,6 +3,7 @@
 Sources: the Kubernetes API (`PersistentVolumeClaim`, `PersistentVolume`), KEP-1698 (generic ephemeral volumes).
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from pykubelet.base.errors import Conflict, Invalid, Unsupported
@@ -11,6 +12,7 @@ from pykubelet.kubelet.actuate.volumes.plan.pod_volumes import source_of
 from pykubelet.kubelet.actuate.volumes.volume_source import CSI, LOCAL, Source
 from pykubelet.kubelet.types.podspec import each_container
 from pykubelet.models.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod, Volume
+from pykubelet.models.node_match import matches_selector
 
 GID_ANNOTATION: Final = "pv.beta.kubernetes.io/gid"
 _PROTECTION: Final = "kubernetes.io/pvc-protection"
@@ -90,6 +92,23 @@ def source_of_claim(pod: Pod, volume: Volume, claim: PersistentVolumeClaim, pv: 
         block=block,
         migrated=pv is not told,
     )
+
+
+def is_bound_to_nodes(pv: PersistentVolume) -> bool:
+    """Whether only some nodes can use the volume."""
+    return pv.spec.node_affinity is not None and pv.spec.node_affinity.required is not None
+
+
+def check_node(pv: PersistentVolume, labels: Mapping[str, str]) -> None:
+    """Raise Conflict if the volume's node affinity does not match a node with these labels.
+
+    The scheduler does not check it for pods that are bound to a node by ``spec.nodeName``.
+    """
+    required = pv.spec.node_affinity.required if pv.spec.node_affinity is not None else None
+    if required is not None and not matches_selector(required, "", labels):
+        raise Conflict(
+            f'MountVolume.NodeAffinity check failed for volume "{pv.metadata.name}": no matching NodeSelectorTerms'
+        )
 
 
 def supplemental_group(pv: PersistentVolume) -> int | None:

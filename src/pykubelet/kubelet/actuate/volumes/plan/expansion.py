@@ -1,11 +1,13 @@
 """Volume expansion on the node: when it is required, and the patches of the claim's status. Pure.
 
-Source: KEP-1790 (`allocatedResourceStatuses`); patches are strategic merge patches of the claim's status.
+Source: KEP-1790 (`allocatedResourceStatuses`), and KEP-531 for older controllers. Patches are strategic merge patches
+of the claim's status.
 """
 
 from typing import Final
 
-from pykubelet.models.core_v1 import PersistentVolumeClaim
+from pykubelet.models.core_v1 import PersistentVolume, PersistentVolumeClaim
+from pykubelet.models.quantity import to_value
 from pykubelet.models.scalars import Quantity
 
 STORAGE: Final = "storage"
@@ -22,9 +24,30 @@ def is_wanted(claim: PersistentVolumeClaim) -> bool:
     return claim.status.allocated_resource_statuses.get(STORAGE, "") in _WAITING
 
 
+def is_legacy(claim: PersistentVolumeClaim) -> bool:
+    """Whether the claim may be that of an older controller, which sets no allocated resources and no statuses of them.
+
+    Only then the node compares the sizes itself: if more is requested than the claim has, the PersistentVolume is read.
+    """
+    status = claim.status
+    if status.allocated_resource_statuses.get(STORAGE) or status.allocated_resources:
+        return False
+    resources = claim.spec.resources
+    return resources is not None and _more(resources.requests.get(STORAGE), status.capacity.get(STORAGE))
+
+
+def is_wanted_by_size(claim: PersistentVolumeClaim, pv: PersistentVolume) -> bool:
+    """Whether the storage of a claim for which `is_legacy` holds was expanded, and the node has to expand it."""
+    return _more(pv.spec.capacity.get(STORAGE), claim.status.capacity.get(STORAGE))
+
+
+def _more(size: Quantity | None, than: Quantity | None) -> bool:
+    return size is not None and than is not None and to_value(size) > to_value(than)
+
+
 def begun(claim: PersistentVolumeClaim) -> Patch | None:
     """Patch for an expansion in progress; None if the claim's status says so already."""
-    if claim.status.allocated_resource_statuses.get(STORAGE) == _IN_PROGRESS:
+    if claim.status.allocated_resource_statuses.get(STORAGE) == _IN_PROGRESS or is_legacy(claim):
         return None
     return _patch(claim, {"allocatedResourceStatuses": {STORAGE: _IN_PROGRESS}})
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError
 from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext
-from pykubelet.kubelet.actuate.criconfig.downward import field_value, resource_value
+from pykubelet.kubelet.actuate.criconfig.environment.downward import field_value, resource_value
 from pykubelet.kubelet.types.podspec import find_container
 from pykubelet.models.core_v1 import ConfigMap, DownwardAPIVolumeFile, KeyToPath, Pod, Secret
 

@@ -45,21 +45,40 @@ def refused(state: WorkerState, pod: Pod, reason: str, message: str) -> WorkerSt
     return state if state.wanted else replace(state, restart=pod, restart_refusal=(reason, message))
 
 
-def failed(state: WorkerState, reason: str, message: str, grace_seconds: int | None = None) -> WorkerState:
-    """Fail the pod for a reason of the node (preemption, eviction); a terminal reason that it has already stays."""
+def failed(
+    state: WorkerState, reason: str, message: str, grace_seconds: int | None = None, *, disrupts: bool = True
+) -> WorkerState:
+    """Fail the pod for a reason of the node (preemption, eviction); a terminal reason that it has already stays.
+
+    ``disrupts``: whether the pod fails for the node's sake, and not because it exceeded its own limits.
+    """
     if state.phase not in (Phase.SYNC, Phase.TERMINATING):
         return state
     if not state.terminal_reason:
-        state = replace(state, terminal_reason=reason, terminal_message=message)
+        state = replace(state, terminal_reason=reason, terminal_message=message, disrupts=disrupts)
     return _terminate(state, grace_seconds)
 
 
 def is_active(state: WorkerState) -> bool:
-    """Whether admission counts the pod's requests: it is listed, was admitted, and is not ending for good."""
+    """Whether admission counts the pod's requests: it is listed, was admitted, and its containers can still run."""
     if state.restart is not None:
         return state.restart_refusal is None
-    alive = state.phase in (Phase.SYNC, Phase.TERMINATING) and not state.terminal_reason
-    return state.wanted and not state.rejected and alive
+    return state.wanted and not state.rejected and state.phase in (Phase.SYNC, Phase.TERMINATING)
+
+
+def is_evictable(state: WorkerState) -> bool:
+    """Whether the pod may be evicted: it is active, and the agent has not decided to end it already."""
+    return is_active(state) and not state.terminal_reason
+
+
+def may_run(state: WorkerState) -> bool:
+    """Whether containers of an admitted pod may run, whether or not the pod is being stopped."""
+    return state.phase in (Phase.SYNC, Phase.TERMINATING) and not state.rejected
+
+
+def is_released(state: WorkerState) -> bool:
+    """Whether no container of the pod runs, and its volumes and cgroup are released."""
+    return state.phase is Phase.REMOVED or (state.phase is Phase.TERMINATED and state.done)
 
 
 def removed(state: WorkerState, grace_seconds: int | None = None) -> WorkerState:

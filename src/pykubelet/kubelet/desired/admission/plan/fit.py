@@ -1,19 +1,20 @@
 """Whether a pod fits on the node with the others: counts, resources, ports (pure), computed as by the scheduler."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pykubelet.kubelet.desired.admission.admission_types import HostPort, Needs, NodeFacts
 from pykubelet.kubelet.types.ids import ref_of
-from pykubelet.kubelet.types.podresources import CPU, MEMORY, pod_requests
+from pykubelet.kubelet.types.podresources import CPU, MEMORY, is_extended, pod_requests
 from pykubelet.kubelet.types.podspec import is_sidecar
 from pykubelet.kubelet.types.qos import is_critical, pod_qos
 from pykubelet.models.core_v1 import Pod
 
 PODS = "pods"
 STORAGE = "ephemeral-storage"
-_EVERYWHERE = ("", "0.0.0.0")
-_NATIVE = "kubernetes.io/"
+EVERYWHERE = ("", "0.0.0.0")
+"""Addresses of a host port that conflict with any other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +59,33 @@ def shortages(wanted: Needs, others: Sequence[Needs], node: NodeFacts) -> tuple[
 
     Extended resources that the node does not have are ignored: they may belong to the cluster.
     """
+    return _shortages(wanted, len(others), lambda name: sum(amount_of(other, name) for other in others), node)
+
+
+class Total:
+    """What pods need together; a pod is added in a time that does not depend on how many there are."""
+
+    def __init__(self, pods: Iterable[Needs] = ()) -> None:
+        self._pods = 0
+        self._amounts: Counter[str] = Counter()
+        for pod in pods:
+            self.add(pod)
+
+    def add(self, pod: Needs) -> None:
+        """Count another pod."""
+        self._pods += 1
+        for name in {CPU, MEMORY, STORAGE, *pod.requests.by_name}:
+            self._amounts[name] += amount_of(pod, name)
+
+    def shortages(self, wanted: Needs, node: NodeFacts) -> tuple[Shortage, ...]:
+        """Return what :func:`shortages` returns for a pod beside these."""
+        return _shortages(wanted, self._pods, self._amounts.__getitem__, node)
+
+
+def _shortages(wanted: Needs, pods: int, used_of: Callable[[str], int], node: NodeFacts) -> tuple[Shortage, ...]:
     found = []
-    if len(others) + 1 > node.max_pods:
-        found.append(Shortage(PODS, 1, len(others), node.max_pods))
+    if pods + 1 > node.max_pods:
+        found.append(Shortage(PODS, 1, pods, node.max_pods))
     names = (CPU, MEMORY, STORAGE, *sorted(set(wanted.requests.by_name) - {CPU, MEMORY, STORAGE}))
     for name in names:
         if is_extended(name) and name not in node.allocatable:
@@ -68,7 +93,7 @@ def shortages(wanted: Needs, others: Sequence[Needs], node: NodeFacts) -> tuple[
         requested = amount_of(wanted, name)
         if requested <= 0:
             continue
-        used = sum(amount_of(other, name) for other in others)
+        used = used_of(name)
         capacity = node.allocatable.cpu if name == CPU else node.allocatable.amount(name).value
         if requested > capacity - used:
             found.append(Shortage(name, requested, used, capacity))
@@ -87,11 +112,6 @@ def ports_taken(wanted: Needs, others: Iterable[Needs]) -> bool:
     return any(ports_conflict(mine, theirs) for other in others for theirs in other.ports for mine in wanted.ports)
 
 
-def is_extended(name: str) -> bool:
-    """Whether a resource belongs to a device plugin or a cluster, such as ``example.com/gpu``."""
-    return "/" in name and _NATIVE not in name and not name.startswith("requests.")
-
-
 def host_ports(pod: Pod) -> Iterable[tuple[str, HostPort]]:
     """Yield the host ports of the pod's concurrent containers, each with the path of its element in ``ports``."""
     lists = [(f"spec.containers[{index}]", c) for index, c in enumerate(pod.spec.containers)]
@@ -106,4 +126,4 @@ def ports_conflict(a: HostPort, b: HostPort) -> bool:
     """Whether two pods cannot have these host ports at the same time."""
     if (a.port, a.protocol) != (b.port, b.protocol):
         return False
-    return a.ip == b.ip or a.ip in _EVERYWHERE or b.ip in _EVERYWHERE
+    return a.ip == b.ip or a.ip in EVERYWHERE or b.ip in EVERYWHERE

@@ -1,21 +1,27 @@
 """The rules of admission in the order of the Go kubelet (pure): the first that fails gives reason and message.
 
-Pressure; sysctls; operating system; groups policy; resources, affinity, name, ports and taints; AppArmor. A critical
-pod for which resources are insufficient preempts other pods, if possible.
+Pressure; sysctls; operating system; groups policy; resources, affinity, name, ports and taints; AppArmor; node
+shutdown. A critical pod for which resources are insufficient preempts other pods, if possible.
 """
 
 from collections.abc import Sequence
 
 from pykubelet.kubelet.desired.admission.admission_types import Needs, NodeFacts
 from pykubelet.kubelet.desired.admission.plan.fit import Shortage, ports_taken, shortages
-from pykubelet.kubelet.desired.admission.plan.node_match import matches_node, untolerated
 from pykubelet.kubelet.desired.admission.plan.preemption import victims
-from pykubelet.kubelet.types.admission import ADMITTED, Verdict
+from pykubelet.kubelet.types.admission import (
+    ADMITTED,
+    NODE_AFFINITY,
+    SHUTDOWN_REJECTION,
+    SHUTDOWN_REJECTION_MESSAGE,
+    Verdict,
+)
 from pykubelet.kubelet.types.events import Reason
 from pykubelet.kubelet.types.podspec import AnyContainer, each_container
 from pykubelet.kubelet.types.qos import QosClass
 from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models.core_v1 import Pod, Taint
+from pykubelet.models.node_match import matches_node, untolerated
 
 OS = "linux"
 _OS_LABEL = "kubernetes.io/os"
@@ -24,7 +30,7 @@ _MEMORY_PRESSURE = "MemoryPressure"
 _MEMORY_TAINT = Taint(key="node.kubernetes.io/memory-pressure", effect="NoSchedule")
 _UNCONFINED = ("Unconfined", "unconfined")
 _PREDICATES = {
-    "NodeAffinity": "node selector and affinity",
+    NODE_AFFINITY: "node selector and affinity",
     "NodeName": "node name",
     "NodePorts": "host ports",
     "TaintToleration": "taints",
@@ -50,7 +56,11 @@ def decide(
         verdict = mismatch
     elif short:
         verdict = _preempt(wanted, others, short)
-    return verdict if not verdict.admitted else _app_armor(pod, node, verdict)
+    if verdict.admitted:
+        verdict = _app_armor(pod, node, verdict)
+    if verdict.admitted and node.shutting_down:
+        return Verdict(SHUTDOWN_REJECTION, SHUTDOWN_REJECTION_MESSAGE, rule="node shutdown")
+    return verdict
 
 
 def _is_kept_out_by_pressure(pod: Pod, wanted: Needs, node: NodeFacts) -> bool:
@@ -89,7 +99,7 @@ def _system(pod: Pod, node: NodeFacts) -> Verdict:
 
 def _mismatch(pod: Pod, wanted: Needs, others: Sequence[Needs], node: NodeFacts) -> Verdict:
     if not matches_node(pod, node.name, node.labels):
-        return _predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+        return _predicate(NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
     if pod.spec.node_name not in ("", node.name):
         return _predicate("NodeName", "node(s) didn't match the requested node name")
     if ports_taken(wanted, others):

@@ -4,36 +4,39 @@ Each verdict is that of ``admission/plan``; here it gets its line and remedy.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import merge
 from itertools import chain, islice
+from typing import Generic, TypeVar
 
 from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
-from pykubelet.kubelet.desired.admission.admission_types import HostPort, Needs, NodeFacts
+from pykubelet.kubelet.desired.admission.admission_types import HostPort, NodeFacts
 from pykubelet.kubelet.desired.admission.plan.fit import (
+    EVERYWHERE,
     PODS,
     Shortage,
+    Total,
     amount_of,
     host_ports,
-    is_extended,
     needs_of,
-    ports_conflict,
     shortages,
 )
-from pykubelet.kubelet.desired.admission.plan.node_match import matches_affinity, unmatched_selectors
 from pykubelet.kubelet.desired.admission.plan.rules import decide
 from pykubelet.kubelet.desired.check.check_types import CheckFinding, Rule, Severity
 from pykubelet.kubelet.desired.check.plan.subject import Beside, GivenPod, Subject
 from pykubelet.kubelet.desired.manifest.static import adopt
 from pykubelet.kubelet.types.node_view import NodeView, missing_handler
-from pykubelet.kubelet.types.podresources import CPU, amounts
+from pykubelet.kubelet.types.podresources import CPU, amounts, is_extended
 from pykubelet.kubelet.types.sysctls import SysctlAllowlist
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.models.core_v1 import Pod, PodSecurityContext
+from pykubelet.models.node_match import matches_affinity, unmatched_selectors
 from pykubelet.models.quantity import NANO, Amount, Notation
 from pykubelet.models.scalars import Quantity
 
+T = TypeVar("T")
 _AFFINITY = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 _UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _MAX_CHARS = 6
@@ -45,24 +48,16 @@ _REPORTED = ("NodeAffinity", "NodeName", "NodePorts", "UnexpectedAdmissionError"
 
 def port_conflicts(subject: Subject) -> Iterator[CheckFinding]:
     """Yield the host ports that another pod uses, a checked one or one of the node; each with both places."""
-    before: dict[tuple[int, str], list[tuple[HostPort, GivenPod, str]]] = defaultdict(list)
-    beside: dict[tuple[int, str], list[tuple[HostPort, Beside]]] = defaultdict(list)
+    before: _Ports[tuple[GivenPod, str]] = _Ports()
+    beside: _Ports[Beside] = _Ports()
     for other in subject.beside:
         for port in other.needs.ports:
-            beside[port.port, port.protocol].append((port, other))
+            beside.add(port, other)
     for pod in subject.pods:
-        own = [(field, port, (port.port, port.protocol)) for field, port in host_ports(pod.pod)]
-        for field, port, number in own:
-            given = (
-                (str(each.key), each.place(path))
-                for theirs, each, path in before[number]
-                if ports_conflict(port, theirs)
-            )
-            there = (
-                (str(each.key), each.port_place(theirs))
-                for theirs, each in beside[number]
-                if ports_conflict(port, theirs)
-            )
+        own = list(host_ports(pod.pod))
+        for field, port in own:
+            given = ((str(each.key), each.place(path)) for _, (each, path) in before.conflicts(port))
+            there = ((str(each.key), each.port_place(theirs)) for theirs, each in beside.conflicts(port))
             taken = list(islice(chain(given, there), _MOST_PLACES))
             if taken:
                 owner, place = taken[0]
@@ -70,8 +65,33 @@ def port_conflicts(subject: Subject) -> Iterator[CheckFinding]:
                 message = f"{port.port}/{port.protocol} is already taken by {owner} ({place})"
                 remedy = "change one of the host ports, or give each its own hostIP"
                 yield pod.found(Rule.HOST_PORT, Severity.ERROR, where, message, remedy, [each for _, each in taken])
-        for field, port, number in own:
-            before[number].append((port, pod, field))
+        for field, port in own:
+            before.add(port, (pod, field))
+
+
+class _Ports(Generic[T]):
+    """Host ports with their owners. A conflict is found in a time that does not depend on how many there are."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._all: dict[tuple[int, str], list[tuple[int, HostPort, T]]] = defaultdict(list)
+        self._by_ip: dict[tuple[int, str, str], list[tuple[int, HostPort, T]]] = defaultdict(list)
+
+    def add(self, port: HostPort, owner: T) -> None:
+        """Add a port."""
+        self._count += 1
+        for places in (self._all[port.port, port.protocol], self._by_ip[port.port, port.protocol, port.ip]):
+            places.append((self._count, port, owner))
+
+    def conflicts(self, port: HostPort) -> Iterator[tuple[HostPort, T]]:
+        """Yield the ports that conflict with one, in the order in which they were added, and their owners."""
+        if port.ip in EVERYWHERE:
+            found: Iterable[tuple[int, HostPort, T]] = self._all.get((port.port, port.protocol), ())
+        else:
+            at = [self._by_ip.get((port.port, port.protocol, ip), ()) for ip in (port.ip, *EVERYWHERE)]
+            found = merge(*at, key=lambda each: each[0])
+        for _, theirs, owner in found:
+            yield theirs, owner
 
 
 def node_findings(subject: Subject, node: NodeView) -> Iterator[CheckFinding]:
@@ -79,10 +99,11 @@ def node_findings(subject: Subject, node: NodeView) -> Iterator[CheckFinding]:
     facts = _facts(node)
     allowed = SysctlAllowlist.make((0, 0), node.sysctls)
     # Pods of manifests are critical: they preempt pods of the API server, but not each other.
-    beside = [other.needs for other in subject.beside if other.source]
-    for index, pod in enumerate(subject.pods):
+    others = Total(other.needs for other in subject.beside if other.source)
+    for pod in subject.pods:
         yield from _selectors(pod, facts)
-        yield from _resources(pod, facts, [*beside, *(other.needs for other in subject.pods[:index])])
+        yield from _resources(pod, facts, others)
+        others.add(pod.needs)
         if fault := missing_handler(pod.pod.spec.runtime_class_name or "", node.runtime_handlers):
             message = f"{pod.pod.spec.runtime_class_name!r}: {fault}"
             remedy = "configure the handler in the container runtime, or take the field away"
@@ -119,7 +140,7 @@ def _selectors(pod: GivenPod, node: NodeFacts) -> Iterator[CheckFinding]:
         yield pod.found(Rule.NODE_SELECTOR, Severity.WARNING, "spec.nodeName", message, "take it away")
 
 
-def _resources(pod: GivenPod, node: NodeFacts, others: Sequence[Needs]) -> Iterator[CheckFinding]:
+def _resources(pod: GivenPod, node: NodeFacts, others: Total) -> Iterator[CheckFinding]:
     for name in sorted(pod.needs.requests.by_name):
         if is_extended(name) and name not in node.allocatable and amount_of(pod.needs, name) > 0:
             yield pod.found(
@@ -133,7 +154,7 @@ def _resources(pod: GivenPod, node: NodeFacts, others: Sequence[Needs]) -> Itera
     for short in alone:
         yield _too_large(pod, short, "the node has only {} for pods")
     reported = {short.name for short in alone}
-    for short in shortages(pod.needs, others, node):
+    for short in others.shortages(pod.needs, node):
         if short.name in reported:
             continue
         message = (

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from pykubelet.base.documents import read_json
 from pykubelet.base.errors import Invalid
+from pykubelet.base.files.documents import read_json
 from pykubelet.kubelet.desired.manifest.validate import names
 from pykubelet.kubelet.desired.manifest.validate.findings import Findings
 from pykubelet.models import core_v1 as core

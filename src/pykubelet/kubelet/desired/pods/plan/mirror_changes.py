@@ -33,20 +33,23 @@ def is_mirror_of(mirror: Pod, pod: Pod) -> bool:
 
 
 def plan_mirrors(pods: Iterable[Pod], mirrors: Iterable[Pod], ending: Container[PodFullName]) -> MirrorPlan:
-    """Compare static pods with mirror pods. ``ending`` are removed static pods that are still being stopped; their
-    mirror pods stay until then."""
+    """Compare static pods with mirror pods.
+
+    ``ending`` are the names of static pods that are being stopped because they were removed or have a new version:
+    their mirror pods stay until then, so that clients see the grace period.
+    """
     static = {ref_of(pod).full_name: pod for pod in pods if is_static(pod)}
     shown = {ref_of(mirror).full_name: mirror for mirror in mirrors}
     delete, create = [], []
     for name, mirror in shown.items():
         pod = static.get(name)
-        if pod is None and name in ending:
+        if name in ending:
             continue
         if pod is None or mirror.metadata.deletion_timestamp is not None or not is_mirror_of(mirror, pod):
             delete.append(mirror)
     replaced = {ref_of(mirror).full_name for mirror in delete}
     for name, pod in static.items():
-        if name not in shown or name in replaced:
+        if name in replaced or (name not in shown and name not in ending):
             create.append(pod)
     return MirrorPlan(tuple(delete), tuple(create))
 

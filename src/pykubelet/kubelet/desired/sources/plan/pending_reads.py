@@ -2,7 +2,8 @@
 
 A file that was moved into place is complete. One that was written in place is read when its writer has closed it: at
 once if it is new, after 0.1 s if it has objects already, since a second write may follow the first. A file that
-vanishes counts as removed after 0.5 s, since editors move the old version away before they write the new one.
+vanishes counts as removed after 0.5 s, since editors move the old version away before they write the new one. One that
+is deleted and written again in this time was removed and is new, as upstream.
 """
 
 import math
@@ -33,6 +34,8 @@ class Change(Enum):
     WRITTEN = auto()
     TOUCHED = auto()
     VANISHED = auto()
+    """Moved away, or not found."""
+    DELETED = auto()
 
 
 @dataclass(slots=True)
@@ -40,6 +43,17 @@ class _Wait:
     since: Seconds
     due: Seconds
     vanished: bool
+    deleted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """Files that are due."""
+
+    gone: frozenset[str]
+    """Those that have vanished for good."""
+    again: frozenset[str]
+    """Those that were deleted and written again."""
 
 
 class PendingFiles:
@@ -56,20 +70,26 @@ class PendingFiles:
             Change.WRITTEN: UNCLOSED,
             Change.TOUCHED: SETTLE,
             Change.VANISHED: VANISHED,
+            Change.DELETED: VANISHED,
         }
         earlier = self._waits.get(name)
         if change is Change.TOUCHED and earlier is not None:
             return
         since = earlier.since if earlier else now
         due = min(now + delays[change], since + PATIENCE)
-        self._waits[name] = _Wait(since, due, change is Change.VANISHED)
+        gone = change in (Change.VANISHED, Change.DELETED)
+        deleted = known and (change is Change.DELETED or (earlier is not None and earlier.deleted))
+        self._waits[name] = _Wait(since, due, gone, deleted)
 
-    def take(self, now: Seconds) -> frozenset[str]:
-        """Remove due files from the pending ones; return those that have vanished for good."""
+    def take(self, now: Seconds) -> Taken:
+        """Remove due files from the pending ones."""
         due = {name: wait for name, wait in self._waits.items() if wait.due <= now}
         for name in due:
             del self._waits[name]
-        return frozenset(name for name, wait in due.items() if wait.vanished)
+        return Taken(
+            gone=frozenset(name for name, wait in due.items() if wait.vanished),
+            again=frozenset(name for name, wait in due.items() if wait.deleted and not wait.vanished),
+        )
 
     def busy(self) -> frozenset[str]:
         """Return the files that must not be read yet."""

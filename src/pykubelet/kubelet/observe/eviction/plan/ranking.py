@@ -4,34 +4,37 @@ from collections.abc import Iterable, Mapping
 
 from pykubelet.kubelet.observe.eviction.eviction_types import (
     RESOURCE_OF,
+    ContainerUse,
+    DiskUse,
     Observation,
+    Part,
     PodUse,
     Resource,
-    Signal,
     Threshold,
 )
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.podresources import MEMORY, pod_requests, requirements
-from pykubelet.models.core_v1 import Pod
+from pykubelet.models.core_v1 import Pod, Volume
 from pykubelet.models.quantity import NANO, Amount, Notation, parse
 
 STORAGE = "ephemeral-storage"
 
 
-def ranked(pods: Iterable[Pod], uses: Mapping[PodUID, PodUse], resource: Resource) -> list[Pod]:
-    """Return the pods in the order of eviction.
+def ranked(
+    pods: Iterable[Pod], uses: Mapping[PodUID, PodUse], resource: Resource, measured: frozenset[Part] = frozenset(Part)
+) -> list[Pod]:
+    """Return the pods in the order of eviction; of disks, only the parts that are ``measured`` count.
 
     Pods whose usage exceeds their request come first, then those of low priority, then those with the largest excess.
-    There are no requests for process ids. A pod whose usage is unknown comes before all others.
+    There are no requests for process ids, so priority comes first. A pod whose usage is unknown comes before others.
     """
 
-    def key(pod: Pod) -> tuple[bool, bool, int, int]:
-        use = uses.get(ref_of(pod).uid)
+    def key(pod: Pod) -> tuple[bool, bool, int, bool, int]:
+        use, priority, pids = uses.get(ref_of(pod).uid), pod.spec.priority or 0, resource is Resource.PIDS
         if use is None:
-            return (False, False, pod.spec.priority or 0, 0)
-        used, asked = _used(use, resource), _asked(pod, resource)
-        within = used <= asked if resource is not Resource.PIDS else True
-        return (True, within, pod.spec.priority or 0, asked - used)
+            return (False, False, priority, False, 0)
+        used, asked = _used(pod, use, resource, measured), _asked(pod, resource)
+        return (not pids, not pids and used <= asked, priority, True, asked - used)
 
     return sorted(pods, key=key)
 
@@ -41,35 +44,64 @@ def message(pod: Pod, use: PodUse | None, threshold: Threshold, observed: Observ
     resource = RESOURCE_OF[threshold.signal]
     text = f"The node was low on resource: {resource}. "
     if observed is not None:
-        binary = threshold.signal in (Signal.MEMORY, Signal.NODEFS, Signal.IMAGEFS)
+        binary = resource in (Resource.MEMORY, Resource.STORAGE)
         least, left = quantity(threshold.least.of(observed.capacity), binary), quantity(observed.available, binary)
         text += f"Threshold quantity: {least}, available: {left}. "
     return text + "".join(_blame(pod, use, resource)) if use is not None else text
 
 
 def _blame(pod: Pod, use: PodUse, resource: Resource) -> Iterable[str]:
-    """Yield a sentence for each container whose usage exceeds its request."""
+    """Yield a sentence for the pod, if it has a request of its own, and for each container that exceeds its request."""
+    whole = pod.spec.resources.requests if pod.spec.resources is not None else {}
+    if resource is Resource.MEMORY and resource in whole:
+        used = quantity(use.memory, binary=True)
+        yield _sentence("Pod", pod.metadata.name, used, parse(whole[resource]), resource)
     for container in (*pod.spec.containers, *pod.spec.init_containers):
         known = use.containers.get(container.name)
-        used = known and {Resource.MEMORY: known.memory, Resource.STORAGE: known.disk}.get(resource)
+        amount = None if known is None else _of_container(known, resource)
         asked = parse(requirements(container).requests.get(resource, 0))
-        if used and used > asked.value:
-            yield (
-                f"Container {container.name} was using {quantity(used, binary=True)}, request is {asked}, "
-                f"has larger consumption of {resource}. "
-            )
+        if amount and amount > asked.value:
+            yield _sentence("Container", container.name, quantity(amount, binary=True), asked, resource)
 
 
-def _used(use: PodUse, resource: Resource) -> int:
+def _sentence(what: str, name: str, used: str, asked: Amount, resource: Resource) -> str:
+    return f"{what} {name} was using {used}, request is {asked}, has larger consumption of {resource}. "
+
+
+def _of_container(use: ContainerUse, resource: Resource) -> int | None:
+    if resource is Resource.MEMORY:
+        return use.memory
+    if resource is Resource.STORAGE and use.rootfs is not None and use.logs is not None:
+        return use.rootfs.bytes + use.logs.bytes
+    return None
+
+
+def _used(pod: Pod, use: PodUse, resource: Resource, measured: frozenset[Part]) -> int:
     match resource:
         case Resource.MEMORY:
             return use.memory
         case Resource.STORAGE:
-            return use.disk
+            return _disk(pod, use, measured).bytes
         case Resource.INODES:
-            return use.inodes
+            return _disk(pod, use, measured).inodes
         case Resource.PIDS:
             return use.processes
+
+
+def _disk(pod: Pod, use: PodUse, measured: frozenset[Part]) -> DiskUse:
+    found: list[DiskUse | None] = []
+    for container in use.containers.values():
+        found += [container.rootfs] if Part.ROOTFS in measured else []
+        found += [container.logs] if Part.LOGS in measured else []
+    if Part.VOLUMES in measured:
+        found += [use.volumes.get(volume.name) for volume in pod.spec.volumes if _is_local(volume)]
+    return sum((each for each in found if each is not None), DiskUse())
+
+
+def _is_local(volume: Volume) -> bool:
+    """Whether the volume takes space of the node: a host path, an emptyDir on disk, a ConfigMap."""
+    on_disk = volume.empty_dir is not None and not volume.empty_dir.medium
+    return on_disk or volume.host_path is not None or volume.config_map is not None
 
 
 def _asked(pod: Pod, resource: Resource) -> int:

@@ -17,7 +17,7 @@ from pykubelet.kubelet.observe.eviction.eviction_types import (
     Signal,
     Threshold,
 )
-from pykubelet.kubelet.types.eviction import DEFAULT_HARD
+from pykubelet.kubelet.types.eviction import DEFAULT_HARD, percentage
 from pykubelet.models.quantity import to_value
 
 
@@ -34,25 +34,38 @@ class PressureState:
 
 
 def thresholds(
-    hard: Mapping[str, str], soft: Mapping[str, str], grace: Mapping[str, Seconds], reclaim: Mapping[str, str]
+    hard: Mapping[str, str],
+    soft: Mapping[str, str],
+    grace: Mapping[str, Seconds],
+    reclaim: Mapping[str, str],
+    *,
+    allocatable: bool = False,
 ) -> tuple[Threshold, ...]:
     """Return the configured thresholds; without hard ones, the defaults. Raises Invalid with the field and the cause.
 
-    A threshold of 0% or 100% turns its signal off.
+    A threshold of 0% or 100% turns its signal off. ``allocatable``: the hard threshold of the node's memory holds for
+    the memory that all pods together may use, too (``enforceNodeAllocatable: [pods]``).
     """
-    more = {name: amount(f"evictionMinimumReclaim[{name}]", text) for name, text in reclaim.items()}
+    for field_name, names in (("evictionSoftGracePeriod", grace), ("evictionMinimumReclaim", reclaim)):
+        for name in names:
+            _known(field_name, name)
+    more = {name: _reclaim(f"evictionMinimumReclaim[{name}]", text) for name, text in reclaim.items()}
     found = []
     for field_name, given in (("evictionHard", hard or DEFAULT_HARD), ("evictionSoft", soft)):
         for name, text in given.items():
+            _known(field_name, name)
             least = amount(f"{field_name}[{name}]", text)
-            if name not in tuple(Signal):
-                raise Invalid(f"{field_name}: unknown eviction signal {name!r}; there are {', '.join(Signal)}")
-            wait = grace.get(name, 0.0) if field_name == "evictionSoft" else 0.0
-            if field_name == "evictionSoft" and wait <= 0:
+            wait = grace.get(name, -1.0) if field_name == "evictionSoft" else 0.0
+            if wait < 0:
                 raise Invalid(f"evictionSoft[{name}]: needs a time in evictionSoftGracePeriod")
+            if least.share is None and least.value == 0:
+                raise Invalid(f"{field_name}[{name}]: {text!r} must be positive; 0% turns the signal off")
             if least.share not in (0.0, 1.0):
                 found.append(Threshold(Signal(name), least, wait, more.get(name, Amount())))
-    return tuple(found)
+    if allocatable:
+        copied = (each for each in found if each.signal is Signal.MEMORY and each.hard)
+        found += [replace(each, signal=Signal.ALLOCATABLE_MEMORY) for each in copied]
+    return tuple(dict.fromkeys(found))
 
 
 def amount(name: str, text: str) -> Amount:
@@ -63,12 +76,24 @@ def amount(name: str, text: str) -> Amount:
             raise Invalid(f"{name}: {text!r} must not be negative")
         return Amount(value)
     try:
-        share = float(text[:-1]) / 100
-    except ValueError as error:
+        share = percentage(text)
+    except (ValueError, OverflowError) as error:
         raise Invalid(f"{name}: {text!r} is not a percentage") from error
     if not 0 <= share <= 1:
         raise Invalid(f"{name}: {text!r} must be from 0% to 100%")
     return Amount(share=share)
+
+
+def _reclaim(name: str, text: str) -> Amount:
+    found = amount(name, text)
+    if found.share == 0:
+        raise Invalid(f"{name}: {text!r} must be positive")
+    return found
+
+
+def _known(field_name: str, name: str) -> None:
+    if name not in tuple(Signal):
+        raise Invalid(f"{field_name}: unknown eviction signal {name!r}; there are {', '.join(Signal)}")
 
 
 def met(
@@ -98,7 +123,7 @@ def next_state(
     due = [threshold for threshold in current if now - since[threshold] >= threshold.grace]
     return replace(
         state,
-        met=tuple(sorted(due, key=lambda threshold: threshold.signal is not Signal.MEMORY)),
+        met=tuple(sorted(due, key=lambda threshold: CONDITION_OF[threshold.signal] is not Condition.MEMORY)),
         since=since,
         conditions={**state.conditions, **{CONDITION_OF[threshold.signal]: now for threshold in current}},
     )

@@ -9,6 +9,8 @@ from typing import Final
 
 from pykubelet.kubelet.types.stats import PsiData, PsiStats
 from pykubelet.kubelet.types.usage import CpuUsage, DeviceIo, MemoryUsage, Pressure
+from pykubelet.linux.cgroups import convert
+from pykubelet.linux.cgroups.cgroup_types import Stall
 
 Texts = Mapping[str, str]
 """File name → content."""
@@ -165,14 +167,12 @@ def pressure(files: Texts) -> Pressure:
 
 def psi(text: str) -> PsiStats | None:
     """Parse a pressure file; a line that older kernels lack counts as zero."""
-    lines: dict[str, PsiData] = {}
-    for line in text.splitlines():
-        kind, *pairs = line.split()
-        values = dict(pair.split("=", 1) for pair in pairs)
-        averages = (float(values.get(key, 0)) for key in ("avg10", "avg60", "avg300"))
-        lines[kind] = PsiData(int(values.get("total", 0)), *averages)
-    nothing = PsiData(0, 0.0, 0.0, 0.0)
-    return PsiStats(full=lines.get("full", nothing), some=lines.get("some", nothing)) if lines else None
+    found = convert.pressure(text)
+    return None if found is None else PsiStats(full=_stall(found.full), some=_stall(found.some))
+
+
+def _stall(line: Stall) -> PsiData:
+    return PsiData(line.total_us, line.avg10, line.avg60, line.avg300)
 
 
 def _v1_operations(text: str) -> dict[str, dict[str, int]]:

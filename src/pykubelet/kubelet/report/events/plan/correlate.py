@@ -99,7 +99,7 @@ class Correlator:
         return replace(occurrence, message=COMBINED_PREFIX + occurrence.message), kind
 
     def _take_token(self, occurrence: Occurrence) -> bool:
-        key = _identity(occurrence)
+        key = (*_identity(occurrence), occurrence.type)  # warnings must not silence ordinary events
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = TokenBucket(1 / self._config.refill_every, self._config.burst, now=occurrence.at)

@@ -15,6 +15,12 @@ Value: TypeAlias = float | None
 _NS: Final = 1e9
 _US: Final = 1e6
 
+_CFS: Final[tuple[tuple[str, str, Callable[[CpuUsage], Value]], ...]] = (
+    ("container_cpu_cfs_periods_total", "Elapsed enforcement periods.", lambda c: c.periods),
+    ("container_cpu_cfs_throttled_periods_total", "Throttled periods.", lambda c: c.throttled_periods),
+    ("container_cpu_cfs_throttled_seconds_total", "Seconds throttled.", lambda c: _s(c.throttled_ns)),
+)
+"""Only with a quota, as cAdvisor has them: without one the periods stay 0, and quotients of them are undefined."""
 _CPU: Final[tuple[tuple[str, str, Callable[[CpuUsage], Value]], ...]] = (
     ("container_cpu_user_seconds_total", "User cpu time consumed in seconds.", lambda c: _s(c.user_ns)),
     (
@@ -22,9 +28,7 @@ _CPU: Final[tuple[tuple[str, str, Callable[[CpuUsage], Value]], ...]] = (
         "System cpu time consumed in seconds.",
         lambda c: _s(c.system_ns),
     ),
-    ("container_cpu_cfs_periods_total", "Elapsed enforcement periods.", lambda c: c.periods),
-    ("container_cpu_cfs_throttled_periods_total", "Throttled periods.", lambda c: c.throttled_periods),
-    ("container_cpu_cfs_throttled_seconds_total", "Seconds throttled.", lambda c: _s(c.throttled_ns)),
+    *_CFS,
 )
 _CPU_SPEC: Final[tuple[tuple[str, str, Callable[[CpuUsage], Value]], ...]] = (
     ("container_spec_cpu_period", "CPU period.", lambda c: c.period_us),
@@ -128,7 +132,7 @@ def _cgroup(out: Exposition, labels: str, reading: Reading) -> None:
 def _cpu(out: Exposition, labels: str, cpu: CpuUsage, millis: int) -> None:
     row = ("container_cpu_usage_seconds_total", "counter", "Cumulative cpu time consumed in seconds.")
     _add(out, row, f'{labels},cpu="total"', cpu.total_ns / _NS, millis)
-    for name, text, value in _CPU:
+    for name, text, value in _CPU if cpu.quota_us else _CPU[: -len(_CFS)]:
         _add(out, (name, "counter", text), labels, value(cpu), millis)
     for name, text, value in _CPU_SPEC:
         _add(out, (name, "gauge", text), labels, value(cpu), None)

@@ -9,8 +9,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from pykubelet.base.documents import read_json
 from pykubelet.base.errors import Invalid
+from pykubelet.base.files.documents import read_json
 from pykubelet.kubelet.types.storage import MIGRATED_PLUGINS, DriverNodeInfo
 from pykubelet.models.core_v1 import Node
 from pykubelet.models.meta_v1 import ObjectMeta, OwnerReference
@@ -68,6 +68,24 @@ def node_patch(node: Node, there: Mapping[str, DriverNodeInfo], gone: Collection
     if labels:
         meta["labels"] = labels
     return {"metadata": meta} if meta else None
+
+
+def topology_collisions(node: Node, there: Mapping[str, DriverNodeInfo]) -> dict[str, str]:
+    """Return the drivers that report another value of a topology label than the node has, with upstream's message.
+
+    Such a driver is not published: it would move the node to another zone.
+    """
+    found: dict[str, str] = {}
+    for name, info in there.items():
+        for key, value in sorted(info.topology.items()):
+            existing = node.metadata.labels.get(key)
+            if existing is not None and existing != value:
+                found[name] = (
+                    f'detected topology value collision: driver reported "{key}":"{value}" but existing label is '
+                    f'"{key}":"{existing}"'
+                )
+                break
+    return found
 
 
 def _driver(name: str, info: DriverNodeInfo) -> CSINodeDriver:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.node.node_types import DECLARED_FEATURES, Image, NodeConfig, NodeFacts
+from pykubelet.kubelet.types.podresources import is_extended
 from pykubelet.models.codec import to_builtins
 from pykubelet.models.core_v1 import (
     ContainerImage,
@@ -159,7 +160,7 @@ def node_status(facts: NodeFacts, before: NodeStatus, config: NodeConfig, now: S
     return NodeStatus(
         capacity=dict(facts.capacity),
         allocatable=dict(facts.allocatable),
-        addresses=facts.addresses,
+        addresses=before.addresses if facts.addresses is None else facts.addresses,
         conditions=_conditions(facts, before.conditions, now),
         daemon_endpoints=NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=facts.port)) if facts.port else None,
         node_info=facts.info,
@@ -174,14 +175,14 @@ def node_status(facts: NodeFacts, before: NodeStatus, config: NodeConfig, now: S
 
 
 def with_cloud_addresses(facts: NodeFacts, there: NodeStatus, config: NodeConfig) -> NodeFacts:
-    """Return the facts with the addresses that the cloud controller has set, or else those of ``--node-ip``.
+    """Return the facts with the addresses that the cloud controller has set, or else those that ``--node-ip`` selects.
 
     Without an external cloud provider the facts are returned unchanged.
     """
     if not config.external_cloud:
         return facts
-    bare = tuple(each for each in facts.addresses if config.given_ips or each.type == "Hostname")
-    return dataclasses.replace(facts, addresses=there.addresses or bare)
+    found = facts.addresses if config.has_given_ips else (NodeAddress(type="Hostname", address=config.name),)
+    return dataclasses.replace(facts, addresses=there.addresses or found)
 
 
 def host_ips(addresses: Iterable[NodeAddress]) -> tuple[str, ...]:
@@ -199,10 +200,11 @@ def is_newer(one: Node, other: Node) -> bool:
     return int(versions[0]) > int(versions[1])
 
 
-def status_patch(before: NodeStatus, after: NodeStatus) -> dict[str, object]:
+def status_patch(before: NodeStatus, after: NodeStatus, *, reset_extended: bool = False) -> dict[str, object]:
     """Return the strategic merge patch of ``nodes/status``; ``before`` is what the API server has.
 
-    Conditions of others, and resources with a domain, which device plugins and people set, are not touched.
+    Conditions of others, and resources with a domain, which device plugins and people set, are not touched; with
+    ``reset_extended`` extended resources become 0: nothing on this node offers them.
     """
     plain = to_builtins(after)
     assert isinstance(plain, dict)
@@ -220,7 +222,8 @@ def status_patch(before: NodeStatus, after: NodeStatus) -> dict[str, object]:
     fields["conditions"] = [{"reason": None, "message": None, **each} for each in plain.get("conditions", ())]
     for name, old in (("capacity", before.capacity), ("allocatable", before.allocatable)):
         gone = dict.fromkeys(key for key in old if "/" not in key)
-        fields[name] = {**gone, **plain.get(name, {})}
+        stale = {key: "0" for key in old if reset_extended and is_extended(key)}
+        fields[name] = {**gone, **stale, **plain.get(name, {})}
     return {"status": fields}
 
 

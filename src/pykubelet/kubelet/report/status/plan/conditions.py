@@ -199,7 +199,10 @@ def stamped(
 def _stamp(condition: PodCondition, before: PodCondition | None, generation: int | None, now: Seconds) -> PodCondition:
     if condition.type not in OWNED and condition.type != Condition.DISRUPTION_TARGET:
         return condition
-    since = before.last_transition_time if before is not None and before.status == condition.status else None
+    same = before is not None and before.status == condition.status
+    if condition.type in _RESIZE:  # another reason is another state of the resize (upstream: updatedPodResizeCondition)
+        same = same and before is not None and before.reason == condition.reason
+    since = before.last_transition_time if before is not None and same else None
     since = since or condition.last_transition_time or time_from_unix(now)
     if condition.type not in _RESIZE:
         condition = replace(condition, observed_generation=generation)

@@ -1,6 +1,7 @@
 """Container statuses of the API, from the runtime's view of the containers. Pure.
 
-Each container of the spec gets one status, in the order of the spec, whether or not the runtime has it. What the
+Each container of the spec gets one status, whether or not the runtime has it: init containers in the order of the
+spec, others sorted by name, as upstream. What the
 runtime has lost is taken from the status reported before: the API must never report less than it did. A container that
 ran and whose end was not observed has ended with 137 and the reason ContainerStatusUnknown, never with 0, since a 0
 would make a failed job a success.
@@ -67,7 +68,8 @@ class ContainerComputer:
     ) -> tuple[core.ContainerStatus, ...]:
         """Return the statuses of all containers of one kind; ``previous`` are those reported last."""
         before = {status.name: status for status in previous}
-        return tuple(self._one(kind, c, before.get(c.name)) for c in containers_of(self._pod, kind))
+        found = (self._one(kind, c, before.get(c.name)) for c in containers_of(self._pod, kind))
+        return tuple(found if kind is ContainerKind.INIT else sorted(found, key=lambda status: status.name))
 
     def _one(
         self, kind: ContainerKind, container: AnyContainer, previous: core.ContainerStatus | None
@@ -238,7 +240,8 @@ class ContainerComputer:
         if kind is ContainerKind.INIT and not is_sidecar(container):
             ended = _state(status).terminated
             return replace(status, started=started, ready=ended is not None and ended.exit_code == 0)
-        ready = started and not self._ctx.terminating
+        # Readiness does not depend on the pod's deletion: an EndpointSlice shows it as `serving` (KEP-1672).
+        ready = started
         if ready and probes.readiness is not None:
             ready = probes.readiness is ProbeResult.SUCCESS
         elif ready and container.readiness_probe is not None:

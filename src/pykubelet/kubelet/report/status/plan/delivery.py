@@ -27,7 +27,6 @@ _PROGRESS: Final = frozenset(
         Condition.READY,
     }
 )
-_READINESS: Final = frozenset({Condition.CONTAINERS_READY, Condition.READY, Condition.READY_TO_START})
 _ON_THE_WAY: Final = frozenset({"ContainerCreating", "PodInitializing"})
 _NO_STATE: Final = ContainerState()
 
@@ -63,14 +62,15 @@ def _starts(status: ContainerStatus) -> bool:
 
 
 def _only_ends(known: PodStatus, new: PodStatus) -> bool:
-    """Return whether a pod that is being deleted has lost its readiness and nothing else.
+    """Return whether nothing of a pod that is being deleted has changed that anyone waits for.
 
-    A deleted pod gets no new traffic anyway; that it is not ready adds little.
+    Its readiness is waited for: where all endpoints of a Service are being deleted, those that are ready get the
+    traffic (KEP-1669).
     """
     return (
         known.phase == new.phase
         and _same_verdict(known, new)
-        and _same_conditions(known, new, _READINESS)
+        and _same_conditions(known, new, {Condition.READY_TO_START})
         and _states(known.init_container_statuses) == _states(new.init_container_statuses)
         and _states(known.container_statuses) == _states(new.container_statuses)
     )

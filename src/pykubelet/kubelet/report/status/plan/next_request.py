@@ -81,10 +81,10 @@ class Hold:
 def hold(state: Delivered, entry: StatusEntry, pod: Pod, now: Seconds) -> Hold:
     """Return for how long the status is held back. ``pod`` is the API server's object, ``now`` monotonic."""
     known = state.sent if state.sent is not None and state.target == pod.metadata.uid else pod.status
-    if known == entry.status:
+    if known == entry.published:
         return Hold(0.0, None)
     deleted = pod.metadata.deletion_timestamp is not None
-    allowed = 0.0 if entry.finished else hold_seconds(known, entry.status, deleted=deleted)
+    allowed = 0.0 if entry.finished else hold_seconds(known, entry.published, deleted=deleted)
     if not allowed:
         return Hold(0.0, state.held_since)
     since = now if state.held_since is None else state.held_since
@@ -101,8 +101,8 @@ def next_request(state: Delivered, entry: StatusEntry, pod: Pod, now: Seconds) -
     if overwritten:
         state = replace(state, corrected_at=now, sent=None)
     uid = pod.metadata.uid
-    if state.target != uid or state.sent != entry.status:
-        return NextRequest(update(state, entry.status, pod), state, overwritten)
+    if state.target != uid or state.sent != entry.published:
+        return NextRequest(update(state, entry.published, pod), state, overwritten)
     ended = entry.finished and not is_static(entry.pod) and pod.metadata.deletion_timestamp is not None
     return NextRequest(Request.DELETE if ended else Request.NONE, state, overwritten)
 

@@ -14,7 +14,8 @@ from pykubelet.kubelet.report.status.plan import conditions
 from pykubelet.kubelet.report.status.plan.containers import ContainerComputer
 from pykubelet.kubelet.report.status.plan.phase import pod_phase, started_in_active_sandbox
 from pykubelet.kubelet.report.status.plan.resources import pod_allocated, pod_resources
-from pykubelet.kubelet.report.status.status_types import FAILED, TERMINAL, StatusContext
+from pykubelet.kubelet.report.status.status_types import FAILED, RUNNING, TERMINAL, StatusContext
+from pykubelet.kubelet.types.admission import SHUTDOWN_REASON
 from pykubelet.kubelet.types.events import Reason
 from pykubelet.kubelet.types.qos import pod_qos
 from pykubelet.kubelet.types.runtime import ContainerKind, PodRuntimeStatus
@@ -76,11 +77,25 @@ def rejected_status(pod: Pod, reason: str, message: str, now: Seconds) -> PodSta
     )
 
 
+def withheld(known: PodStatus, status: PodStatus) -> PodStatus:
+    """Return the status to publish while containers of the pod may still run; ``known``: the one published before.
+
+    Controllers replace a pod whose phase is terminal, so phase, reason, message and the agent's DisruptionTarget stay
+    as they were (upstream: ``mergePodStatus`` in ``status_manager.go``).
+    """
+    if status.phase not in TERMINAL or known.phase in TERMINAL:
+        return status
+    kind = conditions.Condition.DISRUPTION_TARGET
+    kept = (*(c for c in status.conditions if c.type != kind), *(c for c in known.conditions if c.type == kind))
+    phase = known.phase or RUNNING
+    return replace(status, phase=phase, reason=known.reason, message=known.message, conditions=kept)
+
+
 def disruption_target(reason: str, message: str) -> PodCondition | None:
     """Return the DisruptionTarget condition for the reason why the agent ends a pod (KEP-3329); None: none."""
     if reason == Reason.PREEMPT_CONTAINER:
         message = "Pod was preempted by Kubelet to accommodate a critical pod."
-    elif reason != Reason.EVICTED:
+    elif reason not in (Reason.EVICTED, SHUTDOWN_REASON):
         return None
     return PodCondition(
         type=conditions.Condition.DISRUPTION_TARGET, status="True", reason="TerminationByKubelet", message=message

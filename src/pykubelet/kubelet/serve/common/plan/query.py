@@ -14,16 +14,20 @@ _MAX_SECONDS: Final = 10 * 365 * 86400
 _MAX_PORTS: Final = 64
 
 
+class InvalidOption(Invalid):
+    """An option can be parsed, but its value is not allowed: the status 422 instead of 400."""
+
+
 def log_options(query: Mapping[str, str], now: Seconds) -> LogOptions:
-    """Parse the options of a log request. Invalid names the parameter that is wrong."""
+    """Parse the options of a log request. Invalid, or InvalidOption, names the parameter that is wrong."""
     since_ns = _since(query, now)
     streams = query.get("stream", LogStreams.ALL)
     if streams not in tuple(LogStreams):
-        raise Invalid(f"stream: unknown stream {streams!r}; use one of {', '.join(LogStreams)}")
+        raise InvalidOption(f"stream: unknown stream {streams!r}; use one of {', '.join(LogStreams)}")
     tail = integer(query, "tailLines")
     limit = integer(query, "limitBytes", lowest=1)
     if tail is not None and streams != LogStreams.ALL:
-        raise Invalid("tailLines: cannot be combined with stream: lines are counted over both streams")
+        raise InvalidOption("tailLines: cannot be combined with stream: lines are counted over both streams")
     return LogOptions(
         container=query.get("container", ""),
         follow=boolean(query, "follow"),
@@ -74,12 +78,15 @@ def boolean(query: Mapping[str, str], name: str) -> bool:
 
 
 def integer(query: Mapping[str, str], name: str, lowest: int = 0) -> int | None:
-    """Parse a whole number; None if it is missing. Invalid: not a number, or less than ``lowest``."""
+    """Parse a whole number; None if it is missing. Invalid: not a number. InvalidOption: less than ``lowest``."""
     value = query.get(name)
     if value is None:
         return None
-    if not value.isascii() or not value.isdecimal() or len(value) > 18 or int(value) < lowest:
-        raise Invalid(f"{name}: {value!r} is not a whole number of at least {lowest}")
+    digits, wrong = value.removeprefix("-"), f"{name}: {value!r} is not a whole number of at least {lowest}"
+    if not digits.isascii() or not digits.isdecimal() or len(digits) > 18:
+        raise Invalid(wrong)
+    if int(value) < lowest:
+        raise InvalidOption(wrong)
     return int(value)
 
 
@@ -87,7 +94,7 @@ def _since(query: Mapping[str, str], now: Seconds) -> int | None:
     seconds = integer(query, "sinceSeconds", lowest=1)
     moment = query.get("sinceTime")
     if seconds is not None and moment is not None:
-        raise Invalid("sinceTime: cannot be combined with sinceSeconds; leave one out")
+        raise InvalidOption("sinceTime: cannot be combined with sinceSeconds; leave one out")
     if seconds is not None:
         return round((now - min(seconds, _MAX_SECONDS)) * 1e9)
     if moment is None:

@@ -70,6 +70,9 @@ class World:
     async def volume(self, name: str) -> PersistentVolume:
         return from_builtins({"metadata": {"name": name}, "spec": {"capacity": {"storage": "2Mi"}}}, PersistentVolume)
 
+    async def node_labels(self) -> dict[str, str]:
+        return {}
+
     async def patch_claim(self, claim: PersistentVolumeClaim, patch: dict[str, Any]) -> PersistentVolumeClaim:
         self.patches.append(patch)
         return claim
@@ -103,6 +106,51 @@ async def test_a_volume_grows() -> None:
     }
     (event,) = rig.events.seen
     assert event == ("FileSystemResizeSuccessful", 'MountVolume.NodeExpandVolume succeeded for volume "pv1"')
+
+
+def legacy(requested: str, capacity: str, **status: Any) -> PersistentVolumeClaim:
+    fields = {"capacity": {"storage": capacity}, "conditions": [{"type": "FileSystemResizePending", "status": "True"}]}
+    meta = {"name": "c", "namespace": "shop", "resourceVersion": "7"}
+    spec = {"resources": {"requests": {"storage": requested}}}
+    return from_builtins({"metadata": meta, "spec": spec, "status": {**fields, **status}}, PersistentVolumeClaim)
+
+
+async def test_a_volume_of_an_older_controller_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+
+    async def claim_of_older(namespace: str, name: str) -> PersistentVolumeClaim:
+        return legacy("2Mi", "1Mi")
+
+    monkeypatch.setattr(world, "claim", claim_of_older)
+    rig = Rig(world)
+    await rig.expansion.expand_if_due(POD, "data", source())
+    assert world.expanded == [2 << 20]
+    (patch,) = world.patches
+    assert patch["status"]["capacity"] == {"storage": "2Mi"}
+    assert patch["status"]["conditions"] == [{"$patch": "delete", "type": "FileSystemResizePending"}]
+    # A failure is an event; the next check retries it.
+    failing = World(refusal=CsiFailed(grpc.StatusCode.INTERNAL, "no room"))
+    monkeypatch.setattr(failing, "claim", claim_of_older)
+    rig = Rig(failing)
+    await rig.expansion.expand_if_due(POD, "data", source())
+    assert failing.expanded == [2 << 20] and failing.patches == []
+    assert [reason for reason, _ in rig.events.seen] == ["VolumeResizeFailed"]
+
+
+@pytest.mark.parametrize(
+    ("claim", "is_legacy", "wanted"),
+    [
+        (legacy("2Mi", "1Mi"), True, True),
+        (legacy("3Mi", "2048Ki"), True, False),  # the volume itself has not grown yet
+        (legacy("2Mi", "2Mi"), False, False),
+        (legacy("2Mi", "1Mi", allocatedResources={"storage": "2Mi"}), False, True),
+        (legacy("2Mi", "1Mi", allocatedResourceStatuses={"storage": "NodeResizePending"}), False, True),
+    ],
+)
+def test_older_controllers_are_recognized(claim: PersistentVolumeClaim, is_legacy: bool, wanted: bool) -> None:
+    pv = from_builtins({"metadata": {"name": "pv"}, "spec": {"capacity": {"storage": "2Mi"}}}, PersistentVolume)
+    assert expansion_rules.is_legacy(claim) is is_legacy
+    assert expansion_rules.is_wanted_by_size(claim, pv) is wanted
 
 
 async def test_claim_is_read_once_a_minute() -> None:

@@ -1,0 +1,45 @@
+"""The one way in which a daemon runs in the foreground: until a signal, or until one of its parts fails."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+from pykubelet.base.daemon.notify import Notifier
+from pykubelet.base.daemon.shutdown import Shutdown
+from pykubelet.base.errors import PykubeletError
+
+
+async def run_until_signal(
+    daemon: Callable[[Callable[[], None]], Coroutine[object, object, None]], notifier: Notifier, *, name: str
+) -> None:
+    """Run a daemon as the task ``name`` until it ends, or until SIGINT or SIGTERM cancels it.
+
+    ``daemon`` gets the function that begins the bounded shutdown when a part of it has failed. Of errors of several
+    parts that are all of ``base.errors``, the first is raised; a group with a defect in it is raised as a whole.
+    """
+
+    def stop() -> None:
+        notifier.stopping()
+        task.cancel()
+
+    shutdown = Shutdown(stop)
+    task = asyncio.create_task(daemon(shutdown.begin), name=name)
+    shutdown.on_signals()
+    try:
+        await task
+    except asyncio.CancelledError:
+        pass
+    except BaseExceptionGroup as group:
+        known, rest = group.split(PykubeletError)
+        if rest is not None or known is None:
+            raise
+        raise _first(known) from group
+    finally:
+        shutdown.begin()  # a thread may still keep the process alive
+
+
+def _first(group: BaseExceptionGroup[PykubeletError]) -> PykubeletError:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, PykubeletError)
+    return error

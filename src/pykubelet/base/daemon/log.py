@@ -1,0 +1,98 @@
+"""Structured logging: a constant message plus fields, as text for people or as JSON for machines.
+
+Modules call `logging.getLogger(__name__).info("constant message", extra={"pod": ...})`; the text formatter prints the
+values of `extra` as `key=value`. Line breaks in values are escaped, so one record is one line, and a hostile name
+cannot forge a record.
+"""
+
+import json
+import logging
+import sys
+from typing import Literal, TextIO
+
+from pykubelet.base.clock import utc
+from pykubelet.base.text import printable, printable_lines
+
+_STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+_PLAIN_FORBIDDEN = frozenset(' "=')
+
+Format = Literal["text", "json"]
+
+
+def setup(level: str | int, format: Format = "text", stream: TextIO | None = None) -> None:
+    """Make this the only log output of the process (default stderr). A further call replaces the former set-up."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
+    root = logging.getLogger()
+    for old in list(root.handlers):
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(level.upper() if isinstance(level, str) else level)
+    logging.captureWarnings(True)
+
+
+def fields_of(record: logging.LogRecord) -> dict[str, object]:
+    """The fields that the caller passed as `extra`."""
+    return {key: value for key, value in record.__dict__.items() if key not in _STANDARD}
+
+
+class TextFormatter(logging.Formatter):
+    """One line per record: `2026-01-31T12:00:00.123Z WARNING kubelet.control.sync: message key=value`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        stamp = _stamp(record)
+        name = record.name.removeprefix("pykubelet.")
+        parts = [f"{stamp} {record.levelname} {name}: {_one_line(record.getMessage())}"]
+        parts += [f"{key}={_value(value)}" for key, value in fields_of(record).items()]
+        line = " ".join(parts)
+        trace = _trace(self, record)
+        return f"{line}\n{printable_lines(trace)}" if trace else line
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line: ts, level, logger, msg, the fields, and `trace` for exceptions."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, object] = {
+            "ts": _stamp(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "msg": record.getMessage(),
+        }
+        for key, value in fields_of(record).items():
+            entry[key if key not in entry else f"field_{key}"] = value
+        trace = _trace(self, record)
+        if trace:
+            entry["trace"] = trace
+        text = json.dumps(entry, default=str, ensure_ascii=False)
+        return text if _plain(text) else json.dumps(entry, default=str)
+
+
+def _stamp(record: logging.LogRecord) -> str:
+    return utc(record.created).strftime("%Y-%m-%dT%H:%M:%S.") + f"{int(record.msecs):03d}Z"
+
+
+def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    parts = []
+    if record.exc_info:
+        parts.append(formatter.formatException(record.exc_info))
+    if record.stack_info:
+        parts.append(formatter.formatStack(record.stack_info))
+    return "\n".join(parts)
+
+
+def _one_line(text: str) -> str:
+    return text if _plain(text) else printable("".join(c if c.isprintable() else repr(c)[1:-1] for c in text))
+
+
+def _plain(text: str) -> bool:
+    return (text.isascii() and text.isprintable()) or (text.isprintable() and printable(text) == text)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool) or value is None:
+        return str(value).lower() if value is not None else "null"
+    text = str(value)
+    if text and _plain(text) and not _PLAIN_FORBIDDEN.intersection(text):
+        return text
+    return json.dumps(text, ensure_ascii=not _plain(text))

@@ -1,0 +1,29 @@
+"""What the live view shows, as its callers choose it; quick to import."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pykubelet.base.units import Seconds
+
+
+def _always() -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class LiveOptions:
+    """Which pods are shown, and how.
+
+    ``interval`` is the time between two measurements; ``alive`` is asked once per interval whether the view goes on.
+    """
+
+    socket: Path
+    namespace: str = ""
+    """Only this namespace; empty: all."""
+    name: str = ""
+    """Only the pod of this name, or those whose names begin with it and a hyphen; empty: all."""
+    interval: Seconds = 2.0
+    sort_by: str = "name"
+    """A value of `pykubelet.cli.live.plan.view_state.Sort`."""
+    alive: Callable[[], bool] = _always

@@ -1,0 +1,1 @@
+"""Decisions and renderings of the live view. Pure."""

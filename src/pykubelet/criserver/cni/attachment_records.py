@@ -1,0 +1,103 @@
+"""The records of attachments on disk: one file for each sandbox that is, or may be, attached to a network."""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.errors import Invalid
+from pykubelet.base.files.atomic import remove_temporary_files, write_atomic
+from pykubelet.base.files.safe_path import read_regular
+from pykubelet.base.units import MIB
+from pykubelet.criserver.cni.network_types import Attachment
+from pykubelet.criserver.directories import make_directory, set_aside_obstacle
+from pykubelet.criserver.types import SandboxID
+from pykubelet.linux.errors import wrap
+
+_attachment = msgspec.json.Decoder(Attachment)
+_LONGEST = 4 * MIB
+"""Size limit of a record in bytes."""
+_SUFFIX = ".json"
+
+
+class AttachmentRecords:
+    """The attachments of sandboxes, from before ADD until after DEL. The directory must be on a disk."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def prepare(self) -> None:
+        """Create the directory, and remove what an interrupted write has left. Blocking."""
+        make_directory(self._directory)
+        remove_temporary_files(self._directory)
+
+    def held(self) -> list[SandboxID]:
+        """The sandboxes with a record; none before `prepare`. Raises the errors of ``base.errors``.
+
+        An error must not look like an empty directory: addresses of running pods would be released.
+        """
+        try:
+            names = sorted(path.name for path in self._directory.iterdir())
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise wrap(error, f"the attachments in {self._directory} cannot be listed") from error
+        return [SandboxID(name.removesuffix(_SUFFIX)) for name in names if name.endswith(_SUFFIX) and name[0] != "."]
+
+    async def remember(self, attachment: Attachment) -> None:
+        """Write a record. Raises Invalid, before anything is written, if it is longer than a record may be."""
+        data, sandbox = msgspec.json.encode(attachment), attachment.request.sandbox
+        if len(data) > _LONGEST:
+            raise Invalid(
+                f"the attachment of sandbox {sandbox} takes {len(data)} bytes with the pod's annotations and the "
+                f"plugins' result; at most {_LONGEST} can be stored"
+            )
+        await blocking.call_to_end(f"sandbox/{sandbox}", _write, self._file(sandbox), data)
+
+    async def load(self, sandbox: SandboxID) -> Attachment | None:
+        """Read a record; None if it does not exist. Raises Invalid if it is damaged."""
+        return await blocking.call(f"sandbox/{sandbox}", self.read, sandbox)
+
+    def read(self, sandbox: SandboxID) -> Attachment | None:
+        """As `load`, blocking."""
+        file = self._file(sandbox)
+        try:
+            return _attachment.decode(read_regular(file, _LONGEST))
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise Invalid(f"{file} is damaged: {error}") from error
+
+    async def forget(self, sandbox: SandboxID) -> None:
+        """Remove a record. Idempotent."""
+        await blocking.call_to_end(f"sandbox/{sandbox}", _remove, self._file(sandbox))
+
+    async def check_writable(self, sandbox: SandboxID) -> None:
+        """Raise the errors of ``base.errors`` if records are on a read-only file system.
+
+        host-local reports success although it cannot remove an address there. If the file system were writable again a
+        moment later, the attachment would be forgotten, and the address never released.
+        """
+        await blocking.call_to_end(f"sandbox/{sandbox}", self._touch)
+
+    def _touch(self) -> None:
+        try:
+            os.utime(self._directory)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise wrap(error, f"the attachments in {self._directory} cannot be changed") from error
+
+    def _file(self, sandbox: SandboxID) -> Path:
+        return self._directory / f"{sandbox}{_SUFFIX}"
+
+
+def _write(file: Path, data: bytes) -> None:
+    set_aside_obstacle(file)
+    write_atomic(file, data)
+
+
+def _remove(file: Path) -> None:
+    set_aside_obstacle(file)
+    file.unlink(missing_ok=True)

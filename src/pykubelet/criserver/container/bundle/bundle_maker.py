@@ -1,0 +1,192 @@
+"""Makes what a created container has on the machine: root file system, mounts and bundle."""
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from dataclasses import replace as replaced
+from pathlib import Path
+
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.shield import shielded
+from pykubelet.base.errors import Invalid, NotFound, Permanent
+from pykubelet.base.units import Seconds
+from pykubelet.criserver.container.bundle import prepare
+from pykubelet.criserver.container.bundle.accounts import find_user
+from pykubelet.criserver.container.bundle.apparmor import AppArmorProfiles
+from pykubelet.criserver.container.container_interfaces import Directories, ImageFacts, Images, Sandboxes
+from pykubelet.criserver.container.state.table import ContainerTable
+from pykubelet.criserver.spec import ContainerInput, Host, HostDevice, SandboxView, build_container, covered_paths
+from pykubelet.criserver.spec.cdi_request import asks_for_devices, devices_of
+from pykubelet.criserver.spec.security.apparmor import apparmor_profile
+from pykubelet.criserver.spec.security.seccomp import runtime_default
+from pykubelet.criserver.spec.spec_types import Json
+from pykubelet.criserver.types import ContainerID, ContainerRecord, ContainerUser, SandboxID, UserNamespace
+from pykubelet.pb import runtime_v1_pb2 as pb
+
+_NODE_PATHS: Seconds = 60.0
+"""Deadline of preparing a container's host paths; shorter than clients' deadlines, so that they get the error."""
+
+
+class BundleMaker:
+    """Makes root file systems, mounts and bundles."""
+
+    def __init__(
+        self,
+        *,
+        table: ContainerTable,
+        sandboxes: Sandboxes,
+        images: Images,
+        host: Host,
+        apparmor: AppArmorProfiles,
+        directories: Directories,
+    ) -> None:
+        self._table = table
+        self._sandboxes = sandboxes
+        self._images = images
+        self._host = host
+        self._apparmor = apparmor
+        self._directories = directories
+
+    async def make(self, record: ContainerRecord, config: pb.ContainerConfig, image: ImageFacts) -> ContainerUser:
+        """Create root file system, mounts and bundle; undo them on failure. Returns the user."""
+        await self._check_recursive(record, config)
+        if profile := apparmor_profile(config.linux.security_context, self._host):
+            await self._apparmor.ensure(profile)
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(shielded, lambda: self._images.release(record.id))
+            view = self._sandboxes.view(record.sandbox_id)
+            rootfs = await self._images.prepare(image.id, record.id, view.user)
+            sources = await self._image_mounts(record, config, view.user, undo)
+            # By name, since retries of the client have other ids: this bounds the blocking calls that can hang.
+            owner = f"container/{record.sandbox_id}/{config.metadata.name}"
+            devices = await blocking.call(
+                owner, prepare.prepare_node_paths, config, record.log_path, view.handler, deadline=_NODE_PATHS
+            )
+            mapped = self._directories.mapped / record.id
+            undo.push_async_callback(blocking.call_to_end, owner, prepare.drop_mapped, mapped)
+            sources |= await blocking.call_to_end(
+                owner, prepare.map_mounts, mapped, config.mounts, view.user, deadline=_NODE_PATHS
+            )
+            volumes = await self._images.make_volumes(image, record.id, covered=covered_paths(config), user=view.user)
+            pid_namespace = self._pid_namespace(config.linux.security_context.namespace_options, record.sandbox_id)
+            work = _Work(record, config, image, view, rootfs, sources, volumes, pid_namespace, devices)
+            user = await blocking.call_to_end(f"container/{record.id}", self._write, work)
+            undo.pop_all()
+        return user
+
+    async def _check_recursive(self, record: ContainerRecord, config: pb.ContainerConfig) -> None:
+        """Permanent: a recursive read-only mount is requested but not supported (KEP-3857)."""
+        asked = next((mount for mount in config.mounts if mount.recursive_read_only), None)
+        if asked is None:
+            return
+        handler = self._sandboxes.handler(record.sandbox_id)
+        if not self._host.recursive_read_only:
+            raise Permanent(f"mount {asked.container_path}: recursive read-only mounts need Linux 5.12")
+        if not (await self._sandboxes.runtime(record.sandbox_id).features()).recursive_read_only:
+            raise Permanent(
+                f"mount {asked.container_path}: OCI runtime {handler} does not support recursive read-only mounts"
+            )
+
+    async def _image_mounts(
+        self, record: ContainerRecord, config: pb.ContainerConfig, user: UserNamespace | None, undo: AsyncExitStack
+    ) -> dict[str, str]:
+        """Mount image volumes; return their host directories by container path."""
+        sources: dict[str, str] = {}
+        for index, mount in enumerate(config.mounts):
+            if not mount.HasField("image"):
+                continue
+            image = mounted_image(self._images, mount)
+            name = ContainerID(f"{record.id}-image-{index}")
+            undo.push_async_callback(shielded, lambda name=name: self._images.release(name))
+            directory = await self._images.prepare(image.id, name, user)
+            owner = f"container/{record.id}"
+            sources[mount.container_path] = await blocking.call(
+                owner, prepare.sub_path, directory, mount.image_sub_path
+            )
+        return sources
+
+    def _pid_namespace(self, options: pb.NamespaceOption, sandbox: SandboxID) -> str | None:
+        match options.pid:
+            case pb.NODE:
+                return None
+            case pb.CONTAINER:
+                return ""
+            case pb.TARGET:
+                target = self._table.running(options.target_id)
+                if target.record.sandbox_id != sandbox or target.record.process is None:
+                    raise Invalid(
+                        f"container {options.target_id} is not in this sandbox; its PID namespace cannot be shared"
+                    )
+                return f"/proc/{target.record.process.pid}/ns/pid"
+            case _:
+                pid = self._sandboxes.infra_pid(sandbox)
+                if not pid:
+                    raise Invalid("the sandbox was made without a shared PID namespace")
+                return f"/proc/{pid}/ns/pid"
+
+    def _write(self, work: "_Work") -> ContainerUser:
+        record, config = work.record, work.config
+        context = config.linux.security_context
+        user = find_user(context, work.image.user, work.rootfs)
+        spec = build_container(self._input(work, user))
+        if asks_for_devices(config):
+            # Imported only when used: it loads the YAML parser.
+            from pykubelet.criserver.container.bundle.cdi import inject
+
+            spec = inject(spec, devices_of(config), self._directories.cdi)
+        prepare.write_bundle(self._directories.bundle(record.id), spec)
+        return user
+
+    def _input(self, work: "_Work", user: ContainerUser) -> ContainerInput:
+        given = ContainerInput(
+            config=work.config,
+            sandbox=work.view,
+            image=work.image.defaults,
+            user=user,
+            rootfs=str(work.rootfs),
+            cgroup=work.record.cgroup,
+            host=self._host,
+            pid_namespace=work.pid_namespace,
+            devices=work.devices,
+            mount_sources=work.sources,
+            volumes=work.volumes,
+        )
+        return replaced(given, seccomp=self._seccomp(given))
+
+    def _seccomp(self, given: ContainerInput) -> Json | None:
+        """The seccomp profile; None for unconfined containers. Permanent: the kernel does not support seccomp."""
+        profile = given.config.linux.security_context.seccomp
+        asked = given.config.linux.security_context.HasField("seccomp")
+        if not asked or profile.profile_type == pb.SecurityProfile.Unconfined:
+            return None
+        if not given.host.seccomp:
+            raise Permanent(
+                f"container {given.config.metadata.name}: its seccomp profile cannot be applied, the kernel has no "
+                "seccomp (CONFIG_SECCOMP_FILTER); use another kernel, or a pod with seccompProfile type Unconfined"
+            )
+        if profile.profile_type == pb.SecurityProfile.RuntimeDefault:
+            return runtime_default(given)
+        return prepare.read_profile(self._directories.seccomp, profile.localhost_ref)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """The input of ``_write``, gathered by ``make``."""
+
+    record: ContainerRecord
+    config: pb.ContainerConfig
+    image: ImageFacts
+    view: SandboxView
+    rootfs: Path
+    sources: dict[str, str]
+    volumes: Mapping[str, str]
+    pid_namespace: str | None
+    devices: tuple[HostDevice, ...]
+
+
+def mounted_image(images: Images, mount: pb.Mount) -> ImageFacts:
+    """Find the image that a mount names (KEP-4639). NotFound."""
+    image = images.find(mount.image.image)
+    if image is None:
+        raise NotFound(f"image {mount.image.image!r} to be mounted on {mount.container_path} is not present")
+    return image

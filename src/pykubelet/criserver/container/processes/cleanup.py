@@ -1,0 +1,120 @@
+"""Removes what a container has on the machine: processes, cgroup, files. All methods are idempotent."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.errors import PykubeletError, Transient
+from pykubelet.base.units import Seconds
+from pykubelet.criserver.container.bundle import prepare
+from pykubelet.criserver.container.container_interfaces import Directories
+from pykubelet.criserver.container.processes.find_and_kill import kill_group, monitors, noted_monitor
+from pykubelet.criserver.container.state.container_state import Container
+from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.processes import open_process
+from pykubelet.criserver.spec.cdi_request import asks_for_devices
+from pykubelet.criserver.types import ContainerID, ProcessRef
+from pykubelet.linux.cgroups import CgroupDriver
+from pykubelet.linux.pidfd import PidFd
+
+_log = logging.getLogger(__name__)
+_KILLED: Seconds = 30.0
+_T = TypeVar("_T")
+_START_FILES = ("pid", "conmon.pid", "oci.log", "ctl", "attach", "winsz", "oom")
+
+
+class Cleanup:
+    """Removal of resources of containers in any phase, also partially created ones."""
+
+    def __init__(self, *, directories: Directories, cgroups: CgroupDriver, conmon: str) -> None:
+        """``conmon``: path of the conmon program."""
+        self._directories = directories
+        self._cgroups = cgroups
+        self._conmon = conmon
+
+    async def undo_start(self, container: Container, runtime: OciRuntime) -> None:
+        """Kill and remove what a start has left; first conmon, so that it creates nothing more."""
+        monitor = open_process(container.record.monitor) or open_process(await self._monitor(container.id))
+        if monitor is not None:
+            with monitor:
+                await _die(container.id, monitor)
+        await self.delete(container, runtime)
+        await self._call(container, self._remove_start_files, container.id)
+        container.launched = False
+
+    async def delete(self, container: Container, runtime: OciRuntime) -> None:
+        """Remove the cgroup, with all processes in it, and the OCI state of a container whose first process ended."""
+        own_cgroup = bool(container.record.cgroup) and not runtime.systemd
+        if own_cgroup:
+            await self._call(container, self._cgroups.delete, container.record.cgroup)
+        # The OCI runtime must run the hooks of CDI devices.
+        await runtime.delete(container.id, emptied=own_cgroup and not asks_for_devices(container.config))
+
+    async def undo_launch(self, container: Container, runtime: OciRuntime) -> None:
+        """Undo a start before the program has run: like ``undo_start``, and the empty log is removed."""
+        await self.undo_start(container, runtime)
+        if container.record.log_path:
+            await self._call(container, _remove_empty, Path(container.record.log_path))
+
+    async def release_mapped_mounts(self, container: Container) -> None:
+        """Unmount its mapped mounts, which would keep volumes busy that the client wants to unmount."""
+        if any(mount.uidMappings for mount in container.config.mounts):
+            try:
+                await self._call(container, prepare.drop_mapped, self._directories.mapped / container.id)
+            except (PykubeletError, OSError) as error:
+                _log.warning(
+                    "cannot unmount mapped volumes: they stay mounted until the container is removed",
+                    extra={"container": container.id, "error": str(error)},
+                )
+
+    async def remove_files(self, container: Container) -> None:
+        """Remove its bundle, exit file and mapped mounts."""
+        await self._call(container, self._remove_files, container.id)
+
+    async def _monitor(self, container: ContainerID) -> ProcessRef | None:
+        """Find its conmon; in /proc if the server was killed before conmon wrote its PID file."""
+        bundle = self._directories.bundle(container)
+        if (bundle / "conmon.pid").exists():
+            return noted_monitor(bundle, container)
+        return (await blocking.call(f"container/{container}", monitors, self._conmon)).get(container)
+
+    async def _call(self, container: Container, function: Callable[[_T], None], argument: _T) -> None:
+        # Run to its end: the next step works on the same files.
+        await blocking.call_to_end(f"container/{container.id}", function, argument)
+
+    def _remove_files(self, container: ContainerID) -> None:
+        prepare.drop_mapped(self._directories.mapped / container)
+        prepare.remove_bundle(self._directories.bundle(container))
+        (self._directories.exits / container).unlink(missing_ok=True)
+
+    def _remove_start_files(self, container: ContainerID) -> None:
+        for name in _START_FILES:
+            (self._directories.bundle(container) / name).unlink(missing_ok=True)
+        (self._directories.exits / container).unlink(missing_ok=True)
+
+
+def _remove_empty(log: Path) -> None:
+    with suppress(OSError):
+        if log.stat().st_size == 0:
+            log.unlink()
+
+
+def noted_cgroup(bundle: Path) -> str:
+    """Read the cgroup path from a container's spec; empty if it names none. Blocking."""
+    try:
+        linux = prepare.read_bundle(bundle)["linux"]
+    except (OSError, ValueError, KeyError):
+        return ""
+    return str(linux["cgroupsPath"]) if isinstance(linux, Mapping) else ""
+
+
+async def _die(container: ContainerID, monitor: PidFd) -> None:
+    try:
+        async with asyncio.timeout(_KILLED):
+            await kill_group(monitor)
+    except TimeoutError as error:
+        raise Transient(f"container {container}: conmon hangs in the kernel: it does not end after SIGKILL") from error

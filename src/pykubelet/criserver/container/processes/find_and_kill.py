@@ -1,0 +1,146 @@
+"""Finds and kills processes of containers, also those of an interrupted start."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Collection
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from pykubelet.base.errors import NotFound, Transient
+from pykubelet.base.files.safe_path import read_regular
+from pykubelet.base.units import Seconds
+from pykubelet.criserver.oci.command import in_container
+from pykubelet.criserver.oci.exectree import kill_tree
+from pykubelet.criserver.processes import is_alive, is_of_machine, reference
+from pykubelet.criserver.types import ContainerID, ProcessRef
+from pykubelet.linux import procfs
+from pykubelet.linux.pidfd import PidFd
+
+_NUMBER = 32
+"""Maximum size of a PID file in bytes."""
+_ROUNDS = 64
+_DEATH: Seconds = 10.0
+
+
+def noted_number(file: Path) -> int:
+    """Read a PID file of conmon or an OCI runtime; 0: the file is missing or invalid."""
+    try:
+        return max(0, int(read_regular(file, _NUMBER)))
+    except (OSError, ValueError):
+        return 0
+
+
+def noted_monitor(bundle: Path, container: str) -> ProcessRef | None:
+    """Find the conmon whose PID is in the bundle; None: the PID belongs to another process now."""
+    ref = reference(noted_number(bundle / "conmon.pid"))
+    if ref is None or not is_of_machine(ref.pid):
+        return None
+    found = container.encode() in (procfs.arguments(ref.pid) or ())
+    # The start time is the same before and after, so the answers are about that process.
+    return ref if found and reference(ref.pid) == ref else None
+
+
+def monitors(program: str) -> dict[ContainerID, ProcessRef]:
+    """Find all running conmons in /proc, by container: for starts that were interrupted before the PID was recorded.
+
+    A process counts only if it runs that program and belongs to the machine: any container can use such arguments.
+    """
+    found: dict[ContainerID, ProcessRef] = {}
+    known = _Program(program)
+    for pid in procfs.pids():
+        ref = reference(pid) if known.may_be_run_by(pid) and is_of_machine(pid) else None
+        if ref is not None:
+            arguments = procfs.arguments(pid) or ()
+            if b"-c" in arguments[:-1] and known.is_run_with(arguments) and reference(pid) == ref:
+                name = arguments[arguments.index(b"-c") + 1]
+                found[ContainerID(name.decode(errors="replace"))] = ref
+    return found
+
+
+class _Program:
+    """Recognition of the processes of one program."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        try:
+            with open(path, "rb") as file:
+                self._script = file.read(2) == b"#!"
+                facts = os.fstat(file.fileno())
+                self._identity: procfs.Identity | None = procfs.Identity(facts.st_dev, facts.st_ino)
+        except OSError:
+            self._script, self._identity = False, None
+
+    def may_be_run_by(self, pid: int) -> bool:
+        """Whether the process may run the program, by its executable: that of a script is the interpreter, and after
+        an upgrade a process still runs the old file."""
+        if self._script or (self._identity is not None and procfs.program(pid) == self._identity):
+            return True
+        return (procfs.program_path(pid) or "").removesuffix(" (deleted)") == self._path
+
+    def is_run_with(self, arguments: tuple[bytes, ...]) -> bool:
+        """Whether a script's process runs the program, by its arguments."""
+        return not self._script or os.fsencode(self._path) in arguments
+
+
+def orphan_runs(bundle: Path, container: str) -> bool:
+    """Whether a container without a record has a conmon or a first process."""
+    if noted_monitor(bundle, container) is not None:
+        return True
+    pid = noted_number(bundle / "pid")
+    return in_container(pid, container) and is_alive(reference(pid))
+
+
+async def kill_group(process: PidFd) -> None:
+    """Kill a conmon and its descendants (the OCI runtime, the container's first process), and wait for their end.
+
+    Other processes that the runtime has started are in the container's cgroup. Transient: a process hangs in the
+    kernel and does not end after SIGKILL.
+    """
+    with ExitStack() as handles, suppress(NotFound):
+        members = {process.pid: process}
+        # Stopped processes start nothing more, and remain the parents of their children until all are known.
+        process.send_signal(signal.SIGSTOP)
+        for _ in range(_ROUNDS):
+            news = [child for pid in tuple(members) for child in _held_children(pid, members, handles)]
+            if not news:
+                break
+            for child in news:
+                members[child.pid] = child
+                with suppress(NotFound):
+                    child.send_signal(signal.SIGSTOP)
+        for member in members.values():
+            with suppress(NotFound):
+                member.send_signal(signal.SIGKILL)
+        for member in members.values():
+            try:
+                async with asyncio.timeout(_DEATH):
+                    await member.wait()
+            except TimeoutError as error:
+                raise Transient(f"process {member.pid} hangs in the kernel: it does not end after SIGKILL") from error
+
+
+def _held_children(parent: int, known: Collection[int], handles: ExitStack) -> list[PidFd]:
+    """Open handles of the children of a process that are not known yet."""
+    found = []
+    for pid in procfs.children(parent):
+        if pid not in known:
+            with suppress(NotFound):
+                child = handles.enter_context(PidFd(pid))
+                # The PID may have been reused before the handle was opened.
+                now = procfs.stat(pid)
+                if now is not None and now.parent == parent:
+                    found.append(child)
+    return found
+
+
+def end_commands(scratch: Path, containers: Collection[str]) -> None:
+    """Kill exec commands that a killed server left running, with all their descendants. Blocking.
+
+    No client reads their output. The OCI runtime wrote a PID file for each; a process counts only while it is in a
+    container's cgroup.
+    """
+    for note in scratch.glob("exec-*/pid"):
+        first = noted_number(note)
+        if first > 0:
+            kill_tree(first, lambda pid: any(in_container(pid, each) for each in containers))

@@ -1,0 +1,45 @@
+"""Files of the image store that could not be used and were quarantined (set aside) for an administrator."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.errors import Permanent
+from pykubelet.criserver.images.index import quarantine_of, quarantined_names
+
+_MOST = 100
+"""How many entries of one directory are reported."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantinedFile:
+    """A file that could not be used and was set aside for an administrator."""
+
+    kind: str
+    id: str
+    path: Path
+    remedy: str
+
+    async def check_removed(self) -> None:
+        """Raise Permanent while the file exists."""
+        if await blocking.call("images", os.path.lexists, self.path):
+            raise Permanent(f"it cannot be used and is kept as {self.path}: {self.remedy}")
+
+
+def find_quarantined(root: Path, index: Path) -> Iterator[QuarantinedFile]:
+    """Find what this start and earlier ones have set aside in the server's directory ``root``. Blocking."""
+    for identity, name in quarantined_names(index).items():
+        yield QuarantinedFile(
+            kind="image", id=identity, path=quarantine_of(index), remedy=f"pull {name} again, then remove the file"
+        )
+    for directory in (root, root / "images", root / "images" / "blobs", root / "storage"):
+        for path in islice(directory.glob("*.aside-*"), _MOST):
+            yield QuarantinedFile(
+                kind="set aside",
+                id=f"{path.parent.name}/{path.name}",
+                path=path,
+                remedy="remove it, or put it where it belongs",
+            )

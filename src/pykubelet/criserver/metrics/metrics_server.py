@@ -1,0 +1,58 @@
+"""Serves /metrics on a loopback address or a unix socket."""
+
+import asyncio
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from aiohttp import web
+
+from pykubelet.base.exposition import CONTENT_TYPE
+from pykubelet.criserver.config import MetricsAddress
+
+
+class MetricsServer:
+    """The HTTP server of ``/metrics``. It authenticates no one: only local users reach it, a socket only root."""
+
+    def __init__(self, address: MetricsAddress, render: Callable[[], Awaitable[bytes]]) -> None:
+        self._address = address
+        self._render = render
+
+    async def run(self) -> None:
+        """Serve until cancelled. OSError: the address is in use."""
+        application = web.Application()
+        application.router.add_get("/metrics", self._metrics)
+        runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            await self._site(runner).start()
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await runner.cleanup()
+
+    def _site(self, runner: web.AppRunner) -> web.BaseSite:
+        path = self._address.path
+        if path is None:
+            return web.TCPSite(runner, self._address.host, self._address.port)
+        return web.SockSite(runner, _bound(path))
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        return web.Response(body=await self._render(), headers={"Content-Type": CONTENT_TYPE})
+
+
+def _bound(path: Path) -> socket.socket:
+    """A socket that only root may connect to; the one of an earlier server is replaced."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if path.is_socket():
+        path.unlink()
+    made = socket.socket(socket.AF_UNIX)
+    before = os.umask(0o177)
+    try:
+        made.bind(str(path))
+    except OSError:
+        made.close()
+        raise
+    finally:
+        os.umask(before)
+    return made

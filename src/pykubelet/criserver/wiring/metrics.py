@@ -1,0 +1,101 @@
+"""Connects the metrics with what they measure. Imported only if the configuration has an address for them."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from google.protobuf.message import Message
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.guard import item_failures
+from pykubelet.base.errors import PykubeletError
+from pykubelet.criserver.config import MetricsAddress, Settings
+from pykubelet.criserver.metrics.metrics_server import MetricsServer
+from pykubelet.criserver.metrics.server_metrics import ServerMetrics
+from pykubelet.criserver.repairs import Repairs
+from pykubelet.criserver.server.calls import Observer
+from pykubelet.criserver.types import ContainerPhase, SandboxID, SandboxPhase
+from pykubelet.criserver.wiring.images import ImageComponents
+from pykubelet.criserver.wiring.pods import Pods
+
+_PREFIX = "pykubelet_criserver_"
+
+
+class CallObserver(Observer):
+    """Records calls with the runtime handler of what they are about."""
+
+    def __init__(self, *, metrics: ServerMetrics, pods: Pods, default_handler: str, clock: Clock) -> None:
+        self._clock = clock
+        self._metrics = metrics
+        self._pods = pods
+        self._default = default_handler
+
+    def begin(self, method: str, request: Message) -> Callable[[str], None]:
+        """Take the begin of a call: the handler is looked up now, since the call may remove its object."""
+        return partial(self._end, method, self._handler(request), self._clock.monotonic())
+
+    def _end(self, method: str, handler: str, begun: float, code: str) -> None:
+        self._metrics.call(method, handler, code, self._clock.monotonic() - begun)
+
+    def _handler(self, request: Message) -> str:
+        sandbox = SandboxID(getattr(request, "pod_sandbox_id", ""))
+        identity = getattr(request, "container_id", "")
+        container = self._pods.containers.table.find(identity) if identity else None
+        if container is not None:
+            sandbox = container.record.sandbox_id
+        found = self._pods.sandboxes.table.lookup(sandbox) if sandbox else None
+        return found.record.handler if found is not None else self._default
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """Figures of the moment of a scrape."""
+
+    settings: Settings
+    pods: Pods
+    images: ImageComponents
+    repairs: Repairs
+
+    async def read(self) -> dict[tuple[str, str], float]:
+        """Read all figures, by name and help text; those that are unknown now are left out."""
+        pulls = ("containerd_cri_sandboxed_in_progress_image_pulls_total", "Pulls that are running.")
+        found: dict[tuple[str, str], float] = {pulls: len(self.images.images.running_pulls())}
+
+        def add(name: str, text: str, value: float) -> None:
+            found[(f"{_PREFIX}{name}", text)] = value
+
+        containers = [each.record.phase for each in self.pods.containers.table]
+        sandboxes = [each.record.phase for each in self.pods.sandboxes.table]
+        add("sandboxes", "Sandboxes that have a record.", len(sandboxes))
+        add("sandboxes_ready", "Sandboxes that are ready.", sandboxes.count(SandboxPhase.READY))
+        add("containers", "Containers that have a record.", len(containers))
+        add("containers_running", "Containers that are running.", containers.count(ContainerPhase.RUNNING))
+        add("repairs", "Repairs that have not succeeded yet.", len(self.repairs.unfinished()))
+        trash = self.images.trash
+        with suppress(PykubeletError, OSError):
+            waiting = await trash.usage()
+            add("removals", "Removed file trees that wait for their deletion.", waiting.trees)
+            add("removals_bytes", "Bytes of removed file trees that wait for their deletion.", waiting.bytes)
+        add("removals_failing", "Removed file trees whose deletion has failed and is retried.", len(trash.undeleted()))
+        with suppress(PykubeletError, OSError):
+            size = await blocking.call("metrics", self._database_size)
+            add("database_bytes", "Size of the database, with its log.", size)
+        add("hung_blocking_calls", "Blocking calls that do not return.", len(blocking.hung()))
+        add("item_failures", "Failures of single items of loops, which are retried.", sum(item_failures().values()))
+        return found
+
+    def _database_size(self) -> int:
+        path = self.settings.database
+        files = (path, path.with_name(f"{path.name}-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+
+def metrics_server(address: MetricsAddress, metrics: ServerMetrics, figures: Figures) -> MetricsServer:
+    """The server of ``/metrics``."""
+
+    async def render() -> bytes:
+        return metrics.render(await figures.read())
+
+    return MetricsServer(address, render)

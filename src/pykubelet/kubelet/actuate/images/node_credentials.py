@@ -1,0 +1,108 @@
+"""Reads the node's own registry credentials, which apply to the images of all pods.
+
+Source: ``pkg/credentialprovider`` of the Go kubelet, and the Kubernetes documentation, "Configuring nodes to
+authenticate to a private registry".
+"""
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.single_flight import SingleFlight
+from pykubelet.base.docker_helpers import Helper, HelperLogin, ask_helper, helper_for
+from pykubelet.base.errors import PykubeletError
+from pykubelet.base.files.documents import read_json
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.actuate.images.plan.keyring import Credentials, Keyring, keyring_of_file
+
+_log = logging.getLogger(__name__)
+_DEADLINE: Seconds = 5.0
+_MAX_BYTES: Final = 1 << 20
+_JSON: Final = "config.json"
+_LEGACY: Final = ".dockercfg"
+
+
+def credential_files(root_dir: Path, home: str | None) -> tuple[Path, ...]:
+    """Return where the node's credentials may be, first choice first, by the agent's root and home directory."""
+    homes = [Path(home)] if home else []
+    directories = [root_dir, *(each / ".docker" for each in homes), Path("/.docker")]
+    older = [root_dir, *homes, Path("/")]
+    return (*(each / _JSON for each in directories), *(each / _LEGACY for each in older))
+
+
+@dataclass(frozen=True, slots=True)
+class _Config:
+    """The file that counts."""
+
+    path: Path | None = None
+    keyring: Keyring = field(default_factory=Keyring)
+    document: Mapping[str, object] = field(default_factory=dict)
+    """All of a ``config.json``."""
+
+
+class NodeCredentials:
+    """The credentials in the first of the files that is there and valid; read for each pull, so a login counts at once.
+
+    A credential helper that the file names is asked before its own entries are used, as by docker.
+
+    The working directory, where upstream looks too, is left out: any project may have a ``config.json``.
+    """
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self._files = tuple(files)
+        self._told: dict[Path, str] = {}
+        self._asked: SingleFlight[Helper, HelperLogin | None] = SingleFlight()
+
+    @classmethod
+    def of_node(cls, root_dir: Path) -> "NodeCredentials":
+        """Return those of this machine."""
+        return cls(credential_files(root_dir, os.environ.get("HOME")))
+
+    async def lookup(self, repository: str) -> tuple[Credentials, ...]:
+        """Return the node's credentials for a repository; none if the files are missing. Never raises.
+
+        A file that cannot be used is logged once, a helper that fails each time.
+        """
+        if not self._files:
+            return ()
+        try:
+            config = await blocking.call("images", self._read, deadline=_DEADLINE)
+        except PykubeletError as error:
+            _log.warning("registry credentials of the node not read", extra={"error": str(error)})
+            return ()
+        return (*await self._from_helper(config, repository.partition("/")[0]), *config.keyring.lookup(repository))
+
+    async def _from_helper(self, config: _Config, host: str) -> tuple[Credentials, ...]:
+        try:
+            helper = helper_for(config.document, host)
+            login = await self._asked.run(helper, lambda: ask_helper(helper)) if helper is not None else None
+        except PykubeletError as error:
+            told = {"file": str(config.path), "registry": host, "error": str(error)}
+            _log.warning("credential helper of the node gave no credentials", extra=told)
+            return ()
+        if login is None:
+            return ()
+        return (Credentials(login.username, login.password, identity_token=login.identity_token),)
+
+    def _read(self) -> _Config:
+        for path in self._files:
+            try:
+                with path.open("rb") as file:
+                    data = file.read(_MAX_BYTES + 1)
+                legacy = path.name == _LEGACY
+                found = keyring_of_file(data[:_MAX_BYTES], legacy=legacy, where=str(path))
+                document = {} if legacy else read_json(data)
+            except (FileNotFoundError, NotADirectoryError):
+                self._told.pop(path, None)
+            except (OSError, PykubeletError) as error:
+                if self._told.get(path) != str(error):
+                    self._told[path] = str(error)
+                    _log.warning("registry credentials of the node not used", extra={"error": str(error)})
+            else:
+                self._told.pop(path, None)
+                return _Config(path, found, document if isinstance(document, dict) else {})
+        return _Config()

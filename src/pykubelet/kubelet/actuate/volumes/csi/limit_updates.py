@@ -1,0 +1,59 @@
+"""Asks CSI drivers again how many volumes the node can have, if their CSIDriver objects ask for it (KEP-4876).
+
+``spec.nodeAllocatableUpdatePeriodSeconds`` is the period; without it a driver is asked when it registers only.
+"""
+
+from typing import Final
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency.guard import Guard
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.actuate.volumes.csi.csi_types import CsiEvents
+from pykubelet.kubelet.actuate.volumes.csi.driver_registry import DriverRegistry
+from pykubelet.kubelet.actuate.volumes.volume_interfaces import CsiObjects
+from pykubelet.kubelet.types.storage import DriverNodeInfo
+
+_INTERVAL: Final[Seconds] = 10.0
+"""The shortest period that the API allows."""
+
+
+class LimitUpdates:
+    """Reports changed limits as if the driver had registered again."""
+
+    def __init__(self, *, drivers: DriverRegistry, objects: CsiObjects, events: CsiEvents, clock: Clock) -> None:
+        self._drivers = drivers
+        self._objects = objects
+        self._events = events
+        self._clock = clock
+        self._guard = Guard("csi.limits", clock.monotonic)
+        self._known: dict[str, DriverNodeInfo] = {}
+        self._asked: dict[str, Seconds] = {}
+        events.installed.subscribe(self._installed)
+        events.removed.subscribe(self._removed)
+
+    async def run(self) -> None:
+        """Ask the drivers whose period is over until cancelled."""
+        while True:
+            await self._clock.sleep(_INTERVAL)
+            for name in self._guard.due(sorted(self._known)):
+                with self._guard.item(name):
+                    await self._update(name)
+
+    async def _update(self, name: str) -> None:
+        found = await self._objects.driver(name)
+        period = found.spec.node_allocatable_update_period_seconds if found is not None else None
+        now = self._clock.monotonic()
+        if not period or name not in self._asked or now - self._asked[name] < period:
+            return
+        self._asked[name] = now
+        info = await self._drivers.client(name).info()
+        if info.node_id and name in self._known and info != self._known[name]:
+            self._events.installed(name, info)
+
+    def _installed(self, name: str, info: DriverNodeInfo) -> None:
+        self._known[name] = info
+        self._asked[name] = self._clock.monotonic()
+
+    def _removed(self, name: str) -> None:
+        self._known.pop(name, None)
+        self._asked.pop(name, None)

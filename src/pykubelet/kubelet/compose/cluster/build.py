@@ -1,0 +1,212 @@
+"""Composition of node mode, in which the agent has a kubeconfig and is a node of a cluster.
+
+Loaded only then, since it imports the API client.
+"""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pykubelet.apiclient import Query, Reflector, Select
+from pykubelet.apiclient.resources import NODES
+from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency.callbacks import Callbacks
+from pykubelet.base.rate_limit import RateLimit
+from pykubelet.kubelet.actuate.node.iptables_hint import IptablesHint
+from pykubelet.kubelet.compose.cluster.api_access import ApiAccess
+from pykubelet.kubelet.compose.cluster.cluster_interfaces import ClusterDeps
+from pykubelet.kubelet.compose.cluster.followers import ApiPodView, ClusterPods, NodeFollower
+from pykubelet.kubelet.compose.node.node_status import NodeStatusReader
+from pykubelet.kubelet.compose.recorders import Recorders
+from pykubelet.kubelet.config import Settings
+from pykubelet.kubelet.config.addresses import specified_addresses
+from pykubelet.kubelet.desired.pods import PodManager
+from pykubelet.kubelet.desired.pods.mirror_pods import MirrorDeps, MirrorPods
+from pykubelet.kubelet.desired.sources.api_source import ApiServerSource
+from pykubelet.kubelet.report.events.event_sink import EventSink
+from pykubelet.kubelet.report.node import (
+    CsiNodeReporter,
+    CsiNodeState,
+    LeaseRenewer,
+    NodeConfig,
+    NodeDeps,
+    NodeReporter,
+    check_labels,
+)
+from pykubelet.kubelet.report.node.node_rereader import NodeRereader
+from pykubelet.kubelet.report.status import StatusManager
+from pykubelet.kubelet.report.status.status_patcher import PatcherDeps, StatusPatcher
+from pykubelet.kubelet.types.ids import PodFullName, ref_of
+from pykubelet.kubelet.types.updates import is_static
+from pykubelet.models.core_v1 import Node
+
+if TYPE_CHECKING:
+    from pykubelet.kubelet.actuate.volumes.csi import CsiParts
+
+Parts = dict[str, Coroutine[None, None, None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Node mode: the components that connect the stages to the API server."""
+
+    pods: ClusterPods
+    node: NodeReporter
+    rereader: NodeRereader
+    parts: Callable[[], Parts]
+    """Returns the core tasks by name."""
+
+    def registered(self) -> Node | None:
+        """Return the Node object as the API server has it; None before it is registered."""
+        return self.node.node
+
+
+def build_cluster(access: ApiAccess, recorders: Recorders, deps: ClusterDeps) -> Cluster:
+    """Build node mode. Raises Invalid for labels that a node may not set itself."""
+    settings, clock = deps.status.settings, recorders.clock
+    listed = Callbacks[[]]()
+    source = ApiServerSource(
+        client=access.client, node_name=settings.node_name, mux=deps.mux, first=listed, clock=clock
+    )
+    patcher = _status_patcher(access, recorders, pods=deps.pods, statuses=deps.statuses)
+    csi_state = CsiNodeState()
+    reporter = _node_reporter(access, recorders, settings, reader=NodeStatusReader(deps.status), csi=csi_state)
+    deps.runtime_recovered.subscribe(reporter.poke)
+    deps.shutdown_changed.subscribe(reporter.poke)
+
+    def registered() -> Node | None:
+        return reporter.node
+
+    ending = partial(_ending, deps.statuses, deps.pods)
+    mirrors = MirrorPods(
+        MirrorDeps(
+            client=access.client, pods=deps.pods, node=registered, listed=source.listed, ending=ending, clock=clock
+        )
+    )
+    listed.subscribe(mirrors.poke)
+    pods = ClusterPods(pods=deps.pods, objects=access.objects, patcher=patcher, mirrors=mirrors)
+    deps.statuses.subscribe(pods.status_changed)
+    follower = NodeFollower(
+        reporter=reporter,
+        facts=deps.status.node,
+        objects=access.objects,
+        mirrors=mirrors,
+        external_cloud=access.cluster.external_cloud,
+    )
+    name = settings.node_name
+    rereader = NodeRereader(client=access.client, name=name, deliver=follower.reread, done=deps.node_read, clock=clock)
+    watch = _node_watch(access, name, follower=follower, clock=clock)
+    csi_node = _csi_node_reporter(access, deps.csi, reporter=reporter, state=csi_state, clock=clock)
+    events = _event_sink(access, recorders, settings)
+    lease = _lease_renewer(access, settings, clock)
+
+    def parts() -> Parts:
+        return {
+            "source-api": source.run(),
+            "status-patcher": patcher.run(),
+            "node": reporter.run(),
+            "node-watch": watch.run(),
+            "node-reread": rereader.run(),
+            "event-sink": events.run(),
+            "mirror-pods": mirrors.run(),
+            "lease": lease.run(),
+            "csi-node": csi_node.run(),
+            **({"iptables-hint": IptablesHint(clock).run()} if settings.config.make_ip_tables_util_chains else {}),
+            **(deps.csi.parts() if deps.csi is not None else {}),
+            **access.objects.parts(),
+            **(access.certificates.parts() if access.certificates is not None else {}),
+        }
+
+    return Cluster(pods=pods, node=reporter, rereader=rereader, parts=parts)
+
+
+def _status_patcher(
+    access: ApiAccess, recorders: Recorders, *, pods: PodManager, statuses: StatusManager
+) -> StatusPatcher:
+    """Build what patches the statuses of pods; it hears of every status."""
+    patcher = StatusPatcher(
+        PatcherDeps(client=access.client, statuses=statuses, pods=ApiPodView(pods), telemetry=recorders.telemetry())
+    )
+    statuses.subscribe(patcher.changed)
+    return patcher
+
+
+def _node_reporter(
+    access: ApiAccess, recorders: Recorders, settings: Settings, *, reader: NodeStatusReader, csi: CsiNodeState
+) -> NodeReporter:
+    """Build what maintains the Node object. Raises Invalid for labels that a node may not set itself."""
+    return NodeReporter(
+        NodeDeps(
+            client=access.client,
+            facts=reader,
+            addresses=access.addresses_seen,
+            storage_fault=csi.fault,
+            telemetry=recorders.telemetry().measured_by(recorders.metrics.startup),
+        ),
+        node_config(settings, access),
+    )
+
+
+def _lease_renewer(access: ApiAccess, settings: Settings, clock: Clock) -> LeaseRenewer:
+    """Build what renews the node's lease, over the connections of heartbeats."""
+    duration = settings.config.node_lease_duration_seconds
+    return LeaseRenewer(client=access.heart, node=settings.node_name, duration=duration, clock=clock)
+
+
+def _ending(statuses: StatusManager, pods: PodManager) -> frozenset[PodFullName]:
+    """Return the static pods that no source lists and that still have a status, and so are not gone yet."""
+    known = (entry.pod for entry in statuses.snapshot() if is_static(entry.pod))
+    return frozenset(ref_of(pod).full_name for pod in known if pods.by_uid(ref_of(pod).uid) is None)
+
+
+def _node_watch(access: ApiAccess, name: str, *, follower: NodeFollower, clock: Clock) -> Reflector[Node]:
+    """Build the watch of this node's object."""
+    query = Query(NODES.all(), Select(fields=f"metadata.name={name}"))
+    return Reflector(client=access.client, query=query, deliver=follower.seen, clock=clock)
+
+
+def _csi_node_reporter(
+    access: ApiAccess, csi: "CsiParts | None", *, reporter: NodeReporter, state: CsiNodeState, clock: Clock
+) -> CsiNodeReporter:
+    """Build what maintains the CSINode object; it hears of drivers that come and go."""
+
+    def registered() -> Node | None:
+        return reporter.node
+
+    state.initialized.subscribe(reporter.poke)
+    csi_node = CsiNodeReporter(
+        client=access.client, node=registered, registered=reporter.registered, state=state, clock=clock
+    )
+    if csi is not None:
+        csi.events.installed.subscribe(csi_node.installed)
+        csi.events.removed.subscribe(csi_node.removed)
+        csi.events.in_use_changed.subscribe(reporter.poke)
+    return csi_node
+
+
+def _event_sink(access: ApiAccess, recorders: Recorders, settings: Settings) -> EventSink:
+    """Build what sends events to the API server, within the configured rate."""
+    config, log, clock = settings.config, recorders.events, recorders.clock
+    limit = RateLimit(config.event_record_qps, config.event_burst, clock=clock)
+    return EventSink(client=access.heart, table=log.table, limit=limit, clock=clock, is_old=log.is_restored)
+
+
+def node_config(settings: Settings, access: ApiAccess) -> NodeConfig:
+    """Return the settings of the Node object. Raises Invalid for labels that a node may not set itself."""
+    config = settings.config
+    check_labels(access.cluster.node_labels)
+    return NodeConfig(
+        name=settings.node_name,
+        provider_id=access.cluster.provider_id or config.provider_id,
+        labels=access.cluster.node_labels,
+        taints=config.register_with_taints,
+        register=config.register_node,
+        controller_attach=config.enable_controller_attach_detach,
+        update_every=settings.seconds(config.node_status_update_frequency),
+        report_every=settings.seconds(config.node_status_report_frequency),
+        max_images=config.node_status_max_images,
+        external_cloud=access.cluster.external_cloud,
+        given_ips=specified_addresses(settings.given_ips),
+        has_given_ips=bool(settings.given_ips),
+    )

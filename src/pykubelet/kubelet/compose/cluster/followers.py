@@ -1,0 +1,97 @@
+"""The components of a node that follow its pods and its Node object, and pass each version on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pykubelet.apiclient.reflector import Key
+from pykubelet.kubelet.actuate.node import NodeFacts
+from pykubelet.kubelet.desired.objects.cluster import ClusterObjects
+from pykubelet.kubelet.desired.pods import PodManager, is_mirror_of
+from pykubelet.kubelet.desired.pods.mirror_pods import MirrorPods
+from pykubelet.kubelet.report.node import NodeReporter, host_ips
+from pykubelet.kubelet.report.node.plan.node_object import is_newer
+from pykubelet.kubelet.report.status.status_patcher import StatusPatcher
+from pykubelet.kubelet.types.ids import PodUID, ref_of
+from pykubelet.kubelet.types.status_changes import StatusChange
+from pykubelet.kubelet.types.updates import is_mirror, is_static
+from pykubelet.models.core_v1 import Node, Pod
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterPods:
+    """The part of node mode that follows the desired pods."""
+
+    pods: PodManager
+    objects: ClusterObjects
+    patcher: StatusPatcher
+    mirrors: MirrorPods
+
+    def pod_gone(self, uid: PodUID) -> None:
+        """Handle the removal of a pod from its source."""
+        self.objects.release(uid)
+        self.mirrors.poke()
+
+    def pod_seen(self, pod: Pod) -> None:
+        """Handle a new or changed pod (called after the pod manager, before the pod's worker)."""
+        if is_mirror(pod):
+            shown = self.pods.pod_of_mirror(pod)
+            if shown is not None:
+                self.patcher.seen(ref_of(shown).uid)
+            self.mirrors.poke()
+        elif is_static(pod):
+            self.mirrors.poke()
+        else:
+            self.objects.use(pod)
+            self.patcher.seen(ref_of(pod).uid)
+
+    def pod_admitted(self, pod: Pod) -> None:
+        """Handle the admission of a pod: read the objects that it uses ahead of time."""
+        self.objects.expect(pod)
+
+    def status_changed(self, change: StatusChange) -> None:
+        """Reconcile the mirror pods when a static pod has been removed completely."""
+        if change.current is None and is_static(change.pod):
+            self.mirrors.poke()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFollower:
+    """Passes each version of the Node object on to the components that need it."""
+
+    reporter: NodeReporter
+    facts: NodeFacts
+    objects: ClusterObjects
+    mirrors: MirrorPods
+    external_cloud: bool
+
+    def seen(self, nodes: Mapping[Key, Node]) -> None:
+        """Handle the result of a list, or a watch event; empty: there is no such node."""
+        for node in nodes.values():
+            if not self.reporter.node_updated(node):
+                continue
+            if self.external_cloud:
+                self.facts.learn_ips(host_ips(node.status.addresses))
+            self.objects.node_seen(node)
+        self.mirrors.poke()
+        if not nodes and self.reporter.registered.is_set():
+            self.reporter.node_deleted()
+
+    def reread(self, node: Node) -> None:
+        """Take over a Node object that was read for admission, unless the watch has brought a newer one."""
+        if self.reporter.node is None or is_newer(node, self.reporter.node):
+            self.seen({("", node.metadata.name): node})
+
+
+class ApiPodView:
+    """The API server's objects of this node's pods, as the pod manager has them."""
+
+    def __init__(self, pods: PodManager) -> None:
+        self._pods = pods
+
+    def counterpart(self, uid: PodUID) -> Pod | None:
+        """Return the pod itself, or the mirror pod of the current version of a static pod."""
+        pod = self._pods.by_uid(uid)
+        if pod is None or not is_static(pod):
+            return pod
+        mirror = self._pods.mirror_of(pod)
+        return mirror if mirror is not None and is_mirror_of(mirror, pod) else None

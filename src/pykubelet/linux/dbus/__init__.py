@@ -1,0 +1,1 @@
+"""D-Bus: the system's message bus, and logind on it. Start reading in ``logind.py``."""

@@ -1,0 +1,105 @@
+"""Addresses of the node that come and change while the agent runs, and the serving certificate that follows them."""
+
+import base64
+import subprocess
+from collections.abc import Callable, Iterator
+
+import pytest
+from cryptography import x509
+
+from pykubelet.testing.agent import AgentProcess, wait_for
+from pykubelet.testing.envtest import EnvTest
+from pykubelet.testing.isolation import Isolation
+from pykubelet.testing.kubeapi import Json, KubeApi
+from pykubelet.testing.runtime import PrivateRuntime
+from tests.cluster.conftest import NODE
+from tests.cluster.test_certificates import sign, wait_request
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime]
+_REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+_SERVING = "kubernetes.io/kubelet-serving"
+
+
+@pytest.fixture
+def agent_with(
+    isolation: Isolation, daemon: PrivateRuntime, apiserver: EnvTest, api: KubeApi
+) -> Iterator[Callable[..., AgentProcess]]:
+    """Create agents of the node with further flags."""
+    made: list[AgentProcess] = []
+
+    def make(name: str, *flags: str, **config: object) -> AgentProcess:
+        home = isolation.home / name
+        home.mkdir()
+        all_flags = ["--kubeconfig", str(apiserver.node_kubeconfig(NODE)), "--cert-dir", str(home / "pki"), *flags]
+        fields: Json = {"nodeStatusUpdateFrequency": "1s", **config}
+        made.append(AgentProcess(home, daemon.endpoint, isolation.cgroup_root, NODE, fields, all_flags))
+        return made[-1]
+
+    try:
+        yield make
+    finally:
+        for agent in made:
+            agent.destroy()
+        api.delete(f"/api/v1/nodes/{NODE}")
+        api.delete(_REQUESTS)
+
+
+def addresses(api: KubeApi) -> dict[str, str] | None:
+    """The node's addresses by type; None: there is no node."""
+    node = api.node(NODE)
+    return None if node is None else {a["type"]: a["address"] for a in node["status"].get("addresses", ())}
+
+
+def requested(request: Json) -> list[str]:
+    csr = x509.load_pem_x509_csr(base64.b64decode(request["spec"]["request"]))
+    names = csr.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return [str(each) for each in names.get_values_for_type(x509.IPAddress)]
+
+
+def test_an_address_that_the_machine_gets_later_is_reported(
+    agent_with: Callable[..., AgentProcess], api: KubeApi, node_address: str
+) -> None:
+    later = f"{node_address.rpartition('.')[0]}.2"
+    agent = agent_with("late-address", "--node-ip", later)
+    agent.start()
+    wait_for(lambda: addresses(api) is not None, 30.0, agent.log_tail)
+    wait_for(lambda: "not found in the host's network interfaces" in agent.log_tail(), 30.0, agent.log_tail)
+    assert addresses(api) == {}
+    command = ("ip", "address", "replace", f"{later}/32", "dev", "lo")
+    subprocess.run(command, check=True)
+    try:
+        wait_for(lambda: addresses(api) == {"InternalIP": later, "Hostname": NODE}, 30.0, agent.log_tail)
+        wait_for(lambda: api.node_condition(NODE).get("status") == "True", 30.0, agent.log_tail)
+        # The scheduler needs the CSINode: the node is not ready before it is there.
+        assert api.get(f"/apis/storage.k8s.io/v1/csinodes/{NODE}")["metadata"]["name"] == NODE
+        assert agent.stop() == 0
+    finally:
+        subprocess.run(("ip", "address", "delete", f"{later}/32", "dev", "lo"), check=False)
+
+
+def test_the_serving_certificate_follows_the_addresses(
+    agent_with: Callable[..., AgentProcess], api: KubeApi, apiserver: EnvTest
+) -> None:
+    agent = agent_with("cloud-address", "--cloud-provider", "external", serverTLSBootstrap=True)
+    agent.start()
+    wait_for(lambda: addresses(api) == {"Hostname": NODE}, 30.0, agent.log_tail)
+
+    def become(address: str) -> None:
+        told = [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": NODE}]
+        path = f"/api/v1/nodes/{NODE}/status"
+        api.merge(path, {"status": {"addresses": told}})
+
+    assert not api.get(_REQUESTS)["items"], "without an address there is nothing to request"
+    for address in ("192.0.2.10", "192.0.2.11"):
+        become(address)
+        request = wait_request(api, _SERVING, agent)
+        assert requested(request) == [address]
+        sign(api, apiserver, request)
+        path = agent.home / "pki" / "kubelet-server-current.pem"
+        wait_for(lambda: path.exists() and address in _names(path.read_bytes()), 30.0, agent.log_tail)  # noqa: B023
+    assert agent.stop() == 0
+
+
+def _names(pem: bytes) -> list[str]:
+    found = x509.load_pem_x509_certificate(pem).extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    return [str(each) for each in found.value.get_values_for_type(x509.IPAddress)]

@@ -1,0 +1,154 @@
+"""Settings of runtime handlers, the metrics and the verbose status of a server with a configuration of its own."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.testing.criserver import PrivateCriServer
+from pykubelet.testing.fake_cri import Script
+from pykubelet.testing.isolation import Isolation
+from pykubelet.testing.ociimage import ImageSpec
+from pykubelet.testing.runtime import bridge_network
+from pykubelet.testing.traces import remove_cgroups
+from pykubelet.testing.wait import until
+from tests.contract.cri.support import CGROUP, Program, Runtime
+from tests.manifests import BUSYBOX
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
+
+_BASE = {
+    "process": {"rlimits": [{"type": "RLIMIT_NOFILE", "hard": 77, "soft": 77}], "env": ["OF_BASE=yes"]},
+    "hooks": {},
+}
+_LOOK = Program(
+    "look",
+    (
+        "sh",
+        "-c",
+        "ulimit -n; echo $OF_BASE; grep -E ' /sys/fs/cgroup/?[a-z,_]* ' /proc/self/mounts | grep -c ' cgroup2\\? rw';"
+        " ls /dev | wc -l; ip -4 addr show eth0 | grep -o 'inet [0-9.]*'; exec sleep 600",
+    ),
+    Script(),
+)
+
+
+@pytest.fixture(scope="module")
+def server(isolation: Isolation) -> Iterator[PrivateCriServer]:
+    home = isolation.home / "o"
+    base, networks = home / "base.json", home / "networks"
+    special = {
+        "path": "runc",
+        "pod_annotations": ["run.example/*"],
+        "container_annotations": ["device.example/*"],
+        "privileged_without_host_devices": True,
+        "cgroup_writable": True,
+        "base_runtime_spec": str(base),
+        "cni_conf_dir": str(networks),
+    }
+    further = {
+        "default_handler": "runc",
+        "handlers": {"runc": {"path": "runc"}, "special": special},
+        "metrics_address": str(home / "metrics.sock"),
+        "registries": {"r.example": {"username": "me", "password": "secret-word"}},
+    }
+    made = PrivateCriServer(home, f"{isolation.bridge}o", isolation.further_subnet("o"), further=further)
+    own = bridge_network(f"{isolation.bridge}q", isolation.further_subnet("q"), home / "own-ipam", ())
+    try:
+        made.write_configuration()
+        networks.mkdir(exist_ok=True)
+        base.write_text(json.dumps(_BASE))
+        (networks / "10.conflist").write_text(json.dumps(own))
+        made.load(ImageSpec(BUSYBOX))
+        made.start()
+        yield made
+    finally:
+        made.destroy()
+        PrivateCriServer(home, f"{isolation.bridge}q", "").destroy()
+        remove_cgroups(CGROUP)
+
+
+@pytest.fixture
+async def runtime(server: PrivateCriServer, tmp_path: Path) -> AsyncIterator[Runtime]:
+    (tmp_path / "logs").mkdir()
+    async with CriClient.connect(server.endpoint) as client:
+        made = Runtime(client, BUSYBOX, tmp_path / "logs")
+        try:
+            yield made
+        finally:
+            await made.clean()
+
+
+async def _look(runtime: Runtime, handler: str, *, privileged: bool = False, attempt: int = 0) -> tuple[str, list[str]]:
+    """Start the program in a pod of the handler; return the container's id and the lines of its log."""
+    pod = runtime.pod_config(attempt)
+    pod.annotations.update({"run.example/a": "1", "other.example/b": "2"})
+    config = runtime.container_config(_LOOK, attempt)
+    config.annotations["device.example/c"] = "3"
+    pod.linux.security_context.privileged = config.linux.security_context.privileged = privileged
+    sandbox = await runtime.sandbox(pod, handler)
+    container = await runtime.client.create_container(sandbox, config, pod)
+    await runtime.client.start_container(container)
+    log = Path((await runtime.client.container_status(container)).status.log_path)
+    await until(lambda: log.exists() and log.read_text().count("\n") >= 5)
+    return container, [line.split(" ", 3)[3] for line in log.read_text().splitlines()]
+
+
+async def test_settings_of_a_handler_reach_the_container(
+    runtime: Runtime, server: PrivateCriServer, isolation: Isolation
+) -> None:
+    container, lines = await _look(runtime, "special")
+    assert lines[:2] == ["77", "yes"], lines
+    assert int(lines[2]) > 0, "the cgroup is not writable"
+    spec = json.loads((server.home / "run/bundles" / container / "config.json").read_text())
+    assert (
+        spec["annotations"].items()
+        >= {
+            "run.example/a": "1",
+            "device.example/c": "3",
+            "io.kubernetes.cri.container-type": "container",
+            "io.kubernetes.cri.sandbox-id": runtime.sandboxes[0],
+            "io.kubernetes.cri.image-name": BUSYBOX,
+        }.items()
+    )
+    assert "other.example/b" not in spec["annotations"]
+    address = (await runtime.client.pod_sandbox_status(runtime.sandboxes[0])).status.network.ip
+    assert lines[4] == f"inet {address}"
+    assert ip_address(address) in ip_network(isolation.further_subnet("q"))
+
+
+async def test_default_handler_has_none_of_these_settings(runtime: Runtime) -> None:
+    _, lines = await _look(runtime, "runc")
+    assert lines[0] != "77" and lines[1:3] == ["", "0"], lines
+
+
+async def test_privileged_containers_get_host_devices_only_where_the_handler_lets_them(runtime: Runtime) -> None:
+    _, limited = await _look(runtime, "special", privileged=True)
+    _, full = await _look(runtime, "runc", privileged=True, attempt=1)
+    assert int(limited[3]) < int(full[3]), (limited, full)
+
+
+async def test_metrics_and_verbose_status(runtime: Runtime, server: PrivateCriServer) -> None:
+    await _look(runtime, "special")
+    connector = aiohttp.UnixConnector(str(server.home / "metrics.sock"))
+    async with (
+        aiohttp.ClientSession(connector=connector) as session,
+        session.get("http://localhost/metrics") as reply,
+    ):
+        text = (await reply.read()).decode()
+    values = {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in text.splitlines() if line[0] != "#"}
+    assert values['pykubelet_criserver_calls_total{code="OK",method="RunPodSandbox"}'] >= 1
+    assert values['containerd_cri_container_start_seconds_count{runtime="special"}'] >= 1
+    assert values['containerd_cri_network_plugin_operations_total_total{operation_type="set_up_pod"}'] >= 1
+    assert values["pykubelet_criserver_containers_running"] == 1
+    assert values["pykubelet_criserver_database_bytes"] > 0
+    info = (await runtime.client.status(verbose=True)).info
+    assert "secret-word" not in str(info)
+    settings = json.loads(info["config"])["settings"]
+    assert settings["handlers"]["special"]["cgroup_writable"] is True
+    assert settings["registries"]["r.example"]["password"] == "(set)"
+    assert json.loads(info["lastCNILoadStatus"]) == "OK"

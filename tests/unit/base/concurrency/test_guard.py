@@ -1,0 +1,114 @@
+"""One failing item is logged, counted and left out for a while; the loop goes on."""
+
+import asyncio
+import logging
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.base.concurrency.guard import Guard, item_failures
+from pykubelet.base.errors import Transient
+from pykubelet.testing.clock import VirtualClock
+
+
+def logged(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
+    return [record.__dict__["item"] for record in caplog.records if record.levelno == level]
+
+
+def test_items_beside_a_failing_one_are_handled() -> None:
+    guard = Guard("test.beside", VirtualClock().monotonic)
+    done = []
+    for item in guard.due(["a", "b", "c"]):
+        with guard.item(item) as attempt:
+            if item == "b":
+                raise UnicodeDecodeError("utf-8", b"\xc3", 0, 1, "unexpected end of data")
+            done.append(item)
+        assert (attempt.error is None) == (item != "b")
+    assert done == ["a", "c"]
+    assert item_failures()["test.beside"] == 1
+    assert list(guard.failing) == ["b"]
+
+
+async def test_failing_item_is_left_out_longer_each_time() -> None:
+    clock = VirtualClock()
+    guard = Guard("test.longer", clock.monotonic, initial=1, maximum=8)
+    tried = []
+    for _ in range(30):
+        for item in guard.due(["bad", "good"]):
+            with guard.item(item):
+                if item == "bad":
+                    tried.append(clock.monotonic() - 1000)
+                    raise Transient("not now")
+        await clock.advance(1)
+    assert tried == [0, 1, 3, 7, 15, 23]
+    assert 7 <= guard.delay("bad") <= 8 or guard.delay("bad") <= 1
+    assert guard.delay("good") == 0
+
+
+def test_same_failure_is_logged_once_and_success_after_it_too(caplog: pytest.LogCaptureFixture) -> None:
+    guard = Guard("test.log", VirtualClock().monotonic)
+    with caplog.at_level(logging.INFO):
+        for _ in range(5):
+            with guard.item("pod"):
+                raise OSError(30, "Read-only file system")
+        assert logged(caplog, logging.WARNING) == ["pod"]
+        for _ in range(2):
+            with guard.item("pod"):
+                pass
+        assert logged(caplog, logging.INFO) == ["pod"]
+        assert caplog.records[-1].__dict__["failures"] == 5
+
+
+def test_defect_is_logged_with_its_trace_and_expected_error_without(caplog: pytest.LogCaptureFixture) -> None:
+    guard = Guard("test.trace", VirtualClock().monotonic)
+    with guard.item("a"):
+        raise KeyError("defect")
+    with guard.item("b"):
+        raise Transient("expected")
+    assert [bool(record.exc_info) for record in caplog.records] == [True, False]
+
+
+def test_success_ends_the_back_off() -> None:
+    guard = Guard("test.success", VirtualClock().monotonic)
+    with guard.item("pod"):
+        raise Transient("once")
+    assert not guard.is_due("pod")
+    with guard.item("pod"):
+        pass
+    assert guard.is_due("pod")
+    assert not guard.failing
+
+
+def test_items_that_are_gone_are_forgotten() -> None:
+    guard = Guard("test.gone", VirtualClock().monotonic)
+    with guard.item("gone"):
+        raise Transient("once")
+    assert list(guard.due(["other"])) == ["other"]
+    assert not guard.failing
+    assert guard.is_due("gone")
+
+
+def test_failing_items_are_bounded() -> None:
+    guard = Guard("test.bound", VirtualClock().monotonic)
+    for number in range(5000):
+        with guard.item(str(number)):
+            raise Transient("x")
+    assert len(guard.failing) == 4096
+    assert "4999" in guard.failing
+
+
+async def test_cancellation_passes_through() -> None:
+    guard = Guard("test.cancel", VirtualClock().monotonic)
+    with pytest.raises(asyncio.CancelledError), guard.item("pod"):
+        raise asyncio.CancelledError
+    assert item_failures()["test.cancel"] == 0
+
+
+@given(st.text(alphabet=st.characters(codec=None), max_size=20), st.text(max_size=20))
+def test_any_name_and_message_can_be_logged(name: str, message: str) -> None:
+    guard = Guard("test.names", VirtualClock().monotonic)
+    with guard.item(name + "\udcc3"):
+        raise Transient(message + "\ud800")
+    for error in guard.failing.values():
+        error.encode()

@@ -1,0 +1,79 @@
+"""YAML and JSON of others: whatever the text, values or one error."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.base.errors import Invalid
+from pykubelet.base.files.documents import MAX_DEPTH, read_json, read_yaml
+
+_BOMB = b"a0: &b0 [x, x]\n" + b"".join(b"a%d: &b%d [*b%d, *b%d]\n" % (i, i, i - 1, i - 1) for i in range(1, 40))
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [
+        (b"", None),
+        (b"a: [1, 'x', null]", {"a": [1, "x", None]}),
+        (b'{"a": 1}', {"a": 1}),
+        (b"a: &x 1\nb: *x", {"a": 1, "b": 1}),
+    ],
+)
+def test_read_yaml_good_text_gives_its_values(data: bytes, value: object) -> None:
+    assert read_yaml(data) == value
+
+
+def test_read_yaml_text_of_the_allowed_depth_gives_its_values() -> None:
+    assert read_yaml(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH) is not None
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"[" * 1_000_000, "levels deep"),
+        (b"- " * 1_000_000, "levels deep"),
+        (b"{a: " * 300_000, "levels deep"),
+        (b"a: &a [*a]", "contains itself"),
+        (b"a: &a {b: *a}", "contains itself"),
+        (_BOMB, "values once its aliases"),
+        (b"a: *nowhere", "undefined alias"),
+        (b'{"a": "\\ud800"}', "Unicode"),
+        (b"a: !!int ''", "not YAML"),
+        (b"a: !!timestamp x", "not YAML"),
+        (b"a: 0000-00-00", "not YAML"),
+        (b"a: !!binary \xc3\xa9", "not YAML"),
+        (b"? [a]\n: b", "unhashable"),
+        (b"a: " + b"9" * 5000, "digits"),
+        (b"\xff", "not YAML"),
+        (b"a: 1\n---\nb: 2", "single document"),
+    ],
+    ids=lambda value: repr(value[:16]),
+)
+def test_read_yaml_hostile_text_raises_invalid(data: bytes, told: str) -> None:
+    with pytest.raises(Invalid, match=told):
+        read_yaml(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"[" * 1_000_000, "deep"),
+        (b'{"a":' * 200_000, "deep"),
+        (b'{"a": "\\ud800"}', "JSON"),
+        (b'"\xff"', "JSON"),
+        (b"", "JSON"),
+    ],
+    ids=lambda value: repr(value[:16]),
+)
+def test_read_json_hostile_text_raises_invalid(data: bytes, told: str) -> None:
+    with pytest.raises(Invalid, match=told):
+        read_json(data)
+
+
+@given(st.binary(max_size=200) | st.text(alphabet="{}[]:,-?!&*|>'\"%@`# \n\tab01~<.", max_size=120).map(str.encode))
+def test_read_any_bytes_gives_values_or_invalid(data: bytes) -> None:
+    for read in (read_json, read_yaml):
+        try:
+            read(data)
+        except Invalid as error:
+            assert str(error)

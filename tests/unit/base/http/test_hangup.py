@@ -1,0 +1,82 @@
+"""Connections whose other side goes while nothing is read."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from pykubelet.base.http.hangup import abort_connection, hung_up, keep_alive, wait_until_stuck
+from pykubelet.testing.wait import settle
+
+
+@asynccontextmanager
+async def _writer(mine: socket.socket) -> AsyncIterator[asyncio.StreamWriter]:
+    _, writer = await asyncio.open_connection(sock=mine)
+    yield writer
+    writer.close()
+    await writer.wait_closed()
+
+
+async def test_unread_data_does_not_hide_the_hang_up() -> None:
+    mine, theirs = socket.socketpair()
+    with theirs:
+        async with _writer(mine) as writer:
+            theirs.sendall(b"x" * 1000)
+            assert not hung_up(writer)
+            theirs.shutdown(socket.SHUT_WR)
+            assert hung_up(writer)
+    assert hung_up(writer), "a closed connection has no other side"
+
+
+async def test_the_kernel_asks_silent_clients() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()):
+        mine, _ = listener.accept()
+        async with _writer(mine) as writer:
+            keep_alive(writer)
+            assert mine.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            assert mine.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 15
+
+
+async def test_other_sockets_need_no_asking() -> None:
+    mine, theirs = socket.socketpair()
+    with theirs:
+        async with _writer(mine) as writer:
+            keep_alive(writer)
+            assert mine.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 0
+
+
+async def test_who_is_gone_stays_while_something_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykubelet.base.http.hangup.STUCK", 0.001)
+    left = iter(range(5))
+    taken: list[int] = []
+
+    def take() -> int:
+        taken.append(next(left, 4))
+        return taken[-1]
+
+    async with asyncio.timeout(10):
+        await wait_until_stuck(take, lambda: True)
+    assert taken == [0, 1, 2, 3, 4, 4]
+
+
+async def test_who_is_there_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykubelet.base.http.hangup.STUCK", 0.001)
+    answers = iter([False] * 5)
+    async with asyncio.timeout(10):
+        await wait_until_stuck(lambda: 7, lambda: next(answers, True))
+    assert next(answers, None) is None
+
+
+async def test_an_end_that_does_not_wait_behind_data() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        _, writer = await asyncio.open_connection(*listener.getsockname())
+        theirs, _ = listener.accept()
+        with theirs:
+            writer.write(b"x" * 20_000_000)
+            abort_connection(writer)
+            await settle()
+            with pytest.raises(ConnectionResetError):
+                while theirs.recv(1_000_000):
+                    pass

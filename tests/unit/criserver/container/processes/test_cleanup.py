@@ -1,0 +1,66 @@
+"""Leftovers of a container are removed without delaying other containers."""
+
+import asyncio
+import os
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+from pykubelet.criserver.container.container_interfaces import Directories
+from pykubelet.criserver.container.processes.cleanup import Cleanup
+from pykubelet.criserver.container.state.container_state import Container
+from pykubelet.criserver.oci import OciRuntime
+from pykubelet.linux.cgroups import CgroupDriver
+from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.patience import PATIENCE
+from pykubelet.testing.wait import until
+
+_HUNG = 3 * (os.cpu_count() or 1) + 8
+"""More than a pool that all share would have threads."""
+
+
+class HungCgroups:
+    """Cgroups whose removal hangs in the kernel until they are released."""
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+        self.hanging = 0
+        self.deleted: list[str] = []
+
+    def delete(self, path: str) -> None:
+        if path.startswith("/hung"):
+            self.hanging += 1
+            self.released.wait()
+        self.deleted.append(path)
+
+
+class NoRuntime:
+    systemd = False
+
+    async def delete(self, container: str, *, emptied: bool) -> None:
+        assert emptied
+
+
+def _container(name: str) -> Container:
+    record = SimpleNamespace(cgroup=f"/{name}", monitor=None, log_path="")
+    return cast(Container, SimpleNamespace(id=name, record=record, config=pb.ContainerConfig()))
+
+
+async def test_removals_of_cgroups_that_hang_delay_no_other_container(tmp_path: Path) -> None:
+    directories = Directories(
+        bundles=tmp_path / "bundles", exits=tmp_path / "exits", seccomp=tmp_path, mapped=tmp_path / "mapped"
+    )
+    cgroups = HungCgroups()
+    cleanup = Cleanup(directories=directories, cgroups=cast(CgroupDriver, cgroups), conmon="conmon")
+    runtime = cast(OciRuntime, NoRuntime())
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(_HUNG):
+            tasks.create_task(cleanup.delete(_container(f"hung-{number}"), runtime), name=f"hung-{number}")
+        try:
+            await until(lambda: cgroups.hanging == _HUNG, 10)
+            async with asyncio.timeout(5 * PATIENCE):
+                await cleanup.delete(_container("other"), runtime)
+            assert cgroups.deleted == ["/other"]
+        finally:
+            cgroups.released.set()

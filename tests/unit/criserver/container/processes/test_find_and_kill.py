@@ -1,0 +1,189 @@
+"""Processes identified by PID and start time."""
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Transient
+from pykubelet.criserver.container.processes import find_and_kill as module
+from pykubelet.criserver.container.processes.find_and_kill import (
+    end_commands,
+    kill_group,
+    monitors,
+    noted_monitor,
+    noted_number,
+)
+from pykubelet.criserver.processes import is_alive, open_process, reference
+from pykubelet.criserver.types import ProcessRef
+from pykubelet.linux import procfs
+from pykubelet.linux.pidfd import PidFd
+from pykubelet.linux.procfs import Membership
+from pykubelet.testing.agent import wait_for
+
+
+def test_process_is_distinguished_from_another_with_its_pid() -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        found = reference(process.pid)
+        assert found is not None
+        assert is_alive(found)
+        assert found.boot
+        assert is_alive(ProcessRef(found.pid, found.started)), "an older server noted no boot"
+        assert not is_alive(ProcessRef(found.pid, found.started, "another"))
+        assert not is_alive(ProcessRef(found.pid, found.started + 1))
+        process.kill()
+        process.wait()
+        assert not is_alive(found)
+        assert open_process(found) is None
+    assert reference(process.pid) is None
+    assert not is_alive(None)
+
+
+def test_exec_commands_without_a_client_are_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen(["sleep", "60"]) as command, subprocess.Popen(["sleep", "60"]) as other:
+        inside = (Membership((), "/pods/c1"),)
+        monkeypatch.setattr(procfs, "cgroups", {command.pid: inside, other.pid: inside}.get)
+        (tmp_path / "exec-a").mkdir()
+        (tmp_path / "exec-a" / "pid").write_text(str(command.pid))
+        (tmp_path / "exec-b").mkdir()
+        (tmp_path / "call-c").mkdir()
+        (tmp_path / "call-c" / "pid").write_text(str(other.pid))
+        end_commands(tmp_path, ["no-such-container"])
+        assert command.poll() is None
+        end_commands(tmp_path, ["c1"])
+        assert command.wait(10) == -signal.SIGKILL
+        assert other.poll() is None
+        end_commands(tmp_path, ["c1"])
+        other.kill()
+
+
+@contextmanager
+def _runs(program: Path, container: str, executable: Path) -> Iterator[ProcessRef]:
+    """A process with the arguments of that container's conmon; the container is a command for a shell."""
+    argv = [str(program), "-c", container]
+    with subprocess.Popen(argv, executable=executable, stdin=subprocess.PIPE) as process:
+        found = reference(process.pid)
+        assert found is not None
+        # The kernel sets the arguments shortly after the program has begun.
+        wait_for(lambda: bool(procfs.arguments(process.pid)), 10, lambda: "it has no arguments yet")
+        yield found
+        process.kill()
+
+
+@pytest.fixture
+def conmon(tmp_path: Path) -> Path:
+    """A shell by that name, since it takes a conmon's arguments."""
+    return Path(shutil.copy("/bin/sh", tmp_path / "conmon"))
+
+
+def test_monitor_is_found_by_the_program_that_it_runs(conmon: Path) -> None:
+    with _runs(conmon, "read word", conmon) as monitor:
+        assert monitors(str(conmon)) == {"read word": monitor}
+
+
+def test_monitors_are_found_by_their_command_line(conmon: Path) -> None:
+    argv, without_value = [str(conmon)], [str(conmon), "-s", "--", "-c"]
+    with (
+        _runs(conmon, "read one", conmon) as one,
+        _runs(conmon, "read two", conmon) as two,
+        subprocess.Popen(argv, stdin=subprocess.PIPE) as other,
+        subprocess.Popen(without_value, stdin=subprocess.PIPE) as last,
+    ):
+        assert monitors(str(conmon)) == {"read one": one, "read two": two}
+        assert (other.poll(), last.poll()) == (None, None)
+        other.kill()
+        last.kill()
+    assert monitors(str(conmon)) == {}
+
+
+def test_monitor_is_found_after_its_program_was_upgraded(conmon: Path) -> None:
+    with _runs(conmon, "read word", conmon) as monitor:
+        conmon.unlink()
+        shutil.copy("/bin/sh", conmon)
+        assert monitors(str(conmon)) == {"read word": monitor}
+        conmon.unlink()
+        assert monitors(str(conmon)) == {"read word": monitor}
+
+
+def test_monitor_is_not_a_process_that_only_has_its_arguments(conmon: Path) -> None:
+    with _runs(conmon, "read word", Path("/bin/sh")):
+        assert monitors(str(conmon)) == {}
+
+
+def test_monitor_is_not_a_process_in_a_container(conmon: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with _runs(conmon, "read word", conmon) as posing:
+        cgroups = procfs.cgroups
+        inside = (Membership((), f"/kubepods/{'a' * 64}"),)
+        monkeypatch.setattr(procfs, "cgroups", lambda pid: inside if pid == posing.pid else cgroups(pid))
+        assert monitors(str(conmon)) == {}
+
+
+def test_monitor_that_is_a_script_is_found(tmp_path: Path) -> None:
+    script = tmp_path / "conmon"
+    script.write_text("#!/bin/sh\nread word\n")
+    script.chmod(0o755)
+    with subprocess.Popen([script, "-c", "c1"], stdin=subprocess.PIPE) as process:
+        try:
+            wait_for(lambda: bool(monitors(str(script))), 10, lambda: "it has not become the script")
+            assert monitors(str(script)) == {"c1": reference(process.pid)}
+        finally:
+            process.kill()
+
+
+def test_noted_monitor_is_not_a_process_in_a_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        (tmp_path / "conmon.pid").write_text(str(process.pid))
+        assert noted_monitor(tmp_path, "60") == reference(process.pid)
+        assert noted_monitor(tmp_path, "61") is None
+        inside = (Membership((), f"/kubepods/{'a' * 64}"),)
+        monkeypatch.setattr(procfs, "cgroups", lambda pid: inside if pid == process.pid else ())
+        assert noted_monitor(tmp_path, "60") is None
+        process.kill()
+
+
+@pytest.mark.parametrize("kind", ["absent", "directory", "fifo", "text", "bytes", "huge", "negative"])
+def test_noted_number_of_an_invalid_file_is_zero(tmp_path: Path, kind: str) -> None:
+    note = tmp_path / "pid"
+    match kind:
+        case "directory":
+            note.mkdir()
+        case "fifo":
+            os.mkfifo(note)
+        case "huge":
+            note.write_text("1" * 100)
+        case "text" | "bytes":
+            note.write_bytes(b"x" if kind == "text" else b"\xff")
+        case "negative":
+            note.write_text("-7")
+    assert noted_number(note) == 0
+
+
+async def test_kill_group_kills_descendants_in_other_sessions() -> None:
+    script = "setsid sh -c 'sleep 98 & echo $!; exec sleep 99' & exec sleep 97"
+    with _piped(["sh", "-c", script]) as (process, first_line):
+        orphan = reference(int(first_line))
+        with PidFd(process.pid) as monitor:
+            await kill_group(monitor)
+        assert not is_alive(orphan)
+        assert process.wait(5) == -signal.SIGKILL
+
+
+@contextmanager
+def _piped(argv: list[str]) -> Iterator[tuple[subprocess.Popen[bytes], bytes]]:
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        yield process, process.stdout.readline()
+
+
+async def test_kill_group_of_a_hung_process_is_a_transient_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_DEATH", 0.05)
+    monkeypatch.setattr(PidFd, "send_signal", lambda process, number: None)
+    with _piped(["sh", "-c", "echo; exec sleep 60"]) as (process, _):
+        with PidFd(process.pid) as monitor, pytest.raises(Transient, match="hangs in the kernel"):
+            await kill_group(monitor)
+        process.kill()

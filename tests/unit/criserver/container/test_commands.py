@@ -1,0 +1,163 @@
+"""Commands in containers, and the reopening of their logs."""
+
+import asyncio
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.clock import SystemClock
+from pykubelet.base.errors import NotFound, Permanent, Transient
+from pykubelet.base.units import Seconds
+from pykubelet.criserver.container.log import LogReopener
+from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.types import ContainerID, SandboxID
+from pykubelet.testing.wait import until
+from tests.unit.criserver.container.rig import Rig, rig_in
+
+
+async def test_command_runs_with_the_environment_of_its_container(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create("sleep", "60")
+        with pytest.raises(Permanent, match="is created, not running"):
+            await rig.containers.commands.execute(container.id, ["true"], 20)
+        await rig.containers.starter.start(container.id)
+        script = 'echo "$HOSTNAME"; echo words >&2; exit 5'
+        result = await rig.containers.commands.execute(container.id, ["sh", "-c", script], 20)
+        assert (result.exit_code, result.stdout, result.stderr) == (5, b"web\n", b"words\n")
+        with pytest.raises(NotFound, match="does not exist"):
+            await rig.containers.commands.execute("unknown", ["true"], 20)
+        await rig.containers.remover.remove(container.id)
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+async def test_process_of_a_command_is_that_of_the_container_with_other_arguments(
+    tmp_path: Path, terminal: bool
+) -> None:
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create("sleep", "60")
+        spec = await rig.containers.commands.spec(container)
+        own = spec["process"]
+        assert isinstance(own, dict)
+        assert own["args"] == ["sleep", "60"]
+        process = await rig.containers.commands.process(container, ["date"], terminal)
+        assert (process["args"], process["terminal"]) == (["date"], terminal)
+        assert process["capabilities"] == own["capabilities"]
+        if not terminal:
+            assert not (await rig.containers.commands.process(container, ["date"]))["terminal"]
+
+
+async def test_container_without_a_bundle_has_an_empty_spec(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create("sleep", "60")
+        await rig.containers.stopper.stop(container.id, 0)
+        (rig.containers.directories.bundle(container.id) / "config.json").unlink()
+        assert await rig.containers.commands.spec(container) == {}
+        with pytest.raises(NotFound, match="it was removed, or the machine was rebooted"):
+            await rig.containers.commands.process(container, ["date"])
+
+
+async def test_commands_are_run_by_the_runtime_of_the_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create("sleep", "60")
+        asked: list[SandboxID] = []
+
+        def runtime(sandbox: SandboxID) -> OciRuntime:
+            asked.append(sandbox)
+            return known
+
+        known = rig.sandbox.runtime(container.record.sandbox_id)
+        monkeypatch.setattr(rig.sandbox, "runtime", runtime)
+        assert rig.containers.commands.runtime(container) is known
+        assert asked == [container.record.sandbox_id]
+
+
+class SteppingClock(SystemClock):
+    """A clock that only sleeps advance."""
+
+    def __init__(self) -> None:
+        self.time = 100.0
+
+    def monotonic(self) -> Seconds:
+        return self.time
+
+    async def sleep(self, seconds: Seconds) -> None:
+        self.time += seconds * 100
+        await asyncio.sleep(0)
+
+
+async def _with_log(rig: Rig, tmp_path: Path) -> tuple[ContainerID, Path, int]:
+    """A running container, its log, and the control FIFO, at whose end no conmon reads."""
+    (tmp_path / "logs").mkdir()
+    rig.sandbox.logs = str(tmp_path / "logs")
+    container = await rig.create("sleep", "60")
+    await rig.containers.starter.start(container.id)
+    control = rig.containers.directories.bundle(container.id) / "ctl"
+    os.mkfifo(control)
+    return container.id, tmp_path / "logs" / "log", os.open(control, os.O_RDWR)
+
+
+async def test_reopened_log_exists_when_the_call_returns(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        container, log, control = await _with_log(rig, tmp_path)
+        clock = SteppingClock()
+        reopener = LogReopener(table=rig.containers.table, directories=rig.containers.directories, clock=clock)
+        log.rename(log.with_name("log.1"))
+        waited = threading.Event()
+
+        def monitor() -> None:
+            os.read(control, 100)
+            waited.wait(30)
+            log.touch()
+
+        thread = threading.Thread(target=monitor)
+        thread.start()
+        call = asyncio.create_task(reopener.reopen(container))
+        await until(lambda: clock.time > 100)
+        assert not call.done()
+        waited.set()
+        clock.time = 100.0
+        await call
+        thread.join()
+        os.close(control)
+        assert log.exists()
+        await rig.containers.remover.remove(container)
+
+
+async def test_log_that_is_not_reopened_is_an_error_after_five_seconds(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        container, log, control = await _with_log(rig, tmp_path)
+        clock = SteppingClock()
+        reopener = LogReopener(table=rig.containers.table, directories=rig.containers.directories, clock=clock)
+        log.unlink()
+        with pytest.raises(Transient, match=f"conmon did not reopen {log} within 5 s"):
+            await reopener.reopen(container)
+        assert 105 < clock.time < 106
+        assert os.read(control, 100) == b"2 0 0\n"
+        os.close(control)
+        await rig.containers.remover.remove(container)
+
+
+async def test_log_without_a_monitor_cannot_be_reopened(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create("sleep", "60")
+        with pytest.raises(Permanent, match="not running"):
+            await rig.containers.log.reopen(container.id)
+        await rig.containers.starter.start(container.id)
+        with pytest.raises(NotFound, match="conmon, the monitor, is not running"):
+            await rig.containers.log.reopen(container.id)
+        await rig.containers.remover.remove(container.id)
+
+
+async def test_container_without_a_log_is_not_waited_for(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create("sleep", "60")
+        assert container.record.log_path == ""
+        await rig.containers.starter.start(container.id)
+        os.mkfifo(control := rig.containers.directories.bundle(container.id) / "ctl")
+        reader = os.open(control, os.O_RDWR)
+        await rig.containers.log.reopen(container.id)
+        assert os.read(reader, 100) == b"2 0 0\n"
+        os.close(reader)
+        await rig.containers.remover.remove(container.id)

@@ -1,0 +1,135 @@
+"""What CreateContainer makes of a request, and which requests it refuses."""
+
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Invalid
+from pykubelet.criserver.spec import SandboxView
+from pykubelet.criserver.types import ContainerID, ContainerPhase, IdMap, UserNamespace
+from pykubelet.pb import runtime_v1_pb2 as pb
+from tests.unit.criserver.container.rig import SANDBOX, Rig, rig_in
+
+
+def _config(**fields: object) -> pb.ContainerConfig:
+    config = pb.ContainerConfig(
+        metadata=pb.ContainerMetadata(name="app"), image=pb.ImageSpec(image="app:1"), command=["true"]
+    )
+    config.linux.security_context.namespace_options.pid = pb.CONTAINER
+    config.MergeFrom(pb.ContainerConfig(**fields))  # type: ignore[arg-type]  # fields of the message
+    return config
+
+
+async def _refused(rig: Rig, config: pb.ContainerConfig, why: str) -> None:
+    with pytest.raises(Invalid, match=why):
+        await rig.containers.creator.create(SANDBOX, config)
+    assert rig.containers.table.of_sandbox(SANDBOX) == []
+    assert await rig.store.load() == ([], [])
+
+
+async def test_container_without_a_name_is_refused(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        config = _config()
+        config.metadata.name = ""
+        await _refused(rig, config, "needs a name")
+
+
+async def test_unknown_stop_signal_of_an_image_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the creation, and not when the container is to be stopped."""
+    async with rig_in(tmp_path) as rig:
+        image = rig.images.find("app:1")
+        assert image is not None
+        image = type(image)(image.id, image.reference, image.defaults, image.user, "SIGNONE", image.volumes)
+        monkeypatch.setattr(rig.images, "find", lambda reference: image)
+        await _refused(rig, _config(), "SIGNONE")
+
+
+@pytest.mark.parametrize("name", ["../log", "a/../../log", "a/..", "/log"])
+async def test_log_path_that_leads_out_of_the_log_directory_is_refused(tmp_path: Path, name: str) -> None:
+    async with rig_in(tmp_path) as rig:
+        rig.sandbox.logs = str(tmp_path / "logs")
+        await _refused(rig, _config(log_path=name), "must be relative and stay in")
+
+
+@pytest.mark.parametrize(
+    ("directory", "name", "expected"),
+    [
+        ("", "log", ""),
+        ("{0}/logs", "", ""),
+        ("{0}/logs", "app/0.log", "{0}/logs/app/0.log"),
+        ("{0}/logs/", "..log", "{0}/logs/..log"),
+    ],
+)
+async def test_log_is_in_the_log_directory_of_the_sandbox(
+    tmp_path: Path, directory: str, name: str, expected: str
+) -> None:
+    async with rig_in(tmp_path) as rig:
+        rig.sandbox.logs = directory.format(tmp_path)
+        identity = await rig.containers.creator.create(SANDBOX, _config(log_path=name))
+        assert rig.containers.table.get(identity).record.log_path == expected.format(tmp_path)
+        await rig.containers.of_sandbox.remove_all(SANDBOX)
+
+
+async def test_mounted_images_are_recorded_with_their_ids(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        mounts = [
+            pb.Mount(container_path="/host", host_path=str(tmp_path)),
+            pb.Mount(container_path="/image", readonly=True, image=pb.ImageSpec(image="app:1")),
+        ]
+        identity = await rig.containers.creator.create(SANDBOX, _config(mounts=mounts))
+        container = rig.containers.table.get(identity)
+        first, second = container.config.mounts
+        assert not first.HasField("image")
+        assert (second.image.image, second.image.image_ref) == ("app:1", "sha256:1")
+        assert container.config.command == ["true"]
+        assert rig.images.held == {identity, f"{identity}-image-1"}
+        await rig.containers.remover.remove(identity)
+        assert rig.images.held == set()
+
+
+def _mapped(host: int) -> pb.NamespaceOption:
+    mappings = [pb.IDMapping(host_id=host, length=65536)]
+    userns = pb.UserNamespace(mode=pb.POD, uids=mappings, gids=mappings)
+    return pb.NamespaceOption(pid=pb.CONTAINER, userns_options=userns)
+
+
+@pytest.mark.parametrize(("pod", "refused"), [(None, True), (200_000, True), (100_000, False)])
+async def test_user_namespace_other_than_that_of_the_sandbox_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pod: int | None, refused: bool
+) -> None:
+    async with rig_in(tmp_path) as rig:
+        user = None if pod is None else UserNamespace("/ns/user", IdMap(pod, pod, 65536, 65536))
+        view = SandboxView("web", pb.PodSandboxConfig(), {}, "", "", "", "/dev/shm", user)
+        monkeypatch.setattr(rig.sandbox, "view", lambda sandbox: view)
+        config = _config()
+        config.linux.security_context.namespace_options.CopyFrom(_mapped(100_000))
+        if refused:
+            await _refused(rig, config, "user namespace other than its sandbox's")
+        else:
+            record, _ = rig.containers.creator._draft(SANDBOX, config)
+            assert record.phase is ContainerPhase.MAKING
+
+
+async def test_failed_creation_searches_for_no_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was launched, so neither its cgroup nor /proc is read, which takes long on a busy node."""
+    async with rig_in(tmp_path) as rig:
+
+        async def broken(*_: object) -> Path:
+            raise OSError(5, "an I/O error")
+
+        monkeypatch.setattr(rig.images, "prepare", broken)
+        with pytest.raises(OSError, match="an I/O error"):
+            await rig.containers.creator.create(SANDBOX, _config())
+        assert rig.cgroups.deleted == []
+
+
+async def test_container_of_another_name_is_not_touched_by_a_creation(tmp_path: Path) -> None:
+    """Neither while it is created, nor when its removal has failed: it may belong to another call."""
+    async with rig_in(tmp_path) as rig:
+        other = await rig.create("sleep", "60", attempt=1)
+        half = rig.containers.table.add(other.record)
+        half.record = half.moved(ContainerPhase.REMOVING)
+        assert half.leftover
+        identity: ContainerID = await rig.containers.creator.create(SANDBOX, _config())
+        assert [each.id for each in rig.containers.table.of_sandbox(SANDBOX)] == [other.id, identity]
+        await rig.containers.of_sandbox.remove_all(SANDBOX)

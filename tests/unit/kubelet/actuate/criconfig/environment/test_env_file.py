@@ -1,0 +1,60 @@
+"""Files of environment variables."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.base.errors import Invalid
+from pykubelet.kubelet.actuate.criconfig.environment.env_file import env_file_value
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "value"),
+    [
+        ("", "K", ""),
+        ("K='v'", "K", "v"),
+        ("K='v'\n", "OTHER", ""),
+        ("  \t K='v'\r\n", "K", "v"),
+        ("# K='no'\n\n   \nK='yes' # really\n", "K", "yes"),
+        ("K='a $(B) \\n #c'\n", "K", "a $(B) \\n #c"),
+        ("A='1\n2\n\n3'\nK='v'", "A", "1\n2\n\n3"),
+        ("A='1\n2'\nK='v'", "K", "v"),
+        ("K= 'v'\n", "K", ""),
+        ("K=''\n", "K", ""),
+        ("A='x=y'\nK='v'", "A", "x=y"),
+        ("K='first'\nK='second'\n", "K", "first"),
+        ("K='v'\nthis is never looked at", "K", "v"),
+    ],
+)
+def test_values(text: str, key: str, value: str) -> None:
+    assert env_file_value(text, key) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("K", "line 1: missing '='"),
+        ("\n='v'", "line 2: empty variable name"),
+        ("K ='v'", "line 1: whitespace before '=' is not allowed"),
+        ("K=v", "line 1: value must be enclosed in single quotes"),
+        ("K=", "line 1: value must be enclosed in single quotes"),
+        ('K="v"', "line 1: value must be enclosed in single quotes"),
+        ("K='a'b", "line 1: unexpected content after closing quote"),
+        ("A='1\n2' x", "line 2: unexpected content after closing quote"),
+        ("A='1'\nK='a\nb\n", "line 2: unclosed single quote"),
+    ],
+)
+def test_faults(text: str, fault: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        env_file_value(text, "K")
+    assert str(caught.value) == fault
+
+
+@settings(deadline=None)
+@given(st.text("AK='# \n\t\r$x"), st.text("=#ab \n", max_size=8))
+def test_any_text_is_read_or_refused(text: str, value: str) -> None:
+    try:
+        env_file_value(text, "K")
+    except Invalid as error:
+        assert str(error).startswith("line ")
+    assert env_file_value(f"A='{value}'\nK='found'", "K") == "found"

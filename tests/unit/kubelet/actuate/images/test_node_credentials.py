@@ -1,0 +1,112 @@
+"""The registry credentials of the node."""
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from pykubelet.kubelet.actuate.images.node_credentials import NodeCredentials, credential_files
+from pykubelet.kubelet.actuate.images.plan.keyring import Credentials
+
+IMAGE = "reg.example/app"
+
+
+def entry(user: str) -> dict[str, dict[str, str]]:
+    return {"reg.example": {"auth": base64.b64encode(f"{user}:secret".encode()).decode()}}
+
+
+def test_files_in_their_order() -> None:
+    found = [str(path) for path in credential_files(Path("/var/lib/kubelet"), "/root")]
+    assert found == [
+        "/var/lib/kubelet/config.json",
+        "/root/.docker/config.json",
+        "/.docker/config.json",
+        "/var/lib/kubelet/.dockercfg",
+        "/root/.dockercfg",
+        "/.dockercfg",
+    ]
+    assert len(credential_files(Path("/a"), None)) == 4
+
+
+async def test_first_valid_file_counts_and_changes_are_seen(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    first, second, legacy = tmp_path / "a" / "config.json", tmp_path / "config.json", tmp_path / ".dockercfg"
+    first.parent.mkdir()
+    node = NodeCredentials([first, second, legacy])
+    assert await node.lookup(IMAGE) == ()
+    legacy.write_text(json.dumps(entry("old")))
+    assert await node.lookup(IMAGE) == (Credentials("old", "secret"),)
+    second.write_text(json.dumps({"auths": entry("new")}))
+    assert await node.lookup(IMAGE) == (Credentials("new", "secret"),)
+    assert caplog.text == ""
+    for _ in range(2):
+        first.write_text("{")
+        assert await node.lookup(IMAGE) == (Credentials("new", "secret"),)
+    assert caplog.text.count("not used") == 1
+    assert str(first) in str(vars(caplog.records[0])["error"])
+    first.write_text(json.dumps({"currentContext": "default"}))
+    assert await node.lookup(IMAGE) == (), "a file without auths has no credentials"
+    first.unlink()
+    first.mkdir()
+    assert await node.lookup(IMAGE) == (Credentials("new", "secret"),)
+
+
+@pytest.fixture
+def helper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A credential helper ``test`` that knows two registries."""
+    directory = tmp_path / "bin"
+    directory.mkdir()
+    monkeypatch.setenv("PATH", f"{directory}:/usr/bin:/bin")
+    path = directory / "docker-credential-test"
+    path.write_text(
+        """#!/bin/sh
+read -r server
+echo "$server" >>"$0.log"
+case "$server" in
+reg.example) echo '{"Username":"helped","Secret":"secret-word"}' ;;
+token.example) echo '{"Username":"<token>","Secret":"secret-word"}' ;;
+bad.example) echo secret-word; exit 3 ;;
+*) echo credentials not found in native keychain; exit 1 ;;
+esac
+"""
+    )
+    path.chmod(0o755)
+    return path
+
+
+async def test_credential_helper_is_asked_before_the_entries_of_the_file(tmp_path: Path, helper: Path) -> None:
+    file = tmp_path / "config.json"
+    node = NodeCredentials([file])
+    file.write_text(json.dumps({"auths": {"reg.example": {}, "other.example": {}}, "credsStore": "test"}))
+    assert await node.lookup(IMAGE) == (Credentials("helped", "secret-word"),)
+    assert await node.lookup("token.example/app") == (Credentials("", "", identity_token="secret-word"),)
+    assert await node.lookup("other.example/app") == ()
+    assert await node.lookup("docker.io/library/app") == ()
+    log = helper.with_name("docker-credential-test.log")
+    servers = ["reg.example", "token.example", "other.example", "https://index.docker.io/v1/"]
+    assert log.read_text().split() == servers
+    file.write_text(json.dumps({"auths": entry("file"), "credHelpers": {"reg.example": "test"}}))
+    assert await node.lookup(IMAGE) == (Credentials("helped", "secret-word"), Credentials("file", "secret"))
+    assert await node.lookup("other.example/app") == ()
+    assert len(log.read_text().split()) == len(servers) + 1, "no helper is named for the other registry"
+
+
+@pytest.mark.parametrize(
+    ("config", "error"),
+    [
+        ({"credsStore": "test"}, "docker-credential-test ended with exit code 3"),
+        ({"credsStore": "none"}, "docker-credential-none is not installed"),
+        ({"credHelpers": {"bad.example": "../test"}}, "credHelpers: '../test' is not the name of a helper"),
+    ],
+)
+async def test_failing_helper_leaves_the_entries_of_the_file(
+    tmp_path: Path, helper: Path, config: dict[str, object], error: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "config.json"
+    auth = base64.b64encode(b"file:pw").decode()
+    file.write_text(json.dumps({"auths": {"bad.example": {"auth": auth}}, **config}))
+    assert await NodeCredentials([file]).lookup("bad.example/app") == (Credentials("file", "pw"),)
+    (record,) = caplog.records
+    assert error in str(vars(record)["error"])
+    assert vars(record)["file"] == str(file)
+    assert "secret-word" not in str(vars(record))

@@ -1,0 +1,56 @@
+"""The certificates of a node, from its settings and addresses."""
+
+from pathlib import Path
+
+import pytest
+
+from pykubelet.apiclient import ApiClient, ClusterConfig, User
+from pykubelet.apiclient.certificates import RenewalObserver
+from pykubelet.apiclient.certificates.certificate_types import Unobserved
+from pykubelet.kubelet.compose.cluster.certificates import NodeCertificates, names_and_ips
+from pykubelet.kubelet.config import ClusterSettings, KubeletConfiguration, Settings
+from pykubelet.models.core_v1 import NodeAddress
+from pykubelet.testing.clock import VirtualClock
+
+
+def observer(which: str) -> RenewalObserver:
+    assert which in ("client", "server")
+    return Unobserved()
+
+
+@pytest.mark.parametrize(
+    ("addresses", "names", "ips"),
+    [
+        ("Hostname=n InternalIP=10.0.0.2 InternalIP=10.0.0.1", ("n",), ("10.0.0.1", "10.0.0.2")),
+        ("Hostname=10.0.0.9 ExternalIP=192.0.2.1", (), ("10.0.0.9", "192.0.2.1")),
+        ("InternalDNS=a.example ExternalDNS=b.example InternalIP=nonsense", ("a.example", "b.example"), ()),
+    ],
+)
+def test_names_and_addresses_of_the_serving_certificate(
+    addresses: str, names: tuple[str, ...], ips: tuple[str, ...]
+) -> None:
+    pairs = (each.split("=") for each in addresses.split())
+    assert names_and_ips(NodeAddress(type=kind, address=address) for kind, address in pairs) == (names, ips)
+
+
+@pytest.mark.parametrize(
+    ("user", "parts"),
+    [
+        (User(), ["client-certificate", "client-certificate-lost", "serving-certificate"]),
+        (User(token="t"), ["client-certificate", "serving-certificate"]),
+    ],
+)
+async def test_only_an_agent_that_has_nothing_else_ends_without_a_client_certificate(
+    tmp_path: Path, user: User, parts: list[str]
+) -> None:
+    config = KubeletConfiguration(rotate_certificates=True, server_tls_bootstrap=True)
+    cluster = ClusterSettings(tmp_path / "kubeconfig", cert_dir=tmp_path / "pki")
+    settings = Settings("n", config, "unix:///none", cluster=cluster)
+    server, clock = ClusterConfig("https://127.0.0.1:1", user=user), VirtualClock()
+    client = ApiClient(server, clock)
+    made = NodeCertificates(settings=settings, client=client, server=server, observed=observer, clock=clock)
+    found = made.parts()
+    assert sorted(found) == parts and made.serving() is None
+    for coroutine in found.values():
+        coroutine.close()
+    await client.close()

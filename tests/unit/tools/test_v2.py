@@ -1,0 +1,95 @@
+"""The parts of the emulated machine that need no emulator: its RAM disk, its environment, its apt sources."""
+
+import subprocess
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from tools.v2 import image, project
+from tools.v2.machine import Machine, MachineError
+
+DEPENDENCIES = """\
+kernel/drivers/virtio/virtio.ko: kernel/drivers/virtio/virtio_ring.ko
+kernel/drivers/virtio/virtio_ring.ko:
+kernel/drivers/virtio/virtio_pci.ko: kernel/drivers/virtio/virtio.ko kernel/drivers/virtio/virtio_ring.ko
+kernel/drivers/block/virtio_blk.ko: kernel/drivers/virtio/virtio.ko kernel/drivers/virtio/virtio_ring.ko
+"""
+
+
+def test_load_order_puts_needed_modules_first_and_each_once() -> None:
+    order = image.load_order(DEPENDENCIES, ("virtio_pci", "virtio_blk"))
+    assert [Path(each).stem for each in order] == ["virtio_ring", "virtio", "virtio_pci", "virtio_blk"]
+
+
+def test_load_order_leaves_out_what_is_built_into_the_kernel() -> None:
+    assert image.load_order(DEPENDENCIES, ("ext4",)) == []
+
+
+def test_initrd_is_an_archive_in_newc_format(tmp_path: Path) -> None:
+    (tmp_path / "modules.dep").write_text(DEPENDENCIES)
+    for line in DEPENDENCIES.splitlines():
+        file = tmp_path / line.partition(":")[0]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"module")
+    busybox = tmp_path / "busybox"
+    busybox.write_bytes(b"program")
+    content = image.initrd(busybox, tmp_path)
+    found: dict[str, tuple[int, bytes]] = {}
+    while (entry := _entry(content))[0] != "TRAILER!!!":
+        name, mode, data, content = entry
+        found[name] = (mode, data)
+    assert found["bin/busybox"] == (0o100755, b"program")
+    assert found["dev"] == (0o040755, b"")
+    assert found["modules/virtio_blk.ko"] == (0o100644, b"module")
+    assert b"for module in virtio_ring.ko virtio.ko virtio_pci.ko virtio_blk.ko;" in found["init"][1]
+
+
+def _entry(content: bytes) -> tuple[str, int, bytes, bytes]:
+    """Name, mode and content of the first entry (cpio(5), new ASCII format), and what follows it."""
+    assert content[:6] == b"070701"
+    fields = [int(content[6 + 8 * number : 14 + 8 * number], 16) for number in range(13)]
+    begin = 110 + fields[11]
+    begin += -begin % 4
+    end = begin + fields[6]
+    return content[110 : 110 + fields[11] - 1].decode(), fields[1], content[begin:end], content[end + -end % 4 :]
+
+
+def test_sources_are_those_of_the_debian_archive(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = "http://m/debian/ stable main Debian\nhttp://m/debian/ stable main Debian\nhttp://x/ nodistro main Other\n"
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 0, listed))
+    assert image.debian_sources() == "deb http://m/debian/ stable main\n"
+
+
+def test_sources_without_lists_name_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 0, "\n"))
+    with pytest.raises(FileNotFoundError, match="apt-get update"):
+        image.debian_sources()
+
+
+def test_closure_has_the_dependencies_of_dependencies_and_no_extras() -> None:
+    names = {each.metadata["Name"].lower() for each in project.closure(["aiohttp>=3"])}
+    assert {"aiohttp", "yarl", "multidict", "idna"} <= names
+    assert not names & {"mypy", "ruff", "pytest"}
+
+
+def test_closure_of_a_missing_distribution_fails() -> None:
+    with pytest.raises(metadata.PackageNotFoundError):
+        project.closure(["there-is-no-such-distribution>=1"])
+
+
+def test_another_version_of_python_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match=r"Debian's 2\.7: make it with PYTHON=/usr/bin/python2\.7"):
+        project.build(tmp_path / "disk", "2.7")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_machine_whose_emulator_ends_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "qemu"
+    program.write_text("#!/bin/sh\necho no such machine >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr("tools.v2.machine.PROGRAM", str(program))
+    machine = Machine(image.Image(tmp_path), tmp_path / "project", tmp_path / "run")
+    with pytest.raises(MachineError, match=r"qemu did not start: qemu has ended(.|\n)*no such machine"):
+        machine.start()
+    machine.destroy()

@@ -1,0 +1,71 @@
+"""pykubelet, installed as units in the emulated machine, as the tests see it from outside."""
+
+import json
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+from tools.v2.image import PROJECT_DIRECTORY
+from tools.v2.machine import Done, Machine
+from tools.v2.project import BUSYBOX
+
+_PYTHON = f"{PROJECT_DIRECTORY}/.venv/bin/python"
+MANIFESTS = "/etc/pykubelet/manifests"
+UNITS = ("pykubelet-criserver.service", "pykubelet.service")
+
+
+class Node:
+    """The installed agent and runtime server."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def install(self, oci: str = "runc") -> None:
+        """Install and start the units with the systemd cgroup driver, and import an image."""
+        server = {"cgroup_manager": "systemd", "default_handler": oci}
+        agent = {
+            "kind": "KubeletConfiguration",
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "cgroupDriver": "systemd",
+        }
+        self.machine.write("/etc/pykubelet/criserver.yaml", json.dumps(server))
+        self.machine.write("/etc/pykubelet/config.yaml", json.dumps(agent))
+        files = "--config /etc/pykubelet/config.yaml --criserver-config /etc/pykubelet/criserver.yaml"
+        self.pykubelet(f"install --now {files}")
+        self.pykubelet(f"image import -q {PROJECT_DIRECTORY}/busybox.tar")
+
+    def pykubelet(self, command: str) -> Done:
+        """Run a command of the command line, which must succeed."""
+        return self.shell(f"{_PYTHON} -P -m pykubelet.cli {command}")
+
+    def shell(self, script: str) -> Done:
+        """Run a shell script, which must succeed."""
+        done = self.machine.run(script)
+        assert done.status == 0, f"{script!r} ended with {done.status}:\n{done.out}{done.error}\n{self.logs()}"
+        return done
+
+    def ask(self, function: Callable[..., Any], *arguments: object, **named: object) -> Any:
+        """Call a function of ``guest.py`` in the machine."""
+        given = shlex.quote(json.dumps({"arguments": arguments, "named": named}))
+        done = self.shell(f"cd {PROJECT_DIRECTORY} && {_PYTHON} -P tests/v2/guest.py {function.__name__} {given}")
+        return json.loads(done.out)
+
+    def add(self, name: str, script: str, **spec: Any) -> None:
+        """Write the manifest of a pod with one container, which runs a shell script."""
+        fields = spec.pop("container", {})
+        main = {"name": "main", "image": BUSYBOX, "command": ["/bin/sh", "-c", script], **fields}
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name},
+            "spec": {"terminationGracePeriodSeconds": 1, "containers": [main], **spec},
+        }
+        self.machine.write(f"{MANIFESTS}/{name}.json", json.dumps(pod))
+
+    def main_pids(self) -> dict[str, str]:
+        """The process of each unit."""
+        return {unit: self.shell(f"systemctl show -P MainPID {unit}").out.strip() for unit in UNITS}
+
+    def logs(self) -> str:
+        """The end of the units' logs."""
+        return self.machine.run("journalctl --no-pager -o cat -n 40 -u pykubelet -u pykubelet-criserver").out

@@ -1,0 +1,51 @@
+"""The short form: what a machine with cgroup v2 and systemd must do at least.
+
+The tests build on each other, because each pod and each boot takes long: run all of them.
+"""
+
+import pytest
+
+from tests.v2.guest import cgroup_of, container, usage_and_cgroup, wait_container
+from tests.v2.node import Node
+from tools.v2.machine import Machine
+
+pytestmark = [pytest.mark.smoke, pytest.mark.root, pytest.mark.timeout(1800)]
+LIMITS = {"resources": {"limits": {"memory": "64Mi", "cpu": "250m"}}}
+
+
+def test_the_machine_has_cgroup_v2_systemd_and_apparmor(machine: Machine) -> None:
+    done = machine.run(
+        "stat -f -c %T /sys/fs/cgroup; cat /proc/1/comm; cat /sys/module/apparmor/parameters/enabled; exit 3"
+    )
+    assert (done.status, done.out.split()) == (3, ["cgroup2fs", "systemd", "Y"]), done
+
+
+def test_installed_units_run_a_pod_in_slices_of_systemd(node: Node) -> None:
+    node.add("hog", "tail /dev/zero", restartPolicy="Never", container=LIMITS)
+    node.add("stays", "exec sleep 1000000", container=LIMITS)
+    found = node.ask(wait_container, "stays", "running")
+    assert found["phase"] == "Running", (found, node.logs())
+    cgroup = node.ask(cgroup_of, found["id"])
+    slices = ["kubepods.slice", f"kubepods-pod{found['uid'].replace('-', '_')}.slice"]
+    assert cgroup["path"].startswith("/" + "/".join(slices) + "/") and ".scope" in cgroup["path"], cgroup
+    for limited in (cgroup["files"], cgroup["above"][slices[1]]):
+        assert limited["memory.max"] == str(64 << 20) and limited["cpu.max"] == "25000 100000", cgroup
+
+
+def test_memory_limit_ends_the_container_as_oom_killed(node: Node) -> None:
+    found = node.ask(wait_container, "hog", "terminated")
+    assert (found["reason"], found["exit_code"], found["phase"]) == ("OOMKilled", 137, "Failed"), (found, node.logs())
+
+
+def test_stats_are_those_of_the_cgroup_files(node: Node) -> None:
+    found = node.ask(usage_and_cgroup, "stays", node.ask(container, "stays")["id"])
+    measured = found["measured"]
+    values = {
+        "cpu_ns": measured["cpu"]["usageCoreNanoSeconds"],
+        "usage": measured["memory"]["usageBytes"],
+        "working_set": measured["memory"]["workingSetBytes"],
+        "rss": measured["memory"]["rssBytes"],
+        "faults": measured["memory"]["pageFaults"],
+    }
+    for name, value in values.items():
+        assert found["before"][name] <= value <= found["after"][name], (name, found)
