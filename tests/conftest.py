@@ -53,6 +53,7 @@ _RUNTIMES: dict[str, Callable[[Isolation], PrivateRuntime]] = {
     "containerd": Isolation.containerd,
 }
 _GRACE_SECONDS = 2.0
+_DESCRIPTOR_SECONDS = 20.0
 _JUMP, _JUMP_EVERY = 3600.0, 3.0
 _OF_GRPC = ("anon_inode:[eventfd]", "anon_inode:[eventpoll]")
 _descriptors = pytest.StashKey[Counter[str]]()
@@ -146,13 +147,18 @@ def _fail_on_mounts(directory: Path | None) -> None:
 
 
 def _leaked_descriptors(before: Counter[str]) -> Counter[str]:
-    """Descriptors that are open in addition to those before; threads that are about to end get a moment."""
-    deadline = time.monotonic() + _GRACE_SECONDS
+    """Descriptors that are open in addition to those before, once they had time to be closed.
+
+    gRPC closes the socket of a closed channel in a thread of its own. On a machine that other suites keep busy this
+    has taken longer than two seconds. Collections hold the interpreter lock, so they get rarer.
+    """
+    pause, deadline = 0.02, time.monotonic() + _DESCRIPTOR_SECONDS
     while leaked := _open_descriptors() - before:
         gc.collect()
         if time.monotonic() > deadline:
             break
-        time.sleep(0.02)
+        time.sleep(pause)
+        pause = min(2 * pause, 1.0)
     return leaked
 
 
