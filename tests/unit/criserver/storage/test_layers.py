@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from pykubelet.base.errors import Invalid, PykubeletError, Transient
 from pykubelet.base.units import Bytes
@@ -21,6 +22,7 @@ from pykubelet.criserver.unpack.extract import _MAX_IMPLICIT_LENGTH
 from pykubelet.criserver.unpack.limits import Limits
 from pykubelet.linux import removal
 from pykubelet.linux.fsusage import tree_usage
+from tests.unit.criserver.unpack.chunked import zstd_chunked
 
 pytestmark = pytest.mark.root
 
@@ -287,7 +289,7 @@ async def test_damaged_streams_are_refused(world: World, damage: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT], ids=["pax", "gnu"])
-@pytest.mark.parametrize("packing", ["plain", "gzip", "members", "zstd"])
+@pytest.mark.parametrize("packing", ["plain", "gzip", "members", "zstd", "chunked"])
 async def test_everything_of_an_entry_arrives(world: World, kind: int, packing: str) -> None:
     long = "/".join(["n" * 100] * 3)
     capability = bytes.fromhex("0100000200000400000000000000000000000000").decode("latin-1")
@@ -304,9 +306,8 @@ async def test_everything_of_an_entry_arrives(world: World, kind: int, packing: 
         directory("d", 0o700),
     ]
     plain = tar(entries, kind)
-    if packing == "zstd":
-        zstandard = pytest.importorskip("zstandard")
-        packed = zstandard.compress(plain)
+    if packing in ("zstd", "chunked"):
+        packed = zstandard.compress(plain) if packing == "zstd" else zstd_chunked(plain)
     else:
         middle = len(plain) // 2
         members = gzip.compress(plain[:middle]) + gzip.compress(plain[middle:])
