@@ -6,7 +6,6 @@ from tests.unit.test_architecture import ROOT
 
 _TESTS = ROOT / "tests"
 _ALLOWED = {
-    "conftest.py": "polls for descriptors that threads are about to close, up to a limit",
     "faults/test_agent_churn.py": "polls for the verdict up to a limit; how long the agent is away is the scenario",
     "faults/test_criserver_ends.py": "polls up to a limit; the moment at which the client goes is the test",
     "faults/test_criserver_model.py": "polls for agreement up to a limit, and tells what disagrees",
