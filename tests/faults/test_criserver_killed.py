@@ -85,14 +85,19 @@ def test_each_step_of_a_life_without_a_start(stage: Stage, kills: int, luck: ran
     assert died >= 0.7 * len(chosen) - 1, "the steps are counted wrongly"
 
 
-@pytest.mark.parametrize("name", ["pull", "import", "remove"])
+@pytest.mark.parametrize("name", ["pull", "import", "remove", "pull-artifact", "remove-artifact"])
 def test_each_step_of_an_image_s(stage: Stage, name: str, kills: int, luck: random.Random, tmp_path: Path) -> None:
-    """PullImage with its unpacking, the import of an archive, RemoveImage."""
+    """PullImage with its unpacking, the import of an archive, RemoveImage; the same with an artifact."""
     files = {f"directory-{number}/file": bytes([number]) * 10_000 for number in range(3)}
     archive = tmp_path / "image.tar"
     with Registry(tmp_path) as registry:
-        image = registry.add("killed", files=files)
-        pack(ImageSpec(image, files=files), archive, os.uname().machine)
+        if name.endswith("artifact"):
+            title = "org.opencontainers.image.title"
+            blobs = [registry.describe(data, "text/plain", **{title: path}) for path, data in files.items()]
+            image = registry.add_artifact("killed", blobs)
+        else:
+            image = registry.add("killed", files=files)
+            pack(ImageSpec(image, files=files), archive, os.uname().machine)
 
         async def pull(client: CriClient) -> None:
             await client.pull_image(pb.ImageSpec(image=image))
@@ -107,7 +112,7 @@ def test_each_step_of_an_image_s(stage: Stage, name: str, kills: int, luck: rand
             await client.remove_image(pb.ImageSpec(image=image))
             assert await client.image_status(pb.ImageSpec(image=image)) is None
 
-        act: Act = {"pull": pull, "import": import_, "remove": remove}[name]
+        act: Act = {"pull": pull, "import": import_, "remove": remove}[name.partition("-")[0]]
         stage.do(pull)
         stage.do(remove)
         stage.wait_for_deletion()

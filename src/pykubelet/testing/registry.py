@@ -2,10 +2,12 @@
 
 import base64
 import contextlib
+import hashlib
 import json
 import os
 import tarfile
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -123,6 +125,42 @@ class Registry:
             self._content.manifests[repository, key] = (blobs[digest], digest)
         return reference
 
+    def add_blob(self, data: bytes) -> str:
+        """Serve a blob from now on; returns its digest."""
+        digest = _digest(data)
+        self._content.blobs[digest] = data
+        return digest
+
+    def describe(self, data: bytes, media_type: str, **annotations: str) -> Mapping[str, object]:
+        """Serve a blob from now on; returns its descriptor."""
+        described = {"mediaType": media_type, "digest": self.add_blob(data), "size": len(data)}
+        return {**described, "annotations": annotations} if annotations else described
+
+    def add_manifest(self, repository: str, tag: str, manifest: Mapping[str, object]) -> str:
+        """Serve a manifest or an index from now on; returns its digest."""
+        data = json.dumps({"schemaVersion": 2, "mediaType": _MANIFEST, **manifest}).encode()
+        for key in (tag, _digest(data)):
+            self._content.manifests[repository, key] = (data, _digest(data))
+        return _digest(data)
+
+    def add_artifact(self, repository: str, blobs: Sequence[Mapping[str, object]], **fields: object) -> str:
+        """Serve an OCI artifact of blobs that ``describe`` has returned, without a configuration; its reference.
+
+        ``fields`` replace those of the manifest.
+        """
+        config = {"mediaType": "application/vnd.oci.empty.v1+json", "digest": _digest(b"{}"), "size": 2, "data": "e30="}
+        manifest = {"artifactType": "application/vnd.example.files", "config": config, "layers": list(blobs)}
+        self.add_manifest(repository, "1", {**manifest, **fields})
+        return self.reference(repository)
+
+
+def _digest(data: bytes) -> str:
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def _media_type(data: bytes) -> str:
+    return str(json.loads(data).get("mediaType", _MANIFEST)) if data else ""
+
 
 def _handler(content: _Content, registry: Registry) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
@@ -145,7 +183,7 @@ def _handler(content: _Content, registry: Registry) -> type[BaseHTTPRequestHandl
                 self._answer(b"{}", "application/json", "")
             elif len(parts) >= 4 and parts[-2] == "manifests":
                 data, digest = content.manifests.get(("/".join(parts[1:-2]), parts[-1]), (b"", ""))
-                self._answer(data, _MANIFEST, digest)
+                self._answer(data, _media_type(data), digest)
             elif len(parts) >= 4 and parts[-2] == "blobs":
                 blob = content.blobs.get(parts[-1], b"")
                 if len(blob) > _SMALL:

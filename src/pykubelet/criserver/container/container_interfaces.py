@@ -21,6 +21,8 @@ class ImageFacts:
     user: str
     stop_signal: str
     volumes: tuple[str, ...]
+    artifact_type: str = ""
+    """Not empty: it is an artifact, which can be mounted as an image volume only."""
 
 
 class RootFilesystems(Protocol):

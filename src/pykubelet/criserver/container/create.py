@@ -107,6 +107,11 @@ class ContainerCreator:
             raise NotFound(
                 f"image {config.image.image!r} of container {config.metadata.name} is not present; pull it first"
             )
+        if image.artifact_type:
+            raise Invalid(
+                f"image {config.image.image!r} of container {config.metadata.name} is an artifact of type "
+                f"{image.artifact_type}, not a container image; mount it as a volume of the pod (volumes: image)"
+            )
         signal_name = stop_signal(config, image.stop_signal)
         signal_number(signal_name)
         identity = ContainerID(new_id())

@@ -44,9 +44,10 @@ def archive_pieces(chosen: Sequence[Chosen], store: ContentStore) -> Iterator[by
         for one in chosen
         for tag in one.tags or ("",)
     ]
+    for_docker = [_for_docker(one) for one in chosen if not one.image.artifact_type]
     yield from _small("oci-layout", _LAYOUT)
     yield from _small("index.json", manifests.encode_index(entries))
-    yield from _small("manifest.json", msgspec.json.encode([_for_docker(one) for one in chosen]))
+    yield from _small("manifest.json", msgspec.json.encode(for_docker))
     for digest in sorted({blob for one in chosen for blob in one.image.blobs}):
         yield from _blob(digest, store)
     yield bytes(2 * tarfile.BLOCKSIZE)

@@ -13,8 +13,17 @@ from pykubelet.base.units import Bytes
 from pykubelet.criserver.images import limits, manifests
 from pykubelet.criserver.images.content import ContentStore
 from pykubelet.criserver.images.image_interfaces import LayerStore, Repository
-from pykubelet.criserver.images.image_types import ImageRecord, Layer, OnProgress, Phase, Progress, ignore_progress
-from pykubelet.criserver.images.manifests import Descriptor, Platform
+from pykubelet.criserver.images.image_types import (
+    ImageConfig,
+    ImageRecord,
+    Layer,
+    OnProgress,
+    Phase,
+    Progress,
+    ignore_progress,
+)
+from pykubelet.criserver.images.manifests import Descriptor, Manifest, Platform
+from pykubelet.criserver.images.plan.artifact import files_of
 
 _PARALLEL = 3
 _MAX_NESTED = 3
@@ -132,7 +141,8 @@ class Fetcher:
         job.tell(Phase.RESOLVED, total=total)
         for digest, size in sizes.items():
             job.tell(Phase.WAITING, digest, total=size)
-        await self._blob(repository, parsed.config, Job(job.what, ignore_progress, job.blobs))
+        if not await self._add_empty(parsed):
+            await self._blob(repository, parsed.config, Job(job.what, ignore_progress, job.blobs))
         record = await self._record(manifest, job.what)
         slots = asyncio.Semaphore(_PARALLEL)
 
@@ -187,10 +197,24 @@ class Fetcher:
         """The record of an image from its stored manifest and configuration, without references."""
         data = await self._read(manifest.digest)
         parsed = manifests.parse_manifest(data, manifest.media_type, what)
+        await self._add_empty(parsed)
         try:
             config_data = await self._read(parsed.config.digest)
         except NotFound as error:
             raise Invalid(f"{what}: its configuration {parsed.config.digest} is not in it") from error
+        size = len(data) + len(config_data)
+        if parsed.artifact_type:
+            return ImageRecord(
+                id=manifest.digest,
+                tags=(),
+                digests=(),
+                size=size + _size_of(files := files_of(parsed.layers, what)),
+                config=ImageConfig(),
+                stack=files,
+                manifest=manifest.digest,
+                artifact_type=parsed.artifact_type,
+                artifact_config=parsed.config.digest,
+            )
         config = manifests.parse_config(config_data, what)
         manifests.check_platform(config.platform, self._platform, what)
         stack = manifests.stack(parsed, config.diff_ids, what)
@@ -198,11 +222,24 @@ class Fetcher:
             id=parsed.config.digest,
             tags=(),
             digests=(),
-            size=len(data) + len(config_data) + sum({layer.digest: layer.size for layer in stack}.values()),
+            size=size + _size_of(stack),
             config=config.config,
             stack=stack,
             manifest=manifest.digest,
         )
+
+    async def _add_empty(self, manifest: Manifest) -> bool:
+        """Store the empty configuration if that is the manifest's, as registries and archives may omit it."""
+        if not manifest.artifact_type or manifest.config.digest != manifests.EMPTY_DIGEST:
+            return False
+        digest = manifests.EMPTY_DIGEST
+        await blocking.call_to_end(f"blob/{digest}", self._store.add, digest, manifests.EMPTY, deadline=None)
+        return True
+
+
+def _size_of(stack: Sequence[Layer]) -> int:
+    """The bytes of all blobs of layers; equal ones count once."""
+    return sum({layer.digest: layer.size for layer in stack}.values())
 
 
 async def _all(works: Iterable[Coroutine[object, object, None]]) -> None:

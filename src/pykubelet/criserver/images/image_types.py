@@ -52,13 +52,15 @@ class Layer(Struct, frozen=True):
     """Digest of the uncompressed tar stream."""
     chain_id: str
     """Digest of this layer and all layers below; it identifies the unpacked layer."""
+    file: str = ""
+    """Of an artifact: the path of the one file that the blob is. Its diff id is the blob's digest then."""
 
 
 class ImageRecord(Struct, frozen=True):
     """A complete image: all its blobs are in the store."""
 
     id: str
-    """Digest of the configuration, ``sha256:…``."""
+    """Digest of the configuration, ``sha256:…``; that of the manifest for an artifact, whose configuration is empty."""
     tags: tuple[str, ...]
     """Full references with a tag."""
     digests: tuple[str, ...]
@@ -72,6 +74,10 @@ class ImageRecord(Struct, frozen=True):
     """Digest of the manifest; it is a blob too."""
     pinned: bool = False
     """Whether the kubelet's garbage collection must not remove the image."""
+    artifact_type: str = ""
+    """The type of an artifact, from which no container can be created; empty for a container image."""
+    artifact_config: str = ""
+    """Digest of an artifact's configuration; it is a blob too."""
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -81,7 +87,8 @@ class ImageRecord(Struct, frozen=True):
     @property
     def blobs(self) -> frozenset[str]:
         """The digests of all blobs that the store must keep for this image."""
-        return frozenset({self.id, self.manifest} | {layer.digest for layer in self.stack})
+        documents = {self.id, self.manifest, self.artifact_config} - {""}
+        return frozenset(documents | {layer.digest for layer in self.stack})
 
 
 @dataclass(frozen=True, slots=True)

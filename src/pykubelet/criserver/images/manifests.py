@@ -24,6 +24,10 @@ OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 OCI_INDEX = "application/vnd.oci.image.index.v1+json"
 OCI_CONFIG = "application/vnd.oci.image.config.v1+json"
 OCI_LAYER = "application/vnd.oci.image.layer.v1.tar"
+OCI_EMPTY = "application/vnd.oci.empty.v1+json"
+EMPTY_DIGEST = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
+EMPTY = b"{}"
+"""The configuration of artifacts that have none; registries need not have it as a blob."""
 DOCKER_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 DOCKER_LIST = "application/vnd.docker.distribution.manifest.list.v2+json"
 DOCKER_CONFIG = "application/vnd.docker.container.image.v1+json"
@@ -41,6 +45,7 @@ _LAYER = re.compile(
 )
 _FOREIGN = ("nondistributable", ".foreign.")
 _MAX_BLOB = 1024 * GIB
+_MAX_TYPE = 256
 
 
 class Platform(Struct, frozen=True):
@@ -62,10 +67,12 @@ class Descriptor(Struct, frozen=True):
 
 
 class Manifest(Struct, frozen=True):
-    """The manifest of one image for one platform."""
+    """The manifest of one image for one platform, or of an artifact."""
 
     config: Descriptor
     layers: tuple[Descriptor, ...]
+    artifact_type: str = ""
+    """Not empty: the blobs are those of an artifact, and not layers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +91,7 @@ class _Document(Struct, frozen=True):
     media_type: str = field(name="mediaType", default="")
     config: Descriptor | None = None
     layers: tuple[Descriptor, ...] | None = None
+    artifact_type: str = field(name="artifactType", default="")
     manifests: tuple[Descriptor, ...] | None = None
     fs_layers: msgspec.Raw | None = field(name="fsLayers", default=None)
 
@@ -145,21 +153,31 @@ def parse_index(data: bytes, media_type: str, what: str) -> tuple[Descriptor, ..
 def parse_manifest(data: bytes, media_type: str, what: str) -> Manifest:
     """Parse a manifest and check its descriptors.
 
-    Raises Invalid, which names ``what``, or Unsupported if it is not a container image.
+    What has another configuration than an image is an artifact (OCI image specification 1.1, "Guidelines for Artifact
+    Usage"). Raises Invalid, which names ``what``, or Unsupported if it is something else.
     """
     document = _document(data, media_type, what)
     if document.manifests is not None or document.config is None or document.layers is None or document.fs_layers:
         raise Invalid(f"{what}: its media type says image manifest ({media_type}), its content does not")
     _check(document.config, what)
-    if document.config.media_type not in _CONFIGS:
-        raise Unsupported(f"{what} is an artifact of type {document.config.media_type[:80]!r}, not a container image")
+    is_artifact = document.config.media_type not in _CONFIGS
+    if is_artifact and media_type != OCI_MANIFEST:
+        raise Unsupported(f"{what} has a configuration of type {document.config.media_type[:80]!r}, it is no image")
     if len(document.layers) > MAX_LAYERS:
         raise Invalid(f"{what} has {len(document.layers)} layers; at most {MAX_LAYERS} can be stacked")
     for layer in document.layers:
         _check(layer, what)
-        if not _LAYER.fullmatch(layer.media_type):
+        if not is_artifact and not _LAYER.fullmatch(layer.media_type):
             raise Unsupported(f"{what}: layer {layer.digest} is of unknown type {layer.media_type[:80]!r}")
-    return Manifest(document.config, document.layers)
+    return Manifest(document.config, document.layers, _artifact_type(document, what) if is_artifact else "")
+
+
+def _artifact_type(document: _Document, what: str) -> str:
+    """The type of an artifact: that of its configuration if the manifest names none. Raises Invalid."""
+    found = document.artifact_type or (document.config.media_type if document.config else "")
+    if not found or len(found) > _MAX_TYPE or not found.isascii() or not found.isprintable():
+        raise Invalid(f"{what} is an artifact of type {found[:80]!r}, which is no media type")
+    return found
 
 
 def parse_config(data: bytes, what: str) -> ParsedConfig:

@@ -72,7 +72,8 @@ class Unpacker:
             raise wrap(error, f"cannot read layer {layer.digest}") from error
         try:
             flags = (str(int(merged is not None)), str(os.getpid()))
-            argv = [sys.executable, "-P", "-m", _WORKER, str(merged or directory), str(fd), *flags, self._limits]
+            file = f"{layer.diff_id.partition(':')[0]}:{layer.file}" if layer.file else ""
+            argv = [sys.executable, "-P", "-m", _WORKER, str(merged or directory), str(fd), *flags, self._limits, file]
             async with self._workers:
                 lock = lock_layer(directory, fcntl.LOCK_SH)
                 try:

@@ -1,6 +1,7 @@
-"""``python -m pykubelet.criserver.unpack.worker DIRECTORY FD MERGED PARENT LIMITS``: unpack a layer.
+"""``python -m pykubelet.criserver.unpack.worker DIRECTORY FD MERGED PARENT LIMITS FILE``: unpack a layer.
 
-The layer is read from FD and written into DIRECTORY.
+The layer is read from FD and written into DIRECTORY. FILE is empty for a tar stream; for the blob of an artifact it is
+``ALGORITHM:PATH``, the algorithm of the blob's digest and the path of the file that the blob becomes.
 
 Prints one JSON object: the result, or ``error`` and ``kind`` ("bad": the layer, "system": the machine); with an error
 the exit code is 1. FD is open before the chroot, but its content is read only inside.
@@ -19,6 +20,7 @@ from pykubelet.base.units import GIB
 from pykubelet.criserver.unpack.account import Account
 from pykubelet.criserver.unpack.extract import Extractor
 from pykubelet.criserver.unpack.limits import BadLayer, Limits
+from pykubelet.criserver.unpack.onefile import write_file
 from pykubelet.criserver.unpack.stream import ByteStream
 from pykubelet.criserver.unpack.tarstream import TarReader
 from pykubelet.linux import libc
@@ -30,10 +32,12 @@ _PR_SET_PDEATHSIG = 1
 
 def main(arguments: Sequence[str]) -> int:
     """Unpack the layer, print the outcome, and return the exit code."""
-    directory, fd, merged, parent, limits = arguments
+    directory, fd, merged, parent, limits, file = arguments
     try:
         _end_with(int(parent))
-        outcome = _unpack(directory, int(fd), merged == "1", Limits(**json.loads(limits)))
+        _confine(directory)
+        known = Limits(**json.loads(limits))
+        outcome = _write_file(int(fd), file, known) if file else _unpack(int(fd), merged == "1", known)
     except BadLayer as error:
         outcome = {"kind": "bad", "error": str(error)}
     except OSError as error:
@@ -44,7 +48,8 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if "error" in outcome else 0
 
 
-def _unpack(directory: str, fd: int, merged: bool, limits: Limits) -> dict[str, object]:
+def _confine(directory: str) -> None:
+    """Make the directory the root of this process, and limit its memory and its descriptors."""
     _load_everything()
     os.umask(0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -52,6 +57,17 @@ def _unpack(directory: str, fd: int, merged: bool, limits: Limits) -> dict[str, 
     os.chroot(directory)
     os.chdir("/")
     resource.setrlimit(resource.RLIMIT_NOFILE, (_FILES, _FILES))
+
+
+def _write_file(fd: int, file: str, limits: Limits) -> dict[str, object]:
+    algorithm, _, path = file.partition(":")
+    account = Account(limits, os.fstat(fd).st_size)
+    with os.fdopen(fd, "rb", buffering=0) as source:
+        written, digest = write_file(source, path, algorithm, account)
+    return asdict(written) | {"diff_id": digest}
+
+
+def _unpack(fd: int, merged: bool, limits: Limits) -> dict[str, object]:
     account = Account(limits, os.fstat(fd).st_size)
     stream = ByteStream(os.fdopen(fd, "rb", buffering=0), limits)
     try:

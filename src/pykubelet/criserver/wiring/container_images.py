@@ -34,6 +34,7 @@ class ContainerImages:
             user=config.user,
             stop_signal=config.stop_signal,
             volumes=config.volumes,
+            artifact_type=record.artifact_type,
         )
 
     async def ensure(self, reference: str) -> ImageFacts:

@@ -561,15 +561,16 @@ async def test_layers_that_make_no_sense(
         await World(tmp_path).images.pull(f"{registry.host}/app:1")
 
 
-async def test_too_many_layers_and_artifacts(registry: FakeRegistry, tmp_path: Path) -> None:
+async def test_too_many_layers_and_docker_manifests_of_other_things(registry: FakeRegistry, tmp_path: Path) -> None:
     kind, data = registry.make_image([b"x"] * 501, [digest(b"x")] * 501)
     registry.add_manifest("app:1", kind, data)
     with pytest.raises(Invalid, match="501 layers"):
         await World(tmp_path).images.pull(f"{registry.host}/app:1")
     body = json.loads(data) | {"layers": []}
-    body["config"]["mediaType"] = "application/vnd.cncf.helm.config.v1+json"
-    registry.add_manifest("app:2", kind, json.dumps(body).encode())
-    with pytest.raises(Unsupported, match="is an artifact of type"):
+    body["mediaType"] = manifests.DOCKER_MANIFEST
+    body["config"]["mediaType"] = "application/vnd.docker.plugin.v1+json"
+    registry.add_manifest("app:2", manifests.DOCKER_MANIFEST, json.dumps(body).encode())
+    with pytest.raises(Unsupported, match=r"docker\.plugin"):
         await World(tmp_path).images.pull(f"{registry.host}/app:2")
 
 

@@ -196,7 +196,12 @@ def _details(record: ImageRecord) -> str:
         "Labels": record.config.labels,
         "ExposedPorts": {port: {} for port in record.config.exposed_ports},
     }
-    layers = [{"digest": layer.digest, "size": layer.size, "mediaType": layer.media_type} for layer in record.stack]
+    layers = [
+        {"digest": layer.digest, "size": layer.size, "mediaType": layer.media_type}
+        | ({"file": layer.file} if layer.file else {})
+        for layer in record.stack
+    ]
+    artifact = {"artifactType": record.artifact_type} if record.artifact_type else {}
     return msgspec.json.encode(
         {
             "chainID": record.layers[-1] if record.layers else "",
@@ -207,6 +212,7 @@ def _details(record: ImageRecord) -> str:
             "manifest": record.manifest,
             "layers": layers,
         }
+        | artifact
     ).decode()
 
 
