@@ -11,6 +11,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pykubelet.criserver.unpack.account import BLOCK, Account
@@ -55,11 +56,11 @@ class Extractor:
         self.written = Written()
         self._account = account
         self._merged = merged
-        self._late: dict[str, tuple[int, int, bytes]] = {}
+        self._late: dict[int, tuple[str, int, bytes]] = {}
         """Attributes of directories that are set at the end: the modification time, which new entries would change, and
-        the default ACL, which new entries would inherit; with the inode, which identifies the directory."""
+        the default ACL, which new entries would inherit; by inode, as links give a directory several paths."""
         self._own: set[str] = set()
-        """With ``merged``: paths of this layer itself, to which its whiteouts do not apply."""
+        """With ``merged``: paths of this layer itself without links, to which its whiteouts do not apply."""
         self._copied: set[str] = set()
         """With ``merged``: paths known to be in this layer, so that writing does not copy them up from below."""
         self._implicit: set[str] = set()
@@ -88,7 +89,7 @@ class Extractor:
 
     def _finish_directories(self) -> None:
         """Set the late attributes of directories, except those that the layer has replaced or made unreachable."""
-        for directory, (inode, mtime, acl) in self._late.items():
+        for inode, (directory, mtime, acl) in self._late.items():
             try:
                 if os.lstat(directory).st_ino != inode:
                     continue
@@ -158,11 +159,17 @@ class Extractor:
             parent = parent.rpartition("/")[0]
 
     def _charge_copy(self, path: str, facts: os.stat_result) -> None:
-        """Charge the copy of a hard link's target: overlayfs copies a file of the layers below up completely, once."""
-        if self._merged and path not in self._copied:
-            self._charge_parents(path)
-            self._copied.add(path)
-            self._account.inode(path.rpartition("/")[2], blocks=1 + -(-facts.st_blocks * 512 // BLOCK))
+        """Charge the copy of a hard link's target: overlayfs copies a file of the layers below up completely, once.
+
+        A file of this layer itself, which was charged when it was written, is not copied.
+        """
+        if not self._merged:
+            return
+        real = _without_links(path)
+        if real not in self._copied and real not in self._own:
+            self._charge_parents(real)
+            self._copied.add(real)
+            self._account.inode(real.rpartition("/")[2], blocks=1 + -(-facts.st_blocks * 512 // BLOCK))
 
     def _make(self, entry: Entry, path: str, reader: TarReader) -> None:
         match entry.kind:
@@ -271,7 +278,7 @@ class Extractor:
             if key != DEFAULT_ACL:
                 set_xattr(path, key, value)
         if entry.kind is Kind.DIRECTORY:
-            self._late[path] = os.lstat(path).st_ino, entry.mtime_ns, entry.xattrs.get(DEFAULT_ACL, b"")
+            self._late[os.lstat(path).st_ino] = path, entry.mtime_ns, entry.xattrs.get(DEFAULT_ACL, b"")
         else:
             os.utime(path, ns=(entry.mtime_ns, entry.mtime_ns), follow_symlinks=False)
 
@@ -302,7 +309,7 @@ class Extractor:
     def _whiteout(self, path: str, name: str) -> None:
         parent = path.rpartition("/")[0] or "/"
         if name == _OPAQUE:
-            self._retrying(path, lambda: self._opaque(parent))
+            self._retrying(path, lambda: self._opaque(_real(parent)))
             return
         if name.startswith(_WHITEOUT * 2):
             return  # internal files of aufs
@@ -311,8 +318,8 @@ class Extractor:
             raise BadLayer(f"{path!r} is a whiteout of {hidden!r}")
         victim = f"{parent.rstrip('/')}/{hidden}"
         if self._merged:
-            if victim not in self._own:
-                self._remove_lower(victim)
+            if (lower := _without_links(victim)) not in self._own:
+                self._remove_lower(lower)
             return
         self._account.inode(hidden)
         self._retrying(path, lambda: self._hide(victim))
@@ -333,7 +340,9 @@ class Extractor:
         remove_any(path, self._note_removal)
 
     def _note_removal(self, path: str) -> None:
-        self._late.pop(path, None)  # its inode number may be reused
+        if self._late:
+            with suppress(OSError):  # of the call that follows, too, if it matters
+                self._late.pop(os.lstat(path).st_ino, None)  # it may be reused
         if self._merged:
             self._charge_parents(path)
             self._account.inode(path.rpartition("/")[2])
@@ -347,6 +356,7 @@ class Extractor:
                 os.setxattr(victim, _OPAQUE_XATTR, b"y", follow_symlinks=False)
 
     def _note_own(self, path: str) -> None:
+        path = _without_links(path)
         while path and path not in self._own:
             self._own.add(path)
             path = path.rpartition("/")[0]
@@ -370,6 +380,12 @@ def _real(path: str) -> str:
         return os.path.realpath(path)
     except RecursionError as error:
         raise BadLayer(f"{path!r}: too many links in its path") from error
+
+
+def _without_links(path: str) -> str:
+    """The path whose directories are no links; its last name may be one."""
+    front, _, name = path.rpartition("/")
+    return f"{_real(front or '/').rstrip('/')}/{name}"
 
 
 def _device(entry: Entry) -> tuple[int, int]:
