@@ -137,7 +137,8 @@ async def test_child_gets_its_own_session_and_no_descriptors() -> None:
     os.set_inheritable(extra, True)
     try:
         script = "import os; print(os.getsid(0) == os.getpid(), sorted(os.listdir('/proc/self/fd'))[:-1])"
-        done = await proc.run([sys.executable, "-c", script], timeout=20)
+        # Isolated, as `make mutants` has Python programs keep a descriptor open.
+        done = await proc.run([sys.executable, "-I", "-c", script], timeout=20)
     finally:
         os.close(extra)
     assert done.stdout.decode().strip() == "True ['0', '1', '2']"

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -185,6 +186,59 @@ async def test_status_that_raises_is_asked_again(rig: Rig, monkeypatch: pytest.M
         await until(lambda: len(rig.calls("STATUS")) == 2)
 
 
+DOWN = '{"code": 50, "msg": "down"}'
+
+
+@pytest.mark.parametrize("missing", [False, True], ids=["failed", "missing"])
+async def test_first_plugin_that_is_not_ready_decides_and_those_after_it_are_not_asked(rig: Rig, missing: bool) -> None:
+    await rig.start()
+    rig.fail("STATUS", "second", DOWN)
+    if missing:
+        (rig.directory / "first").unlink()
+    else:
+        rig.fail("STATUS", "first", DOWN)
+    async with following(rig):
+        await until(lambda: "first" in rig.network.problem())
+    assert "second" not in rig.network.problem()
+    assert rig.calls("STATUS") == ([] if missing else ["STATUS first none"])
+
+
+async def test_status_is_logged_when_it_changes_and_not_again(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "pykubelet.criserver.cni.network_status")
+
+    def logged() -> list[tuple[str, str]]:
+        found = [record for record in caplog.records if record.message == "pod network status"]
+        return [(record.levelname, str(record.__dict__["problem"]).rpartition(": ")[2]) for record in found]
+
+    async def asked(count: int) -> None:
+        await until(lambda: len(rig.calls("STATUS")) >= count and rig.clock.sleepers == 1)
+
+    await rig.start()
+    async with following(rig):
+        await asked(2)
+        await rig.clock.advance(60.0)
+        await asked(4)
+        assert logged() == [], "a network that was always ready"
+        broken = rig.fail("STATUS", "first", DOWN)
+        await rig.clock.advance(60.0)
+        await until(lambda: logged() == [("WARNING", "down")])
+        await asked(5)
+        await rig.clock.advance(60.0)
+        await asked(6)
+        assert logged() == [("WARNING", "down")]
+        rig.fail("STATUS", "first", DOWN.replace("down", "still down"))
+        await rig.clock.advance(60.0)
+        await until(lambda: logged() == [("WARNING", "down"), ("WARNING", "still down")])
+        broken.unlink()
+        await asked(7)
+        await rig.clock.advance(60.0)
+        await until(lambda: logged()[2:] == [("INFO", "")])
+        count = len(rig.calls("STATUS"))
+        await rig.clock.advance(60.0)
+        await asked(count + 2)
+        assert len(logged()) == 3
+
+
 def told(rig: Rig, plugin: str = "second") -> list[tuple[str, str]]:
     """The attachments that a plugin was last told to be in use."""
     given = rig.input("GC", plugin)
@@ -210,6 +264,16 @@ async def test_plugins_hear_which_attachments_are_in_use(rig: Rig) -> None:
         assert len(rig.calls("GC")) == 2, "hourly from then on"
         await until(lambda: rig.clock.sleepers == 1)
         await rig.clock.advance(3600.0)
+        await until(lambda: len(rig.calls("GC")) == 4)
+
+
+async def test_garbage_is_collected_an_hour_after_the_last_time_and_not_earlier(rig: Rig) -> None:
+    await rig.start()
+    async with collecting(rig):
+        await until(lambda: len(rig.calls("GC")) == 2 and rig.clock.sleepers == 1)
+        await rig.clock.advance(3595.0)
+        assert len(rig.calls("GC")) == 2
+        await rig.clock.advance(5.0)
         await until(lambda: len(rig.calls("GC")) == 4)
 
 

@@ -19,7 +19,7 @@ from pykubelet.kubelet.actuate.cgroups.plan.memory_qos import (
     pod_protection,
 )
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.qos import QosClass
+from pykubelet.kubelet.types.qos import QosClass, pod_qos
 from pykubelet.linux import system
 from pykubelet.linux.cgroups import Layout, Mode
 from pykubelet.linux.cgroups.v2 import CgroupV2
@@ -68,6 +68,24 @@ def test_files_of_a_container(
 def test_throttling_begins_at_a_whole_page() -> None:
     found = dict(container_files(BURSTABLE, Bytes(1), Bytes(10_000_000), replace(THROTTLE, page_size=Bytes(65536))))
     assert found == {"memory.high": str(9_000_000 // 65536 * 65536)}
+
+
+@pytest.mark.parametrize("beyond", [0, 1, 4095])
+def test_container_is_not_throttled_at_its_request(beyond: int) -> None:
+    """A limit less than a page above it leaves no whole page at which throttling could begin."""
+    qos = replace(THROTTLE, factor=1.0)
+    assert container_files(BURSTABLE, Bytes(256 * MI), Bytes(256 * MI + beyond), qos) == ()
+    found = dict(container_files(BURSTABLE, Bytes(256 * MI), Bytes(256 * MI + 4096), qos))
+    assert found == {"memory.high": str(256 * MI + 4096)}
+
+
+def test_container_of_a_pod_that_is_guaranteed_as_a_whole_is_not_throttled() -> None:
+    """Its own requests and limits need not be equal."""
+    value = pod("p", {"memory": "64Mi"}, {"memory": "128Mi"})
+    whole = ResourceRequirements(limits=ONE, requests=ONE)
+    value = msgspec.structs.replace(value, spec=msgspec.structs.replace(value.spec, resources=whole))
+    assert pod_qos(value) is QosClass.GUARANTEED
+    assert container_files(value, Bytes(64 * MI), Bytes(128 * MI), THROTTLE) == ()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from pykubelet.base.errors import Invalid
-from pykubelet.kubelet.actuate.images.plan.keyring import Credentials, Keyring, keyring_of
+from pykubelet.kubelet.actuate.images.plan.keyring import Credentials, Keyring, keyring_of, keyring_of_file
 from pykubelet.models.core_v1 import Secret
 
 
@@ -49,10 +49,17 @@ def users(locations: list[str], repository: str) -> list[str]:
         (["docker.io", "index.docker.io"], "docker.io/library/app", ["docker.io"]),
         (["https://index.docker.io/v1/"], "r.io/app", []),
         (["https://[bad"], "r.io/app", []),
+        (["https://index.docker.io/v1/"], "app", ["https://index.docker.io/v1/"]),
+        (["https://index.docker.io/v1/"], "team/app", ["https://index.docker.io/v1/"]),
+        (["https://index.docker.io/v1/"], "localhost:5000/app", []),
+        (["https://index.docker.io/v1/"], "registry:5000/app", []),
+        (["https://index.docker.io/v1/"], "/app", []),
+        (["https://[bad", "r.io", "http://also[bad"], "r.io/app", ["r.io"]),
         (["user@r.io"], "r.io/app", ["user@r.io"]),
         (["[2001:db8::1]:5000"], "[2001:db8::1]:5000/team/app", ["[2001:db8::1]:5000"]),
         (["https://[2001:db8::1]:5000/v2/"], "[2001:db8::1]:5000/app", ["https://[2001:db8::1]:5000/v2/"]),
         (["[2001:db8::1]"], "[2001:db8::1]/team/app", ["[2001:db8::1]"]),
+        (["[1::db8]"], "[2::db8]/app", []),
         (["[2001:db8::1]", "[2001:db8::1]:5000", "[2001:db8::2]:443"], "[2001:db8::1]:443/app", []),
     ],
 )
@@ -65,11 +72,19 @@ def test_both_kinds_of_secret_are_read_and_others_skipped() -> None:
         [
             Secret(type="Opaque", data={".dockerconfigjson": b"not json"}),
             Secret(type="kubernetes.io/dockerconfigjson"),
+            Secret(type="kubernetes.io/dockercfg"),
+            Secret(type="Opaque", data={".dockercfg": b"not json"}),
             secret({"r.io": {"auth": b64("u1:p:1")}}),
             secret({"r.io": {"username": "u2", "password": "p2", "email": "e"}}, legacy=True),
         ]
     )
     assert keyring.lookup("r.io/app") == (Credentials("u1", "p:1"), Credentials("u2", "p2"))
+
+
+@pytest.mark.parametrize("entry", [{"username": "token"}, {"password": "p"}, {"auth": b64("u:p")}, {}])
+def test_entry_of_a_file_without_user_and_password_is_left_to_its_credential_helper(entry: dict[str, str]) -> None:
+    keyring = keyring_of_file(json.dumps({"auths": {"r.io": entry}}).encode(), legacy=False, where="config.json")
+    assert bool(keyring.lookup("r.io/app")) == bool(entry)
 
 
 def test_auth_wins_over_username_and_needs_no_padding() -> None:

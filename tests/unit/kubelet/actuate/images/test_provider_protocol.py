@@ -50,6 +50,8 @@ def test_request_has_the_account_only_if_there_is_one() -> None:
     sent = json.loads(protocol.request(V1, "r.io/a", account))
     assert (sent["serviceAccountToken"], sent["serviceAccountAnnotations"]) == ("jwt", {"a": "1", "b": "2"})
     assert "jwt" not in repr(account)
+    plain = protocol.identity(OWNER, {"a": "1"}, required=(), optional=(), token="jwt")
+    assert "serviceAccountAnnotations" not in json.loads(protocol.request(V1, "r.io/a", plain))
 
 
 def answer(**fields: object) -> bytes:
