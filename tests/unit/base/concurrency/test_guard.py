@@ -42,7 +42,7 @@ async def test_failing_item_is_left_out_longer_each_time() -> None:
                     raise Transient("not now")
         await clock.advance(1)
     assert tried == [0, 1, 3, 7, 15, 23]
-    assert 7 <= guard.delay("bad") <= 8 or guard.delay("bad") <= 1
+    assert guard.delay("bad") == 1
     assert guard.delay("good") == 0
 
 
@@ -78,6 +78,23 @@ def test_success_ends_the_back_off() -> None:
         pass
     assert guard.is_due("pod")
     assert not guard.failing
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["succeeded", "gone"])
+def test_delays_of_an_item_start_again_after_it_succeeded_or_was_gone(gone: bool) -> None:
+    guard = Guard("test.again", VirtualClock().monotonic, initial=1, maximum=8)
+    for expected in (1, 2, 4):
+        with guard.item("pod"):
+            raise Transient("not now")
+        assert guard.delay("pod") == expected
+    if gone:
+        assert list(guard.due(["other"])) == ["other"]
+    else:
+        with guard.item("pod"):
+            pass
+    with guard.item("pod"):
+        raise Transient("not now")
+    assert guard.delay("pod") == 1
 
 
 def test_items_that_are_gone_are_forgotten() -> None:
