@@ -109,7 +109,7 @@ man: $(STAMP) ## write the manual pages of the command line into build/man
 	$(OWNED) $(BIN)/python -m tools.gen_man build/man
 
 lock: ## renew requirements.lock from pyproject.toml
-	$(BIN)/pip-compile --quiet --generate-hashes --strip-extras --extra dev --all-build-deps --allow-unsafe \
+	$(BIN)/pip-compile --quiet --generate-hashes --strip-extras --extra dev --extra tracing --all-build-deps --allow-unsafe \
 	  --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options \
 	  --output-file requirements.lock pyproject.toml
 

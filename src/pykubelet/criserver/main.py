@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pykubelet.base import tracing
 from pykubelet.base.clock import Clock, SystemClock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.daemon.notify import Notifier
@@ -62,6 +63,8 @@ async def run_criserver(
     """
     memory.limit_arenas()
     async with AsyncExitStack() as stack:
+        _start_tracing(settings)
+        stack.push_async_callback(tracing.stop)
         for directory, way in ((settings.root, settings.root_filesystems), (settings.run, settings.sandboxes)):
             await blocking.call_to_end("server", make_traversable, directory, way)
             stack.callback(os.close, await blocking.call_to_end("server", lock_directory, directory))
@@ -101,6 +104,13 @@ async def run_criserver(
             await server.serve()
             notifier.ready()
             tasks.create_task(Watchdog(notifier, clock=clock).run(), name="watchdog")
+
+
+def _start_tracing(settings: Settings) -> None:
+    """Record spans from now on, if the configuration says so. Raises Invalid if the SDK is not installed."""
+    if settings.tracing.endpoint:
+        found = tracing.trace_settings(settings.tracing.endpoint, settings.tracing.per_million)
+        tracing.start(found, service="pykubelet-criserver", host=system.hostname())
 
 
 def _metrics(settings: Settings, clock: Clock) -> "ServerMetrics | None":

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 
+from pykubelet.base import tracing
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.daemon.notify import Notifier
@@ -31,6 +32,8 @@ async def run_kubelet(settings: Settings, failed: Callable[[], None], notifier: 
     """
     memory.limit_arenas()
     async with AsyncExitStack() as stack:
+        _start_tracing(settings)
+        stack.push_async_callback(tracing.stop)
         settings = await with_runtime_driver(settings)
         clock = SystemClock()
         await make_ready(settings, clock)
@@ -38,6 +41,14 @@ async def run_kubelet(settings: Settings, failed: Callable[[], None], notifier: 
         for close in agent.closers:
             stack.push_async_callback(close)
         await run_agent(agent, settings, failed=failed, notifier=notifier)
+
+
+def _start_tracing(settings: Settings) -> None:
+    """Record spans from now on, if the configuration says so. Raises Invalid without the SDK."""
+    wanted = settings.config.tracing
+    if wanted is not None:
+        found = tracing.trace_settings(wanted.endpoint, wanted.sampling_rate_per_million)
+        tracing.start(found, service="kubelet", host=settings.node_name)
 
 
 async def run_agent(agent: Agent, settings: Settings, *, failed: Callable[[], None], notifier: Notifier) -> None:

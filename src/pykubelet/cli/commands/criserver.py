@@ -27,14 +27,23 @@ _FILE = click.Path(path_type=Path, resolve_path=True)
 @click.option("--run", type=_FILE, help="Directory of sockets, namespaces and bundles.")
 @click.option("--listen", type=_FILE, help="The CRI socket (default: criserver.sock in the run directory).")
 @click.option("--cgroup-manager", type=click.Choice(["cgroupfs", "systemd"]), help="How cgroups are created.")
+@click.option("--tracing-endpoint", default="", help="OTLP collector, unless the configuration names one.")
 @click.option("--kept", is_flag=True, hidden=True, help="Started by an agent, which may stop it to start another one.")
 @click.option("--log-level", default="info", type=click.Choice(["debug", "info", "warning", "error"]))
 @click.option("--log-format", default="text", type=click.Choice(["text", "json"]))
-def command(config: Path | None, kept: bool, log_level: str, log_format: str, **flags: Path | str | None) -> None:
+def command(
+    config: Path | None,
+    kept: bool,
+    tracing_endpoint: str,
+    log_level: str,
+    log_format: str,
+    **flags: Path | str | None,
+) -> None:
     """Serve CRI v1 until SIGINT or SIGTERM; containers keep running afterwards."""
     setup(log_level.upper(), "json" if log_format == "json" else "text")
     given: dict[str, Any] = {name: str(value) if value else None for name, value in flags.items()}
-    settings = load_settings(config, **given)
+    traces = {"tracing": {"endpoint": tracing_endpoint}} if tracing_endpoint else {}
+    settings = load_settings(config, defaults=traces, **given)
     if os.geteuid() != 0:
         raise Invalid("the runtime server must run as root: it creates namespaces, mounts and cgroups")
     grpc_core.configure("ERROR")

@@ -21,6 +21,7 @@ from pykubelet.base.daemon.log import Format, setup
 from pykubelet.base.daemon.loop import run_daemon
 from pykubelet.base.daemon.notify import Notifier
 from pykubelet.base.errors import Invalid, PykubeletError
+from pykubelet.base.tracing import DEFAULT_ENDPOINT
 from pykubelet.cli.arguments.cluster_flags import cluster_options, take_cluster_settings
 from pykubelet.cli.arguments.kubelet_flags import kubelet_options, take_kubelet_flags
 from pykubelet.cli.client.agent_socket import linked
@@ -197,7 +198,9 @@ def _server(flags: _Flags, config: KubeletConfiguration, log: tuple[str, ...]) -
     """Return pykubelet's own runtime server; None when another runtime is named. Invalid: both are requested."""
     external = flags.container_runtime_endpoint or config.container_runtime_endpoint
     if not external:
-        return embedded_server(flags.criserver_config, (flags.root_dir, flags.run_dir), config.cgroup_driver, log)
+        traces = "" if config.tracing is None else config.tracing.endpoint or DEFAULT_ENDPOINT
+        places = (flags.root_dir, flags.run_dir)
+        return embedded_server(flags.criserver_config, places, config.cgroup_driver, log, traces)
     if flags.criserver_config:
         raise Invalid(
             f"--criserver-config is for pykubelet's own runtime server, but {external} is named; omit one of them"

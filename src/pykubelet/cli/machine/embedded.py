@@ -14,14 +14,20 @@ _DIRECTORY = "criserver"
 
 
 def embedded_server(
-    file: Path | None, directories: tuple[Path, Path], cgroup_driver: str, flags: tuple[str, ...] = ()
+    file: Path | None, directories: tuple[Path, Path], cgroup_driver: str, flags: tuple[str, ...] = (), traces: str = ""
 ) -> SupervisorConfig:
     """Return the server for an agent with these directories (root, run); its configuration may override them.
+
+    ``traces``: the collector to which the agent sends its spans, which gets those of the server, too.
 
     Invalid: its cgroup manager differs from the agent's cgroup driver.
     """
     root, run = (str(directory / _DIRECTORY) for directory in directories)
-    settings = load_settings(file, defaults={"root": root, "run": run, "cgroup_manager": cgroup_driver})
+    defaults: dict[str, object] = {"root": root, "run": run, "cgroup_manager": cgroup_driver}
+    if traces:
+        defaults["tracing"] = {"endpoint": traces}
+        flags = (*flags, "--tracing-endpoint", traces)
+    settings = load_settings(file, defaults=defaults)
     if settings.cgroup_manager != cgroup_driver:
         raise Invalid(
             f"{file}: cgroup_manager is {settings.cgroup_manager}, but the agent's cgroupDriver is {cgroup_driver}; "

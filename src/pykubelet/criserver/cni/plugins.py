@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pykubelet.base import tracing
 from pykubelet.base.errors import Transient
 from pykubelet.base.proc import ExitError, ProgramTimeout, run
 from pykubelet.base.units import Seconds
@@ -57,7 +58,9 @@ class Plugins:
         variables |= self.marks
         data = json.dumps(document).encode()
         try:
-            completed = await run([self._find(name)], input=data, env=variables, timeout=limit, cwd="/")
+            with tracing.span(f"CNI {command} {name}", {"cni.network": str(document.get("name", ""))}, nested=True):
+                variables |= tracing.variables()
+                completed = await run([self._find(name)], input=data, env=variables, timeout=limit, cwd="/")
         except ExitError as error:
             words = failure(error.completed.stdout, error.completed.stderr)
             code = error_code(error.completed.stdout)

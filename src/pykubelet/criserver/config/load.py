@@ -10,6 +10,7 @@ import msgspec
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.files.documents import read_yaml
+from pykubelet.base.tracing import trace_settings
 from pykubelet.criserver.config.field_errors import field_error
 from pykubelet.criserver.config.metrics_address import parse_metrics_address
 from pykubelet.criserver.config.settings import Settings
@@ -55,6 +56,12 @@ def load_settings(file: Path | None, *, defaults: Mapping[str, object] | None = 
         parse_metrics_address(settings.metrics_address)
     except Invalid as error:
         raise Invalid(f"{origin}: {error}") from error
+    if not 0 <= settings.tracing.sampling_ratio <= 1:
+        raise Invalid(f"{origin}: tracing.sampling_ratio: must be from 0 to 1, not {settings.tracing.sampling_ratio}")
+    try:
+        trace_settings(settings.tracing.endpoint, settings.tracing.per_million)
+    except Invalid as error:
+        raise Invalid(f"{origin}: tracing.{error}") from error
     for name, directory in (("root", settings.root), ("run", settings.run)):
         if not directory.is_absolute():
             raise Invalid(f"{origin}: {name} must be an absolute path, not {directory}")

@@ -83,6 +83,20 @@ class RegistryHost(Struct, frozen=True, forbid_unknown_fields=True):
         return f"RegistryHost({', '.join(self.mirrors)})"
 
 
+class Tracing(Struct, frozen=True, forbid_unknown_fields=True):
+    """Spans for an OpenTelemetry collector; needs the extra ``tracing``."""
+
+    endpoint: str = ""
+    """``HOST:PORT`` or ``unix:///PATH`` of a collector that takes OTLP over gRPC without TLS; empty: no spans."""
+    sampling_ratio: float = 0.0
+    """Share of the calls, 0 to 1, that are recorded though their client records no trace. The calls of a client that
+    does are always recorded."""
+
+    @property
+    def per_million(self) -> int:
+        return round(self.sampling_ratio * 1_000_000)
+
+
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """All settings of the runtime server."""
 
@@ -120,6 +134,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     metrics_address: str = ""
     """Where ``/metrics`` is served: a port of a loopback address (``127.0.0.1:9412``), or the path of a unix socket,
     for root only; empty: nowhere."""
+    tracing: Tracing = Tracing()
     pinned_images: tuple[str, ...] = ()
     """References of images that a kubelet's garbage collection must not remove."""
 

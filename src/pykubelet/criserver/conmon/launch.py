@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from pykubelet.base import tracing
 from pykubelet.base.errors import NotFound, Permanent, Transient
 from pykubelet.base.proc import run
 from pykubelet.base.units import Seconds
@@ -65,6 +66,10 @@ class Conmon:
 
         Permanent, with the OCI runtime's message: it cannot be created. Transient: conmon died or timed out.
         """
+        with tracing.span("conmon create", {"container.id": launch.container}, nested=True):
+            return await self._launch(launch)
+
+    async def _launch(self, launch: Launch) -> Launched:
         loop = asyncio.get_running_loop()
         reader_fd, writer_fd = os.pipe()
         reply: asyncio.Future[bytes] = loop.create_future()
@@ -72,6 +77,7 @@ class Conmon:
             loop.add_reader(reader_fd, _Receiver(reader_fd, reply).read)
             try:
                 env = {"_OCI_SYNCPIPE": str(writer_fd), "PATH": os.environ.get("PATH", ""), "LC_ALL": "C"}
+                env |= tracing.variables()
                 argv = [self.path, *self._arguments(launch)]
                 launch.runtime.expect_cgroup_migration()
                 # conmon forks at once and its parent ends, so this does not wait for the container.

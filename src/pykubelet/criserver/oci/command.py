@@ -19,7 +19,7 @@ class Command:
 
     def __init__(self, pid_file: Path, container: str) -> None:
         self._pid_file = pid_file
-        self._container = container
+        self.container = container
         self.owner = f"exec/{container}"
         """The owner of its blocking calls, which may hang on the container's files."""
         self._first: ProcessRef | None = None
@@ -55,9 +55,7 @@ class Command:
         return None
 
     def _belongs(self, pid: int) -> bool:
-        return in_container(pid, self._container) or (
-            self.runtime is not None and self.runtime in (pid, parent_of(pid))
-        )
+        return in_container(pid, self.container) or (self.runtime is not None and self.runtime in (pid, parent_of(pid)))
 
 
 def in_container(pid: int, container: str) -> bool:

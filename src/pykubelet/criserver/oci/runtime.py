@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from pykubelet.base import tracing
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import NotFound, Permanent, PykubeletError, Transient
@@ -154,7 +155,8 @@ class OciRuntime:
         if fifo is None or process is None or not (state / "state.json").exists():
             await self._call("start", container)
         else:
-            await release_exec_fifo(fifo, process, self._env)
+            with self._span("start", container):
+                await release_exec_fifo(fifo, process, self._env)
 
     def is_waiting(self, container: ContainerID) -> bool:
         """Whether a created container waits for its start at a FIFO. Blocks briefly."""
@@ -221,15 +223,16 @@ class OciRuntime:
             command.runtime = pid
 
         try:
-            return await run(
-                argv,
-                timeout=_FOREVER,
-                check=False,
-                max_output=EXEC_OUTPUT // 2,
-                cwd="/",
-                env=self._env,
-                on_start=started,
-            )
+            with self._span("exec", command.container):
+                return await run(
+                    argv,
+                    timeout=_FOREVER,
+                    check=False,
+                    max_output=EXEC_OUTPUT // 2,
+                    cwd="/",
+                    env={**self._env, **tracing.variables()},
+                    on_start=started,
+                )
         finally:
             command.runtime = None
 
@@ -259,13 +262,18 @@ class OciRuntime:
         with tempfile.TemporaryDirectory(prefix="call-", dir=self._scratch) as directory:
             argv = [*self._argv(directory), *arguments]
             try:
-                with self._observe(arguments[0]):
-                    await run(argv, timeout=_CALL, input=input, cwd="/", env=self._env)
+                with self._observe(arguments[0]), self._span(arguments[0], arguments[-1]):
+                    env = {**self._env, **tracing.variables()}
+                    await run(argv, timeout=_CALL, input=input, cwd="/", env=env)
             except ExitError as error:
                 words = _words(Path(directory, "log")) or str(error)
                 raise Permanent(f"{Path(self.path).name} {arguments[0]}: {words}") from error
             except ProgramTimeout as error:
                 raise Transient(f"{Path(self.path).name} {arguments[0]} timed out and was killed") from error
+
+    def _span(self, operation: str, container: str) -> AbstractContextManager[object]:
+        """Return a context that records an operation as a part of the current trace."""
+        return tracing.span(f"{Path(self.path).name} {operation}", {"container.id": container}, nested=True)
 
     def _with_oom_score(self, process: Mapping[str, object]) -> list[str]:
         """The program that sets the OOM score of an exec command before the runtime runs.

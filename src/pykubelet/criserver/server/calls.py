@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import grpc
 from google.protobuf.message import Message
 
+from pykubelet.base import tracing
 from pykubelet.base.units import MIB
 from pykubelet.criserver.server.errors import status_of
 from pykubelet.criserver.server.request_text import Received, received
@@ -43,11 +44,13 @@ class Calls:
 
     def unary(self, name: str, request: type[_Request], function: Callable[[_Request], Awaitable[Message]]) -> None:
         """Serve a call with one reply."""
+        title, attributes = tracing.rpc_span(self._service, name)
 
         async def handle(given: Received[_Request], context: _Context) -> Message:
             end, result = self._observer.begin(name, given.message), grpc.StatusCode.CANCELLED
             try:
-                reply = await function(given.checked())
+                with tracing.served(title, attributes, _trace_headers(context)):
+                    reply = await function(given.checked())
                 result = grpc.StatusCode.OK
                 return reply
             except Exception as error:
@@ -112,6 +115,11 @@ def chunks(items: Sequence[_Item]) -> list[Sequence[_Item]]:
             begin, size = position, 0
         size += length
     return [*pieces, items[begin:]]
+
+
+def _trace_headers(context: _Context) -> dict[str, str]:
+    """Return the client's trace, if it sends one and spans are recorded."""
+    return tracing.trace_headers(context.invocation_metadata() or ()) if tracing.recording() else {}
 
 
 def _serialise(message: Message) -> bytes:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from pykubelet.base import tracing
 from pykubelet.base.clock import Clock
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.desired.pods import PodManager
@@ -9,8 +10,9 @@ from pykubelet.kubelet.report.events import EventLog
 from pykubelet.kubelet.report.explain import DecisionJournal
 from pykubelet.kubelet.report.history import History, HistoryDeps, StartTimes
 from pykubelet.kubelet.report.metrics import KubeletMetrics
-from pykubelet.kubelet.report.timeline import PodTimelines
+from pykubelet.kubelet.report.timeline import PodTimelines, TracedTimeline
 from pykubelet.kubelet.telemetry import Telemetry
+from pykubelet.kubelet.types.timeline import Timeline
 from pykubelet.linux import cgroups, system
 
 
@@ -25,10 +27,12 @@ class Recorders:
     journal: DecisionJournal
     starts: StartTimes
     history: History
+    timeline: Timeline
+    """What the steps of starts are reported to: ``timelines``, and spans if they are recorded."""
 
     def telemetry(self) -> Telemetry[KubeletMetrics]:
         """Return them as the value that components take."""
-        return Telemetry(clock=self.clock, events=self.events, timeline=self.timelines, metrics=self.metrics)
+        return Telemetry(clock=self.clock, events=self.events, timeline=self.timeline, metrics=self.metrics)
 
 
 def build_recorders(settings: Settings, pods: PodManager, clock: Clock) -> Recorders:
@@ -51,4 +55,5 @@ def build_recorders(settings: Settings, pods: PodManager, clock: Clock) -> Recor
         journal=DecisionJournal(clock),
         starts=starts,
         history=history,
+        timeline=TracedTimeline(timelines, clock) if tracing.recording() else timelines,
     )

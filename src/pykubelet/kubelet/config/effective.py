@@ -105,6 +105,7 @@ EFFECTIVE = frozenset(
         "tlsCipherSuites",
         "tlsMinVersion",
         "tlsPrivateKeyFile",
+        "tracing",
         "userNamespaces",
         "volumeStatsAggPeriod",
     )

@@ -10,6 +10,7 @@ import msgspec
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.files.documents import field_places, read_yaml
+from pykubelet.base.tracing import trace_settings
 from pykubelet.base.units import parse_duration
 from pykubelet.kubelet.config.node_rules import wrong_node_fields
 from pykubelet.kubelet.config.pull_verification import wrong_verification
@@ -149,6 +150,7 @@ def _wrong(config: KubeletConfiguration) -> Iterator[str]:
     yield from _wrong_image_gc(config)
     yield from wrong_verification(config)
     yield from _wrong_shutdown(config)
+    yield from _wrong_tracing(config)
     if config.cgroup_driver not in ("cgroupfs", "systemd"):
         yield f"cgroupDriver: {config.cgroup_driver!r} is not known; use cgroupfs or systemd"
     if config.max_parallel_image_pulls is not None and config.max_parallel_image_pulls < 1:
@@ -172,6 +174,14 @@ def _wrong_server(config: KubeletConfiguration) -> Iterator[str]:
         yield "tlsPrivateKeyFile: must be set together with tlsCertFile"
     if config.authorization.mode not in ("AlwaysAllow", "Webhook"):
         yield f"authorization.mode: {config.authorization.mode!r} is not known; use Webhook or AlwaysAllow"
+
+
+def _wrong_tracing(config: KubeletConfiguration) -> Iterator[str]:
+    if config.tracing is not None:
+        try:
+            trace_settings(config.tracing.endpoint, config.tracing.sampling_rate_per_million)
+        except Invalid as error:
+            yield f"tracing.{error}"
 
 
 def _wrong_crash_loop(config: KubeletConfiguration) -> Iterator[str]:

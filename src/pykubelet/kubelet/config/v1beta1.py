@@ -86,6 +86,13 @@ class CrashLoopBackOffConfig(_Config, frozen=True):
     max_container_restart_period: Duration = "300s"
 
 
+class TracingConfiguration(_Config, frozen=True):
+    """Spans for an OpenTelemetry collector. Without this object none are recorded."""
+
+    endpoint: str = ""
+    sampling_rate_per_million: int = 0
+
+
 class UserNamespaces(_Config, frozen=True):
     """Size of the id range of each pod with its own user namespace."""
 
@@ -218,7 +225,7 @@ class KubeletConfiguration(_Config, frozen=True):
     memory_reservation_policy: str = "None"
     register_with_taints: tuple[Taint, ...] = ()
     register_node: bool = True
-    tracing: dict[str, object] = {}
+    tracing: TracingConfiguration | None = None
     local_storage_capacity_isolation: bool = True
     container_runtime_endpoint: str = ""
     image_service_endpoint: str = ""

@@ -35,6 +35,16 @@ class PodRef:
         return PodFullName(f"{self.name}_{self.namespace}")
 
 
+def trace_attributes(ref: PodRef) -> dict[str, str]:
+    """Return the attributes of a pod's spans, with the Go kubelet's names."""
+    return {
+        "k8s.pod": str(ref),
+        "k8s.pod.name": ref.name,
+        "k8s.pod.uid": ref.uid,
+        "k8s.namespace.name": ref.namespace,
+    }
+
+
 def ref_of(pod: Pod) -> PodRef:
     """Return the reference to a pod object."""
     meta = pod.metadata

@@ -141,6 +141,27 @@ def test_metrics_address_of_other_machines_is_rejected(tmp_path: Path) -> None:
         load_settings(tmp_path / "c.toml")
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("endpoint = 'a'", r"tracing\.endpoint: 'a' must be HOST:PORT"),
+        ("sampling_ratio = 1.1", "sampling_ratio: must be"),
+    ],
+)
+def test_wrong_settings_of_traces_are_rejected(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "c.toml").write_text(f"[tracing]\n{text}\n")
+    with pytest.raises(Invalid, match=rf"c\.toml: .*{words}"):
+        load_settings(tmp_path / "c.toml")
+
+
+def test_file_replaces_the_collector_that_the_agent_names(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text("[tracing]\nendpoint = 'own:1'\nsampling_ratio = 0.25\n")
+    named: dict[str, object] = {"tracing": {"endpoint": "agents:1"}}
+    assert load_settings(tmp_path / "c.toml", defaults=named).tracing.per_million == 250_000
+    assert load_settings(tmp_path / "c.toml", defaults=named).tracing.endpoint == "own:1"
+    assert load_settings(None, defaults=named).tracing.endpoint == "agents:1"
+
+
 def test_description_has_all_settings_and_no_secrets(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text(
         """[registries."r.example"]

@@ -78,6 +78,8 @@ def test_drop_ins_are_laid_over_the_file_in_the_order_of_their_names(tmp_path: P
             )
         ),
         ("healthzPort: 70000\n", "healthzPort: must be a port number"),
+        ("tracing: {endpoint: collector}\n", "tracing.endpoint: 'collector' must be HOST:PORT or unix:///PATH"),
+        ("tracing: {samplingRatePerMillion: 1000001}\n", "tracing.samplingRatePerMillion: must be from 0 to 1000000"),
         ("cgroupDriver: magic\n", "cgroupDriver: 'magic' is not known; use cgroupfs or systemd"),
         (
             "memorySwap: {swapBehavior: Lots}\n",

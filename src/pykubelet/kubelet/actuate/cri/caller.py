@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 from grpc import StatusCode
 from grpc.aio import AioRpcError
 
+from pykubelet.base import tracing
 from pykubelet.base.clock import Clock, SystemClock
 from pykubelet.base.errors import Unsupported
 from pykubelet.base.units import Seconds
@@ -71,8 +72,10 @@ class Caller:
         timeout = None if extra is None else self._request_timeout + extra
         started = self._clock.monotonic()
         failed = False
+        name, attributes = tracing.rpc_span(call.service, call.name)
         try:
-            return await self._transport.unary(call, request, timeout)
+            with tracing.span(name, attributes, kind=tracing.Kind.CLIENT, nested=True):
+                return await self._transport.unary(call, request, timeout)
         except AioRpcError as error:
             failed = True
             raise _wrap(error, call.name, target) from error

@@ -11,6 +11,7 @@ from typing import Generic, Protocol, TypeVar
 import grpc
 from google.protobuf.message import Message
 
+from pykubelet.base import tracing
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import MIB, Seconds
 
@@ -100,7 +101,7 @@ class GrpcTransport:
         method: grpc.aio.UnaryUnaryMultiCallable[_Request, _Reply] = self._channel.unary_unary(
             call.path, call.request.SerializeToString, call.reply.FromString
         )
-        return await method(request, timeout=timeout)
+        return await method(request, timeout=timeout, metadata=tuple(tracing.carrier().items()))
 
     async def stream(
         self, call: StreamCall[_Request, _Reply], request: _Request, timeout: Seconds | None

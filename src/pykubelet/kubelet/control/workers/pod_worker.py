@@ -5,8 +5,9 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from pykubelet.base import tracing
 from pykubelet.base.transition_table import Life
 from pykubelet.kubelet.control.workers.plan import lifecycle
 from pykubelet.kubelet.control.workers.plan.decisions import change_decisions, step_decisions
@@ -14,9 +15,16 @@ from pykubelet.kubelet.control.workers.worker_interfaces import Meter
 from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.decisions import DecisionRecorder
+from pykubelet.kubelet.types.ids import trace_attributes
 from pykubelet.kubelet.types.timeline import Step
 
 _log = logging.getLogger(__name__)
+_SPANS: Final = {
+    Phase.SYNC: "syncPod",
+    Phase.TERMINATING: "syncTerminatingPod",
+    Phase.TERMINATED: "syncTerminatedPod",
+    Phase.REMOVED: "removePod",
+}
 
 TakeStep: TypeAlias = Callable[[Phase, WorkerState], Awaitable[StepResult]]
 """Takes the step of a phase; returns expected errors in the result (`PodSteps.take`)."""
@@ -110,10 +118,13 @@ class PodWorker:
     async def _take(self, phase: Phase) -> StepResult | None:
         """Take a step and return its result; None: it was cancelled because the worker's state changed."""
         begun = self._clock.monotonic()
+        if phase is not Phase.SYNC:
+            tracing.end_group(self.state.ref.uid)
         try:
             async with asyncio.timeout(None) as limit:
                 self._step, self._interrupted = (self.state, limit), False
-                return await self._take_step(phase, self.state)
+                with tracing.span(_SPANS[phase], trace_attributes(self.state.ref), group=self.state.ref.uid):
+                    return await self._take_step(phase, self.state)
         except TimeoutError:
             if not limit.expired():
                 raise

@@ -1,0 +1,139 @@
+"""The recorder that sends spans to an OTLP collector, with the OpenTelemetry SDK. Imported only if traces are recorded.
+
+The SDK queues up to 2048 spans, sends them every five seconds from a thread of its own, and drops what a collector
+that is away does not take; its environment variables (OTEL_BSP_…) apply.
+"""
+
+import logging
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Final, cast
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+from opentelemetry.trace import SpanKind, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from pykubelet.base.clock import Clock, SystemClock
+from pykubelet.base.tracing.plan.trace_settings import TraceSettings
+from pykubelet.base.tracing.spans import Attributes, Kind, OpenSpan
+from pykubelet.base.units import Seconds
+
+_QUIET: Final[Seconds] = 600.0
+_LOGGERS: Final = ("opentelemetry.exporter.otlp.proto.grpc.exporter", "opentelemetry.sdk._shared_internal")
+_KINDS: Final = {
+    Kind.INTERNAL: SpanKind.INTERNAL,
+    Kind.CLIENT: SpanKind.CLIENT,
+    Kind.SERVER: SpanKind.SERVER,
+}
+
+
+class _Group:
+    """A span that is the parent of others."""
+
+    def __init__(self, span: trace.Span) -> None:
+        self.span = span
+
+    def end(self) -> None:
+        self.span.end()
+
+
+class OtlpRecorder:
+    """Implements ``spans.Recorder``."""
+
+    def __init__(
+        self, processor: SpanProcessor, exporter: SpanExporter, *, ratio: float, resource: Mapping[str, str]
+    ) -> None:
+        """``processor`` gets the spans that have ended, for ``exporter``; ``ratio`` is that of ``TraceSettings``."""
+        self._exporter = exporter
+        sampler = ParentBased(TraceIdRatioBased(ratio))
+        # The provider would send at the end of the process, and wait for a collector that is away: `close` does that.
+        self._provider = TracerProvider(
+            sampler=sampler, resource=Resource.create(dict(resource)), shutdown_on_exit=False
+        )
+        self._provider.add_span_processor(processor)
+        self._tracer = self._provider.get_tracer("pykubelet")
+        self._headers = TraceContextTextMapPropagator()
+
+    @classmethod
+    def to_collector(cls, settings: TraceSettings, resource: Mapping[str, str]) -> "OtlpRecorder":
+        """Return a recorder that sends to the collector of the settings; the connection is opened in the background."""
+        for name in _LOGGERS:
+            logging.getLogger(name).addFilter(Rare(SystemClock()))
+        # gRPC takes numbers here, which the exporter's types do not allow. A proxy is for HTTP, not for the collector.
+        options = cast("tuple[tuple[str, str]]", (("grpc.enable_http_proxy", 0),))
+        exporter = OTLPSpanExporter(endpoint=settings.endpoint, insecure=True, channel_options=options)
+        return cls(BatchSpanProcessor(exporter), exporter, ratio=settings.ratio, resource=resource)
+
+    def span(
+        self, name: str, attributes: Attributes, kind: Kind, parent: OpenSpan | Attributes | None
+    ) -> AbstractContextManager[object]:
+        """Return a context in which a new span is the current one."""
+        return self._tracer.start_as_current_span(
+            name,
+            context=self._context(parent),
+            kind=_KINDS[kind],
+            attributes=dict(attributes),
+            record_exception=False,  # the status has the error's text; a stack trace says no more
+        )
+
+    def begin(self, name: str, attributes: Attributes) -> OpenSpan:
+        """Begin a trace."""
+        return _Group(self._tracer.start_span(name, context=Context(), attributes=dict(attributes)))
+
+    def record(
+        self, name: str, attributes: Attributes, times: tuple[Seconds, Seconds], error: str, parent: OpenSpan | None
+    ) -> None:
+        """Record a span that has ended."""
+        begun, ended = (round(each * 1e6) * 1000 for each in times)
+        span = self._tracer.start_span(
+            name, context=self._context(parent), attributes=dict(attributes), start_time=begun
+        )
+        if error:
+            span.set_status(Status(StatusCode.ERROR, error))
+        span.end(ended)
+
+    def within(self) -> bool:
+        """Whether there is a current span."""
+        return trace.get_current_span().get_span_context().is_valid
+
+    def carrier(self) -> dict[str, str]:
+        """Return the current span in the form of HTTP headers."""
+        found: dict[str, str] = {}
+        self._headers.inject(found)
+        return found
+
+    def close(self) -> None:
+        """Send what is left, and end. Blocking."""
+        self._provider.shutdown()
+
+    def give_up(self) -> None:
+        """Drop what the collector does not take."""
+        self._exporter.shutdown()
+
+    def _context(self, parent: OpenSpan | Attributes | None) -> Context | None:
+        if isinstance(parent, _Group):
+            return trace.set_span_in_context(parent.span, Context())
+        return self._headers.extract(parent, Context()) if isinstance(parent, Mapping) else None
+
+
+class Rare(logging.Filter):
+    """Lets one message pass in ten minutes: the SDK reports each attempt to reach a collector that is away."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+        self._last = -_QUIET
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the message is logged."""
+        now = self._clock.monotonic()
+        if now - self._last < _QUIET:
+            return False
+        self._last = now
+        return True

@@ -1,0 +1,1 @@
+"""Decisions about traces: which settings are valid. Start reading at ``trace_settings.py``."""

@@ -1,0 +1,103 @@
+"""Traces: a real collector process receives the spans of the agent, of the runtime server and of what it runs."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pykubelet.testing.agent import AgentProcess, environment, free_port, wait_for
+from pykubelet.testing.criserver import PrivateCriServer
+from pykubelet.testing.isolation import Isolation
+from pykubelet.testing.ociimage import ImageSpec
+from pykubelet.testing.otlp_receiver import ReceivedSpan, received
+from tests.manifests import BUSYBOX, container, pod, sh
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
+
+_RPC = "runtime.v1.RuntimeService"
+
+
+@pytest.fixture(scope="module")
+def collector(isolation: Isolation) -> Iterator[tuple[str, Path]]:
+    """A collector's endpoint, and the file of its spans."""
+    port, file = free_port(), isolation.home / "spans.jsonl"
+    argv = [sys.executable, "-m", "pykubelet.testing.otlp_receiver", str(port), str(file)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, env=environment()) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            yield f"127.0.0.1:{port}", file
+        finally:
+            process.terminate()
+
+
+@pytest.fixture(scope="module")
+def traced(isolation: Isolation, collector: tuple[str, Path]) -> Iterator[AgentProcess]:
+    """An agent and a runtime server that send their spans to the collector."""
+    endpoint, home = collector[0], isolation.home / "t"
+    server = PrivateCriServer(
+        home, f"{isolation.bridge}t", isolation.further_subnet("t"), further={"tracing": {"endpoint": endpoint}}
+    )
+    config: dict[str, object] = {"tracing": {"endpoint": endpoint, "samplingRatePerMillion": 1_000_000}}
+    agent = AgentProcess(isolation.home / "traced", server.endpoint, f"{isolation.cgroup_root}-t", config=config)
+    try:
+        server.write_configuration()
+        server.load(ImageSpec(BUSYBOX))
+        server.start()
+        agent.start()
+        yield agent
+        agent.remove_all_pods()
+        assert agent.stop() == 0, agent.log_tail()
+    finally:
+        agent.destroy()
+        server.destroy()
+
+
+def _trace_of(pod: str, spans: list[ReceivedSpan]) -> dict[str, list[ReceivedSpan]]:
+    """The spans of the trace of a pod's start, by name."""
+    roots = [span for span in spans if span.name == "startPod" and span.pod == pod]
+    found: dict[str, list[ReceivedSpan]] = {}
+    for span in spans:
+        if roots and span.trace == roots[0].trace:
+            found.setdefault(span.name, []).append(span)
+    return found
+
+
+def test_start_of_a_pod_is_one_trace_through_both_daemons(traced: AgentProcess, collector: tuple[str, Path]) -> None:
+    traced.write("one.json", pod("one", container("main"), initContainers=[container("first", sh("exit 0"))]))
+    names = ("startPod", "syncPod", f"{_RPC}/RunPodSandbox", f"{_RPC}/StartContainer", "volumes", "runc start")
+    wait_for(
+        lambda: set(names) <= _trace_of("default/one-testnode", received(collector[1])).keys(), 40, traced.log_tail
+    )
+    trace = _trace_of("default/one-testnode", received(collector[1]))
+    by_id = {span.id: span for spans in trace.values() for span in spans}
+    root = trace["startPod"][0]
+    assert (root.parent, root.service, root.error) == ("", "kubelet", "")
+    assert {span.parent for span in trace["syncPod"]} == {root.id}, "all syncs until it is ready belong to its start"
+    assert len(trace["syncPod"]) > 1, "the container starts after the init container, in another sync"
+    asked, served = sorted(trace[f"{_RPC}/RunPodSandbox"], key=lambda span: span.service)
+    assert (asked.service, served.service) == ("kubelet", "pykubelet-criserver")
+    assert by_id[asked.parent].name == "syncPod"
+    assert served.parent == asked.id, "the server continues the agent's trace"
+    plugins = [span for name in trace if name.startswith("CNI ADD ") for span in trace[name]]
+    assert plugins
+    assert {span.parent for span in plugins} == {served.id}
+    creations = {span.id for span in trace[f"{_RPC}/CreateContainer"] if span.service == "pykubelet-criserver"}
+    assert {span.parent for span in trace["conmon create"]} <= creations
+    assert len(trace["conmon create"]) == 2
+    starts = {span.id for span in trace[f"{_RPC}/StartContainer"] if span.service == "pykubelet-criserver"}
+    assert {span.parent for span in trace["runc start"]} <= starts
+    for span in by_id.values():
+        assert root.begun <= span.begun <= span.ended
+
+
+def test_failed_call_marks_its_span(traced: AgentProcess, collector: tuple[str, Path]) -> None:
+    traced.write("bad.json", pod("bad", container("main", ["/no/such/program"]), restartPolicy="Never"))
+
+    def failed() -> list[ReceivedSpan]:
+        spans = received(collector[1])
+        return [span for span in spans if span.name == f"{_RPC}/StartContainer" and "no such file" in span.error]
+
+    wait_for(lambda: {span.service for span in failed()} == {"kubelet", "pykubelet-criserver"}, 60, traced.log_tail)
