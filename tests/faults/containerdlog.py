@@ -106,6 +106,24 @@ def shims(daemon: PrivateRuntime) -> dict[str, int]:
     return found
 
 
+def end_stuck_containers(daemon: PrivateRuntime) -> int:
+    """Kill the programs of containers that containerd neither stops nor removes; returns their number.
+
+    Their pods cannot be removed before that. An operator of such a node does the same, or restarts containerd.
+    """
+    stuck = CallLog.of_daemon(daemon).stuck
+    ended = set()
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdecimal():
+            with contextlib.suppress(OSError):
+                groups = (directory / "cgroup").read_text(errors="replace")
+                found = next((container for container in stuck if container in groups), None)
+                if found is not None:
+                    os.kill(int(directory.name), signal.SIGKILL)
+                    ended.add(found)
+    return len(ended)
+
+
 def end_lost_shims(daemon: PrivateRuntime) -> int:
     """Kill the shims that containerd leaked, after all pods are gone; returns their number.
 
