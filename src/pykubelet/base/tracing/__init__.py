@@ -7,8 +7,8 @@ reading at ``spans.py``.
 
 from pykubelet.base.tracing.plan.rpc import rpc_span, trace_headers
 from pykubelet.base.tracing.plan.trace_settings import DEFAULT_ENDPOINT, TraceSettings, trace_settings
+from pykubelet.base.tracing.span_types import Kind
 from pykubelet.base.tracing.spans import (
-    Kind,
     begin_group,
     carrier,
     end_group,

@@ -21,7 +21,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from pykubelet.base.clock import Clock, SystemClock
 from pykubelet.base.tracing.plan.trace_settings import TraceSettings
-from pykubelet.base.tracing.spans import Attributes, Kind, OpenSpan
+from pykubelet.base.tracing.span_types import Attributes, Kind, OpenSpan
 from pykubelet.base.units import Seconds
 
 _QUIET: Final[Seconds] = 600.0
@@ -44,7 +44,7 @@ class _Group:
 
 
 class OtlpRecorder:
-    """Implements ``spans.Recorder``."""
+    """Implements ``Recorder``."""
 
     def __init__(
         self, processor: SpanProcessor, exporter: SpanExporter, *, ratio: float, resource: Mapping[str, str]
