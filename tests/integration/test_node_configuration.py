@@ -41,7 +41,7 @@ def test_reservations_and_the_quota_period_are_in_the_kernel(
         "enforceNodeAllocatable": ["pods", "kube-reserved"],
         "featureGates": {
             "CustomCPUCFSQuotaPeriod": True,
-            "KubeletTracing": True,
+            "QOSReserved": True,
             "MemoryQoS": True,
             "SidecarContainers": False,
         },
@@ -56,7 +56,7 @@ def test_reservations_and_the_quota_period_are_in_the_kernel(
         whole = open_driver(detect()).limits(f"{isolation.cgroup_root}/kubepods")
         assert whole.memory_max is not None and 0 <= total - 128 * _MIB - whole.memory_max < 4096
         log = agent.log_tail(1 << 20)
-        assert "KubeletTracing=true: the feature is not implemented" in log
+        assert "QOSReserved=true: the feature is not implemented" in log
         assert log.count("memory QoS not applied: cgroup v2 is required") == (detect().version == 1)
         assert "SidecarContainers=false: the feature cannot be switched off" in log
         agent.write("period", pod("period", container(resources={"limits": {"cpu": "500m", "memory": "32Mi"}})))

@@ -15,13 +15,13 @@ PARITY = Path(__file__).resolve().parents[4] / "docs" / "parity.md"
     ("gates", "messages"),
     [
         ({}, []),
-        ({"SidecarContainers": True, "KubeletTracing": False, "CustomCPUCFSQuotaPeriod": False}, []),
+        ({"SidecarContainers": True, "QOSReserved": False, "CustomCPUCFSQuotaPeriod": False}, []),
         ({"SidecarContainers": False}, ["SidecarContainers=false: the feature cannot be switched off"]),
         (
-            {"MemoryManager": True, "KubeletTracing": True},
+            {"MemoryManager": True, "QOSReserved": True},
             [
-                "KubeletTracing=true: the feature is not implemented",
                 "MemoryManager=true: the feature is not implemented",
+                "QOSReserved=true: the feature is not implemented",
             ],
         ),
         ({"AllAlpha": True}, ["AllAlpha: has no effect; name the gates"]),
