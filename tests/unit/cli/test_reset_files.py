@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from pykubelet.base.errors import NotFound
 from pykubelet.cli.client.agent_socket import linked
-from pykubelet.cli.reset.files import FilesPart
+from pykubelet.cli.reset.files import CgroupsPart, FilesPart
 from pykubelet.cli.reset.network import NamespacesPart
 from pykubelet.cli.reset.places import Places
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.netns import Kind, NamespaceSpec, PinnedNamespaces
 from pykubelet.criserver.types import SandboxID
+from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle, root_name, to_path
 from pykubelet.linux.mounts import unmount_all_under
 
 _DEPTH = 3000
@@ -54,6 +56,41 @@ def test_tree_deeper_than_the_limit_of_recursion_is_removed(tmp_path: Path) -> N
     FilesPart(_places(tmp_path)).remove()
     assert not root.exists()
     assert (outside / "file").exists()
+
+
+class _Slices:
+    """`Units` of a systemd that knows some slices; stopping one stops those below it."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = set(names)
+
+    def stop(self, name: str) -> None:
+        if name not in self.names:
+            raise NotFound(f"unit {name} not loaded")
+        below = name.removesuffix(".slice") + "-"
+        self.names -= {each for each in self.names if each == name or each.startswith(below)}
+
+    def start_transient(self, name: str, properties: object) -> None:
+        raise AssertionError("a reset starts nothing")
+
+    def set_properties(self, name: str, properties: object) -> None:
+        raise AssertionError("a reset changes nothing")
+
+
+@pytest.mark.parametrize("root", ["/", "/a-b/c"])
+@pytest.mark.parametrize("driver", list(NameStyle))
+def test_cgroups_of_both_drivers_are_removed_with_their_slices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str, driver: NameStyle
+) -> None:
+    monkeypatch.setattr(CgroupsPart, "_hierarchies", staticmethod(lambda: {tmp_path}))
+    path = to_path((*root_name(root), "burstable"), driver)
+    (tmp_path / path.lstrip("/")).mkdir(parents=True)
+    *_, top, last = path.split("/")
+    slices = _Slices("others.slice", *((top, last) if driver is NameStyle.SYSTEMD else ()))
+    part = CgroupsPart(replace(_places(tmp_path), cgroup_root=root), slices)
+    assert [line.rpartition("/")[2] for line in part.find()] == [top]
+    part.remove()
+    assert (list(part.find()), slices.names) == ([], {"others.slice"})
 
 
 def test_link_to_the_socket_of_a_killed_agent_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

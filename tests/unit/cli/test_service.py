@@ -30,7 +30,8 @@ def test_units_are_written_and_removed_again(tmp_path: Path) -> None:
         f"--manifests {manifests} --container-runtime-endpoint unix:///run/pykubelet/criserver/criserver.sock" in agent
     )
     for text in (server, agent):
-        assert {"Type=notify", "WatchdogSec=120", "KillMode=process", "Restart=always"} <= set(text.splitlines())
+        expected = {"Type=notify", "WatchdogSec=120", "KillMode=process", "Restart=always", "TimeoutStartSec=300"}
+        assert expected <= set(text.splitlines())
     assert _run("uninstall", "--dry-run", *flags).stdout.count("would remove") == 2
     assert len([*units.iterdir()]) == 2
     assert _run("uninstall", *flags).stdout.count("removed") == 2

@@ -6,10 +6,12 @@ from pathlib import Path
 from pykubelet.base import proc
 from pykubelet.base.errors import Permanent
 from pykubelet.base.units import Seconds
+from pykubelet.cli.plan.systemd_units import START_SECONDS
 
 _RUNNING = Path("/run/systemd/system")
 """Exists while systemd is the machine's init (sd_booted(3))."""
-_CALL: Seconds = 330.0
+_CALL: Seconds = 2.0 * START_SECONDS + 60.0
+"""Longer than both services may take to start, one after the other."""
 
 
 def systemd_runs() -> bool:

@@ -6,6 +6,9 @@ AGENT_UNIT = "pykubelet.service"
 SERVER_UNIT = "pykubelet-criserver.service"
 WATCHDOG_SECONDS = 120
 """Time after which systemd kills a daemon that hangs: longer than a machine under heavy load delays it."""
+START_SECONDS = 300
+"""Time that a start may take. With systemd's default of 90 s a slow machine would start a daemon, kill it and start it
+again for ever."""
 
 
 def server_unit(command: Sequence[str]) -> str:
@@ -30,6 +33,8 @@ RestartSec=1
 # default, control-group, a restart of the server would kill them, and all pods with them.
 KillMode=process
 TimeoutStopSec=30
+# A start may be slow: on a slow or busy machine, or just after a boot.
+TimeoutStartSec={START_SECONDS}
 # The server creates cgroups of its own; systemd must leave them alone.
 Delegate=yes
 # Containers inherit these limits.
@@ -67,7 +72,7 @@ RestartSec=1
 KillMode=process
 TimeoutStopSec=30
 # A start waits for the runtime server, which may be recovering many pods.
-TimeoutStartSec=300
+TimeoutStartSec={START_SECONDS}
 LimitNOFILE=1048576
 TasksMax=infinity
 OOMScoreAdjust=-999

@@ -4,38 +4,49 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from pykubelet.base.errors import Permanent
+from pykubelet.base.errors import NotFound, Permanent
 from pykubelet.cli.client.agent_socket import link_of
 from pykubelet.cli.reset.places import Places
-from pykubelet.linux import cgroups, removal
+from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle, cri_parent, root_name, to_path
+from pykubelet.linux import cgroups, removal, systemd
 from pykubelet.linux.cgroups.files import CgroupFiles, below
 from pykubelet.linux.errors import wrap
 from pykubelet.linux.mountinfo import mounts_below
 from pykubelet.linux.mounts import unmount_all_under
+from pykubelet.linux.systemd import Systemd, Units
 
-_KUBEPODS = ("kubepods", "kubepods.slice")
 _IMAGE_ENTRIES = ("images", "storage")
 """Entries of the server's root with images and their unpacked layers."""
 
 
 class CgroupsPart:
-    """The cgroups of pods, and the processes that are still in them."""
+    """The cgroups of pods, of either driver, and the processes that are still in them."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: Places, units: Units | None = None) -> None:
+        """``units``: systemd, which has a unit for each cgroup of its driver; default: that of this machine, if any."""
         self._root = places.cgroup_root.strip("/")
+        name = root_name(places.cgroup_root)
+        self._paths = [to_path(name, style) for style in NameStyle]
+        self._slice = cri_parent(name, NameStyle.SYSTEMD)
+        self._units = units or (Systemd() if systemd.is_running() else None)
 
     def find(self) -> Sequence[str]:
         return [f"cgroup: {path}" for path in self._roots()]
 
     def remove(self) -> None:
         CgroupFiles().delete_trees(self._roots())
+        if self._units is not None:
+            # The units stay active without their cgroups. With this one, systemd stops those below it.
+            with suppress(NotFound):
+                self._units.stop(self._slice)
+            CgroupFiles().delete_trees(self._roots())
         if self._root:
             for hierarchy in self._hierarchies():
                 with suppress(OSError):  # cgroups of others are in it, or it does not exist
                     below(hierarchy, f"/{self._root}").rmdir()
 
     def _roots(self) -> list[Path]:
-        paths = [below(top, f"/{self._root}/{name}") for top in self._hierarchies() for name in _KUBEPODS]
+        paths = [below(top, path) for top in self._hierarchies() for path in self._paths]
         return sorted({path for path in paths if path.is_dir()})
 
     @staticmethod
