@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import pytest
 
+from pykubelet.base.errors import Transient
 from pykubelet.base.spdy import SpdyStream
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.types.ids import SandboxID
@@ -186,6 +187,8 @@ def test_stream_ends_when_its_server_is_killed(
         stage.do(act)
     except ConnectionError:
         pass  # the end of the session's own connection
+    except Transient as error:
+        raise AssertionError(f"{error}; the server:\n{stage.server.log.read_text()[-4000:]}") from error
     stage.server.start()
     _assert_no_command(stage, running)
     stage.do(running.up)

@@ -282,6 +282,9 @@ class _Process:
         self._stop_watching()
 
     def _stop_watching(self) -> None:
+        # Both callers may be due in one round of the event loop; the descriptor's number is another file's by then.
+        if self.exited.is_set():
+            return
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
         self.exited.set()

@@ -11,6 +11,7 @@ import pytest
 
 from pykubelet.base import proc
 from pykubelet.base.errors import Invalid, NotFound, Permanent, Transient
+from pykubelet.testing.agent import wait_for
 from pykubelet.testing.wait import until
 
 SH = "/bin/sh"
@@ -232,3 +233,21 @@ async def test_spawned_child_is_killed_when_its_wait_is_cancelled() -> None:
     assert not Path(f"/proc/{child.pid}").exists()
     with pytest.raises(NotFound):
         await proc.spawn(["/no/such"], stdin=0, stdout=1, stderr=2, env={})
+
+
+async def test_child_that_ends_when_it_is_given_up_is_closed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second close would close a file of another owner, which has got the number."""
+    monkeypatch.setattr(proc, "_REAP_GRACE", 0.0)
+    failures: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: failures.append(context))
+    null = os.open(os.devnull, os.O_RDWR)
+    child = await proc.spawn(["/bin/sleep", "60"], stdin=null, stdout=null, stderr=null, env={})
+    os.close(null)
+    wait = asyncio.ensure_future(child.wait())
+    await asyncio.sleep(0)
+    wait.cancel()
+    await asyncio.sleep(0)
+    wait_for(lambda: not alive(child.pid), 30, str)  # blocks, so that the event loop sees both at once
+    with pytest.raises(asyncio.CancelledError):
+        await wait
+    assert failures == []
