@@ -290,7 +290,8 @@ class Extractor:
             missing.append(parent)
             parent = parent.rpartition("/")[0]
         for directory in reversed(missing):
-            self._account.inode(directory.rpartition("/")[2], blocks=1 + int(self._merged))
+            if directory not in self._copied:  # those are charged already
+                self._account.inode(directory.rpartition("/")[2], blocks=1 + int(self._merged))
             try:
                 self._mkdir(directory)
             except (FileExistsError, NotADirectoryError) as error:

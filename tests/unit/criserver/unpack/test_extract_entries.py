@@ -107,6 +107,11 @@ def test_hard_link_leaves_owner_mode_and_time_of_its_target(tmp_path: Path) -> N
     assert (facts.st_mode & 0o7777, facts.st_uid, facts.st_mtime, facts.st_nlink) == (0o640, 7, 5, 2)
 
 
+def test_second_name_of_a_file_keeps_the_time_when_the_first_is_replaced(tmp_path: Path) -> None:
+    extract(tmp_path, [entry("a", tarfile.FIFOTYPE, mtime=5), hard("b", "a"), entry("a", mtime=6)])
+    assert (tmp_path / "b").stat().st_mtime == 5 and (tmp_path / "a").stat().st_mtime == 6
+
+
 def test_hard_link_in_an_implicit_directory_over_an_existing_file_replaces_it(tmp_path: Path) -> None:
     extract(tmp_path, [entry("a", data=b"a"), hard("new/b", "a"), entry("c", data=b"c"), hard("c", "a")])
     assert (tmp_path / "new/b").samefile(tmp_path / "a") and (tmp_path / "c").samefile(tmp_path / "a")
@@ -144,6 +149,12 @@ def test_directory_that_the_layer_has_replaced_does_not_pass_its_time_on(tmp_pat
 def test_time_of_a_directory_named_through_a_link_is_set(tmp_path: Path) -> None:
     extract(tmp_path, through_a_link(entry("real/d/f", mtime=1)))
     assert (tmp_path / "real/d").stat().st_mtime == 9_000
+
+
+def test_time_is_not_set_on_the_directory_that_a_link_leads_to_by_now(tmp_path: Path) -> None:
+    other = [directory("other"), directory_at("other/d", 3_000)]
+    extract(tmp_path, [*other, *through_a_link(link("l", "other"))])
+    assert (tmp_path / "other/d").stat().st_mtime == 3_000 and (tmp_path / "last").stat().st_mtime == 7_000
 
 
 def test_directory_with_several_names_has_the_time_of_its_last_entry(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_whiteout_of_a_directory_of_the_layer_hides_only_what_lies_below_it(tmp_
 def test_whiteout_of_another_entry_of_the_layer_leaves_it(tmp_path: Path, own: Entries) -> None:
     extract(tmp_path, [directory("d"), own, entry(".wh.f")])  # type: ignore[list-item]
     assert tree(tmp_path) == ["d", "f"] and not is_whiteout(tmp_path / "f")
-    assert not is_opaque(tmp_path / "d")
+    assert not is_opaque(tmp_path / "d") and os.listxattr(tmp_path / "f", follow_symlinks=False) == []
 
 
 @pytest.mark.parametrize("following", [[entry("d", data=b"new")], [link("d", "new")], [entry("x"), hard("d", "x")]])
