@@ -151,6 +151,15 @@ def test_time_of_a_directory_named_through_a_link_is_set(tmp_path: Path) -> None
     assert (tmp_path / "real/d").stat().st_mtime == 9_000
 
 
+def test_file_with_the_inode_number_of_a_directory_that_is_gone_has_its_own_time(tmp_path: Path) -> None:
+    """The file system chooses the numbers: with many files, at least one has the number of a directory."""
+    entries: Entries = [directory("real"), link("l", "real")]
+    for number in range(60):
+        entries += [directory_at(f"l/{number}", 9_000), entry(f"real/{number}", mtime=3_000)]
+    extract(tmp_path, entries)
+    assert {path.stat().st_mtime for path in (tmp_path / "real").iterdir()} == {3_000}
+
+
 def test_time_is_not_set_on_the_directory_that_a_link_leads_to_by_now(tmp_path: Path) -> None:
     other = [directory("other"), directory_at("other/d", 3_000)]
     extract(tmp_path, [*other, *through_a_link(link("l", "other"))])

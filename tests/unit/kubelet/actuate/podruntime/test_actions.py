@@ -44,7 +44,7 @@ class Want:
     kill: str = ""
     """Ids."""
     reset: str = ""
-    """Ids in order."""
+    """Ids in order, with + for those that run."""
     kill_pod: bool = False
     create: bool = False
     attempt: int = 0
@@ -70,7 +70,7 @@ def summary(actions: PodActions) -> Want:
         init=" ".join(c.name for c in actions.start_init),
         ephemeral=" ".join(c.name for c in actions.start_ephemeral),
         kill=" ".join(k.id for k in actions.kill),
-        reset=" ".join(r.id for r in actions.reset),
+        reset=" ".join(r.id + "+" * r.running for r in actions.reset),
         kill_pod=actions.kill_pod,
         create=actions.create_sandbox,
         attempt=actions.attempt,
@@ -238,8 +238,8 @@ OTHER_CASES = [
     Case("ephemeral starts during init", pod_of(("a",), ("i",), ("e",)), (at("i"),), Want(ephemeral="e")),
     Case("ephemeral waits for the sandbox", pod_of(("a",), (), ("e",)), (), new(start="a"), ()),
     Case("ephemeral does not keep a pod alive", pod_of(("a",), (), ("e",), **NEVER), (at("a", **DONE), at("e")), END),
-    Case("reset: the cause goes last", pod_of((ALL, "b"), ("i",)), (at("i", **DONE), at("app", **NINE), at("b")), Want(reset="b-0 i-0 app-0")),
-    Case("reset: earlier attempts too", pod_of((ALL, "b")), (at("app", **FAILED), at("app", restart_count=1, **NINE), at("b")), Want(reset="app-0 b-0 app-1")),
+    Case("reset: the cause goes last", pod_of((ALL, "b"), ("i",)), (at("i", **DONE), at("app", **NINE), at("b")), Want(reset="b-0+ i-0 app-0")),
+    Case("reset: earlier attempts too", pod_of((ALL, "b")), (at("app", **FAILED), at("app", restart_count=1, **NINE), at("b")), Want(reset="app-0 b-0+ app-1")),
     Case("reset: taken up again", pod_of((ALL, "b")), (at("app", **NINE),), Want(reset="app-0")),
     Case("reset by an init container", pod_of(("a",), ({**ALL, "name": "i"},)), (at("i", **NINE),), Want(reset="i-0")),
     Case("no reset: already restarted", pod_of((ALL, "b")), (at("app", **NINE), at("app", restart_count=1), at("b")), NOTHING),

@@ -1,5 +1,7 @@
 """Each action of a sync comes with its reason, and what is left as it is, too."""
 
+from collections.abc import Callable
+
 import pytest
 
 from pykubelet.kubelet.actuate.podruntime.plan.actions import compute_pod_actions
@@ -36,68 +38,79 @@ def decided(
     ]
 
 
-CASES = {
+CASES: dict[str, tuple[Callable[[], list[str]], list[str]]] = {
     "new pod": (
-        decided(pod_of(), boxes=()),
+        lambda: decided(pod_of(), boxes=()),
         ["sandbox : create: the pod has no sandbox yet", "container app: start: in the new sandbox"],
     ),
     "sandbox gone": (
-        decided(pod_of(), boxes=(box(ready=False),)),
+        lambda: decided(pod_of(), boxes=(box(ready=False),)),
         ["sandbox : create: its sandbox does not run", "container app: start: in the new sandbox"],
     ),
     "two sandboxes": (
-        decided(pod_of(), boxes=(box("s1", attempt=1), box("s0"))),
+        lambda: decided(pod_of(), boxes=(box("s1", attempt=1), box("s0"))),
         ["sandbox : create: more than one of its sandboxes runs", "container app: start: in the new sandbox"],
     ),
     "no address": (
-        decided(pod_of(), boxes=(box(ips=()),)),
+        lambda: decided(pod_of(), boxes=(box(ips=()),)),
         ["sandbox : create: its sandbox has no address", "container app: start: in the new sandbox"],
     ),
-    "runs": (decided(pod_of(), at("app")), ["container app: keep: it runs as specified (idle)"]),
-    "not created": (decided(pod_of()), ["container app: start: it has not been created yet"]),
+    "runs": (lambda: decided(pod_of(), at("app")), ["container app: keep: it runs as specified (idle)"]),
+    "not created": (lambda: decided(pod_of()), ["container app: start: it has not been created yet"]),
     "created": (
-        decided(pod_of(), at("app", state=CREATED)),
+        lambda: decided(pod_of(), at("app", state=CREATED)),
         ["container app: start: it has been created, but not started"],
     ),
     "exited": (
-        decided(pod_of(), at("app", state=EXITED, exit_code=1)),
+        lambda: decided(pod_of(), at("app", state=EXITED, exit_code=1)),
         ["container app: start: exited with code 1; restart policy Always"],
     ),
     "unknown": (
-        decided(pod_of(), at("app", state=UNKNOWN)),
+        lambda: decided(pod_of(), at("app", state=UNKNOWN)),
         ['container app: restart: Container is in "unknown" state, try killing it before restart'],
     ),
     "liveness": (
-        decided(pod_of(), at("app"), results=probes(app_0=DEAD)),
+        lambda: decided(pod_of(), at("app"), results=probes(app_0=DEAD)),
         ["container app: restart: Container app failed liveness probe, will be restarted"],
     ),
     "one of two ended": (
-        decided(pod_of(("app", "b"), **NEVER), at("app", state=EXITED, exit_code=0), at("b")),
+        lambda: decided(pod_of(("app", "b"), **NEVER), at("app", state=EXITED, exit_code=0), at("b")),
         [
             "container app: leave: exited with code 0; restart policy Never (idle)",
             "container b: keep: it runs as specified (idle)",
         ],
     ),
     "all ended": (
-        decided(pod_of(**NEVER), at("app", state=EXITED, exit_code=1)),
+        lambda: decided(pod_of(**NEVER), at("app", state=EXITED, exit_code=1)),
         [
             "container app: leave: exited with code 1; restart policy Never (idle)",
             "pod : stop: all its containers have ended, and none is restarted",
         ],
     ),
     "init runs": (
-        decided(pod_of(("app",), ("i",)), at("i")),
+        lambda: decided(pod_of(("app",), ("i",)), at("i")),
         [
             "container i: keep: it runs as specified (idle)",
             "container app: wait: init containers have not completed (idle)",
         ],
     ),
     "init failed": (
-        decided(pod_of(("app",), ("i",), **NEVER), at("i", state=EXITED, exit_code=2)),
+        lambda: decided(pod_of(("app",), ("i",), **NEVER), at("i", state=EXITED, exit_code=2)),
         ["pod : stop: an init container has failed, and is not restarted"],
     ),
+    "ephemeral container": (
+        lambda: decided(
+            pod_of(ephemeralContainers=[{"name": "debug", "image": "i"}, {"name": "runs", "image": "i"}]),
+            at("app"),
+            at("runs"),
+        ),
+        [
+            "container debug: start: it has not been created yet",
+            "container app: keep: it runs as specified (idle)",
+        ],
+    ),
     "sidecar first": (
-        decided(pod_of(("app",), (sidecar("s"),))),
+        lambda: decided(pod_of(("app",), (sidecar("s"),))),
         [
             "container s: start: it has not been created yet",
             "container app: wait: init containers have not completed (idle)",
@@ -108,5 +121,5 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_reasons(name: str) -> None:
-    found, wanted = CASES[name]
-    assert found == wanted
+    decide, wanted = CASES[name]
+    assert decide() == wanted
