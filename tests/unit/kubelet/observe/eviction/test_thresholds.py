@@ -156,12 +156,13 @@ def test_threshold_stays_met_until_the_minimum_reclaim() -> None:
     assert next_state(state, config, {Signal.NODEFS: Observation(12, 100)}, 30).met == ()
 
 
-def test_conditions_stay_for_the_transition_period() -> None:
+@pytest.mark.parametrize("begun", [0, 1000])
+def test_conditions_stay_for_the_transition_period(begun: int) -> None:
     config = EvictionConfig((MEMORY,), transition=300)
-    state = next_state(PressureState(), config, memory(50), 0)
-    state = next_state(state, config, memory(500), 10)
-    assert conditions(state, config, 299) == {Condition.MEMORY}
-    assert conditions(state, config, 300) == frozenset()
+    state = next_state(PressureState(), config, memory(50), begun)
+    state = next_state(state, config, memory(500), begun + 10)
+    assert conditions(state, config, begun + 299) == {Condition.MEMORY}
+    assert conditions(state, config, begun + 300) == frozenset()
 
 
 def test_memory_is_the_most_urgent() -> None:

@@ -66,7 +66,15 @@ def target(probe: Probe, *ports: ContainerPort, ip: str = "127.0.0.1") -> Target
 
 def http(port: int | str, path: str = "/", host: str = "", **headers: str) -> Probe:
     rows = tuple(HTTPHeader(name=name.replace("_", "-"), value=value) for name, value in headers.items())
-    return Probe(http_get=HTTPGetAction(port=port, path=path, host=host, http_headers=rows))
+    return Probe(http_get=HTTPGetAction(port=port, path=path, host=host, http_headers=rows), timeout_seconds=30)
+
+
+def tcp(port: int | str, host: str = "") -> Probe:
+    return Probe(tcp_socket=TCPSocketAction(port=port, host=host), timeout_seconds=30)
+
+
+def hasty(probe: Probe) -> Target:
+    return target(msgspec.structs.replace(probe, timeout_seconds=1))
 
 
 # -- exec
@@ -157,7 +165,8 @@ async def test_a_redirect_to_another_host_is_not_followed(handlers: ProbeHandler
 
 async def test_https_with_any_certificate(handlers: ProbeHandlers) -> None:
     async with http_server(lambda _: answer(), tls=True) as server:
-        probe = Probe(http_get=HTTPGetAction(port=server.port, path="/", scheme="HTTPS"))
+        action = HTTPGetAction(port=server.port, path="/", scheme="HTTPS")
+        probe = Probe(http_get=action, timeout_seconds=30)
         assert await handlers.probe(target(probe)) == OK
 
 
@@ -167,7 +176,7 @@ async def test_no_http_answer_is_a_failure(handlers: ProbeHandlers) -> None:
     message = f'Get "http://127.0.0.1:{port}/": connect to 127.0.0.1 port {port}: Connection refused'
     assert seen == Observation(Verdict.FAILURE, message)
     async with http_server(lambda _: None) as server:
-        seen = await handlers.probe(target(http(server.port)))
+        seen = await handlers.probe(hasty(http(server.port)))
     assert seen == Observation(Verdict.FAILURE, f'Get "http://127.0.0.1:{server.port}/": no answer within 1 s')
 
 
@@ -197,11 +206,11 @@ async def test_a_pod_without_an_address_is_not_probed_on_the_node(handlers: Prob
 
 async def test_tcp(handlers: ProbeHandlers) -> None:
     async with listening() as port:
-        assert await handlers.probe(target(Probe(tcp_socket=TCPSocketAction(port=port)))) == OK
-        assert await handlers.probe(target(Probe(tcp_socket=TCPSocketAction(port=port, host="localhost")), ip="")) == OK
+        assert await handlers.probe(target(tcp(port))) == OK
+        assert await handlers.probe(target(tcp(port, "localhost"), ip="")) == OK
         named = ContainerPort(name="db", container_port=port)
-        assert await handlers.probe(target(Probe(tcp_socket=TCPSocketAction(port="db")), named)) == OK
-    seen = await handlers.probe(target(Probe(tcp_socket=TCPSocketAction(port=port))))
+        assert await handlers.probe(target(tcp("db"), named)) == OK
+    seen = await handlers.probe(target(tcp(port)))
     assert seen == Observation(Verdict.FAILURE, f"connect to 127.0.0.1 port {port}: Connection refused")
 
 
@@ -209,7 +218,7 @@ async def test_tcp_over_ipv6(handlers: ProbeHandlers) -> None:
     if not _has_ipv6():
         pytest.skip("needs IPv6 on the loopback device")
     async with listening("::1") as port:
-        assert await handlers.probe(target(Probe(tcp_socket=TCPSocketAction(port=port)), ip="::1")) == OK
+        assert await handlers.probe(target(tcp(port), ip="::1")) == OK
 
 
 async def test_tcp_to_a_server_that_does_not_accept(handlers: ProbeHandlers) -> None:
@@ -222,15 +231,14 @@ async def test_tcp_to_a_server_that_does_not_accept(handlers: ProbeHandlers) -> 
             each.setblocking(False)
             each.connect_ex(server.getsockname())
         port = server.getsockname()[1]
-        seen = await handlers.probe(target(Probe(tcp_socket=TCPSocketAction(port=port))))
+        seen = await handlers.probe(hasty(tcp(port)))
         for each in waiting:
             each.close()
     assert seen == Observation(Verdict.FAILURE, f"connect to 127.0.0.1 port {port}: no answer within 1 s")
 
 
 async def test_tcp_to_an_unknown_host(handlers: ProbeHandlers) -> None:
-    probe = Probe(tcp_socket=TCPSocketAction(port=80, host="no-such-host.invalid"), timeout_seconds=30)
-    seen = await handlers.probe(target(probe))
+    seen = await handlers.probe(target(tcp(80, "no-such-host.invalid")))
     assert seen.verdict is Verdict.FAILURE
     assert seen.message.startswith("connect to no-such-host.invalid port 80: ")
 
@@ -241,7 +249,7 @@ async def test_probes_do_not_wait_for_each_other(handlers: ProbeHandlers) -> Non
         http_server(lambda _: answer()) as quick,
         asyncio.TaskGroup() as group,
     ):
-        slow = target(msgspec.structs.replace(http(stuck.port), timeout_seconds=30))
+        slow = target(http(stuck.port))
         hung = [group.create_task(handlers.probe(slow), name="hung probe") for _ in range(50)]
         seen = [await handlers.probe(target(http(quick.port))) for _ in range(10)]
         assert len(stuck.requests) > 0
