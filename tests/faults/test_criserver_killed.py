@@ -18,6 +18,7 @@ from pykubelet.testing.killstage import Act, Flavour, Pod, Stage
 from pykubelet.testing.leakcheck import snapshot
 from pykubelet.testing.ociimage import ImageSpec, pack
 from pykubelet.testing.registry import Registry
+from pykubelet.testing.signing import claim, new_signer
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -85,9 +86,9 @@ def test_each_step_of_a_life_without_a_start(stage: Stage, kills: int, luck: ran
     assert died >= 0.7 * len(chosen) - 1, "the steps are counted wrongly"
 
 
-@pytest.mark.parametrize("name", ["pull", "import", "remove", "pull-artifact", "remove-artifact"])
+@pytest.mark.parametrize("name", ["pull", "import", "remove", "pull-artifact", "remove-artifact", "pull-signed"])
 def test_each_step_of_an_image_s(stage: Stage, name: str, kills: int, luck: random.Random, tmp_path: Path) -> None:
-    """PullImage with its unpacking, the import of an archive, RemoveImage; the same with an artifact."""
+    """PullImage with its unpacking, the import of an archive, RemoveImage; the same with an artifact or a signature."""
     files = {f"directory-{number}/file": bytes([number]) * 10_000 for number in range(3)}
     archive = tmp_path / "image.tar"
     with Registry(tmp_path) as registry:
@@ -98,6 +99,13 @@ def test_each_step_of_an_image_s(stage: Stage, name: str, kills: int, luck: rand
         else:
             image = registry.add("killed", files=files)
             pack(ImageSpec(image, files=files), archive, os.uname().machine)
+        if name.endswith("signed"):
+            signer, digest = new_signer(), registry.digest("killed", "1")
+            (stage.server.home / "k.pub").write_bytes(signer.pem)
+            policy = f'[images."{registry.host}"]\npolicy = "require"\nkeys = ["k.pub"]\n'
+            (stage.server.home / "image-policy.toml").write_text(policy)
+            payload = claim(f"{registry.host}/killed", digest)
+            registry.add_signature("killed", digest, payload, signer.sign(payload))
 
         async def pull(client: CriClient) -> None:
             await client.pull_image(pb.ImageSpec(image=image))

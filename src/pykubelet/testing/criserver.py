@@ -201,6 +201,7 @@ class PrivateCriServer:
             "handlers": {name: {"path": path} for name, path in {**_HANDLERS, **self.handlers}.items()},
             "registries_file": str(self.home / "registries.toml"),
             "registry_dirs": [str(self.home / "certs.d")],
+            "image_policy_file": str(self.home / "image-policy.toml"),
             "cdi_dirs": [str(self.home / "cdi")],
             "pause_image": self.pause_image,
             "cni": {

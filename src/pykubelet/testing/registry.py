@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from pykubelet.testing.ociimage import ImageSpec, pack
+from pykubelet.testing.signing import ANNOTATION, PAYLOAD_TYPE, tag_of
 
 _LOOK_SECONDS = 0.02
 """Seconds between two checks whether the server has to stop."""
@@ -152,6 +153,12 @@ class Registry:
         manifest = {"artifactType": "application/vnd.example.files", "config": config, "layers": list(blobs)}
         self.add_manifest(repository, "1", {**manifest, **fields})
         return self.reference(repository)
+
+    def add_signature(self, repository: str, digest: str, payload: bytes, signature: str) -> None:
+        """Serve a signature of a digest, as ``cosign sign`` pushes it; it replaces earlier ones."""
+        layer = self.describe(payload, PAYLOAD_TYPE, **{ANNOTATION: signature})
+        config = self.describe(b"{}", "application/vnd.oci.image.config.v1+json")
+        self.add_manifest(repository, tag_of(digest), {"config": config, "layers": [layer]})
 
 
 def _digest(data: bytes) -> str:

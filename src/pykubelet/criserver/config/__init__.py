@@ -3,9 +3,20 @@
 Imports of the server: ``spec``. Start reading at ``settings.py``.
 """
 
+from pykubelet.criserver.config.image_policy import ImagePolicyFile, ImageRule
 from pykubelet.criserver.config.load import load_settings
 from pykubelet.criserver.config.metrics_address import MetricsAddress
 from pykubelet.criserver.config.registries import RegistryTable
 from pykubelet.criserver.config.settings import CgroupManager, Handler, RegistryHost, Settings
 
-__all__ = ["CgroupManager", "Handler", "MetricsAddress", "RegistryHost", "RegistryTable", "Settings", "load_settings"]
+__all__ = [
+    "CgroupManager",
+    "Handler",
+    "ImagePolicyFile",
+    "ImageRule",
+    "MetricsAddress",
+    "RegistryHost",
+    "RegistryTable",
+    "Settings",
+    "load_settings",
+]

@@ -131,6 +131,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     registry_dirs: tuple[Path, ...] = (Path("/etc/pykubelet/certs.d"), Path("/etc/containerd/certs.d"))
     """Directories with a directory for each registry, which has a hosts.toml or certificates, as containerd's and
     Docker's ``certs.d``. They are read at each pull of a registry that the other settings do not describe."""
+    image_policy_file: Path = Path("/etc/pykubelet/image-policy.toml")
+    """A file that says which images may be used, and whose signatures they need. It is read again when it has changed;
+    without it all images are allowed."""
     metrics_address: str = ""
     """Where ``/metrics`` is served: a port of a loopback address (``127.0.0.1:9412``), or the path of a unix socket,
     for root only; empty: nowhere."""

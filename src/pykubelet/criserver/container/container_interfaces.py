@@ -44,6 +44,13 @@ class Images(RootFilesystems, Protocol):
         """Find an image by name, digest or id; None: it is not present."""
         ...
 
+    async def check_use(self, image_id: str, name: str) -> None:
+        """Check that the image policy permits the use of an image under the name by which it was requested.
+
+        NotFound: it was just removed; Permanent: it is not permitted.
+        """
+        ...
+
     async def make_volumes(
         self, image: ImageFacts, container: ContainerID, *, covered: frozenset[str], user: UserNamespace | None
     ) -> Mapping[str, str]:

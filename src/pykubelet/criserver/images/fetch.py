@@ -5,6 +5,8 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
+from msgspec import structs
+
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.tasks import wait_all
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Unsupported
@@ -20,13 +22,25 @@ from pykubelet.criserver.images.image_types import (
     OnProgress,
     Phase,
     Progress,
+    Verified,
     ignore_progress,
 )
 from pykubelet.criserver.images.manifests import Descriptor, Manifest, Platform
 from pykubelet.criserver.images.plan.artifact import files_of
+from pykubelet.criserver.images.signatures import Candidate, Trust
 
 _PARALLEL = 3
 _MAX_NESTED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """What is known of images that are here."""
+
+    manifests: Mapping[str, str]
+    """The manifests of images of one repository, by the digests to which references of it resolved."""
+    verified: Mapping[str, tuple[Verified, ...]]
+    """The verified signatures of all images that have any, by the digest of the manifest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,29 +58,36 @@ class Job:
 class Fetcher:
     """Fetches images into the stores. A blob or layer that two pulls need is fetched and unpacked once."""
 
-    def __init__(self, *, store: ContentStore, layers: LayerStore, platform: Platform) -> None:
+    def __init__(self, *, store: ContentStore, layers: LayerStore, platform: Platform, trust: Trust) -> None:
+        self._trust = trust
         self._store = store
         self._layers = layers
         self._platform = platform
         self._fetching: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def pull(
-        self, repository: Repository, wanted: Reference, job: Job, present: Mapping[str, str]
+        self, repository: Repository, wanted: Reference, job: Job, present: Present
     ) -> tuple[ImageRecord, str]:
         """Pull an image; returns it without references, and the digest to which the reference resolves.
 
-        ``present`` has the manifests of this repository's images that are here, by the digests to which references
-        resolved. What is in the stores is not fetched again. Raises the errors of ``ImageManager.pull``.
+        The image policy is applied before any blob is fetched. What is in the stores is not fetched again. Raises the
+        errors of ``ImageManager.pull``.
         """
         job.tell(Phase.RESOLVING)
+        rule = await self._trust.rule_for(wanted)
         try:
-            top, manifest = await self._find(repository, wanted, present) or await self._resolve(repository, wanted)
+            found = await self._find(repository, wanted, present.manifests)
+            top, manifest = found or await self._resolve(repository, wanted)
         except PykubeletError as error:
             # Kubelets and users distinguish this text from that of an interrupted transfer.
             said = str(error).removeprefix(f"{wanted}: ")
             raise type(error)(f"failed to resolve reference {wanted}: {said}") from error
+        digests = tuple(dict.fromkeys((top, manifest.digest)))
+        known = present.verified.get(manifest.digest, ())
+        verified = await self._trust.verify(rule, repository, Candidate(wanted, digests, known))
         try:
-            return await self._fetch(repository, manifest, job), top
+            record = await self._fetch(repository, manifest, job)
+            return structs.replace(record, verified=verified), top
         except PykubeletError as error:
             said = str(error).removeprefix(f"{wanted}: ")
             raise type(error)(f"failed to pull image {wanted}: {said}") from error

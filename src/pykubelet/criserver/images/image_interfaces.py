@@ -60,6 +60,13 @@ class Repository(Protocol):
         """Ask for the digest of a tag or digest without its content; empty where the registry does not tell it."""
         ...
 
+    async def referrers(self, digest: str) -> tuple[bytes, str]:
+        """Fetch the index of the manifests that refer to a digest; returns it with its media type.
+
+        Raises NotFound if nothing refers to it, and the other errors of ``manifest``.
+        """
+        ...
+
     async def blob(self, blob: Descriptor, sink: "BlobSink", on_bytes: Callable[[int], None]) -> None:
         """Download a blob into the sink, from its offset on, and commit it; ``on_bytes`` gets the size so far."""
         ...

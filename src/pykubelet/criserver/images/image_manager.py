@@ -1,7 +1,7 @@
 """The image manager: pulls, imports, exports, lists and removes images."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import IO
@@ -18,7 +18,7 @@ from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.images.archive import Found, read_archive
 from pykubelet.criserver.images.content import ContentStore
 from pykubelet.criserver.images.export import Chosen, archive_pieces
-from pykubelet.criserver.images.fetch import Fetcher, Job
+from pykubelet.criserver.images.fetch import Fetcher, Job, Present
 from pykubelet.criserver.images.image_interfaces import LayerStore, Registry, Retainer
 from pykubelet.criserver.images.image_types import (
     AuthConfig,
@@ -36,6 +36,7 @@ from pykubelet.criserver.images.manifests import Platform
 from pykubelet.criserver.images.plan.removal import released_blob_bytes, released_layers, unused, without_name
 from pykubelet.criserver.images.reference import id_prefix, is_digest, parse
 from pykubelet.criserver.images.running_pulls import RunningPulls
+from pykubelet.criserver.images.signatures import Trust, allow_all
 from pykubelet.linux.errors import wrap
 
 _KEEP_PARTIAL: Seconds = 3600.0
@@ -56,6 +57,8 @@ class ImageSettings:
     """A directory of the file system with the blobs and layers."""
     pinned: frozenset[str] = frozenset()
     """References of images that the kubelet must not remove (the sandbox image)."""
+    trust: Trust = Trust(allow_all)
+    """The image policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +83,10 @@ class ImageManager:
         self._deps = deps
         self._store = deps.content
         self._index = deps.index
-        self._fetcher = Fetcher(store=deps.content, layers=deps.layers, platform=deps.settings.platform)
+        settings = deps.settings
+        self._fetcher = Fetcher(
+            store=deps.content, layers=deps.layers, platform=settings.platform, trust=settings.trust
+        )
         self._pinned = frozenset(str(parse(reference)) for reference in deps.settings.pinned)
         self._removals = Guard("images.blobs", deps.clock.monotonic)
         self._sweeps = Guard("images.partial-blobs", deps.clock.monotonic)
@@ -123,7 +129,8 @@ class ImageManager:
 
         Raises Invalid if the reference, the image or a blob is bad; NotFound if the registry does not have the image;
         Unauthenticated, Denied or Permanent if it refuses access; RegistryUnavailable if it cannot be reached (the data
-        downloaded so far is kept for an hour); Transient if the disk is full. A cancelled pull leaves nothing behind.
+        downloaded so far is kept for an hour); SignatureRejected if the image policy does not permit it; Transient if
+        the disk is full. A cancelled pull leaves nothing behind.
         """
         wanted = parse(reference)
         name = str(wanted)
@@ -148,15 +155,16 @@ class ImageManager:
             tags = () if wanted.digest else (name,)
             return await self._keep(structs.replace(record, tags=tags, digests=(wanted.with_digest(top),)))
 
-    def _present(self, wanted: Reference) -> Mapping[str, str]:
-        """The manifests of the repository's images, by the digests to which references of it resolved."""
+    def _present(self, wanted: Reference) -> Present:
         start = f"{wanted.name}@"
-        return {
+        images = self._index.images.values()
+        resolved = {
             digest.removeprefix(start): image.manifest
-            for image in self._index.images.values()
+            for image in images
             for digest in image.digests
             if digest.startswith(start)
         }
+        return Present(resolved, {image.manifest: image.verified for image in images if image.verified})
 
     async def remove(self, ref_or_id: str) -> None:
         """Remove an image with all its references, as CRI's RemoveImage. Idempotent: no error if it is missing.

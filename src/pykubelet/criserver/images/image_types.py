@@ -26,6 +26,10 @@ class Denied(Permanent):
     """The registry accepted the credentials, but they do not permit this access."""
 
 
+class SignatureRejected(Permanent):
+    """The image policy denies the image, or requires a signature that it does not have."""
+
+
 class ImageConfig(Struct, frozen=True):
     """The process configuration of an image (OCI image spec, ``config``)."""
 
@@ -56,6 +60,15 @@ class Layer(Struct, frozen=True):
     """Of an artifact: the path of the one file that the blob is. Its diff id is the blob's digest then."""
 
 
+class Verified(Struct, frozen=True):
+    """A signature of an image that was verified when the image was pulled."""
+
+    repository: str
+    """The repository that the signature names (``host/path``)."""
+    key: str
+    """SHA-256 of the public key, hexadecimal."""
+
+
 class ImageRecord(Struct, frozen=True):
     """A complete image: all its blobs are in the store."""
 
@@ -78,6 +91,8 @@ class ImageRecord(Struct, frozen=True):
     """The type of an artifact, from which no container can be created; empty for a container image."""
     artifact_config: str = ""
     """Digest of an artifact's configuration; it is a blob too."""
+    verified: tuple[Verified, ...] = ()
+    """The signatures that were verified, as far as the image policy required one."""
 
     @property
     def layers(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import MIB
 from pykubelet.criserver.directories import set_aside
 from pykubelet.criserver.images.image_types import ImageRecord
-from pykubelet.criserver.images.limits import check_config, check_names, with_newest_names
+from pykubelet.criserver.images.limits import MAX_NAMES, check_config, check_names, with_newest_names
 from pykubelet.criserver.images.reference import is_digest
 from pykubelet.linux.errors import wrap
 
@@ -60,7 +60,8 @@ class ImageIndex:
             # Use the blobs of the newer pull: they may differ in compression for the same configuration.
             tags = with_newest_names(known.tags, record.tags)
             digests = with_newest_names(known.digests, record.digests)
-            record = structs.replace(record, tags=tags, digests=digests)
+            verified = tuple(dict.fromkeys((*known.verified, *record.verified)))[-MAX_NAMES:]
+            record = structs.replace(record, tags=tags, digests=digests, verified=verified)
         for other in images.values():
             if set(other.tags) & set(record.tags):
                 kept = tuple(tag for tag in other.tags if tag not in record.tags)

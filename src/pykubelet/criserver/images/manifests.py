@@ -64,6 +64,7 @@ class Descriptor(Struct, frozen=True):
     media_type: str = field(name="mediaType", default="")
     platform: Platform | None = None
     annotations: dict[str, str] | None = None
+    artifact_type: str = field(name="artifactType", default="")
 
 
 class Manifest(Struct, frozen=True):
@@ -130,6 +131,12 @@ def digest_of(data: bytes) -> str:
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
+def digest_as(digest: str, data: bytes) -> str:
+    """Compute the digest of a small document by the algorithm of another, valid digest."""
+    algorithm = digest.partition(":")[0]
+    return f"{algorithm}:{hashlib.new(algorithm, data).hexdigest()}"
+
+
 def media_type_of(data: bytes, default: str = OCI_MANIFEST) -> str:
     """The media type in a document; it is optional in OCI documents."""
     try:
@@ -170,6 +177,18 @@ def parse_manifest(data: bytes, media_type: str, what: str) -> Manifest:
         if not is_artifact and not _LAYER.fullmatch(layer.media_type):
             raise Unsupported(f"{what}: layer {layer.digest} is of unknown type {layer.media_type[:80]!r}")
     return Manifest(document.config, document.layers, _artifact_type(document, what) if is_artifact else "")
+
+
+def parse_blobs(data: bytes, media_type: str, what: str) -> tuple[Descriptor, ...]:
+    """Parse a manifest of any kind; returns its blobs but its configuration. Raises Invalid, which names ``what``."""
+    document = _document(data, media_type, what)
+    if media_type not in MANIFESTS or document.manifests is not None or document.layers is None:
+        raise Invalid(f"{what}: not a manifest with blobs ({media_type})")
+    if len(document.layers) > MAX_LAYERS:
+        raise Invalid(f"{what} has {len(document.layers)} blobs; at most {MAX_LAYERS} are read")
+    for blob in document.layers:
+        _check(blob, what)
+    return document.layers
 
 
 def _artifact_type(document: _Document, what: str) -> str:

@@ -8,7 +8,7 @@ from grpc import StatusCode
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, PykubeletError, Transient, Unsupported
 from pykubelet.base.proc import ExitError, ProgramTimeout
 from pykubelet.base.units import KIB
-from pykubelet.criserver.images.image_types import Denied, Unauthenticated
+from pykubelet.criserver.images.image_types import Denied, SignatureRejected, Unauthenticated
 
 _log = logging.getLogger(__name__)
 _MOST_BYTES = 6 * KIB
@@ -27,6 +27,8 @@ _CODES: tuple[tuple[type[PykubeletError], StatusCode], ...] = (
     (ExitError, StatusCode.UNKNOWN),
     (Unauthenticated, StatusCode.UNAUTHENTICATED),
     (Denied, StatusCode.PERMISSION_DENIED),
+    # Kubelets look at the text only if the code is UNKNOWN.
+    (SignatureRejected, StatusCode.UNKNOWN),
     (Permanent, StatusCode.FAILED_PRECONDITION),
     (Transient, StatusCode.UNKNOWN),
 )

@@ -8,6 +8,7 @@ from pykubelet.base.errors import NotFound
 from pykubelet.criserver.container.container_interfaces import ImageFacts
 from pykubelet.criserver.images.image_manager import ImageManager
 from pykubelet.criserver.images.image_types import ImageRecord
+from pykubelet.criserver.images.signatures import Trust
 from pykubelet.criserver.spec import ImageDefaults
 from pykubelet.criserver.storage import Snapshots, VolumeRequest
 from pykubelet.criserver.types import ContainerID, UserNamespace
@@ -16,9 +17,10 @@ from pykubelet.criserver.types import ContainerID, UserNamespace
 class ContainerImages:
     """Adapter of the image store: ``Images`` of ``container`` and ``PauseImages`` of ``sandbox``."""
 
-    def __init__(self, *, images: ImageManager, snapshots: Snapshots) -> None:
+    def __init__(self, *, images: ImageManager, snapshots: Snapshots, trust: Trust) -> None:
         self._images = images
         self._snapshots = snapshots
+        self._trust = trust
         self._pulling = asyncio.Lock()
 
     def find(self, reference: str) -> ImageFacts | None:
@@ -45,11 +47,16 @@ class ContainerImages:
                 await self._images.pull(reference)
                 found = self.find(reference)
         assert found is not None, "it has just been pulled"
+        await self.check_use(found.id, reference)
         return found
 
     async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None) -> Path:
         """Mount a root file system made of the image. NotFound: the image was just removed."""
         return await self._snapshots.prepare_rootfs(self._record(image_id), container, user)
+
+    async def check_use(self, image_id: str, name: str) -> None:
+        """Check that the image policy permits the use of an image under the name by which it was requested."""
+        await self._trust.check_use(self._record(image_id), name)
 
     async def make_volumes(
         self, image: ImageFacts, container: ContainerID, *, covered: frozenset[str], user: UserNamespace | None

@@ -15,6 +15,7 @@ from pykubelet.criserver.images.image_interfaces import Registry
 from pykubelet.criserver.images.manifests import Platform
 from pykubelet.criserver.images.quarantine import QuarantinedFile, find_quarantined
 from pykubelet.criserver.images.registry import Host, RegistryClient, Tls
+from pykubelet.criserver.images.signatures import Trust
 from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.server.groups.images import ImageCalls
 from pykubelet.criserver.server.groups.transfer import TransferCalls
@@ -23,6 +24,7 @@ from pykubelet.criserver.storage import Layers, Snapshots
 from pykubelet.criserver.storage.trash import Trash
 from pykubelet.criserver.types import ProtectedIds
 from pykubelet.criserver.wiring.container_images import ContainerImages
+from pykubelet.criserver.wiring.image_policy import ConfiguredPolicy
 from pykubelet.linux.system import architecture
 
 
@@ -100,6 +102,7 @@ def _open(
     layers = Layers(root=directory, blob=content.path, clock=clock)
     snapshots = Snapshots(directory, layers)
     snapshots.load()
+    trust = Trust(ConfiguredPolicy(settings.image_policy_file).rule_for)
     deps = ImageDeps(
         content=content,
         index=ImageIndex(index),
@@ -112,13 +115,14 @@ def _open(
             platform=Platform(architecture(), "linux"),
             mountpoint=str(directory),
             pinned=frozenset(filter(None, (*settings.pinned_images, settings.pause_image))),
+            trust=trust,
         ),
     )
     images = ImageManager(deps)
     return ImageComponents(
         images=images,
         snapshots=snapshots,
-        containers=ContainerImages(images=images, snapshots=snapshots),
+        containers=ContainerImages(images=images, snapshots=snapshots, trust=trust),
         usage=WritableLayers(snapshots=snapshots, trash=layers.trash, directory=directory, clock=clock),
         layers=layers,
         quarantined=tuple(find_quarantined(settings.root, index)),

@@ -13,6 +13,7 @@ from pykubelet.base.errors import Permanent
 from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.container import Container, ContainerDeps, Directories, build_containers
 from pykubelet.criserver.container.container_interfaces import ImageFacts
+from pykubelet.criserver.images.image_types import SignatureRejected
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.oci import OciRuntime, RuntimeHandlers
 from pykubelet.criserver.scope import ServerScope
@@ -87,11 +88,17 @@ class FakeImages:
 
     directory: Path
     held: set[str] = field(default_factory=set)
+    refused: set[str] = field(default_factory=set)
+    """Names that the image policy does not permit."""
 
     def find(self, reference: str) -> ImageFacts | None:
         if reference != "app:1":
             return None
         return ImageFacts("sha256:1", "app@sha256:2", ImageDefaults(cmd=("sleep", "60")), "", "SIGINT", ("/data",))
+
+    async def check_use(self, image_id: str, name: str) -> None:
+        if name in self.refused:
+            raise SignatureRejected(f"SignatureValidationFailed: {name}")
 
     async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None) -> Path:
         self.held.add(container)

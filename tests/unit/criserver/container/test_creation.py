@@ -1,10 +1,12 @@
 """What CreateContainer makes of a request, and which requests it refuses."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pykubelet.base.errors import Invalid
+from pykubelet.criserver.images.image_types import SignatureRejected
 from pykubelet.criserver.spec import SandboxView
 from pykubelet.criserver.types import ContainerID, ContainerPhase, IdMap, UserNamespace
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -42,6 +44,33 @@ async def test_unknown_stop_signal_of_an_image_is_refused(tmp_path: Path, monkey
         image = type(image)(image.id, image.reference, image.defaults, image.user, "SIGNONE", image.volumes)
         monkeypatch.setattr(rig.images, "find", lambda reference: image)
         await _refused(rig, _config(), "SIGNONE")
+
+
+async def test_container_of_an_artifact_is_refused_with_its_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with rig_in(tmp_path) as rig:
+        image = rig.images.find("app:1")
+        assert image is not None
+        monkeypatch.setattr(rig.images, "find", lambda reference: replace(image, artifact_type="application/x.model"))
+        await _refused(rig, _config(), r"is an artifact of type application/x\.model, not a container image")
+
+
+@pytest.mark.parametrize("mounted", [False, True], ids=["its own image", "a mounted image"])
+async def test_image_that_the_policy_does_not_permit_leaves_no_container(tmp_path: Path, mounted: bool) -> None:
+    """The name that counts is the one that the user has specified; the kubelet names the image by its id."""
+    async with rig_in(tmp_path) as rig:
+        rig.images.refused = {"r.example/team/app:1"}
+        config = _config()
+        image = pb.ImageSpec(image="app:1", user_specified_image="r.example/team/app:1")
+        if mounted:
+            config.mounts.append(pb.Mount(container_path="/v", image=image, readonly=True))
+        else:
+            config.image.CopyFrom(image)
+        with pytest.raises(SignatureRejected):
+            await rig.containers.creator.create(SANDBOX, config)
+        assert rig.containers.table.of_sandbox(SANDBOX) == [] and await rig.store.load() == ([], [])
+        assert rig.images.held == set()
 
 
 @pytest.mark.parametrize("name", ["../log", "a/../../log", "a/..", "/log"])

@@ -29,6 +29,8 @@ class FakeRegistry:
 
     blobs: dict[str, bytes] = field(default_factory=dict)
     manifests: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    referrers: dict[str, bytes] = field(default_factory=dict)
+    """Indexes of referrers by ``repository:digest``."""
     host: str = ""
     basic: str = ""
     """``user:password`` that is wanted, directly."""
@@ -40,6 +42,8 @@ class FakeRegistry:
     """Ends each blob's answer after this many bytes."""
     endless: str = ""
     """Part of the paths that are answered without an end, if any."""
+    fails: str = ""
+    """Part of the paths that are answered with 503, if any."""
     endless_status: int = 200
     endless_pause: float = 0.0
     """Seconds between the parts of such an answer."""
@@ -101,6 +105,7 @@ class FakeRegistry:
         app.router.add_post("/token", self._token)
         app.router.add_get("/{prefix:v2|hub/proxy}/{repository:.+}/manifests/{target}", self._manifest)
         app.router.add_get("/{prefix:v2|hub/proxy}/{repository:.+}/blobs/{target}", self._blob)
+        app.router.add_get("/v2/{repository:.+}/referrers/{target}", self._referrers)
         app.router.add_get("/elsewhere/{target}", self._elsewhere)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
@@ -123,6 +128,8 @@ class FakeRegistry:
         self._note(request)
         if self.endless and self.endless in request.path:
             return web.Response(body=_without_end(self.endless_pause), status=self.endless_status)
+        if self.fails and self.fails in request.path:
+            return web.Response(status=503)
         if self.failures:
             return web.Response(status=self.failures.pop(0), headers={"Retry-After": "7"})
         given = request.headers.get("Authorization", "")
@@ -169,6 +176,13 @@ class FakeRegistry:
         if self.redirect is not None:
             return web.Response(status=307, headers={"Location": self.redirect(request.match_info["target"])})
         return await self._send(request)
+
+    async def _referrers(self, request: web.Request) -> web.StreamResponse:
+        refusal = self._refusal(request)
+        if refusal is not None:
+            return refusal
+        found = self.referrers.get(f"{request.match_info['repository']}:{request.match_info['target']}")
+        return web.Response(status=404) if found is None else web.Response(body=found, content_type=manifests.OCI_INDEX)
 
     async def _elsewhere(self, request: web.Request) -> web.StreamResponse:
         self._note(request)

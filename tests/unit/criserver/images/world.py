@@ -19,6 +19,7 @@ from pykubelet.criserver.images import (
 )
 from pykubelet.criserver.images.manifests import digest_of
 from pykubelet.criserver.images.registry import Host, RegistryClient
+from pykubelet.criserver.images.signatures import Rule, Trust, allow_all
 from pykubelet.testing.clock import VirtualClock
 
 
@@ -69,8 +70,10 @@ class World:
         directories: Sequence[Path] = (),
         *,
         on_pulled: Callable[[Bytes, Seconds], None] | None = None,
+        rule_for: Callable[[str], Rule] = allow_all,
     ) -> None:
         self.clock = InstantClock()
+        self.trust = Trust(rule_for)
         self.content = ContentStore(root / "images")
         self.registry = RegistryClient(hosts=lambda: hosts or {}, directories=directories, clock=self.clock)
         layers = NoUnpacking()
@@ -83,7 +86,7 @@ class World:
                 registry=self.registry,
                 clock=self.clock,
                 on_pulled=on_pulled,
-                settings=ImageSettings(platform=Platform("amd64", "linux"), mountpoint=str(root)),
+                settings=ImageSettings(platform=Platform("amd64", "linux"), mountpoint=str(root), trust=self.trust),
             )
         )
 

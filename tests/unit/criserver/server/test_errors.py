@@ -7,7 +7,7 @@ import pytest
 from grpc import StatusCode
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Transient
-from pykubelet.criserver.images.image_types import RegistryUnavailable, Unauthenticated
+from pykubelet.criserver.images.image_types import RegistryUnavailable, SignatureRejected, Unauthenticated
 from pykubelet.criserver.server.errors import bounded, status_of
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.pb import runtime_v1_pb2_grpc as pb_grpc
@@ -22,6 +22,7 @@ from tests.unit.criserver.images.world import World
         (Conflict("x"), StatusCode.ALREADY_EXISTS),
         (Unauthenticated("x"), StatusCode.UNAUTHENTICATED),
         (RegistryUnavailable("x"), StatusCode.UNKNOWN),
+        (SignatureRejected("x"), StatusCode.UNKNOWN),
         (ExceptionGroup("several", [ExceptionGroup("inner", [Transient("x")]), Invalid("y")]), StatusCode.UNKNOWN),
         (ZeroDivisionError("x"), StatusCode.INTERNAL),
     ],

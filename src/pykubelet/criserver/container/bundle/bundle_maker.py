@@ -49,6 +49,7 @@ class BundleMaker:
 
     async def make(self, record: ContainerRecord, config: pb.ContainerConfig, image: ImageFacts) -> ContainerUser:
         """Create root file system, mounts and bundle; undo them on failure. Returns the user."""
+        await self._images.check_use(image.id, config.image.user_specified_image or config.image.image)
         await self._check_recursive(record, config)
         if profile := apparmor_profile(config.linux.security_context, self._host):
             await self._apparmor.ensure(profile)
@@ -96,6 +97,7 @@ class BundleMaker:
             if not mount.HasField("image"):
                 continue
             image = mounted_image(self._images, mount)
+            await self._images.check_use(image.id, mount.image.user_specified_image or mount.image.image)
             name = ContainerID(f"{record.id}-image-{index}")
             undo.push_async_callback(shielded, lambda name=name: self._images.release(name))
             directory = await self._images.prepare(image.id, name, user)

@@ -172,6 +172,25 @@ class RemoteRepository:
 
         return await self._first(target, get)
 
+    async def referrers(self, digest: str) -> tuple[bytes, str]:
+        """Fetch the index of the manifests that refer to a digest; NotFound if nothing does.
+
+        Of a registry without this API it is that of the fallback tag (OCI distribution 1.1, "Referrers Tag Schema").
+        """
+        what = f"referrers of {self._reference.name}@{digest}"
+
+        async def get(server: _Access, attempts: int) -> tuple[bytes, str]:
+            async def once() -> tuple[bytes, str]:
+                async with self._ask(server, Request(server.url("referrers", digest)), what) as response:
+                    return await read_bounded(response, limits.MAX_DOCUMENT, what), manifests.OCI_INDEX
+
+            return await self._retrying(once, attempts)
+
+        try:
+            return await self._first(digest, get)
+        except NotFound:
+            return await self.manifest(digest.replace(":", "-"))
+
     async def resolve(self, target: str) -> str:
         """Ask for the digest of a tag or digest without its content (HEAD); empty where no server tells it.
 

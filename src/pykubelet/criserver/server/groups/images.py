@@ -211,6 +211,7 @@ def _details(record: ImageRecord) -> str:
             },
             "manifest": record.manifest,
             "layers": layers,
+            "verifiedSignatures": [{"repository": each.repository, "key": each.key} for each in record.verified],
         }
         | artifact
     ).decode()
