@@ -116,6 +116,35 @@ def test_next_sync_time_depends_on_the_result(
         assert low <= lifecycle.retry_at(s, result, now, jitter) - now <= high
 
 
+@pytest.mark.parametrize("phase", [Phase.TERMINATING, Phase.TERMINATED, Phase.REMOVED])
+def test_step_of_the_end_that_has_not_finished_is_retried_after_a_second(phase: Phase) -> None:
+    assert lifecycle.retry_at(state(phase), StepResult(), 1000.0, 0.0) == 1001.0
+    assert lifecycle.retry_at(state(phase), StepResult(finished=True), 1000.0, 0.0) == 1060.0
+    assert lifecycle.retry_at(state(), StepResult(), 1000.0, 0.0) == 1060.0
+
+
+@pytest.mark.parametrize("phase", [Phase.SYNC, Phase.TERMINATING])
+def test_pod_that_the_node_fails_ends_with_the_first_reason(phase: Phase) -> None:
+    s = lifecycle.failed(state(phase), "Evicted", "no memory", 5)
+    assert (s.phase, s.terminal_reason, s.terminal_message) == (Phase.TERMINATING, "Evicted", "no memory")
+    assert (s.grace_seconds, s.disrupts) == (5, True)
+    s = lifecycle.failed(s, "Preempting", "another pod", 2, disrupts=False)
+    assert (s.terminal_reason, s.terminal_message, s.grace_seconds) == ("Evicted", "no memory", 2)
+    assert s.disrupts and not lifecycle.failed(state(phase), "Evicted", "own limit", disrupts=False).disrupts
+
+
+@pytest.mark.parametrize("phase", [Phase.TERMINATED, Phase.REMOVED])
+def test_pod_that_has_ended_is_not_failed(phase: Phase) -> None:
+    before = state(phase)
+    assert lifecycle.failed(before, "Evicted", "no memory", 5) == before
+
+
+def test_pod_may_be_evicted_while_it_is_active_and_once() -> None:
+    assert lifecycle.is_evictable(state())
+    assert not lifecycle.is_evictable(lifecycle.failed(state(), "Evicted", "no memory"))
+    assert not lifecycle.is_evictable(state(Phase.TERMINATED))
+
+
 def test_failed_preparation_is_retried_with_growing_delay() -> None:
     s, delays = state(), []
     for _ in range(7):

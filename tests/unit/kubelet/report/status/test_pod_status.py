@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from pykubelet.kubelet.report.status.plan.pod_status import compute_pod_status, disruption_target, rejected_status
 from pykubelet.kubelet.report.status.status_types import TERMINAL, StatusContext
+from pykubelet.kubelet.types.resize import NOT_RESIZING, ResizeProgress, ResizeState
 from pykubelet.kubelet.types.runtime import ContainerState, PodRuntimeStatus
 from pykubelet.models import core_v1 as core
 from pykubelet.models.scalars import time_from_unix
@@ -88,6 +89,28 @@ def test_the_time_of_a_transition_is_kept_and_renewed() -> None:
     assert second.start_time == time_from_unix(NOW)
 
 
+def test_start_time_is_that_of_the_agent_if_it_knows_it() -> None:
+    context = StatusContext(now=NOW, previous=None, host_ips=HOST, terminating=False, started=NOW - 30)
+    assert compute_pod_status(pod(), runtime(), context).start_time == time_from_unix(NOW - 30)
+
+
+@pytest.mark.parametrize(
+    ("resizing", "reported", "expected"),
+    [(True, "1Gi", "1Gi"), (True, "", "2Gi"), (False, "1Gi", "2Gi"), (False, "", "2Gi")],
+)
+def test_resources_of_the_pod_are_those_before_a_resize_until_it_is_applied(
+    resizing: bool, reported: str, expected: str
+) -> None:
+    wanted = pod(container(resources=core.ResourceRequirements(requests={"memory": "2Gi"})))
+    before = core.ResourceRequirements(requests={"memory": reported}) if reported else None
+    resize = ResizeState(progress=ResizeProgress(1)) if resizing else NOT_RESIZING
+    previous = core.PodStatus(resources=before)
+    context = StatusContext(now=NOW, previous=previous, host_ips=HOST, terminating=False, resize=resize)
+    found = compute_pod_status(wanted, runtime(attempt()), context)
+    assert found.resources is not None and found.resources.requests == {"memory": expected}
+    assert found.allocated_resources["memory"] == "2Gi"
+
+
 @pytest.mark.parametrize("phase", sorted(TERMINAL))
 def test_a_terminal_phase_stays(phase: str) -> None:
     before = core.PodStatus(phase=phase, reason="Why", message="because")
@@ -150,6 +173,7 @@ def test_a_pod_with_a_lost_container_never_succeeds() -> None:
         (["10.0.0.5", "fd00:0:0::5"], HOST[::-1], ["fd00::5", "10.0.0.5"]),
         (["10.0.0.5", "10.0.0.6", "fd00::5"], HOST, ["10.0.0.5", "fd00::5"]),
         (["fd00::5"], (), ["fd00::5"]),
+        (["fd00::5", "10.0.0.5"], (), ["10.0.0.5", "fd00::5"]),
         (["rubbish", "10.0.0.5"], (), ["10.0.0.5"]),
         ([], HOST, []),
     ],
@@ -174,6 +198,7 @@ def test_a_pod_keeps_its_ips_when_its_sandbox_has_ended() -> None:
     [
         ([], HOST, list(HOST)),
         ([], HOST[:1], [HOST[0]]),
+        ([], (*HOST, "192.0.2.2"), list(HOST)),
         ([], (), []),
         ([HOST[0]], HOST, list(HOST)),
         (["192.0.2.77"], HOST, ["192.0.2.77", HOST[1]]),
