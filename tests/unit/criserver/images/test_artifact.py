@@ -1,6 +1,10 @@
 """The files of an artifact: names that a publisher may choose, and those that are refused."""
 
+import posixpath
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.images.manifests import Descriptor
@@ -76,3 +80,18 @@ def test_names_that_collide_are_refused(names: tuple[str, ...]) -> None:
 
 def test_files_side_by_side_in_one_directory_do_not_collide() -> None:
     assert len(files_of(_named("a/b", "a/c", "a/d/e", "a.b"), "x")) == 4
+
+
+_PARTS = st.sampled_from(["..", ".", "", "a", "b", "A", "\0", "é", "\ud800", "n" * 255, "n" * 256, "\n", ".wh.a"])
+
+
+@given(st.lists(st.lists(_PARTS, min_size=1, max_size=5).map("/".join), min_size=1, max_size=6))
+def test_accepted_names_are_different_files_inside_the_volume(names: list[str]) -> None:
+    try:
+        files = [each.file for each in files_of(_named(*names), "x")]
+    except Invalid:
+        return
+    assert len(set(files)) == len(names)
+    for each in files:
+        assert posixpath.normpath(f"/volume/{each}") == f"/volume/{each}" and "\0" not in each
+        assert not any(other.startswith(f"{each}/") for other in files), "no file is a directory of another"
