@@ -288,6 +288,20 @@ def test_delete_with_a_grace_period_of_its_own(agent: AgentProcess) -> None:
     assert _ok(agent, "delete", "slow", "--now") == 'pod "slow" deleted\n'
 
 
+def test_delete_of_several_goes_on_after_one_that_cannot_be_deleted(agent: AgentProcess, tmp_path: Path) -> None:
+    broken = agent.manifests / "broken.yaml"
+    broken.write_text(f"{json.dumps(config_map('first', {'k': 'v'}))}\n---\n{{\n")
+    agent.write("second.json", config_map("second", {"k": "v"}))
+    maps = (config_map(name, {}) for name in ("first", "none", "second"))
+    given = _manifest(tmp_path / "given.yaml", *maps)
+    done = _run(agent, "delete", "-f", given)
+    assert (done.returncode, done.stdout) == (1, 'configmap "second" deleted\n')
+    assert "broken.yaml" in done.stderr
+    assert "ConfigMap default/none is in no file" in done.stderr
+    assert _files(agent).keys() == {"broken.yaml"}
+    broken.unlink()
+
+
 def test_delete_of_unknown_objects(agent: AgentProcess) -> None:
     done = _run(agent, "delete", "none")
     assert (done.returncode, "pod 'none' not found" in done.stderr) == (1, True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from pykubelet.base.errors import Conflict, NotFound, Transient
+from pykubelet.base.errors import Conflict, NotFound, Permanent, PykubeletError, Transient
 from pykubelet.cli.arguments.lookup import api_of, find_pod, list_pods
 from pykubelet.cli.arguments.pod_args import (
     Limit,
@@ -90,7 +90,7 @@ def command(
     keys = _keys(api, directory, selection)
     pods = {_full_name(pod): pod for pod in pod_objects(list_pods(api))}
     gone: list[Pod] = []
-    missing: list[str] = []
+    failures: list[PykubeletError] = []
     with directory.locked():
         for key in keys:
             pod = pods.get((key.namespace, key.name)) or pods.get(
@@ -99,7 +99,10 @@ def command(
             try:
                 directory.remove(key)
             except NotFound as error:
-                missing.append(str(error))
+                failures += [] if ignore_not_found else [error]
+                continue
+            except PykubeletError as error:  # that of one object does not keep the others
+                failures.append(error)
                 continue
             echo(f'{key.kind.lower()} "{key.name}" deleted')
             if key.kind == "Pod" and pod is not None:
@@ -108,8 +111,10 @@ def command(
         _limit_grace(api, gone, grace_seconds)
     if wait and gone:
         wait_for_pods(api, [_awaited(pod) for pod in gone], timeout)
-    if missing and not ignore_not_found:
-        raise NotFound("; ".join(missing))
+    if len(failures) > 1:
+        raise Permanent("; ".join(map(str, failures)))
+    if failures:
+        raise failures[0]
 
 
 def _awaited(pod: Pod) -> Awaited:
