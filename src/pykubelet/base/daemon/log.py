@@ -10,7 +10,8 @@ import logging
 import sys
 from typing import Literal, TextIO
 
-from pykubelet.base.clock import utc
+from pykubelet.base.clock import SystemClock, utc
+from pykubelet.base.daemon.log_stream import LogStream, stream_for
 from pykubelet.base.text import printable, printable_lines
 
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
@@ -20,15 +21,28 @@ Format = Literal["text", "json"]
 
 
 def setup(level: str | int, format: Format = "text", stream: TextIO | None = None) -> None:
-    """Make this the only log output of the process (default stderr). A further call replaces the former set-up."""
-    handler = logging.StreamHandler(stream or sys.stderr)
+    """Make this the only log output of the process (default stderr). A further call replaces the former set-up.
+
+    A reader of stderr that hangs, or is too slow, costs log lines; see ``log_stream.py``.
+    """
+    handler = logging.StreamHandler(stream or _stderr())
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     root = logging.getLogger()
     for old in list(root.handlers):
         root.removeHandler(old)
+        if isinstance(old, logging.StreamHandler) and isinstance(old.stream, LogStream):
+            old.stream.close()
     root.addHandler(handler)
     root.setLevel(level.upper() if isinstance(level, str) else level)
     logging.captureWarnings(True)
+
+
+def _stderr() -> LogStream | TextIO:
+    try:
+        fd = sys.stderr.fileno()
+    except (OSError, ValueError, AttributeError):  # replaced by an object without a file, as tests do
+        return sys.stderr
+    return stream_for(fd, SystemClock()) or sys.stderr
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, object]:
