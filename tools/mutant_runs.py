@@ -26,6 +26,9 @@ from tools.scratch import scratch
 _OPTIONS: Final = ("-q", "-x", "-p", "no:cacheprovider", "--no-header", "--timeout=0")
 _SITE: Final = str(Path(__file__).with_name("mutant_site"))
 _VARIABLE: Final = "PYKUBELET_MUTANT_"
+_SECONDS: Final = "=seconds"
+_FAILED: Final = "=failed"
+"""Kinds of notes besides the names of functions, which have no such sign."""
 _BROKEN: Final = 99
 """Exit status of a fork that did not run its tests."""
 _BASELINE_SECONDS: Final = 600.0
@@ -128,9 +131,9 @@ class Runs:
         record = Record()
         failed = []
         for test, what, value in rows:
-            if what == "seconds":
+            if what == _SECONDS:
                 record.seconds[int(test)] = float(value)
-            elif what == "failed":
+            elif what == _FAILED:
                 failed.append(f"{self._items[int(test)].nodeid}: {value}")
             else:
                 record.executed.setdefault((what, int(value)), set()).add(int(test))
@@ -184,12 +187,12 @@ class _Recorder:
         os.environ[f"{_VARIABLE}TEST"] = str(self._test)
         begun = time.monotonic()
         result = yield
-        self._note("seconds", f"{time.monotonic() - begun:.6f}")
+        self._note(_SECONDS, f"{time.monotonic() - begun:.6f}")
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
-            self._note("failed", (report.longreprtext.splitlines() or [""])[-1].replace("\t", " "))
+            self._note(_FAILED, (report.longreprtext.splitlines() or [""])[-1].replace("\t", " "))
 
     def _trace(self, frame: FrameType, event: str, argument: object) -> None:
         code = frame.f_code

@@ -101,22 +101,24 @@ def test_removed_call_of_the_base_class_is_put_in_place() -> None:
     assert not hasattr(derived(), "made")
 
 
-def test_programs_that_tests_start_run_the_changed_module_and_note_what_they_execute(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["f", "failed", "seconds"])
+def test_programs_that_tests_start_run_the_changed_module_and_note_what_they_execute(tmp_path: Path, name: str) -> None:
+    """Functions may be named like other things that are noted."""
     package = tmp_path / "src" / "parts"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
     source = package / "part.py"
-    source.write_text("def f():\n    return 1\n")
+    source.write_text(f"def {name}():\n    return 1\n")
     (tmp_path / "test_it.py").write_text(
         "import subprocess, sys\n"
         "def test_it():\n"
-        "    argv = [sys.executable, '-c', 'from parts.part import f; print(f())']\n"
+        f"    argv = [sys.executable, '-c', 'from parts.part import {name}; print({name}())']\n"
         f"    assert subprocess.run(argv, cwd={str(package.parent)!r}, capture_output=True).stdout == b'1\\n'\n"
     )
     script = (
         "import pathlib\n"
         "from tools.mutant_runs import with_tests\n"
-        f"changed = compile('def f():\\n    return 2\\n', {str(source)!r}, 'exec')\n"
+        f"changed = compile('def {name}():\\n    return 2\\n', {str(source)!r}, 'exec')\n"
         "def judge(runs):\n"
         f"    pathlib.Path({str(tmp_path / 'told')!r}).write_text(\n"
         "        f'{runs.record.executed} {runs.pass_with(changed, [0])}'\n"
@@ -125,4 +127,4 @@ def test_programs_that_tests_start_run_the_changed_module_and_note_what_they_exe
     )
     root = Path(mutant_runs.__file__).parents[1]
     subprocess.run([sys.executable, "-c", script], cwd=root, check=True, timeout=300)
-    assert (tmp_path / "told").read_text() == "{('<module>', 1): {0}, ('f', 1): {0}} False"
+    assert (tmp_path / "told").read_text() == f"{{('<module>', 1): {{0}}, ('{name}', 1): {{0}}}} False"

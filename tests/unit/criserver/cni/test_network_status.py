@@ -272,6 +272,7 @@ async def test_garbage_is_collected_an_hour_after_the_last_time_and_not_earlier(
     async with collecting(rig):
         await until(lambda: len(rig.calls("GC")) == 2 and rig.clock.sleepers == 1)
         await rig.clock.advance(3595.0)
+        await until(lambda: rig.clock.sleepers == 1)
         assert len(rig.calls("GC")) == 2
         await rig.clock.advance(5.0)
         await until(lambda: len(rig.calls("GC")) == 4)
