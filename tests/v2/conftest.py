@@ -2,8 +2,10 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,24 @@ from tools.v2.machine import Machine, missing
 
 CACHE = Path(os.environ.get("PYKUBELET_V2_CACHE", project.ROOT / "build" / "v2"))
 """Where the image of the machine is kept, and the console of the last one that was booted."""
-_rows: list[tuple[str, str, float]] = []
+ORDER = ("test_smoke", "test_units", "test_node_shutdown", "test_memory", "test_inside", "test_removal")
+"""Modules in the order in which they run: the short form first, and last what removes the installation."""
+_rows: list[tuple[str, str, float, float]] = []
+_booted: list[Machine] = []
+
+
+def _cpu_seconds() -> float:
+    return _booted[0].cpu_seconds if _booted else 0.0
+
+
+@contextmanager
+def _measured(name: str, outcome: list[str]) -> Iterator[None]:
+    """Add a row to the table, with the outcome that the list has at the end."""
+    began, cpu = time.monotonic(), _cpu_seconds()
+    try:
+        yield
+    finally:
+        _rows.append((name, outcome[-1], time.monotonic() - began, max(0.0, _cpu_seconds() - cpu)))
 
 
 @pytest.fixture(scope="session")
@@ -21,46 +40,67 @@ def machine() -> Iterator[Machine]:
     """The machine, which has booted; at the end it is powered off."""
     if reason := missing():
         pytest.skip(reason)
-    began = time.monotonic()
-    built = image.build(CACHE)
-    _rows.append(("image of the machine", "built or found", time.monotonic() - began))
-    began = time.monotonic()
-    project.build(CACHE / "project.img", built.python)
-    _rows.append(("disk of the project", "built", time.monotonic() - began))
-    began = time.monotonic()
+    with _measured("image of the machine", ["built or found"]):
+        built = image.build(CACHE)
+    with _measured("disk of the project", ["built"]):
+        project.build(CACHE / "project.img", built.python)
     emulated = Machine(built, CACHE / "project.img", CACHE)
+    _booted.append(emulated)
     try:
-        emulated.start()
-        emulated.wait_booted()
-        _rows.append(("boot", "booted", time.monotonic() - began))
+        with _measured("boot", ["booted"]):
+            emulated.start()
+            emulated.wait_booted()
         yield emulated
-        began = time.monotonic()
-        status = emulated.stop()
-        _rows.append(("power off", f"status {status}", time.monotonic() - began))
-        assert status == 0, f"qemu ended with {status}"
+        ended = ["did not end"]
+        with _measured("power off", ended):
+            ended.append(f"status {emulated.stop()}")
+        assert ended[-1] == "status 0", f"qemu: {ended}"
     finally:
         emulated.destroy()
+        _booted.clear()
 
 
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Remember the result and the duration of each test of this directory."""
-    if report.when == "call" and "tests/v2/" in report.nodeid:
-        _rows.append((report.nodeid.rpartition("::")[2], report.outcome, report.duration))
+@pytest.fixture(scope="session")
+def node(machine: Machine) -> Node:
+    """pykubelet on that machine, installed with runc and the systemd cgroup driver, with an image."""
+    installed = Node(machine)
+    with _measured("pykubelet install, image import", ["done"]):
+        installed.install()
+    return installed
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort the modules of this directory; the others stay where they are."""
+    names = {f"tests.v2.{name}": number for number, name in enumerate(ORDER)}
+    items.sort(key=lambda item: names.get(getattr(getattr(item, "module", None), "__name__", ""), -1))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Generator[None, object, object]:
+    """Measure what a module prepares for its tests: configuration and pods."""
+    if fixturedef.scope != "module":
+        return (yield)
+    outcome = ["failed"]
+    with _measured(f"{fixturedef.baseid.rpartition('/')[2]}: {fixturedef.argname}", outcome):
+        result = yield
+        outcome.append("prepared")
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Measure each test."""
+    outcome = ["failed"]
+    with _measured(item.name, outcome):
+        result = yield
+        outcome.append("passed")
+    return result
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the table."""
     if _rows:
         terminalreporter.section("in the emulated machine")
-        for name, outcome, seconds in _rows:
-            terminalreporter.write_line(f"{seconds:7.1f} s  {outcome:15} {name}")
-
-
-@pytest.fixture(scope="session")
-def node(machine: Machine) -> Node:
-    """pykubelet on that machine, installed with runc and the systemd cgroup driver, with an image."""
-    began = time.monotonic()
-    installed = Node(machine)
-    installed.install()
-    _rows.append(("pykubelet install, image import", "done", time.monotonic() - began))
-    return installed
+        terminalreporter.write_line(" elapsed  of the CPU")
+        for name, outcome, seconds, cpu in _rows:
+            terminalreporter.write_line(f"{seconds:7.1f} s  {cpu:7.1f} s  {outcome:15} {name}")

@@ -3,18 +3,25 @@
 Arguments and results are JSON. It imports little, for the same reason.
 """
 
+import asyncio
 import http.client
 import json
+import re
 import socket
+import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 _SOCKET = "/run/pykubelet/agent.sock"
 _CGROUPS = Path("/sys/fs/cgroup")
-_POLL_SECONDS = 0.3
+_POLL_SECONDS = 2.0
+"""A look takes up to a second of the emulated processor, which the daemons need."""
+_ID = re.compile(r"[0-9a-f]{64}")
+"""The id of a container."""
 
 
 class _Connection(http.client.HTTPConnection):
@@ -57,7 +64,7 @@ def container(name: str) -> dict[str, Any]:
     return {}
 
 
-def wait_container(name: str, state: str, other_than: str = "", seconds: float = 300.0) -> dict[str, Any]:
+def wait_container(name: str, state: str, other_than: str = "", seconds: float = 1200.0) -> dict[str, Any]:
     """Wait for a container in that state, with another id than ``other_than``; the container, or the last seen one."""
     found: dict[str, Any] = {}
 
@@ -70,7 +77,148 @@ def wait_container(name: str, state: str, other_than: str = "", seconds: float =
     return found
 
 
-def wait_gone(*names: str, seconds: float = 300.0) -> list[str]:
+def pods(*names: str) -> dict[str, Any]:
+    """Of each of these pods that the agent has: uid, phase, reason, and by name its containers, with the first process.
+
+    Names are those in the manifests.
+    """
+    try:
+        items = get("/api/v1/pods")["items"]
+    except (OSError, http.client.HTTPException):
+        return {}
+    processes = _first_processes()
+    return {
+        name: {
+            "uid": pod["metadata"]["uid"],
+            "phase": pod["status"].get("phase"),
+            "reason": pod["status"].get("reason", ""),
+            "containers": {each["name"]: _seen(each, processes) for each in pod["status"].get("containerStatuses", ())},
+        }
+        for name in names
+        for pod in items
+        if pod["metadata"]["name"].startswith(f"{name}-")
+    }
+
+
+def wait_running(*names: str, seconds: float = 1200.0) -> dict[str, Any]:
+    """Wait until all containers of these pods run; the pods, or the last seen ones."""
+    found: dict[str, Any] = {}
+
+    def run() -> bool:
+        found.clear()
+        found.update(pods(*names))
+        containers = [each for pod in found.values() for each in pod["containers"].values()]
+        settled = all(pod["phase"] == "Running" and pod["containers"] for pod in found.values())
+        return set(found) == set(names) and settled and all(each["pid"] and each["ready"] for each in containers)
+
+    _until(run, seconds)
+    return found
+
+
+def wait_unit(unit: str, other_than: str, seconds: float = 1200.0) -> dict[str, str]:
+    """Wait until a unit is active with another main process; its properties, or the last seen ones."""
+    names = ("ActiveState", "MainPID", "NRestarts", "StatusText")
+    found: dict[str, str] = {}
+
+    def active() -> bool:
+        command = ["systemctl", "show", f"--property={','.join(names)}", unit]
+        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+        found.update((name, value) for name, _, value in (line.partition("=") for line in lines))
+        return found["ActiveState"] == "active" and found["MainPID"] not in ("0", other_than)
+
+    _until(active, seconds)
+    return found
+
+
+def events() -> list[str]:
+    """Names of the agent's events."""
+    return [each["metadata"]["name"] for each in get("/api/v1/events")["items"]]
+
+
+def sandboxes(endpoint: str = "unix:///run/pykubelet/criserver/criserver.sock") -> dict[str, int]:
+    """How many sandboxes of each pod the runtime server has that are ready, by the name of the pod."""
+    from pykubelet.kubelet.actuate.cri import CriClient
+    from pykubelet.pb import runtime_v1_pb2 as pb
+
+    async def count() -> dict[str, int]:
+        async with CriClient.connect(endpoint) as client:
+            listed = await client.list_pod_sandboxes()
+            return dict(Counter(each.metadata.name for each in listed if each.state == pb.SANDBOX_READY))
+
+    return asyncio.run(count())
+
+
+def control_files(path: str, *names: str) -> dict[str, str]:
+    """Contents of control files of a cgroup; those that it lacks are left out."""
+    directory = _CGROUPS / path.lstrip("/")
+    return {name: (directory / name).read_text().strip() for name in names if (directory / name).exists()}
+
+
+def read_only_summary(port: int) -> Any:
+    """``/stats/summary`` of the kubelet API's read-only port."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    try:
+        connection.request("GET", "/stats/summary")
+        return json.loads(connection.getresponse().read())
+    finally:
+        connection.close()
+
+
+def traces() -> dict[str, list[str]]:
+    """What an installed agent with pods leaves on the machine, by kind, to compare before with after."""
+    own = re.compile(r"kubepods|pykubelet|criserver|conmon|/pods/|cri-|crio-")
+    firewall = [line for tool in ("iptables-save", "ip6tables-save") for line in _output(tool)]
+    tops = ("/etc", "/var/lib", "/var/log", "/run")
+    noise = "/run/systemd/|/run/udev/|/run/log/|/run/credentials/|/var/lib/systemd/|/var/log/journal/|/run/initctl"
+    files = (str(path) for top in tops for path in Path(top).rglob("*"))
+    units = _output("systemctl", "list-units", "--all", "--plain", "--no-legend")
+    return {
+        "units": sorted(row.split()[0] for row in units if own.search(row.split()[0])),
+        "unit files": [row for row in _output("systemctl", "list-unit-files", "--no-legend") if own.search(row)],
+        "mounts": sorted(row.split()[1] for row in _output("cat", "/proc/self/mounts") if own.search(row)),
+        "cgroups": sorted(str(path) for path in _CGROUPS.rglob("*") if path.is_dir() and own.search(str(path))),
+        "links": sorted(row.split(":")[1].strip().partition("@")[0] for row in _output("ip", "-o", "link")),
+        "routes": sorted(_output("ip", "route")),
+        "firewall": [row for row in firewall if row.startswith("-A") or (row.startswith(":") and " - " in row)],
+        "processes": [row for row in _output("ps", "-eo", "args") if own.search(row) and "guest.py" not in row],
+        "files": sorted(path for path in files if not re.match(noise, path)),
+    }
+
+
+def _output(*command: str) -> list[str]:
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def _seen(status: dict[str, Any], processes: dict[str, int]) -> dict[str, Any]:
+    ((state, details),) = (status.get("state") or {"waiting": {}}).items()
+    identity = status.get("containerID", "").partition("://")[2]
+    return {
+        "id": identity,
+        "state": state,
+        "ready": status.get("ready", False),
+        "restarts": status.get("restartCount", 0),
+        "reason": details.get("reason", ""),
+        "exit_code": details.get("exitCode"),
+        "pid": processes.get(identity, 0) if state == "running" else 0,
+    }
+
+
+def _first_processes() -> dict[str, int]:
+    """The first process of each container, by the id in its cgroup's path."""
+    found: dict[str, int] = {}
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdecimal():
+            try:
+                path = (directory / "cgroup").read_text()
+            except OSError:
+                continue
+            for identity in _ID.findall(path)[-1:]:
+                found[identity] = min(int(directory.name), found.get(identity, 1 << 30))
+    return found
+
+
+def wait_gone(*names: str, seconds: float = 1200.0) -> list[str]:
     """Wait until the agent does not have these pods; those that it still has."""
     left: list[str] = []
 

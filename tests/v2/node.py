@@ -5,12 +5,15 @@ import shlex
 from collections.abc import Callable
 from typing import Any
 
+from tests.v2.guest import traces, wait_gone
 from tools.v2.image import PROJECT_DIRECTORY
 from tools.v2.machine import Done, Machine
 from tools.v2.project import BUSYBOX
 
 _PYTHON = f"{PROJECT_DIRECTORY}/.venv/bin/python"
 MANIFESTS = "/etc/pykubelet/manifests"
+FILES = "--config /etc/pykubelet/config.yaml --criserver-config /etc/pykubelet/criserver.yaml"
+"""Flags that name the configurations."""
 UNITS = ("pykubelet-criserver.service", "pykubelet.service")
 
 
@@ -20,19 +23,31 @@ class Node:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
 
-    def install(self, oci: str = "runc") -> None:
-        """Install and start the units with the systemd cgroup driver, and import an image."""
-        server = {"cgroup_manager": "systemd", "default_handler": oci}
+        self._configuration: dict[str, Any] = {}
+        self.before: dict[str, list[str]] = {}
+        """What was on the machine before the first installation (``guest.traces``)."""
+
+    def install(self) -> None:
+        """Install and start the units with runc and the systemd cgroup driver, and import an image."""
+        self.before = self.ask(traces)
+        self.configure()
+        self.pykubelet(f"image import -q {PROJECT_DIRECTORY}/busybox.tar")
+
+    def configure(self, **fields: Any) -> None:
+        """Install and start the units with these fields of KubeletConfiguration, unless they run with them."""
         agent = {
             "kind": "KubeletConfiguration",
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "cgroupDriver": "systemd",
+            **fields,
         }
+        if agent == self._configuration:
+            return
+        server = {"cgroup_manager": "systemd", "default_handler": "runc"}
         self.machine.write("/etc/pykubelet/criserver.yaml", json.dumps(server))
         self.machine.write("/etc/pykubelet/config.yaml", json.dumps(agent))
-        files = "--config /etc/pykubelet/config.yaml --criserver-config /etc/pykubelet/criserver.yaml"
-        self.pykubelet(f"install --now {files}")
-        self.pykubelet(f"image import -q {PROJECT_DIRECTORY}/busybox.tar")
+        self.pykubelet(f"install --now {FILES}")
+        self._configuration = agent
 
     def pykubelet(self, command: str) -> Done:
         """Run a command of the command line, which must succeed."""
@@ -65,6 +80,12 @@ class Node:
     def main_pids(self) -> dict[str, str]:
         """The process of each unit."""
         return {unit: self.shell(f"systemctl show -P MainPID {unit}").out.strip() for unit in UNITS}
+
+    def remove(self, *names: str) -> None:
+        """Remove the manifests of pods and wait until the agent has ended them."""
+        self.shell(f"cd {MANIFESTS} && rm " + " ".join(f"{name}.json" for name in names))
+        left = self.ask(wait_gone, *names)
+        assert left == [], self.logs()
 
     def logs(self) -> str:
         """The end of the units' logs."""

@@ -9,7 +9,7 @@ from tests.v2.guest import cgroup_of, container, usage_and_cgroup, wait_containe
 from tests.v2.node import Node
 from tools.v2.machine import Machine
 
-pytestmark = [pytest.mark.smoke, pytest.mark.root, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.smoke, pytest.mark.root, pytest.mark.timeout(3600)]
 LIMITS = {"resources": {"limits": {"memory": "64Mi", "cpu": "250m"}}}
 
 

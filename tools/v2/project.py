@@ -22,7 +22,7 @@ from tools.v2.image import PROJECT_DIRECTORY
 ROOT = Path(__file__).resolve().parents[2]
 BUSYBOX = "localhost/busybox:1"
 """Reference of the image that the disk has as ``busybox.tar``."""
-_TREES = ("src", "tests", "tools")
+_TREES = ("src", "tests", "tools", "examples")
 _FILES = ("pyproject.toml", "requirements.lock", "README.md", "Makefile")
 _TEST_TOOLS = ("pytest", "pytest-asyncio", "pytest-timeout", "hypothesis")
 _SIZE = "1G"

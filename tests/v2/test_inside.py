@@ -1,0 +1,38 @@
+"""Suites that run inside the machine: the CRI contract with both OCI runtimes, limits and evictions on cgroup v2.
+
+They use the cgroupfs driver, beside the installed units.
+"""
+
+import pytest
+
+from tests.v2.node import Node
+from tools.v2.image import PROJECT_DIRECTORY
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(7200)]
+SECONDS = 7000.0
+PATIENCE = 10
+"""Factor on the suites' time limits."""
+
+
+def run(node: Node, tests: str, oci: str = "runc") -> str:
+    """Run tests with pytest in the machine; its last lines."""
+    variables = f"PYKUBELET_TEST_PATIENCE={PATIENCE} PYKUBELET_TEST_OCI={oci} HOME=/root"
+    flags = "-q --no-header -p no:cacheprovider --basetemp=/var/tmp/inside --runtime=criserver -o timeout=3600"
+    command = f"cd {PROJECT_DIRECTORY} && {variables} .venv/bin/python -m pytest {flags} {tests} 2>&1 | tail -n 60"
+    done = node.machine.run(command, SECONDS)
+    assert " passed" in done.out and " failed" not in done.out and " error" not in done.out, done.out
+    assert "no test was skipped" in done.out, done.out
+    return done.out
+
+
+@pytest.mark.parametrize("oci", ["runc", "crun"])
+def test_cri_contract_holds(node: Node, oci: str) -> None:
+    run(node, "tests/integration/test_cri_contract.py", oci)
+
+
+def test_limits_are_in_the_control_files(node: Node) -> None:
+    run(node, "tests/integration/test_resources.py")
+
+
+def test_memory_hog_is_evicted(node: Node) -> None:
+    run(node, "tests/integration/test_pressure.py -k 'all_pods_together or node_under_memory_pressure'")

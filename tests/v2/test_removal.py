@@ -1,0 +1,48 @@
+"""``uninstall`` and ``reset`` on a machine with systemd: nothing of the daemons is left. They run last."""
+
+from typing import Any
+
+import pytest
+
+from tests.v2.guest import traces, wait_running
+from tests.v2.node import FILES, UNITS, Node
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(3600)]
+STAYS = {
+    "files": ("/etc/pykubelet", "/etc/apparmor.d", "/etc/systemd/logind.conf.d", "/run/xtables.lock"),
+}
+"""What stays by the documentation (docs/install.md), and files of other programs."""
+
+
+def left(node: Node) -> dict[str, list[str]]:
+    """What is on the machine now and was not before the installation."""
+    found: dict[str, list[str]] = node.ask(traces)
+    return {
+        kind: [row for row in rows if row not in node.before[kind] and not row.startswith(STAYS.get(kind, ("\0",)))]
+        for kind, rows in found.items()
+    }
+
+
+def test_uninstall_removes_the_units_and_keeps_the_pods(node: Node) -> None:
+    ports = {"ports": [{"containerPort": 80, "hostPort": 18080}]}
+    memory = {"volumeMounts": [{"name": "memory", "mountPath": "/memory"}]}
+    volumes = [{"name": "memory", "emptyDir": {"medium": "Memory"}}]
+    node.add("stays", "exec sleep 1000000", container={**ports, **memory}, volumes=volumes)
+    found: dict[str, Any] = node.ask(wait_running, "stays")
+    (container,) = found["stays"]["containers"].values()
+    assert container["pid"], (found, node.logs())
+    node.pykubelet("uninstall")
+    for unit in UNITS:
+        assert node.machine.run(f"systemctl cat {unit}").status != 0
+        assert node.machine.run(f"test -e /etc/systemd/system/{unit}").status != 0
+    node.shell(f"test -e /proc/{container['pid']}/exe")
+    seen = left(node)
+    assert seen["unit files"] == [] and not set(UNITS) & set(seen["units"]), seen
+    assert seen["cgroups"] and seen["mounts"] and seen["links"] and seen["files"], "or reset has nothing to do"
+
+
+def test_reset_leaves_no_unit_mount_cgroup_link_rule_process_or_file(node: Node) -> None:
+    done = node.pykubelet(f"reset --yes --images {FILES}")
+    assert "all of it is removed" in done.out, done
+    found = {kind: rows for kind, rows in left(node).items() if rows}
+    assert found == {}, done
