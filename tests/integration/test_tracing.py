@@ -93,6 +93,16 @@ def test_start_of_a_pod_is_one_trace_through_both_daemons(traced: AgentProcess, 
         assert root.begun <= span.begun <= span.ended
 
 
+def test_trace_does_not_reach_containers_and_has_no_probes(traced: AgentProcess, collector: tuple[str, Path]) -> None:
+    clean = "! tr '\\0' '\\n' < /proc/1/environ | grep TRACEPARENT && ! env | grep TRACEPARENT"
+    probe = {"exec": {"command": sh(clean)}, "periodSeconds": 1}
+    main = container("main", sh(f"{clean} && sleep 1000"), readinessProbe=probe)
+    traced.write("probed.json", pod("probed", main))
+    # The span ends when the pod is ready: after the first probe, which was sent before it.
+    wait_for(lambda: "startPod" in _trace_of("default/probed-testnode", received(collector[1])), 40, traced.log_tail)
+    assert f"{_RPC}/ExecSync" not in _trace_of("default/probed-testnode", received(collector[1]))
+
+
 def test_failed_call_marks_its_span(traced: AgentProcess, collector: tuple[str, Path]) -> None:
     traced.write("bad.json", pod("bad", container("main", ["/no/such/program"]), restartPolicy="Never"))
 
@@ -101,3 +111,8 @@ def test_failed_call_marks_its_span(traced: AgentProcess, collector: tuple[str, 
         return [span for span in spans if span.name == f"{_RPC}/StartContainer" and "no such file" in span.error]
 
     wait_for(lambda: {span.service for span in failed()} == {"kubelet", "pykubelet-criserver"}, 60, traced.log_tail)
+    calls = {span.parent for span in failed() if span.service == "kubelet"}
+    wait_for(
+        lambda: calls <= {span.id for span in received(collector[1]) if span.name == "syncPod"}, 60, traced.log_tail
+    )
+    assert all("no such file" in span.error for span in received(collector[1]) if span.id in calls)

@@ -8,6 +8,7 @@ long as the server runs.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextvars import Context
 from dataclasses import dataclass
 
 from pykubelet.base.clock import Clock
@@ -95,7 +96,9 @@ class Repairs:
             await self._clock.sleep(_LOOK)
 
     def _begin(self, item: _Item) -> None:
-        item.task = self._tasks.create_task(self._try(item), name=f"repair-{item.kind}-{item.id[:13]}")
+        # A context of its own: a repair outlives the call that begins it, and is no part of its trace.
+        name = f"repair-{item.kind}-{item.id[:13]}"
+        item.task = self._tasks.create_task(self._try(item), name=name, context=Context())
 
     async def _try(self, item: _Item) -> None:
         try:

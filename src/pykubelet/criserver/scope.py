@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -35,8 +36,11 @@ class ServerScope:
         return begin(self.tasks, work, name)
 
     def supervise(self, work: Callable[[], Awaitable[None]], name: str) -> None:
-        """Run ``work`` as a task that is restarted with growing delays when it raises. Errors as of ``begin``."""
-        self.begin(partial(supervise, name, work, clock=self.clock), name)
+        """Run ``work`` as a task that is restarted with growing delays when it raises. Errors as of ``begin``.
+
+        It outlives the call that begins it, so it is no part of the call's trace.
+        """
+        begin(self.tasks, partial(supervise, name, work, clock=self.clock), name, Context())
 
     def now(self) -> int:
         """The time in nanoseconds since the epoch, as in CRI."""

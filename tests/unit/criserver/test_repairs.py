@@ -6,10 +6,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from pykubelet.base import tracing
 from pykubelet.base.errors import Permanent
 from pykubelet.criserver import repairs as module
 from pykubelet.criserver.repairs import Repairs
 from pykubelet.testing.clock import VirtualClock
+from tests.unit.base.tracing.recorded import recording
 
 
 @asynccontextmanager
@@ -106,3 +108,17 @@ async def test_repairs_end_with_the_server() -> None:
 
 async def _wait(event: asyncio.Event) -> None:
     await event.wait()
+
+
+async def test_repair_is_no_part_of_the_trace_of_the_call_that_begins_it() -> None:
+    traces = []
+
+    async def work() -> None:
+        traces.append(dict(tracing.carrier()))
+
+    with recording():
+        async with _repairs() as (repairs, _):
+            with tracing.span("StopPodSandbox"):
+                repairs.add("sandbox", "s", work)
+            await repairs.wait_for_first_attempts(10)
+    assert traces == [{}]

@@ -5,12 +5,13 @@ that is away does not take; its environment variables (OTEL_BSP_…) apply.
 """
 
 import logging
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final, cast
 
 from opentelemetry import trace
 from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.grpc.exporter import InvalidCompressionValueException
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
@@ -20,12 +21,20 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from pykubelet.base.clock import Clock, SystemClock
+from pykubelet.base.errors import Invalid
+from pykubelet.base.text import printable
 from pykubelet.base.tracing.plan.trace_settings import TraceSettings
 from pykubelet.base.tracing.span_types import Attributes, Kind, OpenSpan
 from pykubelet.base.units import Seconds
 
 _QUIET: Final[Seconds] = 600.0
-_LOGGERS: Final = ("opentelemetry.exporter.otlp.proto.grpc.exporter", "opentelemetry.sdk._shared_internal")
+_TEXT: Final = 1024
+"""Maximum length of a text of a span: a collector refuses all spans of a message that is longer than 4 MiB."""
+_LOGGERS: Final = (
+    "opentelemetry.exporter.otlp.proto.grpc.exporter",
+    "opentelemetry.sdk._shared_internal",
+    "opentelemetry.trace.span",  # complains about wrong headers of clients, in each call
+)
 _KINDS: Final = {
     Kind.INTERNAL: SpanKind.INTERNAL,
     Kind.CLIENT: SpanKind.CLIENT,
@@ -62,29 +71,51 @@ class OtlpRecorder:
 
     @classmethod
     def to_collector(cls, settings: TraceSettings, resource: Mapping[str, str]) -> "OtlpRecorder":
-        """Return a recorder that sends to the collector of the settings; the connection is opened in the background."""
+        """Return a recorder that sends to the collector of the settings; the connection is opened in the background.
+
+        Invalid: the environment has a wrong value for the SDK.
+        """
         for name in _LOGGERS:
             logging.getLogger(name).addFilter(Rare(SystemClock()))
         # gRPC takes numbers here, which the exporter's types do not allow. A proxy is for HTTP, not for the collector.
         options = cast("tuple[tuple[str, str]]", (("grpc.enable_http_proxy", 0),))
-        exporter = OTLPSpanExporter(endpoint=settings.endpoint, insecure=True, channel_options=options)
-        return cls(BatchSpanProcessor(exporter), exporter, ratio=settings.ratio, resource=resource)
+        try:
+            exporter = OTLPSpanExporter(endpoint=settings.endpoint, insecure=True, channel_options=options)
+            return cls(BatchSpanProcessor(exporter), exporter, ratio=settings.ratio, resource=resource)
+        except (ValueError, InvalidCompressionValueException) as error:
+            raise Invalid(f"tracing: check the environment variables OTEL_…: the SDK refuses them: {error}") from error
 
     def span(
         self, name: str, attributes: Attributes, kind: Kind, parent: OpenSpan | Attributes | None
     ) -> AbstractContextManager[object]:
         """Return a context in which a new span is the current one."""
-        return self._tracer.start_as_current_span(
-            name,
+        return self._span(name, attributes, kind, parent)
+
+    @contextmanager
+    def _span(
+        self, name: str, attributes: Attributes, kind: Kind, parent: OpenSpan | Attributes | None
+    ) -> Iterator[None]:
+        with self._tracer.start_as_current_span(
+            _text(name),
             context=self._context(parent),
             kind=_KINDS[kind],
-            attributes=dict(attributes),
+            attributes=_texts(attributes),
             record_exception=False,  # the status has the error's text; a stack trace says no more
-        )
+            set_status_on_exception=False,  # the SDK would neither shorten nor escape it
+        ) as span:
+            try:
+                yield
+            except Exception as error:
+                span.set_status(Status(StatusCode.ERROR, _text(str(error)) or type(error).__name__))
+                raise
+
+    def fail(self, error: str) -> None:
+        """Mark the current span as failed."""
+        trace.get_current_span().set_status(Status(StatusCode.ERROR, _text(error)))
 
     def begin(self, name: str, attributes: Attributes) -> OpenSpan:
         """Begin a trace."""
-        return _Group(self._tracer.start_span(name, context=Context(), attributes=dict(attributes)))
+        return _Group(self._tracer.start_span(_text(name), context=Context(), attributes=_texts(attributes)))
 
     def record(
         self, name: str, attributes: Attributes, times: tuple[Seconds, Seconds], error: str, parent: OpenSpan | None
@@ -92,10 +123,10 @@ class OtlpRecorder:
         """Record a span that has ended."""
         begun, ended = (round(each * 1e6) * 1000 for each in times)
         span = self._tracer.start_span(
-            name, context=self._context(parent), attributes=dict(attributes), start_time=begun
+            _text(name), context=self._context(parent), attributes=_texts(attributes), start_time=begun
         )
         if error:
-            span.set_status(Status(StatusCode.ERROR, error))
+            span.set_status(Status(StatusCode.ERROR, _text(error)))
         span.end(ended)
 
     def within(self) -> bool:
@@ -122,8 +153,17 @@ class OtlpRecorder:
         return self._headers.extract(parent, Context()) if isinstance(parent, Mapping) else None
 
 
+def _texts(attributes: Attributes) -> dict[str, str]:
+    return {name: _text(value) for name, value in attributes.items()}
+
+
+def _text(text: str) -> str:
+    """Return a text as one line that can be encoded, and is not too long: one bad text would lose a whole message."""
+    return printable(text[:_TEXT])[:_TEXT]
+
+
 class Rare(logging.Filter):
-    """Lets one message pass in ten minutes: the SDK reports each attempt to reach a collector that is away."""
+    """Lets one message pass in ten minutes: the SDK reports each attempt to reach an absent collector, and more."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()

@@ -38,6 +38,10 @@ class Recorder(Protocol):
         """
         ...
 
+    def fail(self, error: str) -> None:
+        """Mark the current span as failed."""
+        ...
+
     def begin(self, name: str, attributes: Attributes) -> OpenSpan:
         """Begin a trace."""
         ...

@@ -37,7 +37,10 @@ class _State:
 
 
 def start(settings: TraceSettings, *, service: str, host: str) -> None:
-    """Begin to record: ``service`` and ``host`` become resource attributes. Invalid: the SDK is not installed."""
+    """Begin to record: ``service`` and ``host`` become resource attributes.
+
+    Invalid: the SDK is not installed, or refuses its environment variables.
+    """
     try:
         from pykubelet.base.tracing.otlp import OtlpRecorder
     except ImportError as error:
@@ -94,6 +97,12 @@ def span(
     if nested and parent is None and not recorder.within():
         return _NOTHING
     return recorder.span(name, attributes, kind, parent)
+
+
+def fail(error: str) -> None:
+    """Mark the current span as failed, with the text of an error that does not leave it."""
+    if _State.recorder is not None:
+        _State.recorder.fail(error)
 
 
 def served(name: str, attributes: Attributes, headers: Attributes) -> AbstractContextManager[object]:

@@ -47,6 +47,34 @@ async def test_collector_that_is_away_does_not_hold_up_the_end(caplog: pytest.Lo
     assert len([record for record in caplog.records if record.name.startswith("opentelemetry")]) <= 2
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon"),
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "zip"),
+        ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "x"),
+    ],
+)
+def test_wrong_environment_variable_of_the_sdk_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(Invalid, match=rf"OTEL_….*{value}"):
+        tracing.start(tracing.trace_settings("", 0), service="kubelet", host="node")
+    assert not tracing.recording()
+
+
+@pytest.mark.serves
+async def test_wrong_headers_of_clients_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    tracing.start(tracing.trace_settings(f"127.0.0.1:{free_port()}", 1_000_000), service="criserver", host="node")
+    headers = {"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01", "tracestate": "no list"}
+    try:
+        for _ in range(3):
+            with tracing.served("call", {}, headers):
+                pass
+    finally:
+        await tracing.stop()
+    assert len([record for record in caplog.records if "w3c" in record.getMessage()]) <= 1
+
+
 def test_missing_sdk_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     hidden: dict[str, Any] = dict.fromkeys(
         ("pykubelet.base.tracing.otlp", *(name for name in sys.modules if name.startswith("opentelemetry")))

@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 from opentelemetry.trace import SpanKind, StatusCode
@@ -44,6 +45,33 @@ def test_error_marks_the_span_and_goes_on() -> None:
             raise ValueError("wrong")
         assert recorded["failing"].status.status_code is StatusCode.ERROR
         assert "wrong" in (recorded["failing"].status.description or "")
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"), [("a\udcff\nb", "a\\xff\\nb"), ("y" * 10_000_000, "y" * 1024), ("", "ValueError")]
+)
+def test_text_that_a_collector_would_not_take_is_escaped_and_shortened(error: str, shown: str) -> None:
+    with recording() as recorded:
+        tracing.begin_group("g", f"group {error}", {"text": error})
+        with suppress(ValueError), tracing.span("raised", {"text": error}, group="g"):
+            raise ValueError(error)
+        tracing.record("recorded", (1.0, 2.0), {"text": error}, error=error or "ValueError", group="g")
+        tracing.end_group("g")
+        assert recorded["raised"].status.description == shown
+        assert recorded["recorded"].status.description == shown
+        for name in recorded.names():
+            assert len(name.encode()) <= 1024
+            assert len(str((recorded[name].attributes or {})["text"]).encode()) <= 1024
+
+
+def test_error_that_does_not_leave_a_span_marks_it() -> None:
+    tracing.fail("without a recorder")
+    with recording() as recorded:
+        tracing.fail("without a span")
+        with tracing.span("failing"):
+            tracing.fail("no room")
+        assert recorded["failing"].status.status_code is StatusCode.ERROR
+        assert recorded["failing"].status.description == "no room"
 
 
 def test_nested_only_span_needs_a_parent() -> None:

@@ -30,7 +30,7 @@ def trace_settings(endpoint: str, per_million: int) -> TraceSettings:
     endpoint = endpoint or DEFAULT_ENDPOINT
     if not 0 <= per_million <= _MILLION:
         raise Invalid(f"samplingRatePerMillion: must be from 0 to {_MILLION}, not {per_million}")
-    for scheme in ("http://", "https://", "dns:///"):
+    for scheme in ("http://", "dns:///"):  # not https://, which would promise TLS
         endpoint = endpoint.removeprefix(scheme)
     found = _HOST_PORT.fullmatch(endpoint)
     path = endpoint.removeprefix("unix://") if endpoint.startswith("unix:///") else ""

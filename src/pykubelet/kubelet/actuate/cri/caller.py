@@ -75,10 +75,11 @@ class Caller:
         name, attributes = tracing.rpc_span(call.service, call.name)
         try:
             with tracing.span(name, attributes, kind=tracing.Kind.CLIENT, nested=True):
-                return await self._transport.unary(call, request, timeout)
-        except AioRpcError as error:
-            failed = True
-            raise _wrap(error, call.name, target) from error
+                try:
+                    return await self._transport.unary(call, request, timeout)
+                except AioRpcError as error:
+                    failed = True
+                    raise _wrap(error, call.name, target) from error
         finally:
             self._observe(call.operation, self._clock.monotonic() - started, failed)
 

@@ -124,7 +124,10 @@ class PodWorker:
             async with asyncio.timeout(None) as limit:
                 self._step, self._interrupted = (self.state, limit), False
                 with tracing.span(_SPANS[phase], trace_attributes(self.state.ref), group=self.state.ref.uid):
-                    return await self._take_step(phase, self.state)
+                    result = await self._take_step(phase, self.state)
+                    if result.failures:
+                        tracing.fail("; ".join(failure.message for failure in result.failures))
+                    return result
         except TimeoutError:
             if not limit.expired():
                 raise

@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Mapping
+from contextvars import Context
 
 from pykubelet.base.concurrency.supervise import RestartPolicy, supervise
 from pykubelet.base.event_times import EventTimes
@@ -152,7 +153,8 @@ class ProbeManager:
             return
         name = f"{target.probe_type} probe {target.ref} {target.container.name}"
         work = supervise(name, worker.run, clock=self._deps.telemetry.clock, policy=_RESTART)
-        worker.task = self._group.create_task(work, name=name)
+        # A context of its own: the probes are no part of the sync that begins them, nor of its trace.
+        worker.task = self._group.create_task(work, name=name, context=Context())
 
     def _probe_soon(self, worker: ProbeWorker) -> None:
         """Repeat the readiness probe of a container that is not ready at once, since the pod has changed."""

@@ -22,7 +22,20 @@ def test_endpoints(given: str, used: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", ["collector", ":4317", "a:0", "a:65536", "a:b", "unix://", "http://a:1/path", "a b:1", "a:1\n", "a" * 9]
+    "given",
+    [
+        "collector",
+        ":4317",
+        "a:0",
+        "a:65536",
+        "a:b",
+        "unix://",
+        "http://a:1/path",
+        "https://a:1",
+        "a b:1",
+        "a:1\n",
+        "a" * 9,
+    ],
 )
 def test_wrong_endpoint_is_refused(given: str) -> None:
     with pytest.raises(Invalid, match=r"^endpoint: .* must be HOST:PORT or unix:///PATH"):

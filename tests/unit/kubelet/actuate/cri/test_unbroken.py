@@ -11,11 +11,13 @@ from google.protobuf.message import Message
 from grpc import StatusCode
 from grpc.aio import AioRpcError, Metadata
 
+from pykubelet.base import tracing
 from pykubelet.kubelet.actuate.cri import CriClient, CriOptions
 from pykubelet.kubelet.actuate.cri.errors import CriError
 from pykubelet.kubelet.actuate.cri.transport import StreamCall, UnaryCall
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
+from tests.unit.base.tracing.recorded import recording
 
 _Request = TypeVar("_Request", bound=Message)
 _Reply = TypeVar("_Reply", bound=Message)
@@ -167,3 +169,13 @@ async def test_result_of_abandoned_call_is_logged(caplog: pytest.LogCaptureFixtu
         record = caplog.records[-1]
         assert record.message.startswith(text)
         assert (vars(record)["call"], vars(record)["target"]) == ("StartContainer", CONTAINER)
+
+
+async def test_span_of_a_failed_call_has_the_error_as_the_log_shows_it() -> None:
+    slow = Slow(fails=True)
+    slow.go.set()
+    with recording() as recorded:
+        with tracing.span("syncPod"), pytest.raises(CriError) as raised:
+            await CALLS["StartContainer"](CriClient(slow))
+        assert recorded.parent("runtime.v1.RuntimeService/StartContainer") == "syncPod"
+        assert recorded["runtime.v1.RuntimeService/StartContainer"].status.description == str(raised.value)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
+from pykubelet.base import tracing
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.probes import Observation, ProbeDeps, ProbeManager, Target, Verdict
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, SandboxID
@@ -69,6 +70,8 @@ class Node:
     asked: list[tuple[Seconds, ProbeType, str]] = field(default_factory=list)
     """(seconds since the start, type, container id) of each probe."""
     targets: list[Target] = field(default_factory=list)
+    traces: list[dict[str, str]] = field(default_factory=list)
+    """The headers of the trace in which each probe is made."""
     takes: Seconds = 0.0
     defect: Exception | None = None
     closed: bool = False
@@ -94,6 +97,7 @@ class Node:
             raise self.defect
         self.asked.append((round(self.clock.monotonic() - self.began, 3), target.probe_type, target.container_id))
         self.targets.append(target)
+        self.traces.append(dict(tracing.carrier()))
         if self.takes:
             await self.clock.sleep(self.takes)
         answers = self.answers.get(target.probe_type, (OK,))

@@ -2,11 +2,13 @@ import logging
 
 import pytest
 
+from pykubelet.base import tracing
 from pykubelet.kubelet.observe.probes import Observation, Verdict
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.probes import ContainerProbes, ProbeResult, ProbeType
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus
 from pykubelet.models.core_v1 import Container, Pod, Probe
+from tests.unit.base.tracing.recorded import recording
 from tests.unit.kubelet.observe.probes.fakes import BAD, OK, Node, exited, make_pod, probe, running, status
 
 SUCCESS, FAILURE, UNKNOWN = ProbeResult.SUCCESS, ProbeResult.FAILURE, ProbeResult.UNKNOWN
@@ -35,6 +37,17 @@ async def test_a_readiness_probe_is_made_every_period_and_its_changes_are_told()
         assert node.results("1", at) == ContainerProbes(readiness=SUCCESS)
         assert node.counted.count((READINESS, "failed")) == 4
         assert node.counted.count((READINESS, "successful")) == 3
+
+
+async def test_probes_do_not_belong_to_the_trace_of_the_sync_that_begins_them() -> None:
+    node = Node()
+    with recording():
+        async with node.running():
+            with tracing.span("syncPod"):
+                node.manager.sync_pod(pod_with(liveness=probe()), now_running(node))
+            await node.clock.advance(20)
+        assert [each for each in node.traces if each] == []
+        assert len(node.traces) == 3
 
 
 async def test_a_failed_liveness_probe_is_on_hold_until_the_container_is_another() -> None:
