@@ -88,6 +88,6 @@ def test_pods_run_again_after_the_machine_has_started_again(node: Node, pods: di
         for container, former in pod["containers"].items():
             assert after[name]["containers"][container]["id"] != former["id"], "it cannot have survived"
             assert after[name]["containers"][container]["restarts"] == former["restarts"] + 1, (before, after)
-    names = node.ask(sandboxes)
-    assert sorted(names.values()) == [1] * len(PODS), (names, node.logs())
+    counts = node.ask(sandboxes)
+    assert set(counts.values()) == {1} and len(counts) >= len(PODS), (counts, node.logs())
     assert told and set(told) <= set(node.ask(events)), "events of the time before"
