@@ -223,7 +223,7 @@ def wait_gone(*names: str, seconds: float = 1200.0) -> list[str]:
     left: list[str] = []
 
     def gone() -> bool:
-        left[:] = [name for name in names if container(name)]
+        left[:] = pods(*names)
         return not left
 
     _until(gone, seconds)
