@@ -425,6 +425,9 @@ class SimulatedImages:
         await self._machine.fallible("mount")
         return directory
 
+    async def check_use(self, image_id: str, name: str) -> None:
+        await self._machine.step()
+
     async def make_volumes(
         self, image: ImageFacts, container: ContainerID, *, covered: frozenset[str], user: UserNamespace | None
     ) -> dict[str, str]:

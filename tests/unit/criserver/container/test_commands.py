@@ -74,10 +74,12 @@ async def test_commands_are_run_by_the_runtime_of_the_sandbox(tmp_path: Path, mo
 
 
 class SteppingClock(SystemClock):
-    """A clock that only sleeps advance."""
+    """A clock that only sleeps advance. They end while ``going`` is set."""
 
     def __init__(self) -> None:
         self.time = 100.0
+        self.going = asyncio.Event()
+        self.going.set()
 
     def monotonic(self) -> Seconds:
         return self.time
@@ -85,6 +87,7 @@ class SteppingClock(SystemClock):
     async def sleep(self, seconds: Seconds) -> None:
         self.time += seconds * 100
         await asyncio.sleep(0)
+        await self.going.wait()
 
 
 async def _with_log(rig: Rig, tmp_path: Path) -> tuple[ContainerID, Path, int]:
@@ -102,6 +105,7 @@ async def test_reopened_log_exists_when_the_call_returns(tmp_path: Path) -> None
     async with rig_in(tmp_path) as rig:
         container, log, control = await _with_log(rig, tmp_path)
         clock = SteppingClock()
+        clock.going.clear()
         reopener = LogReopener(table=rig.containers.table, directories=rig.containers.directories, clock=clock)
         log.rename(log.with_name("log.1"))
         waited = threading.Event()
@@ -117,9 +121,9 @@ async def test_reopened_log_exists_when_the_call_returns(tmp_path: Path) -> None
         await until(lambda: clock.time > 100)
         assert not call.done()
         waited.set()
-        clock.time = 100.0
+        await asyncio.to_thread(thread.join)
+        clock.going.set()
         await call
-        thread.join()
         os.close(control)
         assert log.exists()
         await rig.containers.remover.remove(container)

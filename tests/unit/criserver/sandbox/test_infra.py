@@ -1,6 +1,7 @@
 """The selection and start of infra processes; conmon and the OCI runtime are small scripts."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -181,7 +182,8 @@ def _process(*argv: str) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(argv, stdin=subprocess.PIPE) as process:
         try:
             # The kernel sets the arguments shortly after the program has begun.
-            wait_for(lambda: bool(procfs.arguments(process.pid)), 10, lambda: "it has no arguments yet")
+            given = tuple(map(os.fsencode, argv))
+            wait_for(lambda: procfs.arguments(process.pid) == given, 10, lambda: "it has no arguments yet")
             yield process
         finally:
             process.kill()

@@ -4,7 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,7 +28,9 @@ from pykubelet.testing.agent import wait_for
 
 
 def test_process_is_distinguished_from_another_with_its_pid() -> None:
-    with subprocess.Popen(["sleep", "60"]) as process:
+    argv = ["sleep", "60"]
+    with subprocess.Popen(argv) as process:
+        _wait_for_arguments(process.pid, argv)
         found = reference(process.pid)
         assert found is not None
         assert is_alive(found)
@@ -62,6 +64,12 @@ def test_exec_commands_without_a_client_are_killed(tmp_path: Path, monkeypatch: 
         other.kill()
 
 
+def _wait_for_arguments(pid: int, argv: Sequence[str]) -> None:
+    """The kernel sets the arguments, one after the other, shortly after the program has begun."""
+    given = tuple(map(os.fsencode, argv))
+    wait_for(lambda: procfs.arguments(pid) == given, 10, lambda: "it has no arguments yet")
+
+
 @contextmanager
 def _runs(program: Path, container: str, executable: Path) -> Iterator[ProcessRef]:
     """A process with the arguments of that container's conmon; the container is a command for a shell."""
@@ -69,8 +77,7 @@ def _runs(program: Path, container: str, executable: Path) -> Iterator[ProcessRe
     with subprocess.Popen(argv, executable=executable, stdin=subprocess.PIPE) as process:
         found = reference(process.pid)
         assert found is not None
-        # The kernel sets the arguments shortly after the program has begun.
-        wait_for(lambda: bool(procfs.arguments(process.pid)), 10, lambda: "it has no arguments yet")
+        _wait_for_arguments(process.pid, argv)
         yield found
         process.kill()
 
@@ -136,7 +143,9 @@ def test_monitor_that_is_a_script_is_found(tmp_path: Path) -> None:
 
 
 def test_noted_monitor_is_not_a_process_in_a_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with subprocess.Popen(["sleep", "60"]) as process:
+    argv = ["sleep", "60"]
+    with subprocess.Popen(argv) as process:
+        _wait_for_arguments(process.pid, argv)
         (tmp_path / "conmon.pid").write_text(str(process.pid))
         assert noted_monitor(tmp_path, "60") == reference(process.pid)
         assert noted_monitor(tmp_path, "61") is None
