@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -145,8 +146,14 @@ def _account(cluster: Cluster) -> None:
 
 def _sign(cluster: Cluster, authority: ClusterAuthority) -> None:
     """Sign the certificate request of a pod, as a signer does."""
-    wait_for(lambda: cluster.api.get(_REQUESTS)["items"], 30.0, cluster.agent.log_tail)
-    (request,) = cluster.api.get(_REQUESTS)["items"]
+
+    def unsigned() -> list[Any]:
+        return [
+            each for each in cluster.api.get(_REQUESTS)["items"] if "certificateChain" not in each.get("status", {})
+        ]
+
+    wait_for(lambda: bool(unsigned()), 30.0, cluster.agent.log_tail)
+    (request,) = unsigned()
     body = "\n".join(re.findall(".{1,64}", request["spec"]["stubPKCS10Request"]))
     pem = f"-----BEGIN CERTIFICATE REQUEST-----\n{body}\n-----END CERTIFICATE REQUEST-----\n"
     made = authority.sign(pem.encode(), timedelta(hours=1))

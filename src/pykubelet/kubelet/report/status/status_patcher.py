@@ -27,6 +27,7 @@ from pykubelet.kubelet.report.status.plan.next_request import (
     delivered,
     hold,
     is_concurrent_change,
+    newest,
     next_request,
     retry_seconds,
     update,
@@ -228,7 +229,8 @@ class StatusPatcher:
         target = PODS.at(pod.metadata.namespace, pod.metadata.name, "status")
         since, delivery.changed_at = delivery.changed_at, None
         try:
-            answer = await self._deps.client.patch(target, status_patch(uid, pod, entry.published))
+            patch = status_patch(uid, newest(delivery.state, pod), entry.published)
+            answer = await self._deps.client.patch(target, patch)
         except Invalid as error:
             if "metadata.uid" in str(error):
                 raise Expired(f"pod {ref_of(pod)} was replaced: it has another uid now") from error

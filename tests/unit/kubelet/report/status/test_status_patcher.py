@@ -191,6 +191,35 @@ async def test_conditions_of_others_stay(rig: Rig) -> None:
     assert {c["type"] for c in rig.there()["conditions"]} == {"Ready", "example.com/theirs"}
 
 
+RESIZING = replace(
+    RUNNING,
+    host_ips=(core.HostIP(ip="10.1.0.1"), core.HostIP(ip="fd00::1")),
+    pod_ips=(core.PodIP(ip="10.0.0.9"),),
+    conditions=(*RUNNING.conditions, core.PodCondition(type="PodResizeInProgress", status="True")),
+)
+
+
+async def test_what_was_sent_is_removed_before_it_is_seen(rig: Rig) -> None:
+    made = rig.add(pod(static=False))
+    rig.statuses.set(made, RESIZING)
+    await until(lambda: rig.patches == 1 and len(rig.there().get("conditions", ())) == 2)
+    rig.statuses.set(made, replace(RUNNING, host_ips=RESIZING.host_ips[:1]))
+    await until(lambda: rig.patches == 2 and [c["type"] for c in rig.there()["conditions"]] == ["Ready"])
+    assert rig.there()["hostIPs"] == [{"ip": "10.1.0.1"}] and rig.there()["podIPs"] == [{"ip": "10.0.0.2"}]
+
+
+async def test_a_condition_of_a_patch_without_an_answer_is_removed(rig: Rig) -> None:
+    made = rig.add(pod(static=False))
+    rig.statuses.set(made, RUNNING)
+    await until(lambda: rig.there()["phase"] == "Running")
+    lost = status_patch(ref_of(made).uid, made.status, RESIZING)
+    await rig.api.client.patch(PODS.at("ns", "web", "status"), lost)
+    assert len(rig.there()["conditions"]) == 2
+    rig.statuses.set(made, replace(RUNNING, reason="x"))
+    await until(lambda: rig.there().get("reason") == "x")
+    assert [c["type"] for c in rig.there()["conditions"]] == ["Ready"]
+
+
 async def test_a_status_overwritten_by_others_is_sent_again(rig: Rig) -> None:
     made = rig.add(pod(static=False))
     rig.statuses.set(made, RUNNING)
@@ -258,7 +287,7 @@ def test_patch_turns_any_status_into_the_agents() -> None:
         ],
         "nominatedNodeName": "kept",
     }
-    there = replace(pod(static=False), status=from_builtins(before, core.PodStatus))
+    there = from_builtins(before, core.PodStatus)
     after = strategic_patch({"status": before}, status_patch("u", there, RUNNING))["status"]
     assert from_builtins(after, core.PodStatus) == core.PodStatus(
         phase="Running",

@@ -113,6 +113,12 @@ def update(state: Delivered, status: PodStatus, pod: Pod) -> Request:
     return Request.ADOPT if same else Request.PATCH
 
 
+def newest(state: Delivered, pod: Pod) -> PodStatus:
+    """Return the newest known status of the API server's object: ``pod`` came by a watch, which may be behind."""
+    answered = state.target == pod.metadata.uid and state.version > version_number(pod.metadata.resource_version)
+    return state.accepted if answered and state.accepted is not None else pod.status
+
+
 def is_overwritten(state: Delivered, pod: Pod, now: Seconds) -> bool:
     """Whether another client has changed the status since it was accepted, and it may be corrected again."""
     if state.accepted is None or state.target != pod.metadata.uid:

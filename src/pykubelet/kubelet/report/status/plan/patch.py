@@ -9,7 +9,7 @@ from typing import Final
 
 from pykubelet.kubelet.report.status.plan.conditions import OWNED, Condition
 from pykubelet.models.codec import to_builtins
-from pykubelet.models.core_v1 import Pod, PodCondition, PodStatus
+from pykubelet.models.core_v1 import PodCondition, PodStatus
 
 _OURS: Final = (
     "observedGeneration",
@@ -29,9 +29,10 @@ _OURS: Final = (
 )
 
 
-def status_patch(uid: str, pod: Pod, status: PodStatus) -> dict[str, object]:
-    """Return the patch for the pod of that uid (a static pod's mirror has its own); ``pod`` is the last seen object.
+def status_patch(uid: str, present: PodStatus, status: PodStatus) -> dict[str, object]:
+    """Return the patch for the pod of that uid (a static pod's mirror has its own).
 
+    ``present`` is the newest known status of the API server's object: addresses that only it has are removed.
     The uid is a precondition: a pod that has taken the name since then is not touched.
     """
     plain = to_builtins(status)
@@ -39,9 +40,9 @@ def status_patch(uid: str, pod: Pod, status: PodStatus) -> dict[str, object]:
     fields: dict[str, object] = {name: plain.get(name) for name in _OURS}
     # Lists that are merged by key never lose elements by themselves. The directive that replaces a list does not help:
     # the API server takes it for an element where there was no list.
-    fields["podIPs"] = _merged([each.ip for each in status.pod_ips], [each.ip for each in pod.status.pod_ips])
-    fields["hostIPs"] = _merged([each.ip for each in status.host_ips], [each.ip for each in pod.status.host_ips])
-    fields["conditions"] = [*_conditions(status), *_dropped(pod, status)]
+    fields["podIPs"] = _merged([each.ip for each in status.pod_ips], [each.ip for each in present.pod_ips])
+    fields["hostIPs"] = _merged([each.ip for each in status.host_ips], [each.ip for each in present.host_ips])
+    fields["conditions"] = [*_conditions(status), *_dropped(present, status)]
     return {"metadata": {"uid": uid}, "status": fields}
 
 
@@ -53,16 +54,22 @@ def _merged(wanted: Sequence[str], existing: Sequence[str]) -> list[object]:
 def agent_part(status: PodStatus) -> PodStatus:
     """Return the agent's part of a status, for comparisons: without conditions of others."""
     return PodStatus(
+        observed_generation=status.observed_generation,
         phase=status.phase,
         reason=status.reason,
         message=status.message,
         host_ip=status.host_ip,
         pod_ip=status.pod_ip,
+        host_ips=status.host_ips,
         pod_ips=status.pod_ips,
         start_time=status.start_time,
+        qos_class=status.qos_class,
         container_statuses=status.container_statuses,
         init_container_statuses=status.init_container_statuses,
         ephemeral_container_statuses=status.ephemeral_container_statuses,
+        resources=status.resources,
+        allocated_resources=status.allocated_resources,
+        resize=status.resize,
         conditions=tuple(sorted((c for c in status.conditions if _is_owned(c)), key=lambda c: c.type)),
     )
 
@@ -78,11 +85,15 @@ def _conditions(status: PodStatus) -> list[object]:
     return found
 
 
-def _dropped(pod: Pod, status: PodStatus) -> list[object]:
-    """Return the agent's conditions that were set and no longer hold."""
-    present = {condition.type for condition in status.conditions}
-    removed = [c.type for c in pod.status.conditions if c.type in OWNED and c.type not in present]
-    return [{"$patch": "delete", "type": name} for name in removed]
+def _dropped(present: PodStatus, status: PodStatus) -> list[object]:
+    """Return the removals of all conditions of the agent that do not hold, whether ``present`` has them or not.
+
+    An earlier patch may have set one although its answer, or its watch event, has not arrived.
+    """
+    if not present.conditions:
+        return []
+    wanted = {condition.type for condition in status.conditions}
+    return [{"$patch": "delete", "type": name} for name in sorted(OWNED) if name not in wanted]
 
 
 def _is_owned(condition: PodCondition) -> bool:
