@@ -98,6 +98,10 @@ INJECTIONS: dict[str, str] = {
     "layers.unwanted": "unit/criserver/storage/test_layers_damage.py::test_unwanted_layer_that_raises_keeps_no_other",
     "trash.trees": "unit/criserver/storage/test_trash.py"
     "::test_tree_that_cannot_be_deleted_keeps_no_other_and_is_retried",
+    "configuration.reloads": (
+        "unit/kubelet/reload/test_config_reloader.py::test_reload_that_raises_is_followed_by_others"
+    ),
+    "configuration.watch": "unit/kubelet/reload/test_config_reloader.py::test_watch_that_raises_is_begun_again",
     "network.configuration": (
         "unit/criserver/cni/test_damage.py::test_configuration_is_looked_at_periodically_without_inotify"
     ),

@@ -38,6 +38,7 @@ _COMMANDS = {
     "explain": ("explain", "Show why a pod is in its state, from the agent's own decisions."),
     "timeline": ("timeline", "Show where a pod's start-up time went."),
     "check": ("check", "Check manifests without running them."),
+    "config": ("config", "Show the agent's configuration, and what a change of each field needs."),
     "doctor": ("doctor", "Report what the machine lacks for running pods, and how to fix it."),
     "install": ("install", "Write systemd units for the agent and the runtime server."),
     "uninstall": ("uninstall", "Stop the services and remove their systemd units."),

@@ -19,7 +19,7 @@ class ExitStatus(IntEnum):
 
 MEANINGS: Final = {
     ExitStatus.DONE: "done",
-    ExitStatus.FAILED: "failed; for `check` and `doctor`: something is wrong",
+    ExitStatus.FAILED: "failed; for `check`, `config status` and `doctor`: something is wrong",
     ExitStatus.USAGE: "wrong usage, or a wrong configuration; nothing was done",
     ExitStatus.TIMED_OUT: "a time limit has passed (`wait`, `--timeout`)",
     ExitStatus.NOT_EXECUTABLE: "`exec`: the command cannot be executed",

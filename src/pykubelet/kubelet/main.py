@@ -17,16 +17,18 @@ from pykubelet.kubelet.compose.agent import Agent, build_agent
 from pykubelet.kubelet.compose.cgroup_driver import check_runtime_driver, with_runtime_driver
 from pykubelet.kubelet.compose.cluster.entry import make_ready
 from pykubelet.kubelet.config import Settings
+from pykubelet.kubelet.reload.config_input import ConfigInput
 from pykubelet.kubelet.types.events import NORMAL, WARNING, Reason
 from pykubelet.linux import memory
 
 _log = logging.getLogger(__name__)
 
 
-async def run_kubelet(settings: Settings, failed: Callable[[], None], notifier: Notifier) -> None:
+async def run_kubelet(settings: Settings, failed: Callable[[], None], given: ConfigInput) -> None:
     """Run the agent until cancelled; pods keep running.
 
-    ``failed`` is called as soon as a core task has failed; ``notifier`` tells systemd when the local API answers.
+    ``given`` reads the configuration again, and has the notifier that tells systemd when the local API answers.
+    ``failed`` is called as soon as a core task has failed.
 
     Raises PykubeletError for an invalid configuration, and an ExceptionGroup if a core task fails.
     """
@@ -37,10 +39,10 @@ async def run_kubelet(settings: Settings, failed: Callable[[], None], notifier: 
         settings = await with_runtime_driver(settings)
         clock = SystemClock()
         await make_ready(settings, clock)
-        agent = build_agent(settings, clock)
+        agent = build_agent(settings, clock, given)
         for close in agent.closers:
             stack.push_async_callback(close)
-        await run_agent(agent, settings, failed=failed, notifier=notifier)
+        await run_agent(agent, settings, failed=failed, notifier=given.notifier)
 
 
 def _start_tracing(settings: Settings) -> None:

@@ -88,23 +88,11 @@ class AgentProcess:
         for directory in (self.manifests, self.pod_logs):
             with contextlib.suppress(FileExistsError):  # of any file type: it may be on a file system that fails
                 directory.mkdir(parents=True)
-        configuration = {
-            "kind": "KubeletConfiguration",
-            "apiVersion": "kubelet.config.k8s.io/v1beta1",
-            "cgroupRoot": self.cgroup_root,
-            "podLogsDir": str(self.pod_logs),
-            "healthzPort": 0,
-            # The default port belongs to one agent of the machine.
-            "enableServer": "--kubeconfig" in self.flags,
-            "address": "127.0.0.1",
-            "port": self.node_port,
-            **self.config,
-        }
-        (self.home / "config.yaml").write_text(json.dumps(configuration))
+        self.config_file.write_text(self.config_text())
         command = [
             *(sys.executable, "-m", self.module, "run"),
             *("--manifests", str(self.manifests)),
-            *("--config", str(self.home / "config.yaml")),
+            *("--config", str(self.config_file)),
             *("--root-dir", str(self.root)),
             *("--run-dir", str(self.home / "run")),
             *("--container-log-dir", str(self.container_logs)),
@@ -118,6 +106,26 @@ class AgentProcess:
             )
         if wait:
             self.wait_ready()
+
+    @property
+    def config_file(self) -> Path:
+        return self.home / "config.yaml"
+
+    def config_text(self) -> str:
+        """The configuration file's text: the fields of every test, and those of ``config``."""
+        configuration = {
+            "kind": "KubeletConfiguration",
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "cgroupRoot": self.cgroup_root,
+            "podLogsDir": str(self.pod_logs),
+            "healthzPort": 0,
+            # The default port belongs to one agent of the machine.
+            "enableServer": "--kubeconfig" in self.flags,
+            "address": "127.0.0.1",
+            "port": self.node_port,
+            **self.config,
+        }
+        return json.dumps(configuration)
 
     def wait_ready(self) -> None:
         """Wait until the local API responds; AssertionError with the end of the log if it does not."""

@@ -9,11 +9,16 @@ from pykubelet.base.errors import PykubeletError
 
 
 async def run_until_signal(
-    daemon: Callable[[Callable[[], None]], Coroutine[object, object, None]], notifier: Notifier, *, name: str
+    daemon: Callable[[Callable[[], None]], Coroutine[object, object, None]],
+    notifier: Notifier,
+    *,
+    name: str,
+    reload: Callable[[], object] | None = None,
 ) -> None:
     """Run a daemon as the task ``name`` until it ends, or until SIGINT or SIGTERM cancels it.
 
-    ``daemon`` gets the function that begins the bounded shutdown when a part of it has failed. Of errors of several
+    ``daemon`` gets the function that begins the bounded shutdown when a part of it has failed; ``reload`` is called for
+    each SIGHUP, which otherwise keeps its disposition. Of errors of several
     parts that are all of ``base.errors``, the first is raised; a group with a defect in it is raised as a whole.
     """
 
@@ -23,7 +28,7 @@ async def run_until_signal(
 
     shutdown = Shutdown(stop)
     task = asyncio.create_task(daemon(shutdown.begin), name=name)
-    shutdown.on_signals()
+    shutdown.on_signals(reload)
     try:
         await task
     except asyncio.CancelledError:

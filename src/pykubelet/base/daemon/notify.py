@@ -35,9 +35,13 @@ class Notifier:
         given = {name: value for name in _VARIABLES if (value := os.environ.pop(name, ""))}
         return cls(given.get("NOTIFY_SOCKET", ""), watchdog_timeout(given, os.getpid()))
 
-    def ready(self) -> None:
-        """Tell that the daemon serves requests."""
-        self._tell("READY=1\nSTATUS=Serving")
+    def ready(self, status: str = "Serving") -> None:
+        """Tell that the daemon serves requests, after its start or a reload; ``status``: the line to show."""
+        self._tell(f"READY=1\nSTATUS={printable(status)}")
+
+    def reloading(self, monotonic: Seconds) -> None:
+        """Tell that the daemon begins to reload its configuration, at this time of the monotonic clock."""
+        self._tell(f"RELOADING=1\nMONOTONIC_USEC={int(monotonic / _MICROSECOND)}\nSTATUS=Reloading the configuration")
 
     def stopping(self) -> None:
         """Tell that the daemon begins to shut down."""

@@ -39,14 +39,17 @@ class Shutdown:
         self._patience = patience
         self._begun = threading.Event()
 
-    def on_signals(self) -> None:
-        """Shut down on SIGINT and SIGTERM. A separate thread receives them, since the main thread may be blocked."""
+    def on_signals(self, reload: Callable[[], object] | None = None) -> None:
+        """Shut down on SIGINT and SIGTERM. A separate thread receives them, since the main thread may be blocked.
+
+        SIGHUP calls ``reload`` in the event loop; None: the signal keeps its disposition.
+        """
         reader, writer = socket.socketpair()
         writer.setblocking(False)
         signal.set_wakeup_fd(writer.detach(), warn_on_full_buffer=False)  # never reset: the process is going to end
-        for number in _SIGNALS:
+        for number in _SIGNALS if reload is None else (*_SIGNALS, signal.SIGHUP):
             signal.signal(number, _nothing)
-        threading.Thread(target=self._listen, args=(reader,), name="signals", daemon=True).start()
+        threading.Thread(target=self._listen, args=(reader, reload), name="signals", daemon=True).start()
 
     def begin(self) -> None:
         """Start the deadline of the shutdown. Idempotent; may be called from any thread."""
@@ -57,9 +60,12 @@ class Shutdown:
             except RuntimeError as error:
                 _log.warning("shutdown has no deadline: cannot start a thread", extra={"error": str(error)})
 
-    def _listen(self, wakeups: socket.socket) -> None:
+    def _listen(self, wakeups: socket.socket, reload: Callable[[], object] | None) -> None:
         """Read signal numbers, which Python's C handler writes even while the main thread is blocked."""
         while numbers := wakeups.recv(64):
+            if reload is not None and signal.SIGHUP in numbers:
+                with suppress(RuntimeError):  # the loop is closed
+                    self._loop.call_soon_threadsafe(reload)
             if _SIGNALS.isdisjoint(numbers):
                 continue
             with suppress(RuntimeError):  # the loop is closed

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from pykubelet import KUBERNETES_VERSION
 from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.base.daemon import grpc_core
 from pykubelet.base.daemon.foreground import run_until_signal
 from pykubelet.base.daemon.log import Format, setup
@@ -32,6 +33,7 @@ from pykubelet.kubelet.config import KubeletConfiguration, Settings, load_config
 from pykubelet.kubelet.config.credential_providers import load_credential_providers
 from pykubelet.kubelet.config.machine import given_ips, node_ips, node_name
 from pykubelet.kubelet.config.settings import DEFAULT_ROOT, DEFAULT_RUN
+from pykubelet.kubelet.reload.config_input import ConfigInput, stamp_of
 from pykubelet.linux.mounts import make_shared
 from pykubelet.linux.system import set_oom_score_adj
 
@@ -115,12 +117,14 @@ def command(log_level: str | None, log_format: str | None, verbosity: str, versi
     setup((log_level or "info").upper(), "json" if log_format == "json" else "text")
     cluster, overrides = take_cluster_settings(flags, cast(Path, flags["root_dir"]))
     fields, ignored_flags = take_kubelet_flags(flags)
-    given = _Flags(**flags)  # type: ignore[arg-type]  # click checks names and types
-    config = _configuration(given, fields, overrides, in_cluster=cluster is not None)
+    inputs = _Flags(**flags)  # type: ignore[arg-type]  # click checks names and types
+    requested = Callbacks[[]]()
+    reloads = _reloads(inputs, fields, overrides, in_cluster=cluster is not None, log=(log_level, log_format))
+    config = reloads.started
     level, form = _log_settings(log_level, log_format, config.logging)
     setup(level.upper(), form)
-    server = _server(given, config, ("--log-level", level, "--log-format", form))
-    settings = dataclasses.replace(_settings(given, config, server), cluster=cluster, flags=_shown_flags())
+    server = _server(inputs, config, ("--log-level", level, "--log-format", form))
+    settings = dataclasses.replace(_settings(inputs, config, server), cluster=cluster, flags=_shown_flags())
     if cluster is None and not settings.node_ips:
         settings = dataclasses.replace(settings, node_ips=("127.0.0.1",))
     if ignored := without_effect(settings.config):
@@ -132,9 +136,10 @@ def command(log_level: str | None, log_format: str | None, verbosity: str, versi
     _remove_leftovers(config.static_pod_path)
     grpc_core.configure("ERROR")
     notifier = Notifier.from_environment()
-    agent = partial(_agent, settings, server, notifier)
+    given = dataclasses.replace(reloads, requested=requested, notifier=notifier)
+    agent = partial(_agent, settings, server, given)
     with contextlib.suppress(KeyboardInterrupt), linked(settings.socket):
-        run_daemon(run_until_signal(agent, notifier, name="kubelet"))
+        run_daemon(run_until_signal(agent, notifier, name="kubelet", reload=requested))
 
 
 def _remove_leftovers(path: str) -> None:
@@ -194,6 +199,37 @@ def _configuration(
     return config
 
 
+def _reloads(
+    flags: _Flags,
+    fields: Mapping[str, object],
+    overrides: dict[str, Any],
+    *,
+    in_cluster: bool,
+    log: tuple[str | None, str | None],
+) -> ConfigInput:
+    """Read the configuration; return it with what reads it again. Errors: as of `_configuration`.
+
+    ``log``: level and format of the flags, which those of the configuration do not replace.
+    """
+
+    def read() -> KubeletConfiguration:
+        return _configuration(flags, fields, overrides, in_cluster=in_cluster)
+
+    def set_up_log(config: KubeletConfiguration) -> None:
+        level, form = _log_settings(*log, config.logging)
+        setup(level.upper(), form)
+
+    stamp = stamp_of(flags.config, flags.config_dir)
+    return ConfigInput(
+        read=read,
+        started=read(),
+        stamp=stamp,
+        file=flags.config,
+        directory=flags.config_dir,
+        set_up_log=set_up_log,
+    )
+
+
 def _server(flags: _Flags, config: KubeletConfiguration, log: tuple[str, ...]) -> SupervisorConfig | None:
     """Return pykubelet's own runtime server; None when another runtime is named. Invalid: both are requested."""
     external = flags.container_runtime_endpoint or config.container_runtime_endpoint
@@ -231,14 +267,14 @@ def _settings(flags: _Flags, config: KubeletConfiguration, server: SupervisorCon
 
 
 async def _agent(
-    settings: Settings, server: SupervisorConfig | None, notifier: Notifier, failed: Callable[[], None]
+    settings: Settings, server: SupervisorConfig | None, given: ConfigInput, failed: Callable[[], None]
 ) -> None:
     from pykubelet.kubelet.main import run_kubelet
 
     _set_oom_score(settings.config.oom_score_adj)
     await blocking.call("root", _make_root_shared, settings.root_dir)
     async with supervised(server):
-        await run_kubelet(settings, failed, notifier)
+        await run_kubelet(settings, failed, given)
 
 
 def _set_oom_score(score: int) -> None:

@@ -71,6 +71,8 @@ RestartSec=1
 # mount helpers have left in this unit's cgroup.
 KillMode=process
 TimeoutStopSec=30
+# `systemctl reload`: the agent reads its configuration again, and tells systemd when it has (RELOADING=1, READY=1).
+ExecReload=/bin/kill -HUP $MAINPID
 # A start waits for the runtime server, which may be recovering many pods.
 TimeoutStartSec={START_SECONDS}
 LimitNOFILE=1048576

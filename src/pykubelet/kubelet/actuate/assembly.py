@@ -92,7 +92,7 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
     """Build the stage from the settings. Raises Invalid for an invalid quantity or sysctl pattern."""
     telemetry, cluster = deps.telemetry, deps.cluster
     machine = read_machine(settings)
-    node = NodeFacts(_node_options(settings, machine), cluster)
+    node = NodeFacts(node_options(settings, machine), cluster)
     pulled = PulledImages(settings.root_dir, verification=_verification(settings), telemetry=telemetry)
     images = ImageManager(
         ImageDeps(
@@ -145,8 +145,8 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
         resources=resources,
         runtime=runtime,
         pod_resources=pod_resources,
-        logs=LogRotation(cri=deps.cri, config=_rotation(settings), clock=telemetry.clock),
-        image_gc=ImageGc(gc, _gc_policy(settings)),
+        logs=LogRotation(cri=deps.cri, config=rotation_config(settings), clock=telemetry.clock),
+        image_gc=ImageGc(gc, gc_policy(settings)),
         users=users,
         volumes=volumes,
         csi=csi,
@@ -222,7 +222,7 @@ def _csi(
     return csi
 
 
-def _gc_policy(settings: Settings) -> GcPolicy:
+def gc_policy(settings: Settings) -> GcPolicy:
     config = settings.config
     return GcPolicy(
         high_threshold=config.image_gc_high_threshold_percent,
@@ -232,7 +232,7 @@ def _gc_policy(settings: Settings) -> GcPolicy:
     )
 
 
-def _rotation(settings: Settings) -> RotationConfig:
+def rotation_config(settings: Settings) -> RotationConfig:
     config = settings.config
     return RotationConfig(
         root=settings.pod_log_dir,
@@ -243,7 +243,8 @@ def _rotation(settings: Settings) -> RotationConfig:
     )
 
 
-def _node_options(settings: Settings, machine: Machine) -> NodeOptions:
+def node_options(settings: Settings, machine: Machine) -> NodeOptions:
+    """Convert the configuration's fields about the node."""
     config = settings.config
     return NodeOptions(
         name=settings.node_name,

@@ -21,11 +21,14 @@ from pykubelet.kubelet.compose.node.admission_node import AdmissionNode
 from pykubelet.kubelet.compose.node.node_status import NodeHealth, NodeStatusDeps, NodeStatusReader
 from pykubelet.kubelet.compose.observe import Observers
 from pykubelet.kubelet.compose.recorders import Recorders
+from pykubelet.kubelet.compose.reload.live_parts import live_parts
 from pykubelet.kubelet.compose.serve import ServeDeps, Servers, build_servers, first_fault, health_checks
 from pykubelet.kubelet.compose.stages import Stages, build_stages
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.control.sync.events import post_periodic_retries
 from pykubelet.kubelet.desired.admission import Admission
+from pykubelet.kubelet.reload.config_input import ConfigInput
+from pykubelet.kubelet.reload.config_reloader import ConfigReloader
 from pykubelet.kubelet.report.metrics import CountsCollector
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.linux.memory_trim import trim_periodically
@@ -56,8 +59,10 @@ class Agent:
     """Close the connections; called in reverse order."""
 
 
-def build_agent(settings: Settings, clock: Clock) -> Agent:
+def build_agent(settings: Settings, clock: Clock, given: ConfigInput | None = None) -> Agent:
     """Build all components of one agent. Nothing runs yet, and nothing is changed on the machine.
+
+    ``given``: the files of the configuration; None: there are none, and it never changes.
 
     Raises PykubeletError for an invalid configuration.
     """
@@ -67,7 +72,7 @@ def build_agent(settings: Settings, clock: Clock) -> Agent:
     cluster = _build_cluster(ground, stages, addresses)
     registered = cluster.registered if cluster is not None else _never_registered
     admission_node = AdmissionNode(
-        settings=settings,
+        settings=ground.live.current,
         facts=stages.actuators.node,
         registered=registered,
         conditions=stages.eviction.conditions,
@@ -82,12 +87,19 @@ def build_agent(settings: Settings, clock: Clock) -> Agent:
     )
     others = cluster.parts if cluster is not None else partial(_standalone_tasks, addresses)
     control = _build_control(ground, stages, cluster=cluster, admission=admission)
+    reloader = ConfigReloader(
+        given=given or ConfigInput.fixed(settings.config),
+        live=ground.live,
+        parts=live_parts(stages),
+        telemetry=ground.recorders.telemetry().measured_by(ground.recorders.metrics.reloads),
+    )
     view = build_view(
         ground,
         stages,
         registered=registered,
-        reader=NodeStatusReader(_node_status(settings, stages, addresses, clock)),
+        reader=NodeStatusReader(_node_status(ground, stages, addresses)),
         admission_node=admission_node,
+        configuration=reloader.view,
     )
     checks = health_checks(settings, control.loop, stages.observers)
     servers = build_servers(
@@ -111,16 +123,16 @@ def build_agent(settings: Settings, clock: Clock) -> Agent:
         servers=servers,
         fault=partial(first_fault, (log_fault, checks["syncloop"])),
         hung_calls=HungCalls(ground.pods.by_uid, ground.recorders.events),
-        parts=partial(_core_tasks, ground, stages, control=control, servers=servers, others=others),
+        parts=partial(_core_tasks, ground, stages, control=control, servers=servers, reloader=reloader, others=others),
         closers=_closers(ground, stages),
     )
 
 
-def _node_status(settings: Settings, stages: Stages, addresses: NodeAddresses, clock: Clock) -> NodeStatusDeps:
+def _node_status(ground: Foundation, stages: Stages, addresses: NodeAddresses) -> NodeStatusDeps:
     """Return what the Node object is made of."""
     csi = stages.actuators.csi
     return NodeStatusDeps(
-        settings=settings,
+        settings=ground.live.current,
         node=stages.actuators.node,
         image_cri=stages.clients.image_cri,
         addresses=addresses,
@@ -131,7 +143,7 @@ def _node_status(settings: Settings, stages: Stages, addresses: NodeAddresses, c
         ),
         pressure=stages.eviction.conditions,
         volumes_in_use=csi.volumes.in_use if csi is not None else tuple,
-        clock=clock,
+        clock=ground.recorders.clock,
     )
 
 
@@ -143,7 +155,7 @@ def _build_cluster(ground: Foundation, stages: Stages, addresses: NodeAddresses)
         pods=ground.pods,
         mux=stages.sources.mux,
         statuses=stages.reports.statuses,
-        status=_node_status(ground.settings, stages, addresses, ground.recorders.clock),
+        status=_node_status(ground, stages, addresses),
         csi=stages.actuators.csi,
         runtime_recovered=stages.observers.runtime_recovered,
         node_read=ground.queue.post_node_read,
@@ -195,10 +207,17 @@ def _count_components(ground: Foundation, stages: Stages) -> None:
 
 
 def _core_tasks(
-    ground: Foundation, stages: Stages, *, control: LoopParts, servers: Servers, others: Callable[[], Parts]
+    ground: Foundation,
+    stages: Stages,
+    *,
+    control: LoopParts,
+    servers: Servers,
+    reloader: ConfigReloader,
+    others: Callable[[], Parts],
 ) -> Parts:
     actuators, observers, clock = stages.actuators, stages.observers, ground.recorders.clock
     return {
+        "configuration": reloader.run(),
         "runtime-health": observers.health.run(),
         "resources": actuators.resources.run(),
         "probes": observers.probes.run(),

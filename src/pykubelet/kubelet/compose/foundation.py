@@ -9,6 +9,7 @@ from pykubelet.kubelet.compose.cluster.entry import open_access
 from pykubelet.kubelet.compose.desired import Manifests, build_manifests
 from pykubelet.kubelet.compose.recorders import Recorders, build_recorders
 from pykubelet.kubelet.config import Settings
+from pykubelet.kubelet.config.live_settings import LiveSettings
 from pykubelet.kubelet.control.sync.events import EventQueue
 from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.types.resize import PendingResizes
@@ -22,6 +23,9 @@ class Foundation:
     """What the stages share."""
 
     settings: Settings
+    """The settings at the start, for what a reload does not change."""
+    live: LiveSettings
+    """The settings in force."""
     pods: PodManager
     """The desired pods."""
     queue: EventQueue
@@ -42,6 +46,7 @@ def build_foundation(settings: Settings, clock: Clock) -> Foundation:
     manifests = build_manifests(recorders.events)
     return Foundation(
         settings=settings,
+        live=LiveSettings(settings),
         pods=pods,
         queue=queue,
         pending=PendingResizes(),

@@ -20,7 +20,7 @@ from pykubelet.kubelet.compose.adapters import (
     ShutdownWorkers,
 )
 from pykubelet.kubelet.compose.clients import RuntimeClients
-from pykubelet.kubelet.config import Settings
+from pykubelet.kubelet.config import KubeletConfiguration, Settings
 from pykubelet.kubelet.control.sync.events import EventQueue
 from pykubelet.kubelet.control.workers import PodWorkers
 from pykubelet.kubelet.observe.eviction import EvictionConfig, EvictionDeps, EvictionManager
@@ -177,7 +177,7 @@ def build_eviction(settings: Settings, deps: NodeEvictionDeps) -> EvictionManage
         root_dir=settings.root_dir,
         image_disks=deps.clients.image_disks,
         clock=telemetry.clock,
-        pods=_pods_cgroup(settings, config),
+        pods=_pods_cgroup(settings),
     )
     return EvictionManager(
         EvictionDeps(
@@ -192,10 +192,10 @@ def build_eviction(settings: Settings, deps: NodeEvictionDeps) -> EvictionManage
     )
 
 
-def _pods_cgroup(settings: Settings, config: EvictionConfig) -> tuple[CgroupDriver, str] | None:
-    """Return the cgroup of all pods if a threshold is about it."""
-    layout = cgroups.detect()
-    if not layout.version or all(each.signal is not Signal.ALLOCATABLE_MEMORY for each in config.thresholds):
+def _pods_cgroup(settings: Settings) -> tuple[CgroupDriver, str] | None:
+    """Return the cgroup of all pods if a threshold may be about it; thresholds may change."""
+    layout, config = cgroups.detect(), settings.config
+    if not layout.version or not _has_allocatable(config):
         return None
     return cgroups.open_driver(layout), _pods_path(settings)
 
@@ -216,12 +216,17 @@ def eviction_config(settings: Settings) -> EvictionConfig:
             config.eviction_soft,
             grace,
             config.eviction_minimum_reclaim,
-            allocatable=config.cgroups_per_qos and "pods" in config.enforce_node_allocatable,
+            allocatable=_has_allocatable(config),
         ),
         transition=settings.seconds(config.eviction_pressure_transition_period),
         max_grace=config.eviction_max_pod_grace_period,
         local_storage=config.local_storage_capacity_isolation,
     )
+
+
+def _has_allocatable(config: KubeletConfiguration) -> bool:
+    """Return whether all pods together have a limit of memory."""
+    return config.cgroups_per_qos and "pods" in config.enforce_node_allocatable
 
 
 def alarm_config(settings: Settings) -> AlarmConfig:

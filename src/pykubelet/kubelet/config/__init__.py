@@ -3,9 +3,9 @@
 Imports ``models`` and ``base``, and no stage. Start reading in ``settings.py``; the fields are in ``v1beta1.py``.
 """
 
-from pykubelet.kubelet.config.effective import without_effect
 from pykubelet.kubelet.config.feature_gates import unusable_gates
 from pykubelet.kubelet.config.load import load_configuration
+from pykubelet.kubelet.config.plan.field_effects import without_effect
 from pykubelet.kubelet.config.settings import ClusterSettings, Settings
 from pykubelet.kubelet.config.v1beta1 import KubeletConfiguration
 

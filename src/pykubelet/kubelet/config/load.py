@@ -43,11 +43,7 @@ def load_configuration(
 
     Without a file: the defaults. Raises Invalid, which names the files and all invalid fields.
     """
-    layers = [file] if file else []
-    if drop_in is not None:
-        if not drop_in.is_dir():
-            raise Invalid(f"{drop_in}: the configuration drop-in directory does not exist; create it or drop the flag")
-        layers += sorted(path for path in drop_in.rglob("*.conf") if path.is_file())
+    layers = configuration_files(file, drop_in)
     merged: dict[str, Any] = {}
     places: dict[str, str] = {}
     for path in layers:
@@ -58,6 +54,32 @@ def load_configuration(
         merged = _with(merged, field.split("."), value)
     origin = ", ".join([*map(str, layers), *(["flags"] if flags else [])]) or "defaults"
     return _decode(merged, Origin(origin, places))
+
+
+def configuration_files(file: Path | None, drop_in: Path | None) -> list[Path]:
+    """Return the files of the configuration in the order in which they are laid over each other.
+
+    The directories in which ConfigMap volumes keep their versions (``..2026_01_31``) are left out: links lead to the
+    files of the present one. Raises Invalid if the drop-in directory does not exist.
+    """
+    layers = [file] if file else []
+    if drop_in is None:
+        return layers
+    if not drop_in.is_dir():
+        raise Invalid(f"{drop_in}: the configuration drop-in directory does not exist; create it or drop the flag")
+    found = (path for path in drop_in.rglob("*.conf") if path.is_file())
+    return [*layers, *sorted(path for path in found if not _is_version(path.relative_to(drop_in)))]
+
+
+def _is_version(path: Path) -> bool:
+    return any(part.startswith("..") for part in path.parts)
+
+
+def check_configuration(config: KubeletConfiguration) -> None:
+    """Check the rules that concern several fields. Raises Invalid, which names all invalid fields."""
+    wrong = list(_wrong(config))
+    if wrong:
+        raise Invalid("; ".join(wrong))
 
 
 def _decode(document: dict[str, Any], origin: Origin) -> KubeletConfiguration:

@@ -20,7 +20,7 @@ class EventRecorder(Protocol):
 
 
 class Reason:
-    """Event reasons of the Go kubelet; the last two are this agent's own."""
+    """Event reasons of the Go kubelet; the last three are this agent's own."""
 
     CREATED_CONTAINER = "Created"
     STARTED_CONTAINER = "Started"
@@ -72,6 +72,8 @@ class Reason:
     RESIZE_INFEASIBLE = "ResizeInfeasible"
     RESIZE_COMPLETED = "ResizeCompleted"
     RESIZE_ERROR = "ResizeError"
+    KUBELET_CONFIG_CHANGED = "KubeletConfigChanged"
     RUNTIME_NOT_READY = "ContainerRuntimeNotReady"
     HISTORY_DAMAGED = "HistoryDamaged"
     HISTORY_UNAVAILABLE = "HistoryUnavailable"
+    KUBELET_CONFIG_REFUSED = "KubeletConfigRefused"

@@ -21,8 +21,10 @@ class FakeShutdown:
     def begin(self) -> None:
         pass
 
-    def on_signals(self) -> None:
+    def on_signals(self, reload: Callable[[], object] | None) -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.cancel)
+        if reload is not None:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +34,16 @@ def shutdown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def run(daemon: Callable[[Callable[[], None]], object]) -> None:
     await foreground.run_until_signal(daemon, Notifier(""), name="test")  # type: ignore[arg-type]
+
+
+async def test_hangup_calls_reload_and_the_daemon_goes_on() -> None:
+    reloaded = asyncio.Event()
+
+    async def daemon(failed: Callable[[], None]) -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+        await reloaded.wait()
+
+    await foreground.run_until_signal(daemon, Notifier(""), name="test", reload=reloaded.set)
 
 
 async def test_daemon_that_gets_a_signal_is_cancelled() -> None:

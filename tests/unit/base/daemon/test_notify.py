@@ -29,6 +29,12 @@ def test_states_arrive_at_a_path_or_an_abstract_name(receiver: socket.socket, tm
         b"READY=1\nSTATUS=Serving",
         b"STOPPING=1\nSTATUS=Stopping; containers keep running",
     ]
+    notifier.reloading(12.5)
+    notifier.ready("Serving; wrong\nREADY=1")
+    assert [receiver.recv(99), receiver.recv(64)] == [
+        b"RELOADING=1\nMONOTONIC_USEC=12500000\nSTATUS=Reloading the configuration",
+        b"READY=1\nSTATUS=Serving; wrong\\nREADY=1",
+    ]
     assert notifier.alive()
     notifier.status("a\nREADY=1")
     assert [receiver.recv(64), receiver.recv(64)] == [b"WATCHDOG=1", b"STATUS=a\\nREADY=1"]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from pykubelet.kubelet.config.effective import EFFECTIVE
+from pykubelet.kubelet.config.plan.field_effects import EFFECTIVE
 from pykubelet.kubelet.config.v1beta1 import KubeletConfiguration
 
 PARITY = Path(__file__).resolve().parents[4] / "docs" / "parity.md"

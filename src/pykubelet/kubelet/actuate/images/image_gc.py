@@ -100,6 +100,10 @@ class ImageGc:
         self._rounds = Guard("image-gc.rounds", deps.telemetry.clock.monotonic)
         self._images = Guard("image-gc.images", deps.telemetry.clock.monotonic)
 
+    def reconfigure(self, policy: GcPolicy) -> None:
+        """Collect by this policy from the next round on."""
+        self._policy = policy
+
     async def run(self) -> None:
         """Collect until cancelled. The first round runs at once, so that the age of images is known from the start."""
         while True:

@@ -47,14 +47,19 @@ class LogRotation:
         self._busy: set[str] = set()
         """Log directories of pods that are being checked or rotated."""
 
+    def reconfigure(self, config: RotationConfig) -> None:
+        """Rotate by these settings from the next round on; rotations that wait keep their concurrency limit."""
+        if config.workers != self._config.workers:
+            self._free = asyncio.Semaphore(max(1, config.workers))
+        self._config = config
+
     async def run(self) -> None:
-        """Rotate logs until cancelled; return at once if rotation is off. A slow pod does not delay the others."""
-        if self._config.max_size < 0:
-            return
+        """Rotate logs until cancelled, unless rotation is off. A slow pod does not delay the others."""
         async with asyncio.TaskGroup() as group:
             while True:
                 await self._clock.sleep(self._config.interval)
-                await self._begin(group)
+                if self._config.max_size >= 0:
+                    await self._begin(group)
 
     async def look(self) -> None:
         """Check all logs once and rotate those that are due; return when all are done."""

@@ -62,6 +62,11 @@ class NodeFacts:
         self._facts: tuple[HandlerFacts, ...] = ()
         self._supplemental_groups_policy: bool | None = None
 
+    def reconfigure(self, options: NodeOptions) -> None:
+        """Use these facts for pods from now on; addresses that were learned stay."""
+        self._options = options
+        self._resolver = None
+
     def learn(self, version: pb.VersionResponse, status: pb.StatusResponse) -> None:
         """Update the facts about the runtime; called whenever the runtime has started."""
         self._runtime_name = version.runtime_name

@@ -64,7 +64,7 @@ class Cluster:
 
 def build_cluster(access: ApiAccess, recorders: Recorders, deps: ClusterDeps) -> Cluster:
     """Build node mode. Raises Invalid for labels that a node may not set itself."""
-    settings, clock = deps.status.settings, recorders.clock
+    settings, clock = deps.status.settings(), recorders.clock
     listed = Callbacks[[]]()
     source = ApiServerSource(
         client=access.client, node_name=settings.node_name, mux=deps.mux, first=listed, clock=clock

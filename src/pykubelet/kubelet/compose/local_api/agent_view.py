@@ -12,6 +12,7 @@ from pykubelet.kubelet.compose.local_api.pod_requests import PodRequests
 from pykubelet.kubelet.compose.node.local_node import LocalNode
 from pykubelet.kubelet.compose.node.node_view import NodeViewer
 from pykubelet.kubelet.compose.recorders import Recorders
+from pykubelet.kubelet.config.plan.reload_plan import ConfigView
 from pykubelet.kubelet.serve.local_socket import (
     ImageView,
     ManifestsView,
@@ -36,6 +37,8 @@ class LocalApiView:
     """The local API server's ``Node``."""
 
     name: str
+    configuration: Callable[[], ConfigView]
+    """Returns the state of the configuration."""
     clients: RuntimeClients
     facts: NodeFacts
     manifests: Manifests

@@ -11,6 +11,7 @@ from pykubelet.kubelet.compose.node.local_node import LocalNode
 from pykubelet.kubelet.compose.node.node_status import NodeStatusReader
 from pykubelet.kubelet.compose.node.node_view import ManifestChanges, NodeViewDeps, NodeViewer
 from pykubelet.kubelet.compose.stages import Stages
+from pykubelet.kubelet.config.plan.reload_plan import ConfigView
 from pykubelet.models.core_v1 import Node
 
 
@@ -21,8 +22,12 @@ def build_view(
     registered: Callable[[], Node | None],
     reader: NodeStatusReader,
     admission_node: AdmissionNode,
+    configuration: Callable[[], ConfigView],
 ) -> LocalApiView:
-    """Build the view. ``registered`` returns the Node object of the API server; None without one."""
+    """Build the view. ``registered`` returns the Node object of the API server; None without one.
+
+    ``configuration`` returns the state of the configuration.
+    """
     settings, recorders, actuators = ground.settings, ground.recorders, stages.actuators
     name = settings.node_name
     viewer = NodeViewer(
@@ -36,6 +41,7 @@ def build_view(
     )
     return LocalApiView(
         name=name,
+        configuration=configuration,
         clients=stages.clients,
         facts=actuators.node,
         manifests=ground.manifests,

@@ -21,13 +21,15 @@ class AdmissionNode:
     def __init__(
         self,
         *,
-        settings: Settings,
+        settings: Callable[[], Settings],
         facts: ActuatorNode,
         registered: Callable[[], Node | None],
         conditions: Callable[[], Iterable[str]],
         shutting_down: Callable[[], bool],
     ) -> None:
-        """``registered`` returns the Node object of the API server; None without a cluster, or before it is known.
+        """``settings`` returns those in force.
+
+        ``registered`` returns the Node object of the API server; None without a cluster, or before it is known.
 
         ``conditions`` returns the pressure conditions, ``shutting_down`` whether the machine is shutting down.
         """
@@ -43,7 +45,7 @@ class AdmissionNode:
 
     def node(self) -> NodeFacts:
         """Return the current properties of the node."""
-        settings, there = self._settings, self._registered()
+        settings, there = self._settings(), self._registered()
         given = settings.cluster.node_labels if settings.cluster else {}
         labels = {**standard_labels(settings.node_name), **given}
         allocatable: Mapping[str, Quantity] = {}

@@ -54,7 +54,8 @@ class NodeHealth:
 class NodeStatusDeps:
     """Dependencies of `NodeStatusReader`."""
 
-    settings: Settings
+    settings: Callable[[], Settings]
+    """Returns the settings in force."""
     node: Machine
     image_cri: CriClient
     addresses: NodeAddresses
@@ -78,12 +79,12 @@ class NodeStatusReader:
         """Read the node's current state."""
         from pykubelet.kubelet.report.node import NodeFacts
 
-        deps = self._deps
+        deps, settings = self._deps, self._deps.settings()
         await self._list_images()
         capacity = await blocking.call("node", self._capacity)
         return NodeFacts(
             capacity=written(capacity),
-            allocatable=written(node_allocatable(capacity, reservations(deps.settings))),
+            allocatable=written(node_allocatable(capacity, reservations(settings))),
             addresses=await self._addresses(),
             info=self._info(),
             images=self._images,
@@ -99,7 +100,7 @@ class NodeStatusReader:
             supplemental_groups_policy=deps.node.supplemental_groups_policy,
             faults=tuple(self._faults()),
             pressure=_pressure(deps.pressure()),
-            port=deps.settings.config.port if server_enabled(deps.settings) else 0,
+            port=settings.config.port if server_enabled(settings) else 0,
             volumes_in_use=deps.volumes_in_use(),
         )
 
@@ -122,7 +123,7 @@ class NodeStatusReader:
         self._images = tuple(Image((*image.repo_digests, *image.repo_tags), Bytes(image.size)) for image in found)
 
     def _capacity(self) -> dict[str, Amount]:
-        settings = self._deps.settings
+        settings = self._deps.settings()
         pods = pod_limit(settings.config.max_pods, settings.config.pods_per_core, system.cpu_count())
         return {**node_capacity(read_machine(settings)), PODS: Amount(pods * NANO)}
 
@@ -131,7 +132,7 @@ class NodeStatusReader:
         if ips is None:
             return None
         found = [NodeAddress(type="InternalIP", address=ip) for ip in ips]
-        return (*found, NodeAddress(type="Hostname", address=self._deps.settings.node_name))
+        return (*found, NodeAddress(type="Hostname", address=self._deps.settings().node_name))
 
     def _info(self) -> NodeSystemInfo:
         node = self._deps.node

@@ -60,6 +60,10 @@ class EvictionManager:
         self._short = False
         """Whether the last rest ended because memory had become short."""
 
+    def reconfigure(self, config: EvictionConfig) -> None:
+        """Decide by these settings from the next check on; grace periods of met thresholds go on."""
+        self._config = config
+
     def conditions(self) -> frozenset[Condition]:
         """Return the pressure conditions of the node."""
         return self._conditions

@@ -25,6 +25,7 @@ from pykubelet.kubelet.report.metrics.metric_types import (
     sandbox_newly_ready,
 )
 from pykubelet.kubelet.report.metrics.operations import OperationMetrics
+from pykubelet.kubelet.report.metrics.reloads import ReloadCounts
 from pykubelet.kubelet.report.metrics.resizes import ResizeGauges
 from pykubelet.kubelet.report.metrics.startup import NodeStartup
 from pykubelet.kubelet.report.metrics.usage_texts import UsageTexts
@@ -78,6 +79,8 @@ class KubeletMetrics:
         """Recorder of operations, passed to the stages that perform them."""
         self.startup = NodeStartup(instruments=self._own, clock=clock, booted_at=booted_at())
         """Recorder of the node's start-up, passed to the node reporter."""
+        self.reloads = ReloadCounts(self.registry)
+        """Recorder of reloads of the configuration."""
         self._network_seen = False
         self._probes = ProbeInstruments(self._probe_registry)
         self._pending: dict[PodUID, Seconds] = {}

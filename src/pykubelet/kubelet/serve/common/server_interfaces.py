@@ -8,6 +8,7 @@ from typing import Protocol
 
 from pykubelet.base.concurrency.watch_table import WatchTable
 from pykubelet.base.units import Seconds
+from pykubelet.kubelet.config.plan.reload_plan import ConfigView
 from pykubelet.kubelet.serve.common.limits import ConnectionLimits, SlotLimits
 from pykubelet.kubelet.serve.common.pods_view import PodsView
 from pykubelet.kubelet.serve.common.server_types import (
@@ -56,6 +57,10 @@ class Node(Protocol):
 
     def problems(self) -> Sequence[ProblemView]:
         """Return present problems: unreadable manifests, pods that cannot start, an unavailable runtime."""
+
+    @property
+    def configuration(self) -> Callable[[], ConfigView]:
+        """The function that returns the state of each field of the configuration."""
 
     @property
     def explain(self) -> Callable[[PodUID], ExplainView | None]:

@@ -59,6 +59,7 @@ class AgentRoutes:
             web.get(f"{_BASE}/manifests", self._manifests),
             web.get(f"{_BASE}/node", self._node_view),
             web.get(f"{_BASE}/usage", self._usage),
+            web.get(f"{_BASE}/config", self._configuration),
             web.get(f"{_BASE}/version", self._version),
             web.get(f"{_BASE}/healthz", self._healthz),
             web.get(f"{_BASE}/damaged", self._damaged),
@@ -126,6 +127,9 @@ class AgentRoutes:
 
     async def _node_view(self, _: web.Request) -> web.Response:
         return json_response(self._node.node_view())
+
+    async def _configuration(self, _: web.Request) -> web.Response:
+        return json_response(self._node.configuration())
 
     async def _usage(self, request: web.Request) -> web.Response:
         max_age = integer(request.query, "maxAgeSeconds", lowest=1)

@@ -205,10 +205,13 @@ async def test_links_and_foreign_directories_are_passed_over(writer: Writer, tmp
 
 
 async def test_rotation_runs_at_intervals_and_can_be_off(writer: Writer) -> None:
-    await writer.rotation(max_size=-1).run()
+    rotation = writer.rotation(max_size=-1)
     writer.write("x" * LIMIT)
-    task = asyncio.create_task(writer.rotation().run())
+    task = asyncio.create_task(rotation.run())
     await writer.clock.settle()
+    await writer.clock.advance(100)
+    assert not writer.asked.is_set()
+    rotation.reconfigure(RotationConfig(writer.root, Bytes(LIMIT), 3, workers=2))
     await writer.clock.advance(10)
     await writer.asked.wait()
     task.cancel()

@@ -344,6 +344,12 @@ async def test_manifest_files_are_served(world: World) -> None:
     assert found["items"][0]["objects"] == ["Pod ns/web"]
 
 
+async def test_state_of_the_configuration_is_served(world: World) -> None:
+    async with serving(world) as served:
+        found = await answer(served, "/pykubelet/v1/config")
+    assert (found["error"], found["errorAt"], found["restart"]) == ("port: wrong", 2.0, ["port"])
+
+
 async def test_health(world: World) -> None:
     async with serving(world) as served:
         found = await answer(served, "/pykubelet/v1/healthz")

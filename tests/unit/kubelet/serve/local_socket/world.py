@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from pykubelet.base.errors import Conflict, Transient
 from pykubelet.base.units import Bytes
+from pykubelet.kubelet.config.plan.reload_plan import ConfigView
 from pykubelet.kubelet.report.events import EventLog
 from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.report.status import StatusManager
@@ -109,6 +110,11 @@ class FakeNode:
 
     def explain(self, uid: PodUID) -> ExplainView | None:
         return ExplainView(namespace="ns", name="web", uid=uid, phase="Running") if uid != "unexplained" else None
+
+    def configuration(self) -> ConfigView:
+        return ConfigView(
+            files=("/etc/k.yaml",), read_at=1.0, error="port: wrong", error_at=2.0, restart=("port",), fields=()
+        )
 
     async def apply(self, request: ApplyRequest) -> ApplyView:
         self.applied.append(request)

@@ -1,0 +1,50 @@
+"""The components that take changes of the configuration while they run, and the fields that each of them takes."""
+
+from typing import Any, Final
+
+from pykubelet.kubelet.actuate.assembly import gc_policy, node_options, rotation_config
+from pykubelet.kubelet.actuate.node import NodeOptions, read_machine
+from pykubelet.kubelet.compose.observe import eviction_config
+from pykubelet.kubelet.compose.stages import Stages
+from pykubelet.kubelet.config import Settings
+from pykubelet.kubelet.config.live_settings import LivePart
+from pykubelet.kubelet.config.plan import field_effects
+from pykubelet.kubelet.config.plan.field_effects import LIVE
+
+READ_AT_EACH_DECISION: Final = frozenset((*LIVE[field_effects.PODS], *LIVE[field_effects.LOG]))
+"""Live fields without a part: their users read `LiveSettings`, and the command line sets up the log."""
+
+
+def live_parts(stages: Stages) -> tuple[LivePart[Any], ...]:
+    """Return the components that every agent has."""
+    actuators = stages.actuators
+    return (
+        LivePart(
+            fields=_fields(field_effects.LOG_ROTATION),
+            convert=rotation_config,
+            reconfigure=actuators.logs.reconfigure,
+        ),
+        LivePart(
+            fields=_fields(field_effects.IMAGE_GC),
+            convert=gc_policy,
+            reconfigure=actuators.image_gc.reconfigure,
+        ),
+        LivePart(
+            fields=_fields(field_effects.EVICTION, field_effects.THRESHOLDS),
+            convert=eviction_config,
+            reconfigure=stages.eviction.reconfigure,
+        ),
+        LivePart(
+            fields=_fields(field_effects.THRESHOLDS, field_effects.SYSCTLS),
+            convert=_node_options,
+            reconfigure=actuators.node.reconfigure,
+        ),
+    )
+
+
+def _fields(*takers: str) -> frozenset[str]:
+    return frozenset(name for taker in takers for name in LIVE[taker])
+
+
+def _node_options(settings: Settings) -> NodeOptions:
+    return node_options(settings, read_machine(settings))

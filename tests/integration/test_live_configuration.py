@@ -1,0 +1,105 @@
+"""Changes of the configuration that a running agent applies, with a real agent and a real runtime."""
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykubelet.testing.agent import AgentProcess, wait_for
+from pykubelet.testing.isolation import Isolation
+from pykubelet.testing.runtime import PrivateRuntime
+from tests.manifests import Json, container, pod
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
+_TALK = "i=0; while :; do i=$((i+1)); echo line $i of a talkative container; [ $((i % 200)) = 0 ] && sleep 0.1; done"
+
+
+@pytest.fixture
+def agent(isolation: Isolation, daemon: PrivateRuntime) -> Iterator[AgentProcess]:
+    fields: Json = {"maxPods": 10, "containerLogMonitorInterval": "3s"}
+    made = AgentProcess(isolation.home / "node", daemon.endpoint, isolation.cgroup_root, config=fields)
+    drop_ins = made.home / "conf.d"
+    drop_ins.mkdir(parents=True)
+    made.flags = ("--config-dir", str(drop_ins))
+    made.start()
+    try:
+        yield made
+        made.remove_all_pods()
+        assert made.stop() == 0
+    finally:
+        made.destroy()
+
+
+def replace_file(path: Path, text: str) -> None:
+    temporary = path.with_name(f"{path.name}.new")
+    temporary.write_text(text)
+    temporary.rename(path)
+
+
+def status(agent: AgentProcess) -> Any:
+    return json.loads(agent.cli("config", "status", "-o", "json").stdout)
+
+
+def field(agent: AgentProcess, name: str) -> Any:
+    (found,) = (each for each in status(agent)["fields"] if each["field"] == name)
+    return found
+
+
+def wait_in_force(agent: AgentProcess, name: str, value: object) -> None:
+    wait_for(lambda: field(agent, name)["inForce"] == value, 20, agent.log_tail)
+
+
+def test_changed_files_are_applied_without_a_restart_and_refused_as_a_whole(agent: AgentProcess) -> None:
+    agent.write("talk", pod("talk", container(command=["sh", "-c", _TALK])))
+    agent.write("calm", pod("calm", container()))
+    talk, calm = agent.wait_running("talk", "calm")
+    pid, ids = agent.pid, {each.metadata.uid: each.status.container_statuses[0].container_id for each in (talk, calm)}
+
+    # A change of the file: log rotation.
+    agent.config |= {"containerLogMaxSize": "20Ki", "containerLogMaxFiles": 3, "port": agent.node_port + 1}
+    replace_file(agent.config_file, agent.config_text())
+    wait_in_force(agent, "containerLogMaxSize", "20Ki")
+    directory = next(agent.pod_logs.glob("default_talk*")) / talk.spec.containers[0].name
+    wait_for(lambda: len(list(directory.iterdir())) > 1, 30, agent.log_tail)
+    port = field(agent, "port")
+    assert (port["state"], port["onChange"], port["configured"] - port["inForce"]) == ("needs restart", "restart", 1)
+    assert "sockets are opened at the start" in port["reason"]
+
+    # A drop-in file that is written in place: the number of pods.
+    drop_in = agent.home / "conf.d" / "10-pods.conf"
+    drop_in.write_text("kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nmaxPods: 2\n")
+    wait_in_force(agent, "maxPods", 2)
+    agent.write("third", pod("third", container()))
+    refused = agent.wait_pod("third", lambda found: found.status.phase == "Failed")
+    # A pod of a manifest is critical: it fails since nothing could be preempted for it.
+    assert "pods" in refused.status.message, refused.status
+
+    # An invalid file: all of it is refused, with the place of the error.
+    drop_in.write_text(drop_in.read_text() + "containerLogMaxFiles: 7\nimageGCHighThresholdPercent: 300\n")
+    wait_for(lambda: status(agent)["error"] != "", 20, agent.log_tail)
+    shown = agent.cli("config", "status", "maxPods", "containerLogMaxFiles")
+    assert shown.returncode == 1
+    assert f"{drop_in}:5:" in shown.stderr and "imageGCHighThresholdPercent: must be a percentage" in shown.stderr
+    assert field(agent, "containerLogMaxFiles")["inForce"] == 3
+    events = {item["reason"]: item["message"] for item in agent.api.get("/api/v1/events")["items"]}
+    assert "imageGCHighThresholdPercent" in events["KubeletConfigRefused"]
+    assert "maxPods applied; port needs a restart" in events["KubeletConfigChanged"]
+
+    # The file is removed, and SIGHUP makes the agent look at once.
+    drop_in.unlink()
+    assert agent.process is not None
+    agent.process.send_signal(signal.SIGHUP)
+    wait_in_force(agent, "maxPods", 10)
+    whole = status(agent)
+    assert (whole["error"], whole["restart"]) == ("", ["port"])
+    table = agent.cli("config", "status", "--changed").stdout
+    assert table.splitlines()[0].split() == ["FIELD", "IN", "FORCE", "CONFIGURED", "STATE", "A", "CHANGE", "IS"]
+    assert "needs a restart of the agent: port" in table
+
+    assert agent.pid == pid and agent.process.poll() is None
+    for pod_now in agent.wait_running("talk", "calm"):
+        assert pod_now.status.container_statuses[0].container_id == ids[pod_now.metadata.uid]
+        assert pod_now.status.container_statuses[0].restart_count == 0

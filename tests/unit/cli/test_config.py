@@ -1,0 +1,84 @@
+"""``config status`` for given answers of the local API."""
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pykubelet.cli.app import cli
+from pykubelet.cli.commands import config
+
+
+def field(name: str, in_force: object, configured: object, **fields: object) -> dict[str, object]:
+    common = {"default": False, "onChange": "live", "state": "applied", "reason": "a component"}
+    return {"field": name, "inForce": in_force, "configured": configured, **common, **fields}
+
+
+ANSWER: dict[str, Any] = {
+    "files": ["/etc/config.yaml"],
+    "error": "",
+    "restart": ["port"],
+    "fields": [
+        field("maxPods", 110, 110, default=True),
+        field("port", 10250, 1, onChange="restart", state="needs restart", reason="sockets are opened at the start"),
+        field("evictionHard", {"memory.available": "100Mi", "nodefs.available": "10%"}, {}),
+        field("clusterDomain", "", "", onChange="restart", default=True),
+        field("runOnce", False, True, onChange="none", state="no effect", reason="no code reads it"),
+    ],
+}
+
+
+def run(monkeypatch: pytest.MonkeyPatch, answer: object, *words: str) -> Result:
+    class FakeApi:
+        def get(self, path: str) -> object:
+            assert path == "/pykubelet/v1/config"
+            return answer
+
+    monkeypatch.setattr(config, "api_of", lambda _: FakeApi())
+    return CliRunner().invoke(cli, ["config", "status", *words])
+
+
+def test_table_has_values_states_and_what_a_change_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = run(monkeypatch, ANSWER)
+    assert found.exit_code == 0
+    lines = [[cell.strip() for cell in line.split("   ") if cell] for line in found.stdout.splitlines()]
+    assert lines[0] == ["FIELD", "IN FORCE", "CONFIGURED", "STATE", "A CHANGE IS"]
+    assert lines[1] == ["maxPods", "110", "applied", "applied live: a component"]
+    assert lines[2][3:] == ["needs restart", "needs a restart: sockets are opened at the start"]
+    assert lines[3][1] == '{"memory.available": "100Mi", "nodefs.available": "10%"}', "whole without a terminal"
+    assert lines[4][1] == '""'
+    assert lines[5][1:4] == ["false", "true", "no effect"]
+    assert lines[6] == ["needs a restart of the agent: port"]
+
+
+def test_changed_leaves_out_fields_that_are_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = run(monkeypatch, ANSWER, "--changed").stdout
+    assert "maxPods" not in found and "port" in found and "runOnce" in found
+
+
+def test_named_fields_are_shown_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = json.loads(run(monkeypatch, ANSWER, "port", "-o", "json").stdout)
+    assert [each["field"] for each in found["fields"]] == ["port"]
+    assert found["restart"] == ["port"]
+    wrong = run(monkeypatch, ANSWER, "maxpods")
+    assert "did you mean maxPods?" in str(wrong.exception)
+
+
+def test_refused_files_make_the_command_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = {**ANSWER, "restart": [], "error": "/etc/config.yaml:3:1: port: wrong"}
+    found = run(monkeypatch, refused)
+    assert found.exit_code == 1
+    assert "refused" in found.stderr and "/etc/config.yaml:3:1: port: wrong" in found.stderr
+    assert json.loads(run(monkeypatch, refused, "-o", "json").stdout)["error"].endswith("wrong")
+
+
+def test_nothing_pending_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(monkeypatch, {**ANSWER, "restart": []}, "maxPods").stdout.endswith("\nnothing is pending\n")
+
+
+def test_long_values_are_cut_on_a_terminal() -> None:
+    from pykubelet.cli.plan.config_table import config_table
+
+    (_, line) = config_table([field("evictionHard", {"a": "b" * 100}, {})], whole=False).splitlines()
+    assert len(line) < 110 and "…" in line

@@ -1,0 +1,12 @@
+"""The components that take changes of the configuration: together they take every field that is applied live."""
+
+from unittest.mock import MagicMock
+
+from pykubelet.kubelet.compose.reload.live_parts import READ_AT_EACH_DECISION, live_parts
+from pykubelet.kubelet.config.plan.field_effects import CLUSTER_ONLY, EFFECTS, OnChange
+
+
+def test_every_live_field_is_taken_by_a_component() -> None:
+    taken = READ_AT_EACH_DECISION.union(*(part.fields for part in live_parts(MagicMock())))
+    live = {name for name, effect in EFFECTS.items() if effect.on_change is OnChange.LIVE}
+    assert taken == live - CLUSTER_ONLY
