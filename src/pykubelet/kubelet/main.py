@@ -74,7 +74,7 @@ async def _start(agent: Agent) -> None:
     async with asyncio.TaskGroup() as group:
         group.create_task(agent.recorders.history.load(), name="load-history")
         await agent.observers.health.check()
-        enforced = await actuators.resources.start()
+        enforced = await actuators.resources.levels.start()
     existing = await actuators.pod_resources.pods_before()
     await actuators.runtime.allocations.load(existing)
     await actuators.runtime.restarts.load(existing)

@@ -17,8 +17,8 @@ from pykubelet.apiclient.certificates.certificate_manager import CertificateMana
 from pykubelet.apiclient.reflector import Query, Reflector
 from pykubelet.base.concurrency.guard import item_failures
 from pykubelet.base.units import Bytes
-from pykubelet.kubelet.actuate.cgroups.cgroup_manager import PodCgroupManager
 from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle
+from pykubelet.kubelet.actuate.cgroups.qos_levels import QosLevels
 from pykubelet.kubelet.actuate.cri.events import RuntimeEvents
 from pykubelet.kubelet.actuate.images.image_gc import ImageGc
 from pykubelet.kubelet.actuate.images.plan.image_gc import GcPolicy, ImageRecord
@@ -94,10 +94,8 @@ def _mirrors(clock: VirtualClock, _: Path) -> MirrorPods:
     return made
 
 
-def _resources(clock: VirtualClock, _: Path) -> PodCgroupManager:
-    made = PodCgroupManager(
-        cgroups=ns(), config=ns(cgroup_root="/", per_qos=True, style=NameStyle.CGROUPFS), clock=clock
-    )
+def _resources(clock: VirtualClock, _: Path) -> QosLevels:
+    made = QosLevels(cgroups=ns(), config=ns(cgroup_root="/", per_qos=True, style=NameStyle.CGROUPFS), clock=clock)
     made._dirty.set()
     return made
 

@@ -219,7 +219,7 @@ def _core_tasks(
     return {
         "configuration": reloader.run(),
         "runtime-health": observers.health.run(),
-        "resources": actuators.resources.run(),
+        "resources": actuators.resources.levels.run(),
         "probes": observers.probes.run(),
         "workers": stages.workers.run(),
         "pleg": observers.pleg.run(),

@@ -1,10 +1,12 @@
 """Composition of the stage desired: sources of pods, their objects, and admission."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pykubelet.base.clock import Clock
 from pykubelet.kubelet.actuate.assembly import Actuators
+from pykubelet.kubelet.actuate.cgroups import swapping
 from pykubelet.kubelet.compose.node.admission_node import AdmissionNode
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.control.sync.events import EventQueue, PodsAffected
@@ -83,7 +85,7 @@ def build_admission(
             active=workers.active,
             allocations=actuators.runtime.allocations,
             pending=pending,
-            swapping=actuators.resources.swapping,
+            swapping=partial(swapping, policy=actuators.resources.policy),
             telemetry=telemetry,
         )
     )

@@ -2,11 +2,13 @@
 
 Owns /kubepods in every cgroup hierarchy. Callers are the pod workers (cgroup of a pod), housekeeping (cgroups of
 orphans) and the pod runtime (CRI settings). May import ``linux`` and ``kubelet/types``. Start reading in
-``cgroup_manager.py``; ``plan/linux_resources.py`` (pure) converts requests and limits to kernel settings.
+``cgroup_manager.py`` (pods), then ``qos_levels.py`` (the cgroups above them); ``plan/linux_resources.py`` (pure)
+converts requests and limits to kernel settings.
 """
 
-from pykubelet.kubelet.actuate.cgroups.cgroup_manager import PodCgroupManager, node_policy, open_manager
+from pykubelet.kubelet.actuate.cgroups.cgroup_manager import PodCgroupManager, open_manager
 from pykubelet.kubelet.actuate.cgroups.cgroup_types import PodCgroupConfig, PolicyConfig, ReservedCgroup, RootLimits
+from pykubelet.kubelet.actuate.cgroups.node_policy import node_policy
 from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle
 from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import (
     LinuxResources,
@@ -14,6 +16,7 @@ from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import (
     container_resources,
     overhead_resources,
     sandbox_resources,
+    swapping,
 )
 
 __all__ = [
@@ -30,4 +33,5 @@ __all__ = [
     "open_manager",
     "overhead_resources",
     "sandbox_resources",
+    "swapping",
 ]

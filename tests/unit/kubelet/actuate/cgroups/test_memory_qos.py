@@ -27,7 +27,7 @@ from pykubelet.models.core_v1 import Pod, ResourceRequirements
 from pykubelet.models.scalars import Quantity
 from pykubelet.testing.cgroups import FakeCgroupFiles
 from pykubelet.testing.clock import VirtualClock
-from tests.unit.kubelet.actuate.cgroups.test_cgroup_manager import CONFIG, POLICY, pod
+from tests.unit.kubelet.actuate.cgroups.kit import CONFIG, POLICY, pod
 
 MI = 1 << 20
 THROTTLE = MemoryQos(factor=0.9, allocatable=Bytes(1000 * MI))
@@ -139,9 +139,9 @@ async def test_pods_and_classes_are_protected_in_the_tree(tmp_path: Path) -> Non
             await clock.advance(1)
 
     made = manager(files, TIERED, clock)
-    await made.start()
+    await made.levels.start()
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
-        task = group.create_task(made.run())
+        task = group.create_task(made.levels.run())
         for value in (GUARANTEED, BURSTABLE, NO_LIMIT, BEST_EFFORT):
             await made.ensure_pod(value)
         assert content("kubepods/podguaranteed/memory.min") == str(256 * MI)
@@ -156,7 +156,7 @@ async def test_pods_and_classes_are_protected_in_the_tree(tmp_path: Path) -> Non
         await levels(256 + 64, 64)
         task.cancel()
     # Without reservations, the next agent removes those of the classes, without which those of pods have no effect.
-    await manager(files, None, clock).start()
+    await manager(files, None, clock).levels.start()
     assert [content("kubepods/memory.min"), content("kubepods/burstable/memory.low")] == ["0", "0"]
 
 

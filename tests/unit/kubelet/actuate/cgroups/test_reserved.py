@@ -50,7 +50,7 @@ async def test_existing_cgroup_of_daemons_gets_its_limits(
     files: FakeCgroupFiles, style: NameStyle, given: str, directory: str
 ) -> None:
     CgroupV2(files.root, files).create(f"/{directory}", CgroupResources())
-    enforced = await manager(files, ReservedCgroup("kube", given, LIMITS), style=style).start()
+    enforced = await manager(files, ReservedCgroup("kube", given, LIMITS), style=style).levels.start()
     assert enforced == [
         "Updated Node Allocatable limit across pods",
         f"Updated limits on kube reserved cgroup {given}",
@@ -68,7 +68,7 @@ async def test_existing_cgroup_of_daemons_gets_its_limits(
 )
 async def test_cgroup_that_does_not_exist_stops_the_start(files: FakeCgroupFiles, path: str, message: str) -> None:
     with pytest.raises(Invalid, match=message):
-        await manager(files, ReservedCgroup("kube", path, LIMITS), style=NameStyle.CGROUPFS).start()
+        await manager(files, ReservedCgroup("kube", path, LIMITS), style=NameStyle.CGROUPFS).levels.start()
 
 
 async def test_rejected_limit_stops_the_start(files: FakeCgroupFiles, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,22 +83,22 @@ async def test_rejected_limit_stops_the_start(files: FakeCgroupFiles, monkeypatc
     monkeypatch.setattr(files, "write", refuse)
     expected = "Failed to enforce System Reserved Cgroup Limits on '/daemons': busy"
     with pytest.raises(Permanent, match=expected):
-        await manager(files, ReservedCgroup("system", "/daemons", LIMITS), style=NameStyle.CGROUPFS).start()
+        await manager(files, ReservedCgroup("system", "/daemons", LIMITS), style=NameStyle.CGROUPFS).levels.start()
 
 
 async def test_reservations_without_usable_cgroups_stop_the_start() -> None:
     config = replace(CONFIG, reserved=(ReservedCgroup("system", "/daemons", LIMITS),))
     broken = PodCgroupManager(cgroups=None, config=config, clock=VirtualClock(), why_not="read-only")
     with pytest.raises(Permanent, match="enforceNodeAllocatable: cgroups cannot be used: read-only"):
-        await broken.start()
+        await broken.levels.start()
 
 
 async def test_limit_of_all_pods_of_an_earlier_configuration_is_removed(files: FakeCgroupFiles) -> None:
     limited = replace(CONFIG, root_limits=RootLimits(cpu=MilliCPU(1500), memory=Bytes(1 << 30), pids=100))
     cgroups = CgroupV2(files.root, files)
-    await PodCgroupManager(cgroups=cgroups, config=limited, clock=VirtualClock()).start()
+    await PodCgroupManager(cgroups=cgroups, config=limited, clock=VirtualClock()).levels.start()
     assert (files.root / "kubepods/memory.max").read_text() == str(1 << 30)
-    await PodCgroupManager(cgroups=cgroups, config=CONFIG, clock=VirtualClock()).start()
+    await PodCgroupManager(cgroups=cgroups, config=CONFIG, clock=VirtualClock()).levels.start()
     assert (files.root / "kubepods/memory.max").read_text() == "max"
     assert (files.root / "kubepods/pids.max").read_text() == "max"
 
@@ -124,7 +124,7 @@ async def test_limits_on_the_real_kernel(real_root: str) -> None:
     for root_limits, expected in ((limits, 1 << 30), (RootLimits(cpu=MilliCPU(1000)), -1)):
         config = replace(CONFIG, reserved=(reserved,), cgroup_root=real_root, root_limits=root_limits)
         started = open_manager(layout, config, VirtualClock())
-        assert len(await started.start()) == 2, started.problem
+        assert len(await started.levels.start()) == 2, started.levels.problem
         assert (await asyncio.to_thread(driver.limits, f"{real_root}/kubepods")).memory_max == expected
     found = await asyncio.to_thread(driver.limits, daemons)
     assert found.memory_max == 1 << 30

@@ -1,0 +1,151 @@
+"""The cgroups above those of pods: the root of all pods and one for each QoS class, with their weights and limits.
+
+start  creates them and applies the reservations of daemons
+run    keeps their weights and protected memory up to date as pods come and go
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.guard import Guard
+from pykubelet.base.errors import Permanent, PykubeletError, Transient
+from pykubelet.base.units import Bytes, MilliCPU, Seconds
+from pykubelet.kubelet.actuate.cgroups.cgroup_types import PodCgroupConfig
+from pykubelet.kubelet.actuate.cgroups.plan import cgroup_names as names
+from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import MIN_SHARES, burstable_shares, milli_cpu_to_shares
+from pykubelet.kubelet.actuate.cgroups.plan.memory_qos import level_protection
+from pykubelet.kubelet.actuate.cgroups.reserved import enforce_reserved
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.qos import QosClass
+from pykubelet.linux.cgroups import UNLIMITED, CgroupDriver, CgroupResources
+
+_log = logging.getLogger(__name__)
+
+_DEBOUNCE: Seconds = 0.2
+_REFRESH: Seconds = 60.0
+_DEADLINE: Seconds = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class PodRequests:
+    """What the settings of the QoS classes depend on, of one pod."""
+
+    qos: QosClass
+    cpu: MilliCPU
+    memory: Bytes
+
+
+class QosLevels:
+    """Manages the cgroups of the root and of the QoS classes. `cgroups` None: they cannot be used, see `why_not`."""
+
+    def __init__(
+        self, *, cgroups: CgroupDriver | None, config: PodCgroupConfig, clock: Clock, why_not: str | None = None
+    ) -> None:
+        self._cgroups = cgroups
+        self._config = config
+        self._clock = clock
+        self._problem = why_not
+        self._root = names.root_name(config.cgroup_root)
+        self._requests: dict[PodUID, PodRequests] = {}
+        self._dirty = asyncio.Event()
+        self._guard = Guard("cgroups.levels", clock.monotonic)
+
+    @property
+    def problem(self) -> str | None:
+        """Why pods get no cgroup of their own, and the remedy, for doctor; None if they get one."""
+        return self._problem
+
+    @property
+    def cgroups(self) -> CgroupDriver | None:
+        """The driver; None if pods get no cgroup of their own."""
+        return self._cgroups if self._problem is None and self._config.per_qos else None
+
+    async def start(self) -> list[str]:
+        """Create the cgroups of the root and of the QoS classes, and apply the reservations of daemons to theirs.
+
+        Returns what was enforced, as the texts of events. Without usable cgroups the agent runs on (see `problem`),
+        unless reservations are to be enforced: then that raises a base error.
+        """
+        enforced = []
+        if self._problem is None and self._cgroups is not None and self._config.per_qos:
+            try:
+                await blocking.call_to_end("cgroups", self._write_levels, deadline=_DEADLINE)
+                enforced.append("Updated Node Allocatable limit across pods")
+            except Transient as error:
+                # It may be temporary (systemd is busy), and running without cgroups would last until the next restart.
+                _log.warning("cgroup limits not set: retrying", extra={"error": str(error)})
+                self._dirty.set()
+            except PykubeletError as error:
+                self._problem = str(error)
+        if self._problem is not None:
+            _log.error("cgroups unavailable: pods get no cgroup of their own", extra={"error": self._problem})
+        for reserved in self._config.reserved:
+            cgroups = self.cgroups
+            if cgroups is None:
+                raise Permanent(f"enforceNodeAllocatable: cgroups cannot be used: {self._problem}")
+            await blocking.call_to_end(
+                "cgroups", enforce_reserved, cgroups, reserved, self._config.style, deadline=_DEADLINE
+            )
+            enforced.append(f"Updated limits on {reserved.title} reserved cgroup {reserved.path}")
+        return enforced
+
+    async def run(self) -> None:
+        """Write the weights of the QoS classes when pods are added or removed, and once a minute."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._refresh(), name="cgroups-refresh")
+            group.create_task(self._follow_pods(), name="cgroups-qos")
+
+    def note(self, uid: PodUID, requests: PodRequests) -> None:
+        """Take the requests of a pod that is added or resized into account."""
+        if self._requests.get(uid) != requests:
+            self._requests[uid] = requests
+            self._dirty.set()
+
+    def forget(self, uid: PodUID) -> None:
+        """Take the pod's requests out of account. Idempotent."""
+        if self._requests.pop(uid, None) is not None:
+            self._dirty.set()
+
+    async def _refresh(self) -> None:
+        while True:
+            await self._clock.sleep(_REFRESH)
+            self._dirty.set()
+
+    async def _follow_pods(self) -> None:
+        while True:
+            await self._dirty.wait()
+            # Many pods that start at the same time cause one write.
+            await self._clock.sleep(_DEBOUNCE)
+            self._dirty.clear()
+            if self.cgroups is None:
+                continue
+            with self._guard.item(self._path(self._root)):
+                await blocking.call_to_end("cgroups", self._write_levels, deadline=_DEADLINE)
+
+    def _write_levels(self) -> None:
+        """Write the settings of the root and of the QoS classes. Guaranteed pods are directly in the root."""
+        assert self._cgroups is not None
+        limits = self._config.root_limits
+        requests = tuple(self._requests.values())
+        protected = level_protection(((each.qos, each.memory) for each in requests), self._config.policy.memory_qos)
+        levels = {
+            self._root: CgroupResources(
+                cpu_shares=milli_cpu_to_shares(limits.cpu),
+                memory_max=Bytes(UNLIMITED) if limits.memory is None else limits.memory,
+                memory_min=protected[QosClass.GUARANTEED].min,
+                pids_max=UNLIMITED if limits.pids is None else limits.pids,
+            ),
+            names.qos_name(self._root, QosClass.BURSTABLE): CgroupResources(
+                cpu_shares=burstable_shares(each.cpu for each in requests if each.qos is QosClass.BURSTABLE),
+                memory_low=protected[QosClass.BURSTABLE].low,
+            ),
+            names.qos_name(self._root, QosClass.BEST_EFFORT): CgroupResources(cpu_shares=MIN_SHARES),
+        }
+        for name, resources in levels.items():
+            self._cgroups.create(self._path(name), resources)
+
+    def _path(self, name: names.CgroupName) -> str:
+        return names.to_path(name, self._config.style)
