@@ -21,6 +21,7 @@ from pykubelet.criserver.machine import Machine as MachineAccess
 from pykubelet.criserver.main import Server, ServerParts
 from pykubelet.criserver.netns import PinnedNamespaces
 from pykubelet.criserver.oci import RuntimeHandlers
+from pykubelet.criserver.reload.config_reloader import ConfigInput, ConfigReloader
 from pykubelet.criserver.sandbox import SandboxComponents
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.server.calls import Calls
@@ -28,6 +29,8 @@ from pykubelet.criserver.store import Store
 from pykubelet.criserver.store.database import Database
 from pykubelet.criserver.types import ContainerRecord, SandboxRecord, new_id
 from pykubelet.criserver.wiring.images import ImageComponents
+from pykubelet.criserver.wiring.registries import ConfiguredRegistries
+from pykubelet.criserver.wiring.reload import LiveConfiguration
 from pykubelet.linux import cgroups, mountinfo, mounts, pidfd, procfs, system
 from pykubelet.linux.cgroups.oom import OomCounter
 from tests.fuzz.machine import (
@@ -121,6 +124,7 @@ class Stage:
 
     def _parts(self, scope: ServerScope, store: Store) -> ServerParts:
         runtime = SimulatedRuntime(self.machine, self.settings.runtime_root("runc"))
+        network = cast(Any, SimulatedNetwork(self.machine))
         return ServerParts(
             settings=self.settings,
             scope=scope,
@@ -134,7 +138,14 @@ class Stage:
                 oom_kills=CgroupOomKills(OomCounter(cgroups.detect()), systemd=False),
             ),
             namespaces=cast(PinnedNamespaces, self.namespaces),
-            network=cast(Any, SimulatedNetwork(self.machine)),
+            network=network,
+            reload=LiveConfiguration(
+                reloader=ConfigReloader(
+                    given=ConfigInput.fixed(self.settings), parts=(), requested=(), clock=self.clock
+                ),
+                registries=ConfiguredRegistries(self.settings),
+                network=network,
+            ),
         )
 
     async def _within(self, life: Life, work: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -352,8 +352,17 @@ class SimulatedNetwork:
     async def start(self) -> None:
         """Do nothing: there is no configuration."""
 
+    async def reload(self) -> None:
+        """Do nothing: there is no configuration."""
+
     def problem(self) -> str:
         return ""
+
+    def problems(self) -> list[str]:
+        return []
+
+    def described(self) -> dict[str, object]:
+        return {}
 
 
 class SimulatedNamespaces:

@@ -1,13 +1,17 @@
 """Settings of runtime handlers, the metrics and the verbose status of a server with a configuration of its own."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from ipaddress import ip_address, ip_network
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 
+from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.testing.criserver import PrivateCriServer
 from pykubelet.testing.fake_cri import Script
@@ -15,7 +19,7 @@ from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.runtime import bridge_network
 from pykubelet.testing.traces import remove_cgroups
-from pykubelet.testing.wait import until
+from pykubelet.testing.wait import until, until_answer
 from tests.contract.cri.support import CGROUP, Program, Runtime
 from tests.manifests import BUSYBOX
 
@@ -152,3 +156,60 @@ async def test_metrics_and_verbose_status(runtime: Runtime, server: PrivateCriSe
     assert settings["handlers"]["special"]["cgroup_writable"] is True
     assert settings["registries"]["r.example"]["password"] == "(set)"
     assert json.loads(info["lastCNILoadStatus"]) == "OK"
+
+
+async def test_configuration_is_reloaded_without_a_restart(runtime: Runtime, server: PrivateCriServer) -> None:
+    """A change of the file and SIGHUP; running pods keep what they have, and a broken file changes nothing."""
+
+    async def info(part: str) -> Any:
+        return json.loads((await runtime.client.status(verbose=True)).info[part])
+
+    async def configure(**changes: object) -> None:
+        server.config.write_text(json.dumps(before | changes))
+
+    pid, before = server.pid(), json.loads(server.config.read_text())
+    _, lines = await _look(runtime, "special")
+    base = server.home / "late.json"
+    base.write_text(json.dumps({"process": {"rlimits": [{"type": "RLIMIT_NOFILE", "hard": 78, "soft": 78}]}}))
+    late = {"runc": {"path": "runc"}, "late": {"path": "runc", "base_runtime_spec": str(base)}}
+    try:
+        await configure(handlers=late, conmon="/no/conmon", registries={"late.example": {"plain_http": True}})
+        await until_answer(lambda: _is(info("config"), lambda found: "late" in found["handlers"]))
+        assert (await info("configuration"))["needsRestart"] == ["conmon"]
+        assert (await info("registries"))["hosts"]["late.example"]["plain_http"] is True
+        _, lines = await _look(runtime, "late", attempt=1)
+        assert lines[0] == "78", lines
+        with pytest.raises(PykubeletError, match="no runtime is configured for handler 'special'"):
+            await runtime.sandbox(runtime.pod_config(2), "special")
+        # The pod of the removed handler still gets containers with its settings.
+        config = runtime.container_config(_LOOK, 3)
+        again = await runtime.client.create_container(runtime.sandboxes[0], config, runtime.pod_config(0))
+        spec = json.loads((server.home / "run/bundles" / again / "config.json").read_text())
+        assert spec["process"]["rlimits"][0]["hard"] == 77
+        base.write_text("{")
+        await until_answer(lambda: _is(info("configuration"), lambda found: str(base) in found["error"]))
+        _, lines = await _look(runtime, "late", attempt=4)
+        assert lines[0] == "78", lines
+        networks = Path((await info("cniconfig"))["directory"])
+        (network,) = (await info("cniconfig"))["networks"]
+        good = Path(network["file"]).read_bytes()
+        Path(network["file"]).write_bytes(b"{")
+        try:
+            assert pid is not None
+            os.kill(pid, signal.SIGHUP)
+            await until_answer(
+                lambda: _is(info("configuration"), lambda found: str(networks) in str(found["problems"]))
+            )
+            assert await info("lastCNILoadStatus") == "OK"
+            await _look(runtime, "runc", attempt=5)
+        finally:
+            Path(network["file"]).write_bytes(good)
+    finally:
+        await configure()
+    await until_answer(lambda: _is(info("config"), lambda found: "special" in found["handlers"]))
+    await until_answer(lambda: _is(info("configuration"), lambda found: not found["problems"] and not found["error"]))
+    assert server.pid() == pid
+
+
+async def _is(found: Awaitable[Any], wanted: Callable[[Any], bool]) -> bool:
+    return wanted(await found)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from pykubelet.criserver.config.machine import kernel_cgroup
 from pykubelet.criserver.conmon import Conmon
-from pykubelet.criserver.oci import RuntimeHandlers
+from pykubelet.criserver.oci import OciRuntime, RuntimeHandlers
 from pykubelet.criserver.spec import HandlerOptions, Host
 from pykubelet.linux.cgroups import CgroupDriver
 from pykubelet.linux.cgroups.oom import OomCounter
@@ -46,6 +46,16 @@ class CgroupOomKills:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConfiguredHandlers:
+    """The runtime handlers of one version of the configuration."""
+
+    runtimes: Mapping[str, OciRuntime]
+    default: str
+    options: Mapping[str, HandlerOptions]
+    network_directories: Mapping[str, Path]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
     """Facts of the machine, and wrappers of its programs and cgroups."""
 
@@ -54,10 +64,17 @@ class Machine:
     handlers: RuntimeHandlers
     conmon: Conmon
     oom_kills: OomKills
-    handler_options: Mapping[str, HandlerOptions] = field(default_factory=dict)
-    """By handler; missing ones have the defaults."""
-    network_directories: Mapping[str, Path] = field(default_factory=dict)
+    handler_options: dict[str, HandlerOptions] = field(default_factory=dict)
+    """By handler, also those that were removed by a reload; missing ones have the defaults."""
+    network_directories: dict[str, Path] = field(default_factory=dict)
     """The directories of network configurations of the handlers that have their own."""
+
+    def configure(self, handlers: ConfiguredHandlers) -> None:
+        """Use these handlers from now on. Sandboxes of removed ones keep the former runtime and options."""
+        self.handlers.replace(handlers.runtimes, handlers.default)
+        self.handler_options.update(handlers.options)
+        self.network_directories.clear()
+        self.network_directories.update(handlers.network_directories)
 
     def options(self, handler: str) -> HandlerOptions:
         """The options of a handler, or of the default one if it is no longer configured."""

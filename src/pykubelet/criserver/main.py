@@ -27,6 +27,7 @@ from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.netns import PinnedNamespaces
 from pykubelet.criserver.processes import reference
 from pykubelet.criserver.programs import new_marks, wait_for_former_programs
+from pykubelet.criserver.reload.config_reloader import ConfigInput
 from pykubelet.criserver.sandbox.plan import lifecycle as sandbox
 from pykubelet.criserver.sandbox.sandbox_interfaces import PodNetwork
 from pykubelet.criserver.scope import ServerScope
@@ -38,9 +39,11 @@ from pykubelet.criserver.store import Store
 from pykubelet.criserver.streaming import StreamingServer
 from pykubelet.criserver.supervisor import note_of, write_note
 from pykubelet.criserver.wiring.calls import CallDeps, build_calls
+from pykubelet.criserver.wiring.handlers import HandlerFactory
 from pykubelet.criserver.wiring.images import ImageComponents, open_images
 from pykubelet.criserver.wiring.machine import open_machine, open_namespaces, open_network
 from pykubelet.criserver.wiring.pods import PodDeps, build_pods
+from pykubelet.criserver.wiring.reload import LiveConfiguration, ReloadDeps, build_reload
 from pykubelet.linux import memory, system
 from pykubelet.linux.memory_trim import trim_periodically
 
@@ -53,15 +56,16 @@ _REPAIRS: Seconds = 3.0
 
 
 async def run_criserver(
-    settings: Settings, ending: Callable[[], None], notifier: Notifier, *, kept: bool = False
+    given: ConfigInput, ending: Callable[[], None], notifier: Notifier, *, kept: bool = False
 ) -> None:
     """Recover, then serve until cancelled. Containers continue to run afterwards.
 
-    ``ending`` is called as soon as the server begins to end, also by itself, so that the caller can limit the time.
-    ``kept``: an agent started the server. ``notifier`` tells systemd when calls are answered.
-    Conflict: another server uses the directories.
+    ``given`` has the settings, and reads them again. ``ending`` is called as soon as the server begins to end, also by
+    itself, so that the caller can limit the time. ``kept``: an agent started the server. ``notifier`` tells systemd
+    when calls are answered. Conflict: another server uses the directories.
     """
     memory.limit_arenas()
+    settings = given.started
     async with AsyncExitStack() as stack:
         _start_tracing(settings)
         stack.push_async_callback(tracing.stop)
@@ -84,15 +88,21 @@ async def run_criserver(
             marks = await blocking.call_to_end("server", new_marks, settings.run, settings.scratch)
             scope = ServerScope.of(tasks, clock)
             namespaces = await blocking.call_to_end("server", open_namespaces, settings)
+            handlers = HandlerFactory(marks, metrics.runtime if metrics is not None else None)
+            machine, network = open_machine(settings, handlers), open_network(settings, marks, namespaces)
+            reload = build_reload(
+                ReloadDeps(given=given, clock=clock, machine=machine, handlers=handlers, images=images, network=network)
+            )
             server = Server(
                 ServerParts(
                     settings=settings,
                     scope=scope,
                     store=store,
                     images=images,
-                    machine=open_machine(settings, marks, metrics.runtime if metrics is not None else None),
+                    machine=machine,
                     namespaces=namespaces,
-                    network=open_network(settings, marks, namespaces),
+                    network=network,
+                    reload=reload,
                     metrics=metrics,
                 )
             )
@@ -161,6 +171,7 @@ class ServerParts:
     machine: Machine
     namespaces: PinnedNamespaces
     network: NetworkManager
+    reload: LiveConfiguration
     metrics: "ServerMetrics | None" = None
 
 
@@ -232,6 +243,7 @@ class Server:
             "network-retries": self.pods.sandboxes.attachments.release_leftovers,
             "store-retries": self._parts.store.write_deferred,
             "repairs": scope.repairs.run,
+            "configuration": self._parts.reload.reloader.run,
             "trash": images.trash.run,
         }
         for name, follower in followers.items():
@@ -250,7 +262,7 @@ class Server:
         return CallObserver(
             metrics=parts.metrics,
             pods=self.pods,
-            default_handler=parts.machine.handlers.default,
+            handlers=parts.machine.handlers,
             clock=parts.scope.clock,
         )
 
@@ -259,7 +271,7 @@ class Server:
         parts = self._parts
         return build_calls(
             CallDeps(
-                settings=parts.settings,
+                configuration=parts.reload,
                 scope=parts.scope,
                 machine=parts.machine,
                 network_problem=parts.network.problem,

@@ -16,7 +16,9 @@ from pykubelet.base.daemon.log import setup
 from pykubelet.base.daemon.loop import run_daemon
 from pykubelet.base.daemon.notify import Notifier
 from pykubelet.base.errors import Invalid
-from pykubelet.criserver.config import Settings, load_settings
+from pykubelet.criserver.config import load_settings
+from pykubelet.criserver.reload.config_reloader import ConfigInput
+from pykubelet.criserver.reload.config_watch import stamps_of
 
 _FILE = click.Path(path_type=Path, resolve_path=True)
 
@@ -39,22 +41,24 @@ def command(
     log_format: str,
     **flags: Path | str | None,
 ) -> None:
-    """Serve CRI v1 until SIGINT or SIGTERM; containers keep running afterwards."""
+    """Serve CRI v1 until SIGINT or SIGTERM; containers keep running afterwards. SIGHUP reloads the configuration."""
     setup(log_level.upper(), "json" if log_format == "json" else "text")
     given: dict[str, Any] = {name: str(value) if value else None for name, value in flags.items()}
     traces = {"tracing": {"endpoint": tracing_endpoint}} if tracing_endpoint else {}
-    settings = load_settings(config, defaults=traces, **given)
+    read = partial(load_settings, config, defaults=traces, **given)
+    stamps = stamps_of([config] if config else [])
+    source = ConfigInput(read=read, started=read(), file=config, stamps=stamps)
     if os.geteuid() != 0:
         raise Invalid("the runtime server must run as root: it creates namespaces, mounts and cgroups")
     grpc_core.configure("ERROR")
     ignore_here_only()  # otherwise containers would inherit the ignored signals
     notifier = Notifier.from_environment()
-    server = partial(_server, settings, kept, notifier)
+    server = partial(_server, source, kept, notifier)
     with contextlib.suppress(KeyboardInterrupt):
-        run_daemon(run_until_signal(server, notifier, name="criserver"))
+        run_daemon(run_until_signal(server, notifier, name="criserver", reload=source.requested))
 
 
-async def _server(settings: Settings, kept: bool, notifier: Notifier, failed: Callable[[], None]) -> None:
+async def _server(source: ConfigInput, kept: bool, notifier: Notifier, failed: Callable[[], None]) -> None:
     from pykubelet.criserver.main import run_criserver
 
-    await run_criserver(settings, failed, notifier, kept=kept)
+    await run_criserver(source, failed, notifier, kept=kept)

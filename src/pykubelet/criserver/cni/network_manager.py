@@ -20,11 +20,11 @@ from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import Invalid, PykubeletError, Transient
 from pykubelet.base.files.atomic import write_atomic
-from pykubelet.base.files.safe_path import read_regular
-from pykubelet.base.units import MIB, Seconds
+from pykubelet.base.units import Seconds
 from pykubelet.criserver.cni.attachment_records import AttachmentRecords
 from pykubelet.criserver.cni.garbage import GarbageCollection
 from pykubelet.criserver.cni.masquerade import Firewall
+from pykubelet.criserver.cni.network_files import FoundNetworks, NetworkFiles
 from pykubelet.criserver.cni.network_status import NetworkStatus
 from pykubelet.criserver.cni.network_types import Attached, Attachment, AttachRequest, Json, NetworkList
 from pykubelet.criserver.cni.plan.network_spec import (
@@ -33,12 +33,8 @@ from pykubelet.criserver.cni.plan.network_spec import (
     candidates,
     check_arguments,
     default_network,
-    further_plugins,
-    may_have_directory,
-    parse_network,
     plugin_input,
     supports_check,
-    with_plugins,
 )
 from pykubelet.criserver.cni.plugins import Plugins
 from pykubelet.criserver.types import SandboxID
@@ -47,8 +43,6 @@ from pykubelet.linux.namespaces import is_namespace
 _log = logging.getLogger(__name__)
 _DEFAULT_FILE = "87-pykubelet.conflist"
 _CHANGES = Mask.CREATE | Mask.DELETE | Mask.CLOSE_WRITE | Mask.MOVED_FROM | Mask.MOVED_TO
-_LONGEST = 4 * MIB
-"""Size limit of a configuration file in bytes."""
 _LOOK_EVERY: Seconds = 10.0
 _STATUS_EVERY: Seconds = 5.0
 _LOST = Mask.DELETE_SELF | Mask.MOVE_SELF
@@ -84,6 +78,8 @@ class NetworkManager:
         self._firewall = Firewall(config.clock, plugins.marks)
         self._current: NetworkList | None = None
         self._why = "no network configuration was read yet"
+        self._files = NetworkFiles()
+        self._found = FoundNetworks({}, ())
         self._records = AttachmentRecords(config.attachments)
         self._status = NetworkStatus(plugins=plugins)
         self._status_due = Wakeup(config.clock, "network-status")
@@ -184,8 +180,8 @@ class NetworkManager:
         network, why = self._current, self._why
         if request.conf_dir:
             # Of a runtime handler: read for each of its pods, so nothing has to follow its changes.
-            networks, why = await blocking.call("network", self._read, Path(request.conf_dir))
-            network = networks[0] if networks else None
+            found = await self._files.read(Path(request.conf_dir))
+            network, why = found.first, found.why
         if network is None:
             raise Transient(f"the network is not ready: {why}")
         check_arguments(request)
@@ -261,9 +257,10 @@ class NetworkManager:
         Only a failure of the network in use counts. Raises Transient if there is no network or it fails; the address
         stays reserved, and the caller retries.
         """
-        networks, why = await blocking.call("network", self._read, Path(request.conf_dir or self._config.conf_dir))
+        found = await self._files.read(Path(request.conf_dir or self._config.conf_dir))
+        networks = list(found.networks.values())
         if not networks:
-            raise Transient(f"the address of sandbox {request.sandbox} cannot be released: {why}")
+            raise Transient(f"the address of sandbox {request.sandbox} cannot be released: {found.why}")
         for network in networks[1:]:
             with suppress(Transient, Invalid):
                 await self._delete(Attachment(request, network), network.plugins)
@@ -293,41 +290,28 @@ class NetworkManager:
                 "no network configuration found: wrote the default one", extra={"directory": str(config.conf_dir)}
             )
 
+    async def reload(self) -> None:
+        """Read the configuration directory now."""
+        await self._reload()
+
+    def described(self) -> dict[str, object]:
+        """The networks in force, for the status."""
+        return {"directory": str(self._config.conf_dir), "networks": self._found.described()}
+
+    def problems(self) -> list[str]:
+        """What is wrong with configuration files; of a file that was valid before, the former version is in force."""
+        return list(self._found.problems)
+
     async def _reload(self) -> None:
-        networks, why = await blocking.call("network", self._read, self._config.conf_dir)
-        network = networks[0] if networks else None
+        former, found = self._found, await self._files.read(self._config.conf_dir)
+        network, why = found.first, found.why
+        for problem in found.problems:
+            if problem not in former.problems:
+                _log.error("network configuration file refused", extra={"error": problem})
         if network != self._current or why != self._why:
             self._status_due.wake()
             if network is not None:
                 _log.info("pod network in use", extra={"network": network.name})
             else:
                 _log.warning("pod network not ready", extra={"why": why})
-        self._current, self._why = network, why
-
-    def _read(self, directory: Path) -> tuple[list[NetworkList], str]:
-        """Read all valid configurations of a directory; without any, also the reason."""
-        found: list[NetworkList] = []
-        problems: list[str] = []
-        try:
-            names = candidates(path.name for path in directory.iterdir())
-        except OSError as error:
-            return [], f"{directory}: {error.strerror}"
-        for name in names:
-            try:
-                found.append(self._read_network(directory / name))
-            except (Invalid, OSError) as error:
-                problems.append(str(error))
-        return found, "" if found else "; ".join(problems) or f"no network configuration in {directory}"
-
-    def _read_network(self, file: Path) -> NetworkList:
-        """Read one configuration, with its further plugins. Raises Invalid, OSError."""
-        network = parse_network(read_regular(file, _LONGEST), str(file))
-        if network.only_inlined or not may_have_directory(network.name):
-            return with_plugins(network, (), str(file))
-        directory = file.parent / network.name
-        try:
-            names = further_plugins(path.name for path in directory.iterdir())
-        except (FileNotFoundError, NotADirectoryError):
-            names = []
-        files = [(str(directory / name), read_regular(directory / name, _LONGEST)) for name in names]
-        return with_plugins(network, files, str(file))
+        self._found, self._current, self._why = found, network, why

@@ -1,32 +1,49 @@
-"""The runtime handlers: the configured OCI runtimes by name."""
+"""The runtime handlers: the configured OCI runtimes by name. A reload of the configuration replaces them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.oci.runtime import OciRuntime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeHandlers:
-    """The OCI runtimes by the name of their handler."""
+    """The OCI runtimes by the name of their handler. Those that a reload removes stay for their sandboxes."""
 
-    runtimes: Mapping[str, OciRuntime]
-    default: str
-    """The handler of sandboxes that request none; it is among ``runtimes``."""
+    def __init__(self, *, runtimes: Mapping[str, OciRuntime], default: str) -> None:
+        """``default``: the handler of sandboxes that request none; it must be among ``runtimes``."""
+        self._runtimes = dict(runtimes)
+        self._removed: dict[str, OciRuntime] = {}
+        self._default = default
+
+    @property
+    def runtimes(self) -> Mapping[str, OciRuntime]:
+        """The OCI runtimes that sandboxes can request now."""
+        return self._runtimes
+
+    @property
+    def default(self) -> str:
+        """The handler of sandboxes that request none."""
+        return self._default
+
+    def replace(self, runtimes: Mapping[str, OciRuntime], default: str) -> None:
+        """Configure other handlers from now on."""
+        known = self._removed | self._runtimes
+        self._removed = {name: runtime for name, runtime in known.items() if name not in runtimes}
+        self._runtimes, self._default = dict(runtimes), default
 
     def requested(self, handler: str) -> str:
         """The name of a requested handler; empty: the default one. Invalid: no runtime is configured for it."""
-        handler = handler or self.default
-        if handler not in self.runtimes:
-            known = ", ".join(sorted(self.runtimes))
+        handler = handler or self._default
+        if handler not in self._runtimes:
+            known = ", ".join(sorted(self._runtimes))
             raise Invalid(f"no runtime is configured for handler {handler!r}; configured handlers: {known}")
         return handler
 
     def recorded(self, handler: str) -> str:
-        """The name of a sandbox's handler; the default one if its own is no longer configured."""
-        return handler if handler in self.runtimes else self.default
+        """The name of a sandbox's handler; the default one if its own was not configured since the server's start."""
+        return handler if handler in self._runtimes or handler in self._removed else self._default
 
     def runtime(self, handler: str) -> OciRuntime:
-        """The OCI runtime of a sandbox's handler; the default one if its own is no longer configured."""
-        return self.runtimes[self.recorded(handler)]
+        """The OCI runtime of a sandbox's handler; the default one as in ``recorded``."""
+        name = self.recorded(handler)
+        return self._runtimes.get(name) or self._removed[name]

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pykubelet.criserver.config import Settings
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.server import Groups
@@ -20,6 +19,7 @@ from pykubelet.criserver.stats.stats_interfaces import Layers
 from pykubelet.criserver.storage.trash import Trash
 from pykubelet.criserver.streaming import StreamingServer
 from pykubelet.criserver.wiring.pods import Pods
+from pykubelet.criserver.wiring.reload import LiveConfiguration
 from pykubelet.linux import cgroups
 from pykubelet.linux.cgroups.counters import CgroupCounterReader
 
@@ -28,7 +28,7 @@ from pykubelet.linux.cgroups.counters import CgroupCounterReader
 class CallDeps:
     """What the calls of RuntimeService use."""
 
-    settings: Settings
+    configuration: LiveConfiguration
     scope: ServerScope
     machine: Machine
     network_problem: Callable[[], str]
@@ -47,9 +47,9 @@ def build_calls(deps: CallDeps) -> Groups:
     inspector = Inspector(cgroups=machine.cgroups, counter_reader=counter_reader, layers=deps.layers, clock=scope.clock)
     return (
         RuntimeCalls(
-            settings=deps.settings,
+            configuration=deps.configuration,
             network_problem=deps.network_problem,
-            handlers=machine.handlers.runtimes,
+            handlers=machine.handlers,
             host=machine.host,
             unfinished=scope.repairs.unfinished,
             trash=deps.trash,

@@ -7,14 +7,13 @@ from functools import partial
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.units import Bytes, Seconds
-from pykubelet.criserver.config import RegistryHost, RegistryTable, Settings
+from pykubelet.criserver.config import Settings
 from pykubelet.criserver.container import ContainerTable, ImageUsers
 from pykubelet.criserver.directories import make_traversable
 from pykubelet.criserver.images import ContentStore, ImageDeps, ImageIndex, ImageManager, ImageSettings
-from pykubelet.criserver.images.image_interfaces import Registry
 from pykubelet.criserver.images.manifests import Platform
 from pykubelet.criserver.images.quarantine import QuarantinedFile, find_quarantined
-from pykubelet.criserver.images.registry import Host, RegistryClient, Tls
+from pykubelet.criserver.images.registry import RegistryClient
 from pykubelet.criserver.images.signatures import Trust
 from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.server.groups.images import ImageCalls
@@ -25,6 +24,7 @@ from pykubelet.criserver.storage.trash import Trash
 from pykubelet.criserver.types import ProtectedIds
 from pykubelet.criserver.wiring.container_images import ContainerImages
 from pykubelet.criserver.wiring.image_policy import ConfiguredPolicy
+from pykubelet.criserver.wiring.registries import ConfiguredRegistries
 from pykubelet.linux.system import architecture
 
 
@@ -37,6 +37,7 @@ class ImageComponents:
     containers: ContainerImages
     usage: WritableLayers
     layers: Layers
+    registries: ConfiguredRegistries
     quarantined: tuple[QuarantinedFile, ...]
 
     @property
@@ -73,27 +74,15 @@ async def open_images(
     settings: Settings, clock: Clock, on_pulled: Callable[[Bytes, Seconds], None] | None = None
 ) -> ImageComponents:
     """Open the image store on disk. ``on_pulled`` gets the bytes that each pull has fetched, and its duration."""
-    table = RegistryTable(settings.registries_file, settings.registries)
-    registry = RegistryClient(hosts=partial(_hosts, table), directories=settings.registry_dirs, clock=clock)
-    return await blocking.call_to_end("images", _open, settings, registry, clock, on_pulled, deadline=None)
-
-
-def _hosts(table: RegistryTable) -> dict[str, Host]:
-    return {name: _host(host) for name, host in table.hosts().items()}
-
-
-def _host(given: RegistryHost) -> Host:
-    tls = Tls(
-        ca=given.ca,
-        client_certificate=given.client_certificate,
-        client_key=given.client_key,
-        skip_verify=given.skip_verify,
-    )
-    return Host(given.mirrors, given.plain_http, tls, given.username, given.password)
+    registries = ConfiguredRegistries(settings)
+    return await blocking.call_to_end("images", _open, settings, registries, clock, on_pulled, deadline=None)
 
 
 def _open(
-    settings: Settings, registry: Registry, clock: Clock, on_pulled: Callable[[Bytes, Seconds], None] | None
+    settings: Settings,
+    registries: ConfiguredRegistries,
+    clock: Clock,
+    on_pulled: Callable[[Bytes, Seconds], None] | None,
 ) -> ImageComponents:
     directory = settings.root / "storage"
     make_traversable(settings.root, settings.root_filesystems)
@@ -108,7 +97,7 @@ def _open(
         index=ImageIndex(index),
         layers=layers,
         retainer=snapshots,
-        registry=registry,
+        registry=RegistryClient(hosts=registries.hosts, directories=registries.directories, clock=clock),
         clock=clock,
         on_pulled=on_pulled,
         settings=ImageSettings(
@@ -125,5 +114,6 @@ def _open(
         containers=ContainerImages(images=images, snapshots=snapshots, trust=trust),
         usage=WritableLayers(snapshots=snapshots, trash=layers.trash, directory=directory, clock=clock),
         layers=layers,
+        registries=registries,
         quarantined=tuple(find_quarantined(settings.root, index)),
     )

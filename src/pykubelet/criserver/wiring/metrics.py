@@ -14,6 +14,7 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.criserver.config import MetricsAddress, Settings
 from pykubelet.criserver.metrics.metrics_server import MetricsServer
 from pykubelet.criserver.metrics.server_metrics import ServerMetrics
+from pykubelet.criserver.oci import RuntimeHandlers
 from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.server.calls import Observer
 from pykubelet.criserver.types import ContainerPhase, SandboxID, SandboxPhase
@@ -26,11 +27,11 @@ _PREFIX = "pykubelet_criserver_"
 class CallObserver(Observer):
     """Records calls with the runtime handler of what they are about."""
 
-    def __init__(self, *, metrics: ServerMetrics, pods: Pods, default_handler: str, clock: Clock) -> None:
+    def __init__(self, *, metrics: ServerMetrics, pods: Pods, handlers: RuntimeHandlers, clock: Clock) -> None:
         self._clock = clock
         self._metrics = metrics
         self._pods = pods
-        self._default = default_handler
+        self._handlers = handlers
 
     def begin(self, method: str, request: Message) -> Callable[[str], None]:
         """Take the begin of a call: the handler is looked up now, since the call may remove its object."""
@@ -46,7 +47,7 @@ class CallObserver(Observer):
         if container is not None:
             sandbox = container.record.sandbox_id
         found = self._pods.sandboxes.table.lookup(sandbox) if sandbox else None
-        return found.record.handler if found is not None else self._default
+        return found.record.handler if found is not None else self._handlers.default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -181,7 +181,8 @@ async def test_plugins_of_the_networks_directory_are_called_behind_its_own(rig: 
     assert rig.calls() == ["ADD second", "ADD first", "ADD second"]
     (further / "10.conf").write_text('{"type": "../first"}')
     await rig.network.start()
-    assert "10.conf.type '../first' must be the bare name" in rig.network.problem()
+    (problem,) = rig.network.problems()
+    assert "10.conf.type '../first' must be the bare name" in problem
     document = {"cniVersion": "1.1.0", "name": "net", "loadOnlyInlinedPlugins": True, "plugins": [{"type": "first"}]}
     (rig.directory / "conf" / "10.conflist").write_text(json.dumps(document))
     await rig.network.start()
@@ -189,7 +190,8 @@ async def test_plugins_of_the_networks_directory_are_called_behind_its_own(rig: 
     document["loadOnlyInlinedPlugins"] = "maybe"
     (rig.directory / "conf" / "10.conflist").write_text(json.dumps(document))
     await rig.network.start()
-    assert "loadOnlyInlinedPlugins must be true or false" in rig.network.problem()
+    (problem,) = rig.network.problems()
+    assert "loadOnlyInlinedPlugins must be true or false" in problem
 
 
 def _damaged(rig: Rig, content: bytes) -> None:
@@ -308,6 +310,34 @@ async def test_configuration_is_read_though_no_inotify_instance_is_left(
         following.cancel()
         with suppress(asyncio.CancelledError):
             await following
+
+
+async def test_invalid_file_leaves_its_former_version_in_force(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    directory = rig.directory / "conf"
+    (directory / "10.conflist").write_text("{")
+    (directory / "05-never-valid.conflist").write_text("[]")
+    await rig.network.reload()
+    await rig.network.reload()
+    assert rig.network.problem() == ""
+    assert (await rig.network.attach(REQUEST)).ips == ("10.9.0.2",)
+    assert [Path(problem.partition(": ")[0]).name for problem in rig.network.problems()] == [
+        "05-never-valid.conflist",
+        "10.conflist",
+    ]
+    assert rig.network.problems()[1].endswith("(its former version is in force)")
+    assert caplog.text.count("network configuration file refused") == 2
+    file = str(directory / "10.conflist")
+    assert rig.network.described()["networks"] == [
+        {"file": file, "name": "net", "cniVersion": "1.0.0", "plugins": ["first", "second"]}
+    ]
+    rig.configure("first")
+    (directory / "05-never-valid.conflist").unlink()
+    await rig.network.reload()
+    assert rig.network.problems() == []
+    (directory / "10.conflist").unlink()
+    await rig.network.reload()
+    assert "no network configuration" in rig.network.problem()
+    await rig.network.detach(ID)
 
 
 async def test_releases_of_one_sandbox_do_not_meet(rig: Rig) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Invalid, Transient
-from pykubelet.criserver.config import RegistryTable, load_settings
+from pykubelet.criserver.config import RegistryHost, RegistryTable, load_settings
 from pykubelet.criserver.wiring.images import open_images
 
 
@@ -52,3 +52,28 @@ async def test_a_bad_entry_is_nothing_to_other_registries(tmp_path: Path) -> Non
     stores = await open_images(settings, SystemClock())
     with pytest.raises(Transient, match=r"127\.0\.0\.1:1"):
         await stores.images.pull("127.0.0.1:1/x:1")
+
+
+def test_invalid_version_leaves_the_former_in_force(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "registries.toml"
+    table = RegistryTable(path, {"fixed": RegistryHost()})
+    path.write_text("[registries.a]\nplain_http = true")
+    assert set(table.hosts()) == {"fixed", "a"} and table.problem() == ""
+    path.write_text("[registries.b")
+    for _ in range(2):
+        assert set(table.hosts()) == {"fixed", "a"}
+    assert "registries.toml: not toml" in table.problem()
+    assert caplog.text.count("registries file refused") == 1
+    path.write_text("[registries.b]\n")
+    assert set(table.hosts()) == {"fixed", "b"} and table.problem() == ""
+    path.unlink()
+    assert set(table.hosts()) == {"fixed"}
+
+
+def test_other_settings_replace_the_fixed_hosts_and_the_file(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.toml").write_text(f"[registries.{name}]\n")
+    table = RegistryTable(tmp_path / "one.toml", {"a": RegistryHost()})
+    assert set(table.hosts()) == {"a", "one"}
+    table.configure(tmp_path / "two.toml", {"b": RegistryHost()})
+    assert set(table.hosts()) == {"b", "two"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Invalid, Permanent
-from pykubelet.criserver.images.registry import Host
+from pykubelet.criserver.images.registry import Host, HostDirectories, host_directories
 from pykubelet.criserver.images.registry.config import Endpoint, Tls
 from pykubelet.criserver.images.registry.host_directories import find_endpoints
 from pykubelet.criserver.images.registry.hosts_file import parse_hosts
@@ -243,3 +243,47 @@ async def test_a_mirror_that_only_pulls_is_not_asked_for_tags(
     write(tmp_path / "none" / registry.host, f'server = "http://{registry.host}"\ncapabilities = ["push"]')
     with pytest.raises(Permanent, match=r"no server of its registry may be asked for 1 \(see hosts\.toml\)"):
         await World(tmp_path / "2", directories=[tmp_path / "none"]).images.pull(f"{registry.host}/app:1")
+
+
+def test_invalid_directory_leaves_the_former_servers_in_force(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "r.example_5000_" / "hosts.toml"
+    file.parent.mkdir()
+    directories = HostDirectories([tmp_path])
+    file.write_text("[")
+    with pytest.raises(Invalid, match="not TOML"):
+        directories.find("r.example:5000")
+    file.write_text('server = "https://one.example"')
+    (former,) = directories.find("r.example:5000")
+    file.write_text("[[")
+    for _ in range(2):
+        assert directories.find("r.example:5000") == (former,)
+    servers, problems = directories.described()
+    assert servers == {"r.example:5000": ["https://one.example/v2"]}
+    assert len(problems) == 1 and "hosts.toml: not TOML" in problems[0]
+    assert caplog.text.count("registry configuration refused") == 2
+    file.write_text('server = "https://two.example"')
+    assert directories.described() == ({"r.example:5000": ["https://two.example/v2"]}, [])
+
+
+def test_other_directories_are_read_after_a_reload(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name / "r.example").mkdir(parents=True)
+        (tmp_path / name / "r.example" / "hosts.toml").write_text(f'server = "https://{name}.example"')
+    directories = HostDirectories([tmp_path / "a"])
+    assert directories.find("r.example")[0].host == "a.example"
+    directories.configure([tmp_path / "b"])
+    assert directories.find("r.example")[0].host == "b.example"
+
+
+def test_remembered_registries_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_directories, "_MOST_HOSTS", 2)
+    (tmp_path / "_default").mkdir()
+    file = tmp_path / "_default" / "hosts.toml"
+    file.write_text('server = "https://one.example"')
+    directories = HostDirectories([tmp_path])
+    for host in ("a", "b", "c"):
+        directories.find(host)
+    file.write_text("[")
+    assert directories.find("c") and directories.find("b")
+    with pytest.raises(Invalid):
+        directories.find("a")

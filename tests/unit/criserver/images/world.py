@@ -18,7 +18,7 @@ from pykubelet.criserver.images import (
     Platform,
 )
 from pykubelet.criserver.images.manifests import digest_of
-from pykubelet.criserver.images.registry import Host, RegistryClient
+from pykubelet.criserver.images.registry import Host, HostDirectories, RegistryClient
 from pykubelet.criserver.images.signatures import Rule, Trust, allow_all
 from pykubelet.testing.clock import VirtualClock
 
@@ -75,7 +75,8 @@ class World:
         self.clock = InstantClock()
         self.trust = Trust(rule_for)
         self.content = ContentStore(root / "images")
-        self.registry = RegistryClient(hosts=lambda: hosts or {}, directories=directories, clock=self.clock)
+        found = HostDirectories(directories)
+        self.registry = RegistryClient(hosts=lambda: hosts or {}, directories=found, clock=self.clock)
         layers = NoUnpacking()
         self.images = ImageManager(
             ImageDeps(

@@ -7,5 +7,6 @@ that they are for, documents are bounded, and blobs are checked against digest a
 
 from pykubelet.criserver.images.registry.client import RegistryClient
 from pykubelet.criserver.images.registry.config import Host, Tls
+from pykubelet.criserver.images.registry.host_directories import HostDirectories
 
-__all__ = ["Host", "RegistryClient", "Tls"]
+__all__ = ["Host", "HostDirectories", "RegistryClient", "Tls"]

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from hashlib import new as new_hash
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from pykubelet.base.clock import Clock
@@ -38,7 +37,7 @@ from pykubelet.criserver.images.registry.config import (
     says_how,
     with_settings,
 )
-from pykubelet.criserver.images.registry.host_directories import find_endpoints
+from pykubelet.criserver.images.registry.host_directories import HostDirectories
 from pykubelet.criserver.images.registry.http import (
     Request,
     ServerTls,
@@ -78,10 +77,10 @@ class RegistryClient:
     """
 
     def __init__(
-        self, *, hosts: Callable[[], Mapping[str, Host]], directories: Sequence[Path] = (), clock: Clock
+        self, *, hosts: Callable[[], Mapping[str, Host]], directories: HostDirectories | None = None, clock: Clock
     ) -> None:
         self._hosts = hosts
-        self._directories = tuple(directories)
+        self._directories = directories or HostDirectories(())
         self._clock = clock
 
     @asynccontextmanager
@@ -100,7 +99,7 @@ class RegistryClient:
     async def _endpoints(self, host: str, hosts: Mapping[str, Host]) -> Sequence[Endpoint]:
         """The servers to try; what the configuration of hosts says of the registry precedes the directories."""
         if not says_how(find_host(host, hosts)):
-            found = await blocking.call("registries", find_endpoints, self._directories, host)
+            found = await blocking.call("registries", self._directories.find, host)
             if found:
                 return [with_settings(each, find_host(each.host, hosts)) for each in found]
         return endpoints(host, hosts)

@@ -17,7 +17,8 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.base.text import printable
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.config import CgroupManager, Settings
-from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.oci import RuntimeHandlers
+from pykubelet.criserver.reload.config_reloader import ConfigState
 from pykubelet.criserver.repairs import Unfinished
 from pykubelet.criserver.server.calls import Calls
 from pykubelet.criserver.spec import Host
@@ -68,20 +69,32 @@ class Trash(Protocol):
         ...
 
 
+class Configuration(Protocol):
+    """The configuration in force."""
+
+    def state(self) -> ConfigState:
+        """What is in force of the configuration file."""
+        ...
+
+    async def files(self) -> tuple[Mapping[str, object], Sequence[str]]:
+        """What is in force of files that are read without a reload, and what is wrong with them."""
+        ...
+
+
 class RuntimeCalls:
     """Version, Status, RuntimeConfig, UpdateRuntimeConfig."""
 
     def __init__(
         self,
         *,
-        settings: Settings,
+        configuration: Configuration,
         network_problem: Callable[[], str],
-        handlers: Mapping[str, OciRuntime],
+        handlers: RuntimeHandlers,
         host: Host,
         unfinished: Callable[[], Sequence[Unfinished]],
         trash: Trash,
     ) -> None:
-        self._settings = settings
+        self._configuration = configuration
         self._network_problem = network_problem
         self._handlers = handlers
         self._host = host
@@ -108,7 +121,7 @@ class RuntimeCalls:
         if problem:
             network.reason, network.message = "NetworkPluginNotReady", problem
         conditions = [pb.RuntimeCondition(type="RuntimeReady", status=True), network]
-        handlers = [await self._handler(name) for name in ("", *self._handlers)]
+        handlers = [await self._handler(name) for name in ("", *self._handlers.runtimes)]
         return pb.StatusResponse(
             status=pb.RuntimeStatus(conditions=conditions),
             runtime_handlers=handlers,
@@ -118,7 +131,7 @@ class RuntimeCalls:
 
     async def runtime_config(self, request: pb.RuntimeConfigRequest) -> pb.RuntimeConfigResponse:
         """Return the cgroup driver, so that the kubelet uses the same one."""
-        systemd = self._settings.cgroup_manager is CgroupManager.SYSTEMD
+        systemd = self._configuration.state().settings.cgroup_manager is CgroupManager.SYSTEMD
         linux = pb.LinuxRuntimeConfiguration(cgroup_driver=pb.SYSTEMD if systemd else pb.CGROUPFS)
         return pb.RuntimeConfigResponse(linux=linux)
 
@@ -127,7 +140,7 @@ class RuntimeCalls:
         return pb.UpdateRuntimeConfigResponse()
 
     async def _handler(self, name: str) -> pb.RuntimeHandler:
-        said = await self._handlers[name or self._settings.default_handler].features()
+        said = await self._handlers.runtime(name or self._handlers.default).features()
         features = pb.RuntimeHandlerFeatures(
             recursive_read_only_mounts=said.recursive_read_only and self._host.recursive_read_only,
             user_namespaces=said.user_namespaces and self._host.user_namespaces,
@@ -150,8 +163,18 @@ class RuntimeCalls:
             "itemFailures": item_failures(),
             "hungCalls": [f"{each.call} for {each.owner}" for each in hung()],
         }
+        state = self._configuration.state()
+        files, problems = await self._configuration.files()
         found: dict[str, object] = {
-            "config": {**self._described(), "settings": described(self._settings)},
+            "config": {**self._described(state.settings), "settings": described(state.settings)},
+            "configuration": {
+                "file": state.file,
+                "readAt": state.read_at,
+                "error": state.error,
+                "needsRestart": state.restart,
+                "problems": problems,
+            },
+            **{name: _shown(msgspec.to_builtins(value, enc_hook=str)) for name, value in files.items()},
             "lastCNILoadStatus": self._network_problem() or "OK",
             "quarantine": unfinished,
             "process": process,
@@ -161,8 +184,7 @@ class RuntimeCalls:
             found["trash"] = {"trees": waiting.trees, "bytes": waiting.bytes, "inodes": waiting.inodes}
         return {name: json.dumps(value) for name, value in found.items()}
 
-    def _described(self) -> dict[str, object]:
-        settings = self._settings
+    def _described(self, settings: Settings) -> dict[str, object]:
         return {
             "root": str(settings.root),
             "run": str(settings.run),

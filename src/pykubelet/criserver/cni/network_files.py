@@ -1,0 +1,101 @@
+"""Reads directories of network configurations. A file that has become invalid keeps its last valid version."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.errors import Invalid
+from pykubelet.base.files.safe_path import read_regular
+from pykubelet.base.units import MIB
+from pykubelet.criserver.cni.network_types import NetworkList
+from pykubelet.criserver.cni.plan.network_spec import (
+    candidates,
+    further_plugins,
+    may_have_directory,
+    parse_network,
+    with_plugins,
+)
+
+_LONGEST = 4 * MIB
+"""Size limit of a configuration file in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundNetworks:
+    """The configurations of one directory."""
+
+    networks: Mapping[str, NetworkList]
+    """By file, in the order of their precedence."""
+    problems: tuple[str, ...]
+    """What is wrong with the directory or with files."""
+    missing: str = ""
+    """Why there is no network if there are no problems either."""
+
+    @property
+    def first(self) -> NetworkList | None:
+        """The network in use."""
+        return next(iter(self.networks.values()), None)
+
+    @property
+    def why(self) -> str:
+        """Why there is no network; empty if there is one."""
+        return "" if self.networks else "; ".join(self.problems) or self.missing
+
+    def described(self) -> list[dict[str, object]]:
+        """The networks for the status, the one in use first."""
+        return [
+            {
+                "file": file,
+                "name": network.name,
+                "cniVersion": network.version,
+                "plugins": [plugin["type"] for plugin in network.plugins],
+            }
+            for file, network in self.networks.items()
+        ]
+
+
+class NetworkFiles:
+    """Reads directories, and remembers what was valid in them."""
+
+    def __init__(self) -> None:
+        self._valid: dict[Path, FoundNetworks] = {}
+
+    async def read(self, directory: Path) -> FoundNetworks:
+        """Read all configurations of a directory."""
+        former = self._valid.get(directory)
+        found = await blocking.call("network", _read, directory, former.networks if former else {})
+        self._valid[directory] = found
+        return found
+
+
+def _read(directory: Path, former: Mapping[str, NetworkList]) -> FoundNetworks:
+    found: dict[str, NetworkList] = {}
+    problems: list[str] = []
+    try:
+        names = candidates(path.name for path in directory.iterdir())
+    except OSError as error:
+        return FoundNetworks({}, (f"{directory}: {error.strerror}",))
+    for file in (directory / name for name in names):
+        try:
+            found[str(file)] = _read_network(file)
+        except (Invalid, OSError) as error:
+            problems.append(str(error))
+            if str(file) in former:
+                found[str(file)] = former[str(file)]
+                problems[-1] += " (its former version is in force)"
+    return FoundNetworks(found, tuple(problems), f"no network configuration in {directory}")
+
+
+def _read_network(file: Path) -> NetworkList:
+    """Read one configuration, with its further plugins. Raises Invalid, OSError."""
+    network = parse_network(read_regular(file, _LONGEST), str(file))
+    if network.only_inlined or not may_have_directory(network.name):
+        return with_plugins(network, (), str(file))
+    directory = file.parent / network.name
+    try:
+        names = further_plugins(path.name for path in directory.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        names = []
+    files = [(str(directory / name), read_regular(directory / name, _LONGEST)) for name in names]
+    return with_plugins(network, files, str(file))

@@ -1,0 +1,197 @@
+"""Reloads the configuration of the running server.
+
+A new configuration is read and checked as a whole, and all parts make what they need of it, before the first of them
+uses it. So an error refuses all of it, and the server goes on with the former one.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.callbacks import Callbacks
+from pykubelet.base.concurrency.guard import Guard
+from pykubelet.base.concurrency.wakeup import Wakeup
+from pykubelet.base.errors import PykubeletError, Transient
+from pykubelet.base.units import Seconds
+from pykubelet.criserver.config import Settings
+from pykubelet.criserver.reload.config_watch import FileWatch, Stamps, links_of, stamps_of
+from pykubelet.criserver.reload.plan.reload_plan import plan_reload
+
+_log = logging.getLogger(__name__)
+_OWNER: Final = "configuration"
+CHECK_SECONDS: Final[Seconds] = 20.0
+"""Interval of the checks that find changes without inotify."""
+SETTLE_SECONDS: Final[Seconds] = 0.3
+"""A file counts as complete when it has not changed for this time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigInput:
+    """Where the configuration comes from."""
+
+    read: Callable[[], Settings]
+    """Reads the file and lays the flags over it; Invalid: it cannot be used. Blocks."""
+    started: Settings
+    """What was read at the start."""
+    stamps: Stamps = field(default_factory=dict)
+    """The stamp of the file before that read."""
+    file: Path | None = None
+    requested: Callbacks[[]] = field(default_factory=Callbacks)
+    """Calls: SIGHUP has come."""
+
+    @classmethod
+    def fixed(cls, settings: Settings) -> "ConfigInput":
+        """The input of a server without a file."""
+        return cls(read=lambda: settings, started=settings)
+
+
+class LivePart(Protocol):
+    """A part of the server that takes new settings."""
+
+    def prepare(self, settings: Settings) -> Callable[[], None]:
+        """Make what new settings need; return what begins to use it. Raises PykubeletError: refused. Blocks."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigState:
+    """The state of the configuration, for the status."""
+
+    settings: Settings
+    """In force."""
+    file: str
+    read_at: Seconds
+    error: str
+    """Why the present file was refused; empty if it was not."""
+    restart: tuple[str, ...]
+    """Fields whose new value waits for a restart."""
+
+
+class ConfigReloader:
+    """Applies changes of the configuration to the parts that take them."""
+
+    def __init__(
+        self,
+        *,
+        given: ConfigInput,
+        parts: Sequence[LivePart],
+        requested: Sequence[Callable[[], Awaitable[None]]],
+        clock: Clock,
+    ) -> None:
+        """``requested``: what else reads its files at SIGHUP."""
+        self._given = given
+        self._parts = parts
+        self._on_request = requested
+        self._clock = clock
+        self._settings = given.started
+        self._stamps = given.stamps
+        self._read_at = clock.now()
+        self._error = ""
+        self._restart: tuple[str, ...] = ()
+        self._requested = False
+        self._wakeup = Wakeup(clock, "configuration")
+        given.requested.subscribe(self.request)
+
+    def request(self) -> None:
+        """Reload soon, whether the files have changed or not."""
+        self._requested = True
+        self._wakeup.wake()
+
+    def state(self) -> ConfigState:
+        """Return what is in force."""
+        return ConfigState(
+            settings=self._settings,
+            file=str(self._given.file or ""),
+            read_at=self._read_at,
+            error=self._error,
+            restart=self._restart,
+        )
+
+    async def run(self) -> None:
+        """Watch the files, and reload after each change and request, until cancelled."""
+        guard = Guard("criserver.configuration", self._clock.monotonic)
+        while True:
+            with guard.item("reload"):
+                await self._check_and_wait()
+            if delay := guard.delay("reload"):
+                await self._clock.sleep(delay)
+
+    async def _check_and_wait(self) -> None:
+        with ExitStack() as stack:
+            watch: FileWatch | None = None
+            paths = self._paths()
+            if paths:
+                links = await blocking.call(_OWNER, links_of, paths)
+                with suppress(Transient):  # changes are found by the periodic check
+                    watch = stack.enter_context(FileWatch(links))
+            self._wakeup.clear()
+            if not self._requested:
+                await self.check()
+            if not self._requested and self._paths() == paths:
+                await self._wait(watch, CHECK_SECONDS if paths else None)
+        if self._requested:
+            await self.check()
+
+    async def _wait(self, watch: FileWatch | None, longest: Seconds | None) -> None:
+        """Wait for a request, for a change, or until the next check is due."""
+        if watch is None:
+            await self._wakeup.sleep(longest)
+            return
+        async with asyncio.TaskGroup() as group:
+            changed = group.create_task(watch.changed(), name="configuration-change")
+            changed.add_done_callback(lambda _: self._wakeup.wake())
+            await self._wakeup.sleep(longest)
+            changed.cancel()
+
+    async def check(self) -> None:
+        """Reload if the files have changed since they were last read, or if it was requested."""
+        requested, self._requested = self._requested, False
+        if not await self._changed() and not requested:
+            return
+        try:
+            await self._reload()
+        except PykubeletError as error:
+            self._error = str(error)
+            _log.error("configuration refused: the former one stays in force", extra={"error": self._error})
+        if requested:
+            for read in self._on_request:
+                await read()
+
+    async def _changed(self) -> bool:
+        """Whether a file has changed since the last call; waits until it is complete."""
+        stamps, former = await blocking.call(_OWNER, stamps_of, self._paths()), self._stamps
+        while changed := any(stamps[path] != former.get(path, stamps[path]) for path in stamps):
+            await self._clock.sleep(SETTLE_SECONDS)
+            last, stamps = stamps, await blocking.call(_OWNER, stamps_of, self._paths())
+            if stamps == last:
+                break
+        self._stamps = stamps
+        return changed
+
+    async def _reload(self) -> None:
+        wanted = await blocking.call(_OWNER, self._given.read)
+        plan = plan_reload(self._settings, wanted)
+        named = await blocking.call(_OWNER, stamps_of, self._paths(plan.settings))
+        self._stamps = {**named, **self._stamps}
+        changes = await blocking.call(_OWNER, self._prepare, plan.settings)
+        for change in changes:
+            change()
+        self._settings, self._error, self._read_at = plan.settings, "", self._clock.now()
+        self._restart = plan.restart
+        fields = {"applied": ", ".join(plan.live), "needs_restart": ", ".join(plan.restart)}
+        _log.info("configuration reloaded", extra=fields)
+
+    def _prepare(self, settings: Settings) -> list[Callable[[], None]]:
+        return [part.prepare(settings) for part in self._parts]
+
+    def _paths(self, settings: Settings | None = None) -> list[Path]:
+        """The configuration file, and the files that the handlers of these settings (default: in force) name."""
+        handlers = (settings or self._settings).handlers
+        bases = [each.base_runtime_spec for each in handlers.values() if each.base_runtime_spec]
+        return [*([self._given.file] if self._given.file else []), *bases]

@@ -1,0 +1,1 @@
+"""Decides what a new configuration changes. Pure."""

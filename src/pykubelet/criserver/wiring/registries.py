@@ -1,0 +1,44 @@
+"""The registries of the configuration: the settings, the registries file, and the directories of single registries."""
+
+from collections.abc import Mapping
+
+from pykubelet.base.errors import Invalid
+from pykubelet.criserver.config import RegistryHost, RegistryTable, Settings
+from pykubelet.criserver.images.registry import Host, HostDirectories, Tls
+
+
+class ConfiguredRegistries:
+    """What pulls know of registries. Files are read again when they have changed; a reload replaces the settings."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._table = RegistryTable(settings.registries_file, settings.registries)
+        self.directories = HostDirectories(settings.registry_dirs)
+
+    def configure(self, settings: Settings) -> None:
+        """Use other settings from now on; pulls that run go on with the former ones."""
+        self._table.configure(settings.registries_file, settings.registries)
+        self.directories.configure(settings.registry_dirs)
+
+    def hosts(self) -> dict[str, Host]:
+        """The present configuration of hosts. Blocks briefly. Raises Invalid."""
+        return {name: _host(host) for name, host in self._table.hosts().items()}
+
+    def described(self) -> tuple[dict[str, object], list[str]]:
+        """What is in force, for the status, and what is wrong with the files. Blocking."""
+        hosts: Mapping[str, RegistryHost] = {}
+        try:
+            hosts, problem = self._table.hosts(), self._table.problem()
+        except Invalid as error:
+            problem = str(error)
+        servers, problems = self.directories.described()
+        return {"hosts": hosts, "directories": servers}, [*([problem] if problem else []), *problems]
+
+
+def _host(given: RegistryHost) -> Host:
+    tls = Tls(
+        ca=given.ca,
+        client_certificate=given.client_certificate,
+        client_key=given.client_key,
+        skip_verify=given.skip_verify,
+    )
+    return Host(given.mirrors, given.plain_http, tls, given.username, given.password)

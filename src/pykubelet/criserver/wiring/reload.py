@@ -1,0 +1,90 @@
+"""Connects the reload of the configuration with the parts that take it, and with the status that shows it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency import blocking
+from pykubelet.criserver.cni import NetworkManager
+from pykubelet.criserver.config import Settings
+from pykubelet.criserver.machine import Machine
+from pykubelet.criserver.reload.config_reloader import ConfigInput, ConfigReloader, ConfigState
+from pykubelet.criserver.wiring.handlers import HandlerFactory
+from pykubelet.criserver.wiring.images import ImageComponents
+from pykubelet.criserver.wiring.registries import ConfiguredRegistries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReloadDeps:
+    """What a reload reads and changes."""
+
+    given: ConfigInput
+    clock: Clock
+    machine: Machine
+    handlers: HandlerFactory
+    images: ImageComponents
+    network: NetworkManager
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveConfiguration:
+    """The configuration in force, also in files that are read without a reload."""
+
+    reloader: ConfigReloader
+    registries: ConfiguredRegistries
+    network: NetworkManager
+
+    def state(self) -> ConfigState:
+        """What is in force of the configuration file."""
+        return self.reloader.state()
+
+    async def files(self) -> tuple[dict[str, object], list[str]]:
+        """What is in force of the files of registries and networks, and what is wrong with them."""
+        registries, problems = await blocking.call("status", self.registries.described)
+        found: dict[str, object] = {"registries": registries, "cniconfig": self.network.described()}
+        return found, [*problems, *self.network.problems()]
+
+
+def build_reload(deps: ReloadDeps) -> LiveConfiguration:
+    """Build what reloads the configuration."""
+    registries = deps.images.registries
+    reader = _RegistryReader(registries)
+    return LiveConfiguration(
+        reloader=ConfigReloader(
+            given=deps.given,
+            parts=(_Handlers(deps.machine, deps.handlers), _Registries(registries)),
+            requested=(deps.network.reload, reader.read),
+            clock=deps.clock,
+        ),
+        registries=registries,
+        network=deps.network,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _RegistryReader:
+    registries: ConfiguredRegistries
+
+    async def read(self) -> None:
+        """Read the files of registries now, so that the log names what is wrong with them."""
+        await blocking.call("configuration", self.registries.described)
+
+
+@dataclass(frozen=True, slots=True)
+class _Handlers:
+    machine: Machine
+    factory: HandlerFactory
+
+    def prepare(self, settings: Settings) -> Callable[[], None]:
+        """Build the handlers of the new settings."""
+        return partial(self.machine.configure, self.factory.build(settings))
+
+
+@dataclass(frozen=True, slots=True)
+class _Registries:
+    registries: ConfiguredRegistries
+
+    def prepare(self, settings: Settings) -> Callable[[], None]:
+        """Nothing to make: entries are checked by the pulls that use them."""
+        return partial(self.registries.configure, settings)

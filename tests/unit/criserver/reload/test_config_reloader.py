@@ -1,0 +1,173 @@
+"""Reloads of the server's configuration: what is applied, refused, and noticed."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.clock import SystemClock
+from pykubelet.base.errors import Invalid, Transient
+from pykubelet.criserver.config import Settings, load_settings
+from pykubelet.criserver.reload import config_reloader
+from pykubelet.criserver.reload.config_reloader import ConfigInput, ConfigReloader
+from pykubelet.criserver.reload.config_watch import FileWatch, links_of, stamps_of
+from pykubelet.testing.wait import until
+
+RUNC = '[handlers.runc]\npath = "runc"\n'
+
+
+class Part:
+    """Takes settings, unless it refuses a handler."""
+
+    def __init__(self) -> None:
+        self.given: list[Settings] = []
+        self.refused = ""
+
+    def prepare(self, settings: Settings) -> Callable[[], None]:
+        if self.refused in settings.handlers:
+            raise Invalid(f"handler {self.refused} is refused")
+        return partial(self.given.append, settings)
+
+
+class Rig:
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.parts = (Part(), Part())
+        self.requests = 0
+        stamps = stamps_of([file])
+        self.given = ConfigInput(
+            read=partial(load_settings, file), started=load_settings(file), stamps=stamps, file=file
+        )
+        self.reloader = ConfigReloader(
+            given=self.given, parts=self.parts, requested=(self._requested,), clock=SystemClock()
+        )
+
+    async def _requested(self) -> None:
+        self.requests += 1
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.reloader.run(), name="reloads")
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+@pytest.fixture
+def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rig:
+    monkeypatch.setattr(config_reloader, "SETTLE_SECONDS", 0.01)
+    file = tmp_path / "criserver.toml"
+    file.write_text(RUNC)
+    return Rig(file)
+
+
+def handlers(rig: Rig) -> list[str]:
+    return sorted(rig.reloader.state().settings.handlers)
+
+
+async def test_changed_file_reaches_all_parts(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with rig.running():
+        rig.file.write_text(f'conmon = "/other"\n{RUNC}[handlers.new]\npath = "crun"\n')
+        await until(lambda: all(part.given for part in rig.parts))
+    assert handlers(rig) == ["new", "runc"]
+    assert rig.reloader.state().restart == ("conmon",)
+    assert rig.reloader.state().settings.conmon == "conmon"
+    assert "configuration reloaded" in caplog.text and rig.requests == 0
+
+
+async def test_file_of_a_replaced_link_is_read(rig: Rig, tmp_path: Path) -> None:
+    for name, text in (("a", RUNC), ("b", f'{RUNC}[handlers.new]\npath = "crun"\n')):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "c.toml").write_text(text)
+    (tmp_path / "..data").symlink_to("a")
+    (tmp_path / "c.toml").symlink_to("..data/c.toml")
+    rig = Rig(tmp_path / "c.toml")
+    async with rig.running():
+        (tmp_path / "..tmp").symlink_to("b")
+        (tmp_path / "..tmp").rename(tmp_path / "..data")
+        await until(lambda: handlers(rig) == ["new", "runc"])
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("[", "not toml"),
+        ('default_handler = "absent"\n', "default_handler 'absent' is not among the handlers"),
+        (f'{RUNC}[handlers.bad]\npath = "x"\n', "handler bad is refused"),
+    ],
+)
+async def test_refused_file_changes_nothing_and_is_named(
+    rig: Rig, caplog: pytest.LogCaptureFixture, text: str, error: str
+) -> None:
+    rig.parts[1].refused = "bad"
+    async with rig.running():
+        rig.file.write_text(text)
+        await until(lambda: bool(rig.reloader.state().error))
+        state = rig.reloader.state()
+        assert error in state.error and "the former one stays in force" in caplog.text
+        assert [getattr(record, "error", "") for record in caplog.records] == [state.error]
+        assert handlers(rig) == ["runc"] and not any(part.given for part in rig.parts)
+        rig.file.write_text(f"{RUNC}\n")
+        await until(lambda: not rig.reloader.state().error)
+    assert all(part.given for part in rig.parts)
+
+
+async def test_request_reads_the_file_though_it_has_not_changed(rig: Rig) -> None:
+    async with rig.running():
+        rig.given.requested()
+        await until(lambda: rig.requests == 1)
+    assert all(part.given for part in rig.parts)
+
+
+async def test_base_specification_of_a_handler_is_watched_too(rig: Rig, tmp_path: Path) -> None:
+    base = tmp_path / "elsewhere" / "base.json"
+    base.parent.mkdir()
+    base.write_text("{}")
+    async with rig.running():
+        rig.file.write_text(f'{RUNC}base_runtime_spec = "{base}"\n')
+        await until(lambda: len(rig.parts[0].given) == 1)
+        base.write_text('{"hooks": {}}')
+        await until(lambda: len(rig.parts[0].given) == 2)
+        base.write_text('{"hooks": {"prestart": []}}')
+        await until(lambda: len(rig.parts[0].given) == 3)
+
+
+async def test_change_is_found_without_inotify(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(links: object) -> FileWatch:
+        raise Transient("no inotify")
+
+    monkeypatch.setattr(config_reloader, "FileWatch", exhausted)
+    monkeypatch.setattr(config_reloader, "CHECK_SECONDS", 0.01)
+    async with rig.running():
+        rig.file.write_text(f'{RUNC}[handlers.new]\npath = "crun"\n')
+        await until(lambda: handlers(rig) == ["new", "runc"])
+
+
+async def test_reload_that_raises_is_followed_by_others(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise RuntimeError("injected")
+
+    calls: list[Callable[[], None]] = [broken]
+    monkeypatch.setattr(rig.parts[0], "prepare", lambda settings: calls.pop() if calls else (lambda: None))
+    async with rig.running():
+        rig.given.requested()
+        await until(lambda: not calls)
+        rig.given.requested()
+        await until(lambda: bool(rig.parts[1].given))
+
+
+def test_links_lead_to_each_path_on_the_way(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "b").symlink_to("file")
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    assert links_of([tmp_path / "a"]) == (tmp_path / "a", tmp_path / "b", tmp_path / "file")
+    (tmp_path / "loop").symlink_to("loop")
+    assert len(links_of([tmp_path / "loop"])) == 40
