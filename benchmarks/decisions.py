@@ -18,8 +18,8 @@ from pykubelet.kubelet.control.workers.plan.decisions import step_decisions
 from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState
 from pykubelet.kubelet.report.explain import DecisionJournal
 from pykubelet.kubelet.types.admission import ADMITTED
-from pykubelet.kubelet.types.decisions import Decision
 from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID, ref_of
+from pykubelet.kubelet.types.reports.decisions import Decision
 from pykubelet.kubelet.types.runtime import ContainerState, ContainerStatus, PodRuntimeStatus, SandboxStatus
 from pykubelet.models.core_v1 import Container, Pod, PodSpec
 from pykubelet.models.meta_v1 import ObjectMeta

@@ -18,10 +18,10 @@ from pykubelet.kubelet.report.explain import DecisionJournal
 from pykubelet.kubelet.report.history import History, HistoryDeps, StartTimes
 from pykubelet.kubelet.report.timeline import PodTimelines
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.events import NORMAL
 from pykubelet.kubelet.types.ids import PodUID, ref_of
-from pykubelet.kubelet.types.status_changes import StatusChange
-from pykubelet.kubelet.types.timeline import Step
+from pykubelet.kubelet.types.reports.events import NORMAL
+from pykubelet.kubelet.types.reports.status_changes import StatusChange
+from pykubelet.kubelet.types.reports.timeline import Step
 from pykubelet.models import core_v1 as core
 from pykubelet.models.core_v1 import Pod, PodSpec
 from pykubelet.models.meta_v1 import ObjectMeta

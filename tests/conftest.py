@@ -23,8 +23,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from pykubelet.base.daemon.inherited_signals import ignore_here_only
-from pykubelet.linux.mountinfo import mounts_below
-from pykubelet.linux.mounts import unmount_all_under
+from pykubelet.linux.filesystems.mountinfo import mounts_below
+from pykubelet.linux.filesystems.mounts import unmount_all_under
 from pykubelet.testing.agent import AgentProcess
 from pykubelet.testing.isolation import Isolation, claim
 from pykubelet.testing.leakcheck import Kind, Scope, snapshot

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from pykubelet.base.errors import NotFound
 from pykubelet.base.units import MIB, Bytes
-from pykubelet.linux import mounts
-from pykubelet.linux.mountinfo import mounts as mounted
-from pykubelet.linux.mountinfo import mounts_below
+from pykubelet.linux.filesystems import mounts
+from pykubelet.linux.filesystems.mountinfo import mounts as mounted
+from pykubelet.linux.filesystems.mountinfo import mounts_below
 from pykubelet.testing.agent import wait_for
 from pykubelet.testing.fuse import Behaviour, FuseMount
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.units import MIB, Bytes
-from pykubelet.linux import mounts
+from pykubelet.linux.filesystems import mounts
 from pykubelet.testing.agent import AgentProcess, container_status, is_ready, wait_for
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.nodetraces import NodeTraces

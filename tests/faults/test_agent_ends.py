@@ -17,8 +17,8 @@ pytestmark = pytest.mark.root
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 STAGES = [
-    "pykubelet.cli.commands.run:_agent",
-    "pykubelet.cli.commands.run:supervised",
+    "pykubelet.cli.commands.node.run:_agent",
+    "pykubelet.cli.commands.node.run:supervised",
     "pykubelet.kubelet.main:with_runtime_driver",
     "pykubelet.kubelet.main:make_ready",
     "pykubelet.kubelet.main:run_agent",

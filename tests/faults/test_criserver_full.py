@@ -12,7 +12,7 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import MIB, Bytes
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
-from pykubelet.linux.mounts import tmpfs
+from pykubelet.linux.filesystems.mounts import tmpfs
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.criserver import PrivateCriServer
 from pykubelet.testing.isolation import Isolation

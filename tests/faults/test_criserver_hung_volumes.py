@@ -14,7 +14,7 @@ import pytest
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.actuate.cri import CriClient
-from pykubelet.linux.mounts import detach, mount
+from pykubelet.linux.filesystems.mounts import detach, mount
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import Script
 from pykubelet.testing.patience import PATIENCE

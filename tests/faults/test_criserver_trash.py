@@ -9,7 +9,8 @@ import pytest
 
 from pykubelet.criserver.storage.plan.pace import pace
 from pykubelet.kubelet.actuate.cri import CriClient
-from pykubelet.linux import fsusage, procfs
+from pykubelet.linux import procfs
+from pykubelet.linux.filesystems import fsusage
 from pykubelet.testing.agent import wait_for
 from pykubelet.testing.killstage import Pod, Stage
 from pykubelet.testing.patience import PATIENCE

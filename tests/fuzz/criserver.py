@@ -31,8 +31,9 @@ from pykubelet.criserver.types import ContainerRecord, SandboxRecord, new_id
 from pykubelet.criserver.wiring.images import ImageComponents
 from pykubelet.criserver.wiring.registries import ConfiguredRegistries
 from pykubelet.criserver.wiring.reload import LiveConfiguration
-from pykubelet.linux import cgroups, mountinfo, mounts, pidfd, procfs, system
+from pykubelet.linux import cgroups, pidfd, procfs, system
 from pykubelet.linux.cgroups.oom import OomCounter
+from pykubelet.linux.filesystems import mountinfo, mounts
 from tests.fuzz.machine import (
     Machine,
     SimulatedCgroups,

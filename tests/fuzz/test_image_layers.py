@@ -29,7 +29,7 @@ from pykubelet.criserver.storage.layers import EMPTY
 from pykubelet.criserver.storage.remove import remove_tree
 from pykubelet.criserver.unpack import worker
 from pykubelet.criserver.unpack.limits import Limits
-from pykubelet.linux.fsusage import tree_usage
+from pykubelet.linux.filesystems.fsusage import tree_usage
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(7200)]
 

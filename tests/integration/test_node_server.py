@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pykubelet.kubelet.types.stats import PodStats, Summary
+from pykubelet.kubelet.types.resources.stats import PodStats, Summary
 from pykubelet.models import codec
 from pykubelet.testing import wait
 from pykubelet.testing.agent import AgentProcess, wait_for

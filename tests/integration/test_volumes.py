@@ -15,9 +15,9 @@ from pykubelet.kubelet.actuate.actuate_types import VolumeError
 from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext
 from pykubelet.kubelet.actuate.volumes import VolumeDeps, VolumeManager
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.linux import mounts
-from pykubelet.linux.mountinfo import Mount, at_or_below, is_mount_point
-from pykubelet.linux.mountinfo import mounts as all_mounts
+from pykubelet.linux.filesystems import mounts
+from pykubelet.linux.filesystems.mountinfo import Mount, at_or_below, is_mount_point
+from pykubelet.linux.filesystems.mountinfo import mounts as all_mounts
 from pykubelet.models.core_v1 import ConfigMap, Secret
 from tests.unit.kubelet.actuate.volumes.build import UID, Fields, Images, Kit, mounting, pod_with
 from tests.unit.kubelet.actuate.volumes.test_volumes_of_claims import Claims, using

@@ -16,37 +16,47 @@ from pykubelet.cli.ending import leave, status_of
 from pykubelet.cli.exit_status import ExitStatus
 from pykubelet.cli.terminal import echo
 
-_COMMANDS = {
-    "run": ("run", "Run the agent in the foreground."),
-    "criserver": ("criserver", "Run the container runtime server in the foreground."),
-    "image": ("image", "Pull, list, inspect, tag, remove, import and export images."),
-    "apply": ("apply", "Create or change pods, ConfigMaps and Secrets."),
-    "delete": ("delete", "Delete pods, ConfigMaps and Secrets."),
-    "wait": ("wait", "Wait until pods are ready, completed or deleted."),
-    "diff": ("diff", "Show what applying manifests would change."),
-    "run-once": ("run_once", "Run a pod to its end and exit with its status."),
-    "restart": ("restart", "Restart a container, or a whole pod."),
-    "retry": ("retry", "Skip the back-off of a crashed container or an image pull."),
-    "get": ("get", "List pods, events, ConfigMaps, Secrets, the node, images or problems."),
-    "describe": ("describe", "Show a pod in detail, with its events."),
-    "logs": ("logs", "Print a container's log."),
-    "exec": ("exec", "Run a command in a container."),
-    "cp": ("cp", "Copy files from and to containers."),
-    "attach": ("attach", "Show a running container's own streams."),
-    "port-forward": ("port_forward", "Connect local ports to ports of a pod."),
-    "top": ("top", "Show the CPU and memory that pods or the node use."),
-    "explain": ("explain", "Show why a pod is in its state, from the agent's own decisions."),
-    "timeline": ("timeline", "Show where a pod's start-up time went."),
-    "check": ("check", "Check manifests without running them."),
-    "config": ("config", "Show the agent's configuration, and what a change of each field needs."),
-    "doctor": ("doctor", "Report what the machine lacks for running pods, and how to fix it."),
-    "install": ("install", "Write systemd units for the agent and the runtime server."),
-    "uninstall": ("uninstall", "Stop the services and remove their systemd units."),
-    "reset": ("reset", "Remove all pods and everything else that the daemons have made."),
-    "completion": ("completion", "Print the completion script for a shell."),
-    "version": ("version", "Print versions."),
-    "help": ("help", "Print the help of a command."),
+_SECTIONS = {
+    "The node": {
+        "run": ("node.run", "Run the agent in the foreground."),
+        "criserver": ("node.criserver", "Run the container runtime server in the foreground."),
+        "image": ("node.image", "Pull, list, inspect, tag, remove, import and export images."),
+        "config": ("node.config", "Show the agent's configuration, and what a change of each field needs."),
+        "doctor": ("node.doctor", "Report what the machine lacks for running pods, and how to fix it."),
+        "install": ("node.install", "Write systemd units for the agent and the runtime server."),
+        "uninstall": ("node.uninstall", "Stop the services and remove their systemd units."),
+        "reset": ("node.reset", "Remove all pods and everything else that the daemons have made."),
+    },
+    "Manifests": {
+        "apply": ("manifests.apply", "Create or change pods, ConfigMaps and Secrets."),
+        "delete": ("manifests.delete", "Delete pods, ConfigMaps and Secrets."),
+        "wait": ("manifests.wait", "Wait until pods are ready, completed or deleted."),
+        "diff": ("manifests.diff", "Show what applying manifests would change."),
+        "check": ("manifests.check", "Check manifests without running them."),
+        "run-once": ("manifests.run_once", "Run a pod to its end and exit with its status."),
+    },
+    "Pods": {
+        "get": ("pods.get", "List pods, events, ConfigMaps, Secrets, the node, images or problems."),
+        "describe": ("pods.describe", "Show a pod in detail, with its events."),
+        "logs": ("pods.logs", "Print a container's log."),
+        "exec": ("pods.exec", "Run a command in a container."),
+        "cp": ("pods.cp", "Copy files from and to containers."),
+        "attach": ("pods.attach", "Show a running container's own streams."),
+        "port-forward": ("pods.port_forward", "Connect local ports to ports of a pod."),
+        "top": ("pods.top", "Show the CPU and memory that pods or the node use."),
+        "explain": ("pods.explain", "Show why a pod is in its state, from the agent's own decisions."),
+        "timeline": ("pods.timeline", "Show where a pod's start-up time went."),
+        "restart": ("pods.restart", "Restart a container, or a whole pod."),
+        "retry": ("pods.retry", "Skip the back-off of a crashed container or an image pull."),
+    },
+    "Command line": {
+        "completion": ("completion", "Print the completion script for a shell."),
+        "version": ("version", "Print versions."),
+        "help": ("help", "Print the help of a command."),
+    },
 }
+"""The commands by the sections of the help: the module below ``cli/commands``, and what the command does."""
+_COMMANDS = {name: row for section in _SECTIONS.values() for name, row in section.items()}
 
 _DAEMONS = frozenset(("run", "criserver"))
 """Commands that end as Python programs do, with their threads joined. A command line with such a name does, too."""
@@ -66,8 +76,10 @@ class _Lazy(SuggestingGroup):
         return command if isinstance(command, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+        width = max(map(len, _COMMANDS))
+        for title, section in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), text) for name, (_, text) in section.items()])
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "PYKUBELET"})

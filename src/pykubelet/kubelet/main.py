@@ -18,7 +18,7 @@ from pykubelet.kubelet.compose.cgroup_driver import check_runtime_driver, with_r
 from pykubelet.kubelet.compose.cluster.entry import make_ready
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.reload.config_input import ConfigInput
-from pykubelet.kubelet.types.events import NORMAL, WARNING, Reason
+from pykubelet.kubelet.types.reports.events import NORMAL, WARNING, Reason
 from pykubelet.linux import memory
 
 _log = logging.getLogger(__name__)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from pykubelet.base.clock import Clock
-from pykubelet.kubelet.types.events import EventRecorder
-from pykubelet.kubelet.types.timeline import Timeline
+from pykubelet.kubelet.types.reports.events import EventRecorder
+from pykubelet.kubelet.types.reports.timeline import Timeline
 
 M_co = TypeVar("M_co", covariant=True)
 N = TypeVar("N")

@@ -17,7 +17,7 @@ from typing import TypeVar
 from pykubelet.base.errors import Conflict, NotFound
 from pykubelet.linux import libc
 from pykubelet.linux.errors import wrap
-from pykubelet.linux.mounts import MountFlag, mount, unmount
+from pykubelet.linux.filesystems.mounts import MountFlag, mount, unmount
 from pykubelet.linux.threads import in_own_thread
 
 T = TypeVar("T")

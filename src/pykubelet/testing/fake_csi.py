@@ -20,8 +20,8 @@ from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
 from pykubelet.base.errors import NotFound
-from pykubelet.linux import mounts
-from pykubelet.linux.mountinfo import is_mount_point
+from pykubelet.linux.filesystems import mounts
+from pykubelet.linux.filesystems.mountinfo import is_mount_point
 from pykubelet.pb import csi_v1_pb2 as pb
 from pykubelet.pb import plugin_registration_v1_pb2 as reg
 

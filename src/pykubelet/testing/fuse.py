@@ -23,8 +23,8 @@ from types import TracebackType
 from typing import Self
 
 from pykubelet.base.errors import PykubeletError
-from pykubelet.linux.mountinfo import mounts
-from pykubelet.linux.mounts import detach, mount
+from pykubelet.linux.filesystems.mountinfo import mounts
+from pykubelet.linux.filesystems.mounts import detach, mount
 from pykubelet.testing.agent import environment, wait_for
 
 _SECONDS = 10.0

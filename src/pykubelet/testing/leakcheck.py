@@ -19,7 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from pykubelet.linux.cgroups import Layout, Mode, detect
-from pykubelet.linux.mountinfo import at_or_below, mounts
+from pykubelet.linux.filesystems.mountinfo import at_or_below, mounts
 
 _INODE = re.compile(r":\[\d+\]$")
 _SHOWN = 20

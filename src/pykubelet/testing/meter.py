@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.types.work_meter import StoragePlugin
+from pykubelet.kubelet.types.reports.work_meter import StoragePlugin
 
 
 @dataclass

@@ -4,9 +4,9 @@ from typing import TypeVar
 
 from pykubelet.base.clock import Clock
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.events import EventRecorder
 from pykubelet.kubelet.types.ids import PodRef, PodUID
-from pykubelet.kubelet.types.timeline import Step, Timeline
+from pykubelet.kubelet.types.reports.events import EventRecorder
+from pykubelet.kubelet.types.reports.timeline import Step, Timeline
 from pykubelet.models.core_v1 import Pod
 
 M = TypeVar("M")

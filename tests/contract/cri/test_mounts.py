@@ -10,7 +10,7 @@ import pytest
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.actuate.cri import CriError
 from pykubelet.kubelet.types.ids import ContainerID
-from pykubelet.linux.mountinfo import is_mount_point
+from pykubelet.linux.filesystems.mountinfo import is_mount_point
 from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.contract.cri.conftest import REAL
 from tests.contract.cri.support import STUBBORN, Runtime

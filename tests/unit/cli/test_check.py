@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from pykubelet.cli.app import cli
 from pykubelet.kubelet.desired.check import Rule
-from pykubelet.kubelet.types.node_view import HostPortView, NodeView, ObjectView, PodView
+from pykubelet.kubelet.types.reports.node_view import HostPortView, NodeView, ObjectView, PodView
 
 GOOD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  containers:\n  - {name: a, image: i%s}\n"
 PORT = ", ports: [{containerPort: 1, hostPort: 80}]"

@@ -18,9 +18,9 @@ from pykubelet.cli.arguments.kinds import _image_rows
 from pykubelet.cli.arguments.lookup import FoundPod, find_container
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.client.streams import readable
-from pykubelet.cli.commands.doctor import Verdict, machine_findings, program_findings
-from pykubelet.cli.commands.logs import span_seconds
-from pykubelet.cli.commands.timeline import chart
+from pykubelet.cli.commands.node.doctor import Verdict, machine_findings, program_findings
+from pykubelet.cli.commands.pods.logs import span_seconds
+from pykubelet.cli.commands.pods.timeline import chart
 
 GOOD = """\
 apiVersion: v1
@@ -41,7 +41,9 @@ def test_every_command_has_help() -> None:
 
 
 def test_every_module_of_a_command_is_in_the_table() -> None:
-    modules = {path.stem for path in Path(commands.__file__).parent.glob("*.py")} - {"__init__"}
+    top = Path(commands.__file__).parent
+    found = [path.relative_to(top).with_suffix("") for path in top.rglob("*.py") if path.stem != "__init__"]
+    modules = {".".join(path.parts) for path in found}
     assert {module for module, _ in app._COMMANDS.values()} == modules
 
 
@@ -120,8 +122,8 @@ def test_timeline_chart_uses_one_scale() -> None:
 
 
 def test_doctor_reports_missing_programs_with_remedies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykubelet.cli.commands.doctor._installed", lambda program: False)
-    monkeypatch.setattr("pykubelet.cli.commands.doctor._CNI_DIRECTORIES", (Path("/nonexistent"),))
+    monkeypatch.setattr("pykubelet.cli.commands.node.doctor._installed", lambda program: False)
+    monkeypatch.setattr("pykubelet.cli.commands.node.doctor._CNI_DIRECTORIES", (Path("/nonexistent"),))
     findings = {finding.subject: finding for finding in program_findings()}
     assert findings["OCI runtime"].verdict is Verdict.FAILED
     assert findings["OCI runtime"].remedy == "apt-get install runc"
@@ -130,8 +132,8 @@ def test_doctor_reports_missing_programs_with_remedies(monkeypatch: pytest.Monke
 
 
 def test_doctor_prints_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("pykubelet.cli.commands.doctor._installed", lambda program: False)
-    monkeypatch.setattr("pykubelet.cli.commands.doctor._runtime", lambda endpoint: [])
+    monkeypatch.setattr("pykubelet.cli.commands.node.doctor._installed", lambda program: False)
+    monkeypatch.setattr("pykubelet.cli.commands.node.doctor._runtime", lambda endpoint: [])
     arguments = ["--socket", str(tmp_path / "none"), "doctor"]
     done = CliRunner().invoke(cli, [*arguments, "-o", "json"])
     report = json.loads(done.output)

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pykubelet.cli.app import cli
-from pykubelet.cli.commands import config
+from pykubelet.cli.commands.node import config
 
 
 def field(name: str, in_force: object, configured: object, **fields: object) -> dict[str, object]:

@@ -10,7 +10,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from pykubelet.cli.app import cli
-from pykubelet.cli.commands import get
+from pykubelet.cli.commands.pods import get
 
 NODE = "n1"
 

@@ -20,7 +20,7 @@ from pykubelet.base.errors import Invalid, NotFound, Transient, Unsupported
 from pykubelet.cli.app import cli
 from pykubelet.cli.client.image_client import ImageClient, choose_endpoint
 from pykubelet.cli.client.registry_auth import find_auth, from_docker_config
-from pykubelet.cli.commands.image import _complete, command
+from pykubelet.cli.commands.node.image import _complete, command
 from pykubelet.cli.output.image_progress import Lines, progress_output
 from pykubelet.criserver.images import ImageRecord
 from pykubelet.criserver.images.manifests import digest_of

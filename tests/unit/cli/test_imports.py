@@ -114,7 +114,7 @@ def _run(agent: Path, *words: str) -> tuple[str, set[str]]:
 @pytest.mark.parametrize(
     ("words", "shown"),
     [
-        (("--help",), "Commands"),
+        (("--help",), "Manifests:"),
         (("--version",), "pykubelet"),
         (("get", "--help"), "Example"),
         (("get", "pods"), "demo-n"),
@@ -159,4 +159,7 @@ def test_guard_notices_a_heavy_module(agent: Path) -> None:
 
 def test_command_imports_no_other_command(agent: Path) -> None:
     _, modules = _run(agent, "get", "pods")
-    assert {name for name in modules if name.startswith("pykubelet.cli.commands.")} == {"pykubelet.cli.commands.get"}
+    assert {name for name in modules if name.startswith("pykubelet.cli.commands.")} == {
+        "pykubelet.cli.commands.pods",
+        "pykubelet.cli.commands.pods.get",
+    }

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from pykubelet.base.errors import Invalid
 from pykubelet.cli.app import cli
 from pykubelet.cli.arguments.kubelet_flags import FIELDS, kubelet_options, take_kubelet_flags
-from pykubelet.cli.commands.run import _log_settings
+from pykubelet.cli.commands.node.run import _log_settings
 from pykubelet.kubelet.config import KubeletConfiguration, load_configuration
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Invalid, Permanent
-from pykubelet.cli.commands import doctor
+from pykubelet.cli.commands.node import doctor
 from pykubelet.cli.machine.machine_fixes import apply_fixes, fixes
 
 

@@ -15,7 +15,7 @@ from pykubelet.criserver.config import Settings
 from pykubelet.criserver.netns import Kind, NamespaceSpec, PinnedNamespaces
 from pykubelet.criserver.types import SandboxID
 from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle, root_name, to_path
-from pykubelet.linux.mounts import unmount_all_under
+from pykubelet.linux.filesystems.mounts import unmount_all_under
 
 _DEPTH = 3000
 """More than Python's limit of recursion, and than the usual limit of descriptors."""

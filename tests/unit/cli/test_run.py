@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.cli.commands import run
+from pykubelet.cli.commands.node import run
 
 _APPLY = """
 import sys
 from pathlib import Path
-from pykubelet.cli.commands.run import _set_oom_score
+from pykubelet.cli.commands.node.run import _set_oom_score
 _set_oom_score(int(sys.argv[1]))
 print(Path("/proc/self/oom_score_adj").read_text())
 """

@@ -17,7 +17,7 @@ from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink
 from pykubelet.cli.app import cli
 from pykubelet.cli.client.forwarding import Forwarding, forward
 from pykubelet.cli.client.streams import CommandNotStarted, Session, exit_status, run_session
-from pykubelet.cli.commands.port_forward import parse_ports
+from pykubelet.cli.commands.pods.port_forward import parse_ports
 from pykubelet.testing.wait import until
 
 

@@ -10,8 +10,8 @@ import pytest
 from pykubelet.base.errors import Permanent
 from pykubelet.base.units import Bytes
 from pykubelet.cli.changes.tar_extract import base_name, extract
-from pykubelet.cli.commands import cp
-from pykubelet.linux.fsusage import FsUsage
+from pykubelet.cli.commands.pods import cp
+from pykubelet.linux.filesystems.fsusage import FsUsage
 
 
 def _member(name: str, content: bytes | None = None, **fields: object) -> tuple[tarfile.TarInfo, bytes | None]:

@@ -13,7 +13,7 @@ from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.cli import app
 from pykubelet.cli.app import cli
 from pykubelet.cli.arguments import pod_completion
-from pykubelet.cli.commands import describe, explain, get, timeline
+from pykubelet.cli.commands.pods import describe, explain, get, timeline
 from pykubelet.cli.output.output_form import OutputForm, document_printer
 from pykubelet.cli.plan.stable_columns import StableColumns
 from pykubelet.cli.terminal import echo

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pykubelet.cli.app import cli
-from pykubelet.cli.commands import timeline
+from pykubelet.cli.commands.pods import timeline
 
 STEP = {"step": "sandbox", "container": "", "start_s": 0.0, "duration_s": 0.5, "error": "", "running": False}
 

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from pykubelet.cli.app import cli
-from pykubelet.cli.commands import top
+from pykubelet.cli.commands.pods import top
 
 MIB = 1 << 20
 

@@ -7,7 +7,7 @@ import pytest
 from pykubelet.base.errors import Permanent
 from pykubelet.linux.cgroups import Layout, Mode, open_driver, problem
 from pykubelet.linux.cgroups.detect import layout_of
-from pykubelet.linux.mountinfo import parse
+from pykubelet.linux.filesystems.mountinfo import parse
 
 V2 = "35 27 0:30 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot\n"
 V1 = """\

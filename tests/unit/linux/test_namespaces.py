@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Conflict, NotFound
-from pykubelet.linux.mountinfo import is_mount_point
+from pykubelet.linux.filesystems.mountinfo import is_mount_point
 from pykubelet.linux.namespaces import Namespace, call_in, is_namespace, pin_new, unpin
 
 pytestmark = pytest.mark.root

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.linux import mounts
 from pykubelet.linux.cgroups import CgroupResources, detect, open_driver, problem
+from pykubelet.linux.filesystems import mounts
 from pykubelet.linux.namespaces import Namespace, pin_new, unpin
 from pykubelet.testing.leakcheck import Kind, Leaks, Scope, diff, snapshot
 

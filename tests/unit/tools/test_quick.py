@@ -16,8 +16,8 @@ def test_closest_tests_come_first() -> None:
 
 
 def test_tests_that_import_a_changed_module_are_among_them() -> None:
-    found = quick.tests_for(["src/pykubelet/kubelet/types/qos.py"])
-    assert "tests/unit/kubelet/types/test_qos.py" in found
+    found = quick.tests_for(["src/pykubelet/kubelet/types/resources/qos.py"])
+    assert "tests/unit/kubelet/types/resources/test_qos.py" in found
     assert any(not name.startswith("tests/unit/kubelet/types/") for name in found)
 
 

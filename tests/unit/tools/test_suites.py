@@ -117,11 +117,12 @@ def test_the_end_lets_both_clean_up(tmp_path: Path) -> None:
 import pathlib, time, pytest
 @pytest.fixture
 def thing():
-    pathlib.Path({str(tmp_path)!r}, __name__ + ".begun").touch()
     yield
     time.sleep(0.5)
     pathlib.Path({str(tmp_path)!r}, __name__ + ".cleaned").touch()
-def test_waits(thing): time.sleep(60)
+def test_waits(thing):
+    pathlib.Path({str(tmp_path)!r}, __name__ + ".begun").touch()
+    time.sleep(60)
 """
     one, two = suite_of(tmp_path, "one", waiting), suite_of(tmp_path, "two", waiting)
     program = f"""

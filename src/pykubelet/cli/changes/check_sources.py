@@ -16,8 +16,8 @@ from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.kubelet.desired.check import CheckSource
 from pykubelet.kubelet.desired.manifest.manifest_types import MAX_BYTES, Manifest, Problem
 from pykubelet.kubelet.desired.manifest_file import check_file, check_text
-from pykubelet.kubelet.types.allocatable import Machine, node_capacity, written
-from pykubelet.kubelet.types.node_view import NodeView
+from pykubelet.kubelet.types.reports.node_view import NodeView
+from pykubelet.kubelet.types.resources.allocatable import Machine, node_capacity, written
 from pykubelet.linux import system
 from pykubelet.models.scalars import Quantity
 

@@ -9,7 +9,7 @@ from pykubelet.cli.changes.check_sources import machine_capacity
 from pykubelet.cli.changes.manifest_files import read_texts
 from pykubelet.cli.terminal import echo
 from pykubelet.kubelet.desired.changes import Document, Given, check_documents
-from pykubelet.kubelet.types.node_view import NodeView
+from pykubelet.kubelet.types.reports.node_view import NodeView
 
 
 def read_objects(files: Sequence[Path], node: NodeView | None = None, *, namespace: str = "") -> list[Given]:

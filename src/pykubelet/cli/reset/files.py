@@ -8,11 +8,12 @@ from pykubelet.base.errors import NotFound, Permanent
 from pykubelet.cli.client.agent_socket import link_of
 from pykubelet.cli.reset.places import Places
 from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle, cri_parent, root_name, to_path
-from pykubelet.linux import cgroups, removal, systemd
+from pykubelet.linux import cgroups, systemd
 from pykubelet.linux.cgroups.files import CgroupFiles, below
 from pykubelet.linux.errors import wrap
-from pykubelet.linux.mountinfo import mounts_below
-from pykubelet.linux.mounts import unmount_all_under
+from pykubelet.linux.filesystems import removal
+from pykubelet.linux.filesystems.mountinfo import mounts_below
+from pykubelet.linux.filesystems.mounts import unmount_all_under
 from pykubelet.linux.systemd import Systemd, Units
 
 _IMAGE_ENTRIES = ("images", "storage")

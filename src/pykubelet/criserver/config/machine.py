@@ -7,7 +7,8 @@ from pathlib import Path
 from pykubelet.criserver.spec import Host
 from pykubelet.criserver.spec.security.apparmor import PARSER
 from pykubelet.criserver.spec.security.capabilities import names_of
-from pykubelet.linux import cgroups, idmap, procfs, system
+from pykubelet.linux import cgroups, procfs, system
+from pykubelet.linux.filesystems import idmap
 
 _LEAST = -1000
 _SELINUX = Path("/sys/fs/selinux/enforce")

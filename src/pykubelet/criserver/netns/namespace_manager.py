@@ -12,7 +12,7 @@ from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError
 from pykubelet.criserver.netns.namespace_types import Kind, NamespaceSpec
 from pykubelet.criserver.netns.user_namespace import process_in_new_namespaces
 from pykubelet.criserver.types import SandboxID
-from pykubelet.linux.mounts import make_shared, unmount_all_under
+from pykubelet.linux.filesystems.mounts import make_shared, unmount_all_under
 from pykubelet.linux.namespaces import Namespace, call_in, pin_new, pin_of, unpin
 
 _SYSCTLS = Path("/proc/sys")

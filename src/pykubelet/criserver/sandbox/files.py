@@ -14,7 +14,7 @@ from pykubelet.base.units import MIB, Bytes
 from pykubelet.criserver.sandbox.plan.requests import namespace_options, resolv_conf
 from pykubelet.criserver.storage.remove import remove_any
 from pykubelet.criserver.types import IdMap
-from pykubelet.linux.mounts import tmpfs, unmount_all_under
+from pykubelet.linux.filesystems.mounts import tmpfs, unmount_all_under
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _SHM_SIZE = Bytes(64 * MIB)

@@ -18,7 +18,7 @@ from pykubelet.criserver.sandbox.state.table import SandboxTable
 from pykubelet.criserver.sandbox.watch import InfraWatcher
 from pykubelet.criserver.types import ProtectedIds, SandboxID, SandboxPhase, SandboxRecord
 from pykubelet.linux import system
-from pykubelet.linux.mountinfo import is_mount_point
+from pykubelet.linux.filesystems.mountinfo import is_mount_point
 
 _log = logging.getLogger(__name__)
 _OWNER = "start-up"

@@ -10,7 +10,7 @@ from pykubelet.criserver.stats.processes import measure
 from pykubelet.criserver.stats.stats_interfaces import Layers, LayerUsage
 from pykubelet.linux.cgroups import CgroupDriver, CgroupStats
 from pykubelet.linux.cgroups.counters import CgroupCounterReader
-from pykubelet.linux.fsusage import filesystem
+from pykubelet.linux.filesystems.fsusage import filesystem
 
 
 class Inspector:

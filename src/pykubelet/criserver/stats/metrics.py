@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pykubelet.criserver.stats.processes import ProcessUse
 from pykubelet.linux.cgroups import CgroupStats
 from pykubelet.linux.cgroups.counters import CgroupCounters
-from pykubelet.linux.fsusage import FsUsage
+from pykubelet.linux.filesystems.fsusage import FsUsage
 from pykubelet.linux.procparse import NetDevice
 from pykubelet.pb import runtime_v1_pb2 as pb
 

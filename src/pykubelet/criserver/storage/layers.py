@@ -36,8 +36,8 @@ from pykubelet.criserver.storage.trash import Trash
 from pykubelet.criserver.storage.unpacking import Outcome, Unpacker, lock_layer, run_blocking
 from pykubelet.criserver.unpack.limits import Limits
 from pykubelet.linux.errors import wrap
-from pykubelet.linux.mounts import unmount_all_under
-from pykubelet.linux.overlay import sync_filesystem
+from pykubelet.linux.filesystems.mounts import unmount_all_under
+from pykubelet.linux.filesystems.overlay import sync_filesystem
 from pykubelet.linux.system import boot_id
 
 _Ts = TypeVarTuple("_Ts")

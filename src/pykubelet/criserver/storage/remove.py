@@ -6,8 +6,8 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 
 from pykubelet.base.errors import Conflict, Transient
-from pykubelet.linux import removal
 from pykubelet.linux.errors import wrap
+from pykubelet.linux.filesystems import removal
 
 
 def remove_tree(path: str) -> None:

@@ -32,11 +32,11 @@ from pykubelet.criserver.storage.volumes import DIRECTORY as VOLUMES
 from pykubelet.criserver.storage.volumes import VolumeRequest, make_volumes
 from pykubelet.criserver.types import UserNamespace
 from pykubelet.linux.errors import wrap
-from pykubelet.linux.fsusage import TreeUsage
-from pykubelet.linux.idmap import mount_mapped
-from pykubelet.linux.mountinfo import is_mount_point
-from pykubelet.linux.mounts import unmount_all_under
-from pykubelet.linux.overlay import mount_overlay
+from pykubelet.linux.filesystems.fsusage import TreeUsage
+from pykubelet.linux.filesystems.idmap import mount_mapped
+from pykubelet.linux.filesystems.mountinfo import is_mount_point
+from pykubelet.linux.filesystems.mounts import unmount_all_under
+from pykubelet.linux.filesystems.overlay import mount_overlay
 
 _log = logging.getLogger(__name__)
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")

@@ -31,11 +31,11 @@ from pykubelet.criserver.directories import set_aside_obstacle
 from pykubelet.criserver.storage.plan.pace import Pace, pace
 from pykubelet.criserver.storage.remove import removal_steps, remove_any
 from pykubelet.criserver.storage.usage import UsageCounter
-from pykubelet.linux import fsusage
 from pykubelet.linux.errors import wrap
+from pykubelet.linux.filesystems import fsusage
 
 _log = logging.getLogger(__name__)
-_WORKER: Final = "pykubelet.linux.removal_worker"
+_WORKER: Final = "pykubelet.linux.filesystems.removal_worker"
 _SMALL: Final = 16
 """Steps that a deletion in the server may take, of 64 entries each; a larger tree is deleted by a worker."""
 _SLICE: Final[Seconds] = 10.0

@@ -26,8 +26,8 @@ from pykubelet.criserver.storage.layer_records import LayerMeta
 from pykubelet.criserver.storage.remove import remove_tree
 from pykubelet.criserver.unpack.limits import Limits
 from pykubelet.linux.errors import wrap
-from pykubelet.linux.mounts import unmount
-from pykubelet.linux.overlay import mount_overlay
+from pykubelet.linux.filesystems.mounts import unmount
+from pykubelet.linux.filesystems.overlay import mount_overlay
 
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")

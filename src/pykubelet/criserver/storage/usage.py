@@ -14,8 +14,8 @@ from typing import Final
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.units import Seconds
-from pykubelet.linux.fsusage import TreeUsage, start_walk, usage_of_walk
-from pykubelet.linux.treewalk import TreeWalk
+from pykubelet.linux.filesystems.fsusage import TreeUsage, start_walk, usage_of_walk
+from pykubelet.linux.filesystems.treewalk import TreeWalk
 
 _WAIT: Final[Seconds] = 1.0
 _SLICE: Final[Seconds] = 0.1

@@ -44,10 +44,10 @@ from pykubelet.kubelet.actuate.userns import IdRangeManager, UserNamespaceConfig
 from pykubelet.kubelet.actuate.volumes import PodDirs, VolumeConfig, VolumeDeps, VolumeManager
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.allocatable import Machine, node_allocatable, node_capacity, written
-from pykubelet.kubelet.types.podresources import MEMORY
+from pykubelet.kubelet.types.reports.work_meter import WorkMeter
+from pykubelet.kubelet.types.resources.allocatable import Machine, node_allocatable, node_capacity, written
+from pykubelet.kubelet.types.resources.podresources import MEMORY
 from pykubelet.kubelet.types.sysctls import SysctlAllowlist
-from pykubelet.kubelet.types.work_meter import WorkMeter
 from pykubelet.linux import cgroups, system
 from pykubelet.models.core_v1 import Pod
 from pykubelet.models.quantity import Amount, to_value

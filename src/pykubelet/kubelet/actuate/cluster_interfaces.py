@@ -6,7 +6,7 @@ from typing import Protocol
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.images.image_interfaces import ServiceAccounts
 from pykubelet.kubelet.actuate.volumes.volume_interfaces import ClaimReader, CsiObjects
-from pykubelet.kubelet.types.work_meter import WorkMeter
+from pykubelet.kubelet.types.reports.work_meter import WorkMeter
 from pykubelet.models.core_v1 import (
     ClusterTrustBundleProjection,
     Pod,

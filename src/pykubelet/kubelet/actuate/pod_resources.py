@@ -20,11 +20,11 @@ from pykubelet.kubelet.actuate.userns import IdRangeManager
 from pykubelet.kubelet.actuate.volumes import VolumeContext, VolumeManager, only_shows_objects, referenced_objects
 from pykubelet.kubelet.actuate.volumes.volume_interfaces import ConfigReader
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.outcome import Failure, Prepared, SyncAction
+from pykubelet.kubelet.types.reports.events import WARNING, Reason
+from pykubelet.kubelet.types.reports.timeline import Step
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus, RuntimePod
-from pykubelet.kubelet.types.timeline import Step
 from pykubelet.models.core_v1 import Pod
 
 _log = logging.getLogger(__name__)

@@ -32,7 +32,7 @@ from pykubelet.kubelet.report.metrics import (
 from pykubelet.kubelet.serve.local_socket import PodsView
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.probes import ProbeType
-from pykubelet.kubelet.types.resize import Allocations, PendingResizes, ResizeState
+from pykubelet.kubelet.types.resources.resize import Allocations, PendingResizes, ResizeState
 from pykubelet.kubelet.types.runtime import ContainerState, RuntimeConditions, RuntimePod
 from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models.core_v1 import Pod

@@ -18,8 +18,8 @@ from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.desired.sources import ManifestStates, PodMux, Sources, sources_config
 from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.events import EventRecorder
-from pykubelet.kubelet.types.resize import PendingResizes
+from pykubelet.kubelet.types.reports.events import EventRecorder
+from pykubelet.kubelet.types.resources.resize import PendingResizes
 from pykubelet.kubelet.types.updates import Source
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.config.live_settings import LiveSettings
 from pykubelet.kubelet.control.sync.events import EventQueue
 from pykubelet.kubelet.desired.pods import PodManager
-from pykubelet.kubelet.types.resize import PendingResizes
+from pykubelet.kubelet.types.resources.resize import PendingResizes
 
 if TYPE_CHECKING:
     from pykubelet.kubelet.compose.cluster.api_access import ApiAccess

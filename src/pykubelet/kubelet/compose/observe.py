@@ -40,8 +40,8 @@ from pykubelet.kubelet.observe.stats import NodeUsage, StatsConfig, StatsDeps
 from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.serve.local_socket import PodsView
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.eviction import hard_thresholds
-from pykubelet.kubelet.types.qos import QosClass
+from pykubelet.kubelet.types.resources.eviction import hard_thresholds
+from pykubelet.kubelet.types.resources.qos import QosClass
 from pykubelet.kubelet.types.runtime_events import RuntimeEvent
 from pykubelet.linux import cgroups
 from pykubelet.linux.cgroups import CgroupDriver

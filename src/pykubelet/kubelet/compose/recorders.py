@@ -12,7 +12,7 @@ from pykubelet.kubelet.report.history import History, HistoryDeps, StartTimes
 from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.report.timeline import PodTimelines, TracedTimeline
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.timeline import Timeline
+from pykubelet.kubelet.types.reports.timeline import Timeline
 from pykubelet.linux import cgroups, system
 
 

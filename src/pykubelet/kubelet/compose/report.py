@@ -8,7 +8,7 @@ from pykubelet.kubelet.compose.recorders import Recorders
 from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.report.status import StatusManager
 from pykubelet.kubelet.serve.local_socket import PodsView
-from pykubelet.kubelet.types.resize import PendingResizes
+from pykubelet.kubelet.types.resources.resize import PendingResizes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from pykubelet.base.backoff import Backoff
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.events import WARNING, Reason
+from pykubelet.kubelet.types.reports.events import WARNING, Reason
 from pykubelet.kubelet.types.runtime import RuntimeConditions
 
 _log = logging.getLogger(__name__)

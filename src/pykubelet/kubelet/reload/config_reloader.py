@@ -24,7 +24,7 @@ from pykubelet.kubelet.reload.config_input import ConfigInput, Stamp
 from pykubelet.kubelet.reload.config_watch import watch
 from pykubelet.kubelet.reload.plan.settling import FileChange, Settling
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.events import NORMAL, WARNING, Reason
+from pykubelet.kubelet.types.reports.events import NORMAL, WARNING, Reason
 
 _log = logging.getLogger(__name__)
 _OWNER: Final = "configuration"

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from pykubelet.kubelet.types.decisions import Decision, Topic
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.reports.decisions import Decision, Topic
 
 
 @dataclass(frozen=True, slots=True)

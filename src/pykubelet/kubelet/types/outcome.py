@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.types.decisions import Decision
+from pykubelet.kubelet.types.reports.decisions import Decision
 
 
 class SyncAction(StrEnum):

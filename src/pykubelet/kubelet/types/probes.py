@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.types.decisions import Decision, Topic
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
+from pykubelet.kubelet.types.reports.decisions import Decision, Topic
 
 
 class ProbeType(StrEnum):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, SandboxID
-from pykubelet.kubelet.types.size import Size
+from pykubelet.kubelet.types.resources.size import Size
 
 
 class ContainerState(StrEnum):

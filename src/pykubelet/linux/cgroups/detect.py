@@ -11,7 +11,7 @@ from pykubelet.linux.cgroups.cgroup_types import CgroupDriver
 from pykubelet.linux.cgroups.systemd import CgroupSystemd
 from pykubelet.linux.cgroups.v1 import CgroupV1
 from pykubelet.linux.cgroups.v2 import CgroupV2
-from pykubelet.linux.mountinfo import Mount, mounts
+from pykubelet.linux.filesystems.mountinfo import Mount, mounts
 from pykubelet.linux.systemd import Systemd, is_running
 
 # Mount options of v1 hierarchies other than the names of controllers.

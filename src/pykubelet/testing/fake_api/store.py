@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pykubelet.kubelet.types.qos import compute_qos
+from pykubelet.kubelet.types.resources.qos import compute_qos
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod
 

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from pykubelet.cli.app import cli
 from pykubelet.cli.client.local_api import LocalApi
-from pykubelet.cli.commands import apply
+from pykubelet.cli.commands.manifests import apply
 from pykubelet.cli.plan.quick_apply import quick_apply
 
 READ = [

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.cli.plan.timeline_svg import _GROUPS, duration, timeline_svg
-from pykubelet.kubelet.types.timeline import Step
+from pykubelet.kubelet.types.reports.timeline import Step
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -14,7 +14,7 @@ from pykubelet.base.errors import Invalid, PykubeletError, Transient
 from pykubelet.criserver.cni import AttachRequest, NetworkConfig, NetworkManager, network_manager
 from pykubelet.criserver.cni.plugins import Plugins
 from pykubelet.criserver.types import SandboxID
-from pykubelet.linux.mounts import bind, unmount
+from pykubelet.linux.filesystems.mounts import bind, unmount
 from pykubelet.testing.wait import until
 
 ID = SandboxID("s1")

@@ -11,7 +11,7 @@ import pytest
 
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.criserver.images import Phase, Progress
-from pykubelet.linux.mountinfo import is_mount_point
+from pykubelet.linux.filesystems.mountinfo import is_mount_point
 from pykubelet.testing.ociimage import ImageSpec, pack
 from tests.unit.criserver.images.stores import import_file, open_stores
 

@@ -11,7 +11,7 @@ from pykubelet.base.units import Bytes
 from pykubelet.criserver.images.image_types import Phase, Progress, RegistryUnavailable
 from pykubelet.criserver.images.reference import parse
 from pykubelet.criserver.images.registry import Host
-from pykubelet.linux.mounts import mount, unmount
+from pykubelet.linux.filesystems.mounts import mount, unmount
 from pykubelet.testing.wait import settle
 from tests.unit.criserver.images.fakeregistry import FakeRegistry, digest
 from tests.unit.criserver.images.world import DIFFS, LAYERS, World, check

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.linux.mounts import unmount_all_under
+from pykubelet.linux.filesystems.mounts import unmount_all_under
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pykubelet.criserver.netns import PinnedNamespaces
-from pykubelet.linux.mountinfo import mounts_below
+from pykubelet.linux.filesystems.mountinfo import mounts_below
 
 
 def opened(directory: Path, shared: str = "netns") -> PinnedNamespaces:

@@ -8,7 +8,7 @@ import pytest
 
 from pykubelet.criserver.netns import Kind, NamespaceSpec
 from pykubelet.criserver.types import SandboxID
-from pykubelet.linux.mountinfo import is_mount_point
+from pykubelet.linux.filesystems.mountinfo import is_mount_point
 from pykubelet.linux.namespaces import Namespace, pin_new
 from tests.unit.criserver.netns.pinned import assert_nothing_mounted, opened
 

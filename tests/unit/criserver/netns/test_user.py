@@ -12,9 +12,9 @@ from pykubelet.criserver.images.image_types import ImageConfig, ImageRecord
 from pykubelet.criserver.netns import Kind, NamespaceSpec, PinnedNamespaces
 from pykubelet.criserver.storage import Layers, Snapshots, VolumeRequest
 from pykubelet.criserver.types import IdMap, SandboxID, UserNamespace
-from pykubelet.linux import idmap
-from pykubelet.linux.mountinfo import is_mount_point, mounts_below
-from pykubelet.linux.mounts import make_shared, tmpfs, unmount_all_under
+from pykubelet.linux.filesystems import idmap
+from pykubelet.linux.filesystems.mountinfo import is_mount_point, mounts_below
+from pykubelet.linux.filesystems.mounts import make_shared, tmpfs, unmount_all_under
 from pykubelet.linux.namespaces import Namespace, call_in
 from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.unit.criserver.netns.pinned import assert_nothing_mounted, opened

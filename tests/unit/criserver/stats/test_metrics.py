@@ -14,7 +14,7 @@ from pykubelet.criserver.stats.metrics import (
 from pykubelet.criserver.stats.processes import ProcessUse, measure
 from pykubelet.linux.cgroups import CgroupStats
 from pykubelet.linux.cgroups.counters import CgroupCounters, DeviceUse, HugepageUse
-from pykubelet.linux.fsusage import FsUsage
+from pykubelet.linux.filesystems.fsusage import FsUsage
 from pykubelet.linux.procparse import NetDevice
 from pykubelet.pb import runtime_v1_pb2 as pb
 

@@ -20,8 +20,8 @@ from pykubelet.criserver.storage import Layers, Snapshots
 from pykubelet.criserver.storage.remove import remove_any, remove_tree
 from pykubelet.criserver.unpack.extract import _MAX_IMPLICIT_LENGTH
 from pykubelet.criserver.unpack.limits import Limits
-from pykubelet.linux import removal
-from pykubelet.linux.fsusage import tree_usage
+from pykubelet.linux.filesystems import removal
+from pykubelet.linux.filesystems.fsusage import tree_usage
 from tests.unit.criserver.unpack.chunked import zstd_chunked
 
 pytestmark = pytest.mark.root

@@ -14,8 +14,8 @@ import pytest
 from pykubelet.base.errors import Invalid, Transient
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.unpack.limits import Limits
-from pykubelet.linux.fsusage import tree_usage
-from pykubelet.linux.mounts import mount, unmount
+from pykubelet.linux.filesystems.fsusage import tree_usage
+from pykubelet.linux.filesystems.mounts import mount, unmount
 from tests.unit.criserver.storage.test_layers import World, directory, entry, hard, link, tar
 
 pytestmark = pytest.mark.root

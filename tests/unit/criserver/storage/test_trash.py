@@ -19,7 +19,7 @@ from pykubelet.criserver.storage import Layers, Snapshots, trash
 from pykubelet.criserver.storage.plan.pace import CALM, HURRIED, PRESSED, Pace, pace
 from pykubelet.criserver.storage.remove import removal_steps
 from pykubelet.criserver.storage.trash import Trash, TrashUsage
-from pykubelet.linux.mountinfo import mounts_below
+from pykubelet.linux.filesystems.mountinfo import mounts_below
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.wait import until
 

@@ -14,7 +14,7 @@ from pykubelet.criserver.stats.writable_layers import WritableLayers
 from pykubelet.criserver.storage import Layers, Snapshots, usage
 from pykubelet.criserver.storage.usage import UsageCounter
 from pykubelet.criserver.types import ContainerID
-from pykubelet.linux.treewalk import TreeWalk
+from pykubelet.linux.filesystems.treewalk import TreeWalk
 from pykubelet.testing.wait import until
 
 SIZE = 1 << 20

@@ -17,7 +17,7 @@ from pykubelet.criserver.storage import VolumeRequest, snapshots, volumes
 from pykubelet.criserver.storage.copy_tree import copy_tree
 from pykubelet.criserver.storage.plan.volumes import is_covered, volumes_to_make
 from pykubelet.criserver.storage.volumes import make_volumes
-from pykubelet.linux.mounts import mount, unmount
+from pykubelet.linux.filesystems.mounts import mount, unmount
 from pykubelet.testing.wait import until, until_answer
 from tests.unit.criserver.storage.test_layers import World, directory, entry, hard, link, tar
 

@@ -9,10 +9,12 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.control.workers.steps import PodSteps
 from pykubelet.kubelet.control.workers.worker_interfaces import Probes, WorkerDeps
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.decisions import Decision
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.outcome import Failure, Outcome, Prepared
 from pykubelet.kubelet.types.probes import ContainerProbes
+from pykubelet.kubelet.types.reports.decisions import Decision
+from pykubelet.kubelet.types.reports.status_input import StatusInput
+from pykubelet.kubelet.types.reports.timeline import Step
 from pykubelet.kubelet.types.runtime import (
     ContainerState,
     ContainerStatus,
@@ -20,8 +22,6 @@ from pykubelet.kubelet.types.runtime import (
     RuntimeConditions,
     SandboxStatus,
 )
-from pykubelet.kubelet.types.status_input import StatusInput
-from pykubelet.kubelet.types.timeline import Step
 from pykubelet.kubelet.types.updates import ANNOTATION_SOURCE
 from pykubelet.models.core_v1 import Container, Pod, PodSpec, PodStatus
 from pykubelet.models.meta_v1 import ObjectMeta

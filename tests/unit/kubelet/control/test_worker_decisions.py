@@ -6,9 +6,9 @@ from msgspec.structs import replace as with_fields
 
 from pykubelet.kubelet.control.workers.plan.decisions import change_decisions, step_decisions
 from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState
-from pykubelet.kubelet.types.decisions import Decision, Topic
 from pykubelet.kubelet.types.ids import ref_of
 from pykubelet.kubelet.types.outcome import Failure, SyncAction
+from pykubelet.kubelet.types.reports.decisions import Decision, Topic
 from pykubelet.models.scalars import time_from_unix
 from tests.unit.kubelet.report.pods import pod
 

@@ -17,9 +17,9 @@ from pykubelet.criserver.spec.userns import check_mount
 from pykubelet.criserver.storage.remove import remove_any
 from pykubelet.criserver.types import UserNamespace
 from pykubelet.linux.errors import wrap
-from pykubelet.linux.idmap import mount_mapped
-from pykubelet.linux.mountinfo import mount_of, mounts
-from pykubelet.linux.mounts import unmount_all_under
+from pykubelet.linux.filesystems.idmap import mount_mapped
+from pykubelet.linux.filesystems.mountinfo import mount_of, mounts
+from pykubelet.linux.filesystems.mounts import unmount_all_under
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _MAX_PROFILE = 1 << 20

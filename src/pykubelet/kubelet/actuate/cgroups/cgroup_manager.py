@@ -25,9 +25,9 @@ from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import (
 )
 from pykubelet.kubelet.actuate.cgroups.qos_levels import PodRequests, QosLevels
 from pykubelet.kubelet.types.ids import PodUID, ref_of
-from pykubelet.kubelet.types.podresources import pod_requests
-from pykubelet.kubelet.types.qos import QosClass, pod_qos
-from pykubelet.kubelet.types.work_meter import NoMeter, WorkMeter
+from pykubelet.kubelet.types.reports.work_meter import NoMeter, WorkMeter
+from pykubelet.kubelet.types.resources.podresources import pod_requests
+from pykubelet.kubelet.types.resources.qos import QosClass, pod_qos
 from pykubelet.linux.cgroups import (
     CgroupDriver,
     CgroupResources,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pykubelet.base.clock import Clock
-from pykubelet.kubelet.types.work_meter import WorkMeter
+from pykubelet.kubelet.types.reports.work_meter import WorkMeter
 from pykubelet.linux.cgroups import CgroupDriver, CgroupResources
 from pykubelet.linux.cgroups.cgroup_types import CgroupStats
 

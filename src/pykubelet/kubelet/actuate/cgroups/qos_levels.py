@@ -19,7 +19,7 @@ from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import MIN_SHARES, b
 from pykubelet.kubelet.actuate.cgroups.plan.memory_qos import level_protection
 from pykubelet.kubelet.actuate.cgroups.reserved import enforce_reserved
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.qos import QosClass
+from pykubelet.kubelet.types.resources.qos import QosClass
 from pykubelet.linux.cgroups import UNLIMITED, CgroupDriver, CgroupResources
 
 _log = logging.getLogger(__name__)

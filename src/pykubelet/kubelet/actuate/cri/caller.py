@@ -17,7 +17,7 @@ from pykubelet.base.errors import Unsupported
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cri.errors import CriError, cri_error
 from pykubelet.kubelet.actuate.cri.transport import StreamCall, Transport, UnaryCall
-from pykubelet.kubelet.types.work_meter import NoMeter, WorkMeter
+from pykubelet.kubelet.types.reports.work_meter import NoMeter, WorkMeter
 
 _Request = TypeVar("_Request", bound=Message)
 _Reply = TypeVar("_Reply", bound=Message)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from pykubelet.kubelet.actuate.criconfig.config_types import Resolver, describe
-from pykubelet.kubelet.types.events import Reason
+from pykubelet.kubelet.types.reports.events import Reason
 from pykubelet.models.core_v1 import Pod, PodDNSConfig
 
 MAX_NAMESERVERS = 3

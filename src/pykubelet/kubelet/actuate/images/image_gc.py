@@ -15,8 +15,8 @@ from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.images.plan import image_gc
 from pykubelet.kubelet.actuate.images.plan.image_gc import DiskUse, GcPolicy, ImageRecord
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.events import WARNING, Reason
-from pykubelet.linux import fsusage
+from pykubelet.kubelet.types.reports.events import WARNING, Reason
+from pykubelet.linux.filesystems import fsusage
 from pykubelet.models.core_v1 import Pod
 from pykubelet.pb import runtime_v1_pb2 as pb
 

@@ -23,11 +23,11 @@ from pykubelet.kubelet.actuate.cri.errors import CriError
 from pykubelet.kubelet.actuate.images.image_types import ImageConfig, ImageDeps, Pulled, Wanted
 from pykubelet.kubelet.actuate.images.plan import pull_policy
 from pykubelet.kubelet.actuate.images.plan.keyring import Credentials, keyring_of
-from pykubelet.kubelet.types.events import NORMAL, WARNING, Reason
 from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
 from pykubelet.kubelet.types.podspec import AnyContainer
+from pykubelet.kubelet.types.reports.events import NORMAL, WARNING, Reason
+from pykubelet.kubelet.types.reports.timeline import Step
 from pykubelet.kubelet.types.runtime import ContainerKind
-from pykubelet.kubelet.types.timeline import Step
 from pykubelet.models.core_v1 import Pod, Secret
 from pykubelet.pb import runtime_v1_pb2 as pb
 

@@ -2,7 +2,7 @@
 
 ``actuate/assembly.py`` builds them; the pod runtime, the volume manager, admission and the status read them. Imports
 of this stage: ``cgroups``, ``criconfig``. Start reading in ``facts.py``; ``machine.py`` reads the resources from
-which ``types/allocatable.py`` computes node allocatable.
+which ``types/resources/allocatable.py`` computes node allocatable.
 """
 
 from pykubelet.kubelet.actuate.node.facts import NodeFacts, NodeOptions

@@ -14,8 +14,8 @@ from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import milli_cpu_to_
 from pykubelet.kubelet.actuate.node.machine import reservations
 from pykubelet.kubelet.config import KubeletConfiguration, Settings
 from pykubelet.kubelet.config.node_rules import COMPRESSIBLE, KUBE, PODS, SYSTEM
-from pykubelet.kubelet.types.allocatable import Machine, node_capacity, too_much_reserved, unreserved
-from pykubelet.kubelet.types.podresources import CPU, HUGEPAGES_PREFIX, MEMORY
+from pykubelet.kubelet.types.resources.allocatable import Machine, node_capacity, too_much_reserved, unreserved
+from pykubelet.kubelet.types.resources.podresources import CPU, HUGEPAGES_PREFIX, MEMORY
 from pykubelet.linux.cgroups import CgroupResources
 from pykubelet.models.quantity import NANO, parse
 from pykubelet.models.scalars import Quantity

@@ -10,7 +10,7 @@ from pykubelet.kubelet.actuate.cluster_interfaces import ClusterInputs
 from pykubelet.kubelet.actuate.criconfig.config_types import Resolver, SecurityConfig
 from pykubelet.kubelet.actuate.criconfig.dns import parse_resolv_conf, resolv_conf_fault
 from pykubelet.kubelet.actuate.criconfig.environment.service_links import service_variables
-from pykubelet.kubelet.types.node_view import missing_handler
+from pykubelet.kubelet.types.reports.node_view import missing_handler
 from pykubelet.kubelet.types.sysctls import SysctlAllowlist
 from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models.core_v1 import Pod

@@ -2,9 +2,10 @@
 
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.config import Settings
-from pykubelet.kubelet.types.allocatable import Machine, Reservations
-from pykubelet.kubelet.types.eviction import hard_thresholds
-from pykubelet.linux import fsusage, system
+from pykubelet.kubelet.types.resources.allocatable import Machine, Reservations
+from pykubelet.kubelet.types.resources.eviction import hard_thresholds
+from pykubelet.linux import system
+from pykubelet.linux.filesystems import fsusage
 
 
 def read_machine(settings: Settings) -> Machine:

@@ -25,7 +25,7 @@ from pykubelet.base.units import Bytes, MilliCPU
 from pykubelet.kubelet.actuate.podruntime.podruntime_interfaces import PodFiles
 from pykubelet.kubelet.actuate.records import read_records
 from pykubelet.kubelet.types.ids import PodUID, ref_of
-from pykubelet.kubelet.types.resize import (
+from pykubelet.kubelet.types.resources.resize import (
     Allocation,
     ResizeProgress,
     allocation_of,
@@ -33,7 +33,7 @@ from pykubelet.kubelet.types.resize import (
     same_resources,
     with_allocation,
 )
-from pykubelet.kubelet.types.size import Size
+from pykubelet.kubelet.types.resources.size import Size
 from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models import codec
 from pykubelet.models.core_v1 import Pod, ResourceRequirements

@@ -21,11 +21,11 @@ from pykubelet.kubelet.actuate.podruntime.plan.resize import (
 from pykubelet.kubelet.actuate.podruntime.podruntime_interfaces import Cri, Resources
 from pykubelet.kubelet.actuate.podruntime.runtime_errors import error_message
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.events import NORMAL, WARNING, Reason
 from pykubelet.kubelet.types.ids import SandboxID, ref_of
-from pykubelet.kubelet.types.resize import Allocation, resize_summary, sized
-from pykubelet.kubelet.types.size import Size
-from pykubelet.kubelet.types.work_meter import WorkMeter
+from pykubelet.kubelet.types.reports.events import NORMAL, WARNING, Reason
+from pykubelet.kubelet.types.reports.work_meter import WorkMeter
+from pykubelet.kubelet.types.resources.resize import Allocation, resize_summary, sized
+from pykubelet.kubelet.types.resources.size import Size
 from pykubelet.linux.cgroups.cgroup_types import UNLIMITED, CgroupResources
 from pykubelet.models.core_v1 import Pod
 from pykubelet.pb import runtime_v1_pb2 as pb

@@ -21,10 +21,10 @@ from pykubelet.kubelet.actuate.podruntime.podruntime_interfaces import Cri
 from pykubelet.kubelet.actuate.podruntime.podruntime_types import ContainerKill, PodReason
 from pykubelet.kubelet.actuate.podruntime.runtime_errors import error_message
 from pykubelet.kubelet.actuate.podruntime.start.lifecycle_hooks import HookError, HookRunner, HookTarget
-from pykubelet.kubelet.types.events import NORMAL, WARNING, EventRecorder, Reason
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, SandboxID
 from pykubelet.kubelet.types.outcome import Failure, SyncAction
 from pykubelet.kubelet.types.podspec import find_container
+from pykubelet.kubelet.types.reports.events import NORMAL, WARNING, EventRecorder, Reason
 from pykubelet.kubelet.types.runtime import ContainerState, PodRuntimeStatus
 from pykubelet.models.core_v1 import Pod
 

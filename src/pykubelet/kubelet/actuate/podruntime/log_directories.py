@@ -24,7 +24,7 @@ from pykubelet.kubelet.actuate.podruntime.log_links import LogLinks
 from pykubelet.kubelet.actuate.podruntime.podruntime_types import PodRuntimeConfig
 from pykubelet.kubelet.actuate.podruntime.start.pod_files import tail_of
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
-from pykubelet.linux.removal import remove_tree_at
+from pykubelet.linux.filesystems.removal import remove_tree_at
 
 _DIR_MODE = 0o755
 _MARK_MODE = 0o644

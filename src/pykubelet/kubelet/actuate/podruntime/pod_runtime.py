@@ -35,12 +35,12 @@ from pykubelet.kubelet.actuate.podruntime.start.lifecycle_hooks import HookRunne
 from pykubelet.kubelet.actuate.podruntime.start.start_container import ContainerStarter, StarterDeps, StartError
 from pykubelet.kubelet.actuate.podruntime.start.start_slots import StartSlots
 from pykubelet.kubelet.actuate.podruntime.sync_report import SyncReport
-from pykubelet.kubelet.types.events import NORMAL, Reason
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, ref_of
 from pykubelet.kubelet.types.outcome import Failure, Outcome, Prepared, SyncAction
 from pykubelet.kubelet.types.podspec import AnyContainer, is_sidecar
 from pykubelet.kubelet.types.probes import ContainerProbes
-from pykubelet.kubelet.types.resize import Allocation, container_size, with_allocation
+from pykubelet.kubelet.types.reports.events import NORMAL, Reason
+from pykubelet.kubelet.types.resources.resize import Allocation, container_size, with_allocation
 from pykubelet.kubelet.types.runtime import (
     ContainerKind,
     ContainerState,

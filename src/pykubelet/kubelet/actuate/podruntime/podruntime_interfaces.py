@@ -20,9 +20,9 @@ from pykubelet.kubelet.actuate.criconfig.config_types import (
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID
 from pykubelet.kubelet.types.podspec import AnyContainer
+from pykubelet.kubelet.types.reports.work_meter import WorkMeter
 from pykubelet.kubelet.types.runtime import ContainerKind
 from pykubelet.kubelet.types.sysctls import SysctlAllowlist
-from pykubelet.kubelet.types.work_meter import WorkMeter
 from pykubelet.linux.cgroups import CgroupResources
 from pykubelet.models.core_v1 import Pod
 from pykubelet.models.scalars import Quantity

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.types.decisions import Decision
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
+from pykubelet.kubelet.types.reports.decisions import Decision
 from pykubelet.models.core_v1 import Container, EphemeralContainer
 
 

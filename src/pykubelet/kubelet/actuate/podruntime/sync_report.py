@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from pykubelet.kubelet.types.decisions import Decision
 from pykubelet.kubelet.types.outcome import Failure, Outcome
+from pykubelet.kubelet.types.reports.decisions import Decision
 
 
 @dataclass(slots=True)

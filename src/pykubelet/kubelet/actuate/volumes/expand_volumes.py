@@ -14,8 +14,8 @@ from pykubelet.kubelet.actuate.volumes.plan import expansion as expansion_rules
 from pykubelet.kubelet.actuate.volumes.volume_interfaces import ClaimReader
 from pykubelet.kubelet.actuate.volumes.volume_metrics import Measure
 from pykubelet.kubelet.actuate.volumes.volume_source import CSI, Source
-from pykubelet.kubelet.types.events import NORMAL, WARNING, EventRecorder, Reason
 from pykubelet.kubelet.types.ids import PodUID, ref_of
+from pykubelet.kubelet.types.reports.events import NORMAL, WARNING, EventRecorder, Reason
 from pykubelet.models.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from pykubelet.models.quantity import to_value
 from pykubelet.models.scalars import time_from_unix

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from pykubelet.base.errors import Transient
 from pykubelet.base.files.safe_path import proc_path
-from pykubelet.linux.treewalk import TreeWalk
+from pykubelet.linux.filesystems.treewalk import TreeWalk
 
 _log = logging.getLogger(__name__)
 

@@ -47,9 +47,9 @@ from pykubelet.kubelet.actuate.volumes.volume_types import (
     VolumeContext,
     VolumeDeps,
 )
-from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.podspec import AnyContainer
+from pykubelet.kubelet.types.reports.events import WARNING, Reason
 from pykubelet.kubelet.types.storage import VolumeSizes
 from pykubelet.models.core_v1 import Pod
 

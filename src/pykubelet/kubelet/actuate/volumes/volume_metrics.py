@@ -9,7 +9,7 @@ from pykubelet.base.clock import Clock, SystemClock
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.volumes.mount import nfs
 from pykubelet.kubelet.actuate.volumes.volume_source import CSI, NFS, Source
-from pykubelet.kubelet.types.work_meter import NoMeter, StoragePlugin, WorkMeter
+from pykubelet.kubelet.types.reports.work_meter import NoMeter, StoragePlugin, WorkMeter
 
 CSI_PLUGIN: Final = "kubernetes.io/csi"
 MOUNT: Final = "volume_mount"

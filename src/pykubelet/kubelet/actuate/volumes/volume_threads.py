@@ -20,8 +20,8 @@ from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Transient
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.volumes.ownership import Change, Progress
-from pykubelet.kubelet.types.events import WARNING, EventRecorder, Reason
 from pykubelet.kubelet.types.ids import PodRef
+from pykubelet.kubelet.types.reports.events import WARNING, EventRecorder, Reason
 
 _T = TypeVar("_T")
 _FIRST: Final[Seconds] = 30.0

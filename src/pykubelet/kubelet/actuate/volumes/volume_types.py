@@ -17,7 +17,7 @@ from pykubelet.kubelet.actuate.volumes.volume_interfaces import (
 )
 from pykubelet.kubelet.actuate.volumes.volume_source import Source
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.work_meter import WorkMeter
+from pykubelet.kubelet.types.reports.work_meter import WorkMeter
 from pykubelet.models.core_v1 import Pod, Volume
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pykubelet.kubelet.report.node import NodeReporter, host_ips
 from pykubelet.kubelet.report.node.plan.node_object import is_newer
 from pykubelet.kubelet.report.status.status_patcher import StatusPatcher
 from pykubelet.kubelet.types.ids import PodUID, ref_of
-from pykubelet.kubelet.types.status_changes import StatusChange
+from pykubelet.kubelet.types.reports.status_changes import StatusChange
 from pykubelet.kubelet.types.updates import is_mirror, is_static
 from pykubelet.models.core_v1 import Node, Pod
 

@@ -21,12 +21,12 @@ from pykubelet.kubelet.serve.local_socket import (
     PullView,
     VersionView,
 )
-from pykubelet.kubelet.types.container_ends import ContainerEnd
-from pykubelet.kubelet.types.events import Reason
-from pykubelet.kubelet.types.explain_views import ExplainView
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.node_view import ApplyRequest, ApplyView, NodeView, ObjectView
-from pykubelet.kubelet.types.timeline_views import TimelineView
+from pykubelet.kubelet.types.reports.container_ends import ContainerEnd
+from pykubelet.kubelet.types.reports.events import Reason
+from pykubelet.kubelet.types.reports.explain_views import ExplainView
+from pykubelet.kubelet.types.reports.node_view import ApplyRequest, ApplyView, NodeView, ObjectView
+from pykubelet.kubelet.types.reports.timeline_views import TimelineView
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.models.core_v1 import ConfigMap, Event, Node, Secret
 from pykubelet.pb import images_v1_pb2 as transfer

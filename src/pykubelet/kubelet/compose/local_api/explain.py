@@ -5,8 +5,8 @@ from pykubelet.kubelet.control.workers import PodWorkers
 from pykubelet.kubelet.observe.probes import ProbeManager
 from pykubelet.kubelet.report.explain import Situation, explain
 from pykubelet.kubelet.serve.local_socket import PodsView
-from pykubelet.kubelet.types.explain_views import ExplainView
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.reports.explain_views import ExplainView
 
 
 class Explanations:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pykubelet.kubelet.actuate.node import NodeFacts as ActuatorNode
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.desired.admission import NodeFacts
-from pykubelet.kubelet.types.allocatable import pod_limit
-from pykubelet.kubelet.types.podresources import amounts
+from pykubelet.kubelet.types.resources.allocatable import pod_limit
+from pykubelet.kubelet.types.resources.podresources import amounts
 from pykubelet.linux import system
 from pykubelet.models.core_v1 import Node, Pod
 from pykubelet.models.scalars import Quantity

@@ -20,7 +20,7 @@ from pykubelet.kubelet.actuate.node import read_machine, reservations
 from pykubelet.kubelet.actuate.node.addresses import NodeAddresses
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.config.server import server_enabled
-from pykubelet.kubelet.types.allocatable import PODS, node_allocatable, node_capacity, pod_limit, written
+from pykubelet.kubelet.types.resources.allocatable import PODS, node_allocatable, node_capacity, pod_limit, written
 from pykubelet.kubelet.types.runtime import RuntimeConditions
 from pykubelet.linux import system
 from pykubelet.models.core_v1 import (

@@ -12,9 +12,16 @@ from pykubelet.kubelet.desired.admission import NodeFacts
 from pykubelet.kubelet.desired.admission.plan.fit import needs_of
 from pykubelet.kubelet.desired.changes import Document, ManifestDirectory, apply_documents
 from pykubelet.kubelet.desired.manifest.manifest_types import ObjectKey
-from pykubelet.kubelet.types.allocatable import written
 from pykubelet.kubelet.types.ids import ref_of
-from pykubelet.kubelet.types.node_view import ApplyRequest, ApplyView, HostPortView, NodeView, ObjectView, PodView
+from pykubelet.kubelet.types.reports.node_view import (
+    ApplyRequest,
+    ApplyView,
+    HostPortView,
+    NodeView,
+    ObjectView,
+    PodView,
+)
+from pykubelet.kubelet.types.resources.allocatable import written
 from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models.core_v1 import Pod
 

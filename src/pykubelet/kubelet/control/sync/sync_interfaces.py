@@ -7,9 +7,9 @@ from typing import Protocol
 
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.admission import Verdict
-from pykubelet.kubelet.types.decisions import DecisionRecorder
 from pykubelet.kubelet.types.ids import PodRef, PodUID
-from pykubelet.kubelet.types.resize import Retry
+from pykubelet.kubelet.types.reports.decisions import DecisionRecorder
+from pykubelet.kubelet.types.resources.resize import Retry
 from pykubelet.kubelet.types.runtime import RuntimePod
 from pykubelet.models.core_v1 import Pod
 

@@ -18,10 +18,10 @@ from pykubelet.kubelet.control.sync.events import (
 )
 from pykubelet.kubelet.control.sync.sync_interfaces import LoopDeps
 from pykubelet.kubelet.types.admission import NODE_AFFINITY, PREEMPTION_MESSAGE, Verdict
-from pykubelet.kubelet.types.events import Reason
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.probes import ProbeUpdate
-from pykubelet.kubelet.types.resize import Retry
+from pykubelet.kubelet.types.reports.events import Reason
+from pykubelet.kubelet.types.resources.resize import Retry
 from pykubelet.kubelet.types.runtime import PodEventType, PodLifecycleEvent
 from pykubelet.kubelet.types.updates import PodOp, PodUpdate, is_mirror
 from pykubelet.models.core_v1 import Pod

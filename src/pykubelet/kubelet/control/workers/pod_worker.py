@@ -14,9 +14,9 @@ from pykubelet.kubelet.control.workers.plan.decisions import change_decisions, s
 from pykubelet.kubelet.control.workers.worker_interfaces import Meter
 from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.decisions import DecisionRecorder
 from pykubelet.kubelet.types.ids import trace_attributes
-from pykubelet.kubelet.types.timeline import Step
+from pykubelet.kubelet.types.reports.decisions import DecisionRecorder
+from pykubelet.kubelet.types.reports.timeline import Step
 
 _log = logging.getLogger(__name__)
 _SPANS: Final = {

@@ -16,12 +16,12 @@ from pykubelet.kubelet.control.workers.plan.deadline import deadline_of
 from pykubelet.kubelet.control.workers.worker_interfaces import Conditions, Probes, Resources, Runtime, Status
 from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.events import NORMAL, WARNING, Reason
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.outcome import Failure, Outcome, Prepared, SyncAction
+from pykubelet.kubelet.types.reports.events import NORMAL, WARNING, Reason
+from pykubelet.kubelet.types.reports.status_input import StatusInput
+from pykubelet.kubelet.types.reports.timeline import Step
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus, SandboxStatus
-from pykubelet.kubelet.types.status_input import StatusInput
-from pykubelet.kubelet.types.timeline import Step
 from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models.core_v1 import Pod, PodStatus
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.decisions import DecisionRecorder
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.outcome import Outcome, Prepared
 from pykubelet.kubelet.types.probes import ContainerProbes
+from pykubelet.kubelet.types.reports.decisions import DecisionRecorder
+from pykubelet.kubelet.types.reports.status_input import StatusInput
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus, RuntimeConditions, SandboxStatus
-from pykubelet.kubelet.types.status_input import StatusInput
 from pykubelet.models.core_v1 import Pod, PodStatus
 
 

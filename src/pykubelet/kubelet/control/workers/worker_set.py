@@ -15,7 +15,7 @@ from pykubelet.kubelet.control.workers.timers import WakeTimers
 from pykubelet.kubelet.control.workers.worker_interfaces import WorkerDeps
 from pykubelet.kubelet.control.workers.worker_types import Phase, WorkerState
 from pykubelet.kubelet.types.ids import PodFullName, PodRef, PodUID, ref_of
-from pykubelet.kubelet.types.timeline import Step
+from pykubelet.kubelet.types.reports.timeline import Step
 from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models.core_v1 import Pod
 

@@ -9,9 +9,9 @@ pod that its source no longer lists continues to Removed, after which nothing of
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from pykubelet.kubelet.types.decisions import Decision
 from pykubelet.kubelet.types.ids import PodRef
 from pykubelet.kubelet.types.outcome import Failure
+from pykubelet.kubelet.types.reports.decisions import Decision
 from pykubelet.models.core_v1 import Pod
 
 

@@ -13,9 +13,9 @@ from pykubelet.kubelet.desired.admission.plan.rules import decide, is_for_shorta
 from pykubelet.kubelet.desired.admission.resizes import Resized, ResizeDeps, Resizes
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.admission import NODE_AFFINITY, PREEMPTION_MESSAGE, Verdict
-from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.kubelet.types.ids import PodUID, ref_of
-from pykubelet.kubelet.types.resize import Allocations, PendingResizes, Retry, with_allocation
+from pykubelet.kubelet.types.reports.events import WARNING, Reason
+from pykubelet.kubelet.types.resources.resize import Allocations, PendingResizes, Retry, with_allocation
 from pykubelet.kubelet.types.updates import is_mirror, is_static
 from pykubelet.models.core_v1 import Pod
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.podresources import Amounts
-from pykubelet.kubelet.types.qos import QosClass
+from pykubelet.kubelet.types.resources.podresources import Amounts
+from pykubelet.kubelet.types.resources.qos import QosClass
 from pykubelet.models.core_v1 import Taint
 
 

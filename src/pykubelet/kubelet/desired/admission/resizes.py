@@ -14,9 +14,9 @@ from pykubelet.kubelet.desired.admission.admission_interfaces import Meter
 from pykubelet.kubelet.desired.admission.plan.resize_order import rank
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.admission import Verdict
-from pykubelet.kubelet.types.events import NORMAL, WARNING, Reason
 from pykubelet.kubelet.types.ids import PodUID, ref_of
-from pykubelet.kubelet.types.resize import (
+from pykubelet.kubelet.types.reports.events import NORMAL, WARNING, Reason
+from pykubelet.kubelet.types.resources.resize import (
     Allocations,
     PendingResize,
     PendingResizes,

@@ -6,7 +6,7 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.desired.changes.documents import Document, Given, check_documents
 from pykubelet.kubelet.desired.changes.manifest_directory import ManifestDirectory
 from pykubelet.kubelet.desired.manifest import adopt
-from pykubelet.kubelet.types.node_view import ApplyView, ChangeView, NodeView
+from pykubelet.kubelet.types.reports.node_view import ApplyView, ChangeView, NodeView
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.models.core_v1 import Pod
 

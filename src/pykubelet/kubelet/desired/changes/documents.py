@@ -10,7 +10,7 @@ from pykubelet.kubelet.desired.check import CheckFinding, CheckSource, Rule, Sev
 from pykubelet.kubelet.desired.manifest import Manifest, ManifestObject, ObjectKey, parse
 from pykubelet.kubelet.desired.manifest.edit import object_text, places
 from pykubelet.kubelet.desired.manifest.namespaces import with_namespace
-from pykubelet.kubelet.types.node_view import NodeView
+from pykubelet.kubelet.types.reports.node_view import NodeView
 from pykubelet.models.scalars import Quantity
 
 _ORDER: Final = ("ConfigMap", "Secret", "Pod")

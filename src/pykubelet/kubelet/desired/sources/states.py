@@ -6,7 +6,7 @@ from typing import Final
 
 from pykubelet.kubelet.desired.manifest.manifest_types import Problem
 from pykubelet.kubelet.desired.sources.source_types import ManifestState
-from pykubelet.kubelet.types.events import WARNING, EventRecorder, Reason
+from pykubelet.kubelet.types.reports.events import WARNING, EventRecorder, Reason
 from pykubelet.kubelet.types.updates import Source
 
 _log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.observe.eviction.eviction_types import Disks, Observation, Reclaim, Signal
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.stats import Summary
+from pykubelet.kubelet.types.resources.stats import Summary
 from pykubelet.models.core_v1 import Pod
 
 

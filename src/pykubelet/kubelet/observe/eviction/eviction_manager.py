@@ -25,10 +25,10 @@ from pykubelet.kubelet.observe.eviction.eviction_types import (
 from pykubelet.kubelet.observe.eviction.plan import disks, looks, thresholds
 from pykubelet.kubelet.observe.eviction.plan.local_limits import GRACE, exceeded, has_limits
 from pykubelet.kubelet.observe.eviction.plan.ranking import message, ranked
-from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.kubelet.types.ids import PodUID, ref_of
-from pykubelet.kubelet.types.qos import is_critical
-from pykubelet.kubelet.types.stats import FsStats, PodStats
+from pykubelet.kubelet.types.reports.events import WARNING, Reason
+from pykubelet.kubelet.types.resources.qos import is_critical
+from pykubelet.kubelet.types.resources.stats import FsStats, PodStats
 from pykubelet.models.core_v1 import Pod
 
 _log = logging.getLogger(__name__)

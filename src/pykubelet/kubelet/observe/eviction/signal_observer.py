@@ -11,8 +11,9 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.eviction.eviction_types import Disks, Observation, Signal
 from pykubelet.kubelet.observe.stats.plan.proc_files import machine_memory
-from pykubelet.linux import fsusage, procfs, system
+from pykubelet.linux import procfs, system
 from pykubelet.linux.cgroups import UNLIMITED, CgroupDriver
+from pykubelet.linux.filesystems import fsusage
 
 _log = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from pykubelet.kubelet.observe.node_shutdown.plan.groups import PodGroup, grace_
 from pykubelet.kubelet.observe.node_shutdown.shutdown_interfaces import Lock, Logind, ShutdownConfig, ShutdownDeps
 from pykubelet.kubelet.observe.node_shutdown.shutdown_state import ShutdownTimes, read_times, write_times
 from pykubelet.kubelet.types.admission import SHUTDOWN_MESSAGE, SHUTDOWN_REASON
-from pykubelet.kubelet.types.events import NORMAL, Reason
 from pykubelet.kubelet.types.ids import ref_of
+from pykubelet.kubelet.types.reports.events import NORMAL, Reason
 
 _log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from pykubelet.kubelet.observe.probes.plan.probe_rules import ProbeState
 from pykubelet.kubelet.observe.probes.probe_interfaces import ProbeMetrics, Prober
 from pykubelet.kubelet.observe.probes.probe_types import Observation, Target, Verdict
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.kubelet.types.probes import ProbeReport, ProbeResult
+from pykubelet.kubelet.types.reports.events import WARNING, Reason
 
 _METRIC_LABELS = {
     Verdict.SUCCESS: "successful",

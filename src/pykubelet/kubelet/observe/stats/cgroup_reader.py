@@ -6,7 +6,7 @@ from typing import Final
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.stats.plan import cgroup_files
-from pykubelet.kubelet.types.usage import CgroupUsage, Processes
+from pykubelet.kubelet.types.resources.usage import CgroupUsage, Processes
 from pykubelet.linux import procfs
 from pykubelet.linux.cgroups import Layout, Mode
 from pykubelet.linux.cgroups.container_cgroup import container_cgroup

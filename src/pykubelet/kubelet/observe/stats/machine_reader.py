@@ -10,7 +10,7 @@ from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.stats.cgroup_reader import CgroupReader
 from pykubelet.kubelet.observe.stats.plan import cgroup_files, proc_files
 from pykubelet.kubelet.observe.stats.snapshot_types import Daemon
-from pykubelet.kubelet.types.usage import CgroupUsage, Machine, MemoryUsage
+from pykubelet.kubelet.types.resources.usage import CgroupUsage, Machine, MemoryUsage
 from pykubelet.linux import procfs, system
 from pykubelet.linux.cgroups import Layout, Mode
 from pykubelet.linux.procparse import NetDevice

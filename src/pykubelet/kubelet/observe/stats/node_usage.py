@@ -23,8 +23,8 @@ from pykubelet.kubelet.observe.stats.snapshot_types import Layer, PodSnapshot, S
 from pykubelet.kubelet.observe.stats.stats_interfaces import StatsConfig, StatsDeps
 from pykubelet.kubelet.observe.stats.volume_usage import DiskUsage
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.stats import Summary
-from pykubelet.kubelet.types.usage import CgroupUsage, Machine, MemoryUsage, Readings
+from pykubelet.kubelet.types.resources.stats import Summary
+from pykubelet.kubelet.types.resources.usage import CgroupUsage, Machine, MemoryUsage, Readings
 
 _FIRST_WINDOW: Seconds = 0.25
 """Time between the two readings for a CPU usage, if there is no earlier one."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.types.usage import CgroupUsage, CpuUsage
+from pykubelet.kubelet.types.resources.usage import CgroupUsage, CpuUsage
 from pykubelet.linux.procparse import NetDevice
 from pykubelet.models.core_v1 import Pod
 

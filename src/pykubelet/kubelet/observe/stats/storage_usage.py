@@ -8,8 +8,8 @@ from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.observe.stats.snapshot_types import FsView, Layer, Storage
 from pykubelet.kubelet.observe.stats.stats_interfaces import UsageCri
-from pykubelet.kubelet.types.usage import CpuUsage
-from pykubelet.linux import fsusage, mountinfo
+from pykubelet.kubelet.types.resources.usage import CpuUsage
+from pykubelet.linux.filesystems import fsusage, mountinfo
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _log = logging.getLogger(__name__)

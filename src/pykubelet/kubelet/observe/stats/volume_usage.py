@@ -21,9 +21,9 @@ from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.stats.plan.summary import PodFiles
 from pykubelet.kubelet.observe.stats.stats_interfaces import VolumeReader
 from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
-from pykubelet.kubelet.types.stats import FsStats, PvcReference, VolumeStats
+from pykubelet.kubelet.types.resources.stats import FsStats, PvcReference, VolumeStats
 from pykubelet.kubelet.types.storage import VolumeSizes
-from pykubelet.linux import fsusage
+from pykubelet.linux.filesystems import fsusage
 from pykubelet.models.core_v1 import Pod, Volume
 from pykubelet.models.scalars import time_from_unix
 

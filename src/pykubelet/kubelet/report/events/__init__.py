@@ -1,6 +1,6 @@
 """Events: recorded by all stages, combined and counted, kept in memory and sent to the API server.
 
-Implements :class:`pykubelet.kubelet.types.events.EventRecorder`; read by the local API server. Start reading in
+Implements :class:`pykubelet.kubelet.types.reports.events.EventRecorder`; read by the local API server. Start reading in
 ``event_log.py``.
 """
 

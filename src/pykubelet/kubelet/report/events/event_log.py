@@ -12,9 +12,9 @@ from pykubelet.base.concurrency.watch_table import Change, WatchTable
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.events.event_types import Correlated, EventConfig, Occurrence
 from pykubelet.kubelet.report.events.plan.correlate import Correlator
-from pykubelet.kubelet.types.events import WARNING
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.podspec import find_container
+from pykubelet.kubelet.types.reports.events import WARNING
 from pykubelet.kubelet.types.runtime import ContainerKind
 from pykubelet.models.core_v1 import Event, EventSource, ObjectReference, Pod
 from pykubelet.models.meta_v1 import ObjectMeta

@@ -8,8 +8,8 @@ from typing import Final, TypeAlias
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import KIB, Bytes, Seconds
 from pykubelet.kubelet.report.explain.journal_types import Entry, PodJournal
-from pykubelet.kubelet.types.decisions import Decision, Topic
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.reports.decisions import Decision, Topic
 
 MAX_PODS: Final = 512
 MAX_ENTRIES: Final = 48

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.types.decisions import Decision
+from pykubelet.kubelet.types.reports.decisions import Decision
 
 
 @dataclass(frozen=True, slots=True)

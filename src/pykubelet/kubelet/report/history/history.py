@@ -38,11 +38,11 @@ from pykubelet.kubelet.report.history.plan.replay import add_end
 from pykubelet.kubelet.report.history.start_times import StartTimes
 from pykubelet.kubelet.report.timeline import PodTimelines
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.container_ends import ContainerEnd
-from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.status_changes import StatusChange
-from pykubelet.kubelet.types.timeline_views import TimelineView
+from pykubelet.kubelet.types.reports.container_ends import ContainerEnd
+from pykubelet.kubelet.types.reports.events import WARNING, Reason
+from pykubelet.kubelet.types.reports.status_changes import StatusChange
+from pykubelet.kubelet.types.reports.timeline_views import TimelineView
 from pykubelet.models import codec
 from pykubelet.models.core_v1 import Event
 

@@ -11,9 +11,9 @@ import msgspec
 from msgspec import Struct
 
 from pykubelet.base.units import KIB, MIB, Bytes, Seconds
-from pykubelet.kubelet.types.container_ends import ContainerEnd
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.timeline_views import TimelineView
+from pykubelet.kubelet.types.reports.container_ends import ContainerEnd
+from pykubelet.kubelet.types.reports.timeline_views import TimelineView
 from pykubelet.models.core_v1 import Event
 
 VERSION = 1

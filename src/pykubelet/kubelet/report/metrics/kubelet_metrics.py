@@ -32,7 +32,7 @@ from pykubelet.kubelet.report.metrics.usage_texts import UsageTexts
 from pykubelet.kubelet.report.status.status_types import PENDING, RUNNING
 from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
 from pykubelet.kubelet.types.probes import ProbeType
-from pykubelet.kubelet.types.status_changes import StatusChange
+from pykubelet.kubelet.types.reports.status_changes import StatusChange
 from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models.core_v1 import Pod, PodStatus
 

@@ -2,7 +2,7 @@
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.metrics.instruments import Instruments
-from pykubelet.kubelet.types.work_meter import StoragePlugin
+from pykubelet.kubelet.types.reports.work_meter import StoragePlugin
 
 _STATUS = {False: "success", True: "fail-unknown"}
 

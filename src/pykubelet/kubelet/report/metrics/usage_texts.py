@@ -3,8 +3,8 @@
 from pykubelet.kubelet.report.metrics.plan.cadvisor import cadvisor_text
 from pykubelet.kubelet.report.metrics.plan.disks import disks_text
 from pykubelet.kubelet.report.metrics.plan.resource import resource_text
-from pykubelet.kubelet.types.stats import Summary
-from pykubelet.kubelet.types.usage import Readings
+from pykubelet.kubelet.types.resources.stats import Summary
+from pykubelet.kubelet.types.resources.usage import Readings
 
 
 class UsageTexts:

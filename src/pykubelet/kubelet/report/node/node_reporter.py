@@ -38,7 +38,7 @@ from pykubelet.kubelet.report.node.plan.node_object import (
     with_cloud_addresses,
 )
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.events import NORMAL, WARNING
+from pykubelet.kubelet.types.reports.events import NORMAL, WARNING
 from pykubelet.models.core_v1 import Node, NodeAddress, NodeStatus
 
 _log = logging.getLogger(__name__)

@@ -17,10 +17,10 @@ from pykubelet.kubelet.report.status.status_interfaces import NodeFacts, StartTi
 from pykubelet.kubelet.report.status.status_types import StatusContext, StatusEntry
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.outcome import SyncAction
-from pykubelet.kubelet.types.resize import NOT_RESIZING, ResizeState
+from pykubelet.kubelet.types.reports.status_changes import StatusChange
+from pykubelet.kubelet.types.reports.status_input import StatusInput
+from pykubelet.kubelet.types.resources.resize import NOT_RESIZING, ResizeState
 from pykubelet.kubelet.types.runtime import ContainerState
-from pykubelet.kubelet.types.status_changes import StatusChange
-from pykubelet.kubelet.types.status_input import StatusInput
 from pykubelet.models.core_v1 import Pod, PodStatus
 from pykubelet.models.scalars import time_from_unix
 

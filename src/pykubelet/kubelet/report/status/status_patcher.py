@@ -37,7 +37,7 @@ from pykubelet.kubelet.report.status.status_manager import StatusManager
 from pykubelet.kubelet.report.status.status_types import StatusEntry
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import PodUID, ref_of
-from pykubelet.kubelet.types.status_changes import StatusChange
+from pykubelet.kubelet.types.reports.status_changes import StatusChange
 from pykubelet.models.core_v1 import Pod
 
 _log = logging.getLogger(__name__)

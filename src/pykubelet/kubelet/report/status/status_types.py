@@ -10,7 +10,7 @@ from pykubelet.base.units import Seconds
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.kubelet.types.outcome import Failure
 from pykubelet.kubelet.types.probes import ContainerProbes
-from pykubelet.kubelet.types.resize import NOT_RESIZING, ResizeState
+from pykubelet.kubelet.types.resources.resize import NOT_RESIZING, ResizeState
 from pykubelet.models.core_v1 import Pod, PodCondition, PodStatus
 from pykubelet.models.scalars import Time
 

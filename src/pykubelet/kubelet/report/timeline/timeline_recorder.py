@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
-from pykubelet.kubelet.types.timeline import Step
-from pykubelet.kubelet.types.timeline_views import Kind, StepView, TimelineView
+from pykubelet.kubelet.types.reports.timeline import Step
+from pykubelet.kubelet.types.reports.timeline_views import Kind, StepView, TimelineView
 from pykubelet.models.core_v1 import Pod
 
 EARLIER_STARTS = 3
@@ -64,7 +64,7 @@ class _Pod:
 
 
 class PodTimelines:
-    """Implements :class:`pykubelet.kubelet.types.timeline.Timeline`. Bounded in pods and in starts per pod.
+    """Implements :class:`pykubelet.kubelet.types.reports.timeline.Timeline`. Bounded in pods and in starts per pod.
 
     A start begins with the first step of a pod and is over when the pod is ready; a new one begins when a source
     delivers the pod again or it gets a new sandbox. Restarts of single containers are kept apart, only the last one.

@@ -4,7 +4,7 @@ from pykubelet.base import tracing
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.types.ids import PodUID, ref_of, trace_attributes
-from pykubelet.kubelet.types.timeline import Step, Timeline
+from pykubelet.kubelet.types.reports.timeline import Step, Timeline
 from pykubelet.models.core_v1 import Pod
 
 MAX_OPEN = 8192

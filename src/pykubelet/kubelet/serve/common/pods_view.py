@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.watch_table import WatchTable
 from pykubelet.kubelet.types.ids import PodUID, ref_of
-from pykubelet.kubelet.types.status_changes import StatusChange
+from pykubelet.kubelet.types.reports.status_changes import StatusChange
 from pykubelet.models.core_v1 import Pod, PodStatus
 
 _NEW = PodStatus(phase="Pending")

@@ -20,12 +20,12 @@ from pykubelet.kubelet.serve.common.server_types import (
     VersionView,
 )
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.container_ends import ContainerEnd
-from pykubelet.kubelet.types.explain_views import ExplainView
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
-from pykubelet.kubelet.types.node_view import ApplyRequest, ApplyView, NodeView, ObjectView
-from pykubelet.kubelet.types.stats import Summary
-from pykubelet.kubelet.types.timeline_views import TimelineView
+from pykubelet.kubelet.types.reports.container_ends import ContainerEnd
+from pykubelet.kubelet.types.reports.explain_views import ExplainView
+from pykubelet.kubelet.types.reports.node_view import ApplyRequest, ApplyView, NodeView, ObjectView
+from pykubelet.kubelet.types.reports.timeline_views import TimelineView
+from pykubelet.kubelet.types.resources.stats import Summary
 from pykubelet.models.core_v1 import ConfigMap, Event, Secret
 from pykubelet.models.core_v1 import Node as NodeObject
 

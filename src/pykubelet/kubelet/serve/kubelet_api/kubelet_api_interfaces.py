@@ -12,8 +12,8 @@ from pykubelet.kubelet.serve.common.server_interfaces import HealthCheck, HttpMe
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import AuthConfig, CertFiles, TlsConfig
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import ContainerID
-from pykubelet.kubelet.types.stats import Summary
-from pykubelet.kubelet.types.usage import Readings
+from pykubelet.kubelet.types.resources.stats import Summary
+from pykubelet.kubelet.types.resources.usage import Readings
 from pykubelet.models.authentication_v1 import TokenReview
 from pykubelet.models.authorization_v1 import SubjectAccessReview
 from pykubelet.models.core_v1 import Pod

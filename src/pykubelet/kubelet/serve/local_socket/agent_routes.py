@@ -16,8 +16,8 @@ from pykubelet.kubelet.serve.common.pods_view import PodsView
 from pykubelet.kubelet.serve.common.responses import json_response
 from pykubelet.kubelet.serve.common.server_interfaces import HealthCheck, Node
 from pykubelet.kubelet.types.ids import PodUID, ref_of
-from pykubelet.kubelet.types.node_view import ApplyRequest
-from pykubelet.kubelet.types.stats import Summary
+from pykubelet.kubelet.types.reports.node_view import ApplyRequest
+from pykubelet.kubelet.types.resources.stats import Summary
 from pykubelet.models.core_v1 import Pod
 
 _BASE: Final = "/pykubelet/v1"

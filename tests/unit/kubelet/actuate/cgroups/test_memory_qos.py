@@ -19,7 +19,7 @@ from pykubelet.kubelet.actuate.cgroups.plan.memory_qos import (
     pod_protection,
 )
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.qos import QosClass, pod_qos
+from pykubelet.kubelet.types.resources.qos import QosClass, pod_qos
 from pykubelet.linux import system
 from pykubelet.linux.cgroups import Layout, Mode
 from pykubelet.linux.cgroups.v2 import CgroupV2

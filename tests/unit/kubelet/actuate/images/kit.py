@@ -24,8 +24,8 @@ from pykubelet.kubelet.actuate.images.plan.pull_records import Policy, Verificat
 from pykubelet.kubelet.config.credential_providers import CredentialProviders
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.podspec import AnyContainer
+from pykubelet.kubelet.types.reports.timeline import Step
 from pykubelet.kubelet.types.runtime import ContainerKind
-from pykubelet.kubelet.types.timeline import Step
 from pykubelet.models.core_v1 import Container, LocalObjectReference, Pod, PodSpec, Secret
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.testing.clock import VirtualClock

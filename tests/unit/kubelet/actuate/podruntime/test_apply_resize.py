@@ -11,8 +11,8 @@ from pykubelet.base.units import Bytes, MilliCPU
 from pykubelet.kubelet.actuate.podruntime.plan.resize import PodStep, plan_resize, pod_steps
 from pykubelet.kubelet.types.ids import SandboxID
 from pykubelet.kubelet.types.outcome import SyncAction
-from pykubelet.kubelet.types.resize import container_size, sized
-from pykubelet.kubelet.types.size import Size
+from pykubelet.kubelet.types.resources.resize import container_size, sized
+from pykubelet.kubelet.types.resources.size import Size
 from pykubelet.linux.cgroups import CgroupResources
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.fake_cri import Fault, Script

@@ -34,9 +34,9 @@ from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, ref_of
 from pykubelet.kubelet.types.outcome import Outcome
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.kubelet.types.probes import ContainerProbes
+from pykubelet.kubelet.types.reports.timeline import Step
 from pykubelet.kubelet.types.runtime import ContainerKind, PodRuntimeStatus
 from pykubelet.kubelet.types.sysctls import SysctlAllowlist
-from pykubelet.kubelet.types.timeline import Step
 from pykubelet.linux.cgroups import CgroupResources
 from pykubelet.models.core_v1 import ConfigMap, Pod, Secret
 from pykubelet.testing.clock import VirtualClock

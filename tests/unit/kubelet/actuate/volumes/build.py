@@ -10,7 +10,7 @@ from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext
 from pykubelet.kubelet.actuate.volumes import PodDirs, VolumeConfig, VolumeContext, VolumeDeps, VolumeManager
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import PodRef, PodUID
-from pykubelet.kubelet.types.work_meter import WorkMeter
+from pykubelet.kubelet.types.reports.work_meter import WorkMeter
 from pykubelet.models import codec
 from pykubelet.models.core_v1 import ConfigMap, Container, Pod, Secret
 from pykubelet.testing.clock import VirtualClock

@@ -17,7 +17,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.actuate.volumes.kinds import atomic_writer
 from pykubelet.kubelet.actuate.volumes.kinds.atomic_writer import write_payload
 from pykubelet.kubelet.actuate.volumes.plan.payload import FileProjection
-from pykubelet.linux import removal
+from pykubelet.linux.filesystems import removal
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -11,8 +11,8 @@ from pykubelet.kubelet.actuate.volumes.mount.remote_volumes import RemoteVolumes
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.linux import mounts
-from pykubelet.linux.mountinfo import Mount, parse
+from pykubelet.linux.filesystems import mounts
+from pykubelet.linux.filesystems.mountinfo import Mount, parse
 
 UID = PodUID("u-1")
 

@@ -14,7 +14,7 @@ from pykubelet.kubelet.actuate.volumes import VolumeConfig
 from pykubelet.kubelet.actuate.volumes.kinds import host_path as host_path_module
 from pykubelet.kubelet.actuate.volumes.mount import teardown
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.linux.removal import remove_tree
+from pykubelet.linux.filesystems.removal import remove_tree
 from pykubelet.models.core_v1 import ConfigMap
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.wait import until

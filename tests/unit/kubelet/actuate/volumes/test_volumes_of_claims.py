@@ -132,7 +132,7 @@ async def test_a_local_volume_behind_a_link(
     kit: Kit, claims: Claims, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound: list[str] = []
-    monkeypatch.setattr("pykubelet.linux.mounts.bind", lambda source, *_, **__: bound.append(source))
+    monkeypatch.setattr("pykubelet.linux.filesystems.mounts.bind", lambda source, *_, **__: bound.append(source))
     (tmp_path / "disk").mkdir()
     (tmp_path / "link").symlink_to("disk")
     claims.specs["c"] = {"local": {"path": str(tmp_path / "link")}}
@@ -152,7 +152,7 @@ async def test_local_volume_whose_ownership_takes_longer_than_the_deadline_is_se
         changed.append(path)
 
     monkeypatch.setattr("pykubelet.kubelet.actuate.volumes.kinds.local.give_to_group", slow)
-    monkeypatch.setattr("pykubelet.linux.mounts.bind", lambda *_, **__: None)
+    monkeypatch.setattr("pykubelet.linux.filesystems.mounts.bind", lambda *_, **__: None)
     deps = VolumeDeps(images=Images(), claims=claims, telemetry=kit.telemetry)
     kit.config = VolumeConfig(deadline=0.1)
     kit.manager = VolumeManager(dirs=kit.dirs, deps=deps, config=kit.config)

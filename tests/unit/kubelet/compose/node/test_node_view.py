@@ -11,8 +11,8 @@ from pykubelet.kubelet.desired.admission import NodeFacts
 from pykubelet.kubelet.desired.manifest import parse
 from pykubelet.kubelet.desired.sources.plan.effective_manifests import accept, assemble
 from pykubelet.kubelet.types.ids import PodRef
-from pykubelet.kubelet.types.node_view import HostPortView, NodeView, ObjectView, PodView
-from pykubelet.kubelet.types.podresources import amounts
+from pykubelet.kubelet.types.reports.node_view import HostPortView, NodeView, ObjectView, PodView
+from pykubelet.kubelet.types.resources.podresources import amounts
 from pykubelet.kubelet.types.sysctls import SysctlAllowlist
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.models.codec import from_builtins

@@ -26,9 +26,9 @@ from pykubelet.kubelet.control.sync.sync_interfaces import LoopDeps
 from pykubelet.kubelet.types.admission import ADMITTED, NODE_AFFINITY, Verdict
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.probes import ProbeResult, ProbeType, ProbeUpdate
-from pykubelet.kubelet.types.resize import Retry
+from pykubelet.kubelet.types.reports.timeline import Step
+from pykubelet.kubelet.types.resources.resize import Retry
 from pykubelet.kubelet.types.runtime import PodEventType, PodLifecycleEvent, RuntimePod
-from pykubelet.kubelet.types.timeline import Step
 from pykubelet.kubelet.types.updates import ANNOTATION_MIRROR, PodOp, PodUpdate, Source
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.clock import VirtualClock

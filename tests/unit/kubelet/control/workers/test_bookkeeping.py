@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pykubelet.kubelet.control.workers import PodWorkers
 from pykubelet.kubelet.types.ids import PodRef, PodUID
-from pykubelet.kubelet.types.timeline import Step
+from pykubelet.kubelet.types.reports.timeline import Step
 from tests.unit.kubelet.control.fakes import Node, make_pod
 
 U1 = PodUID("u1")

@@ -12,9 +12,9 @@ from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, Wo
 from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID, ref_of
 from pykubelet.kubelet.types.outcome import Failure, Outcome, SyncAction
 from pykubelet.kubelet.types.probes import ContainerProbes
+from pykubelet.kubelet.types.reports.status_input import StatusInput
+from pykubelet.kubelet.types.reports.timeline import Step
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus, RuntimeConditions, SandboxStatus
-from pykubelet.kubelet.types.status_input import StatusInput
-from pykubelet.kubelet.types.timeline import Step
 from pykubelet.models.core_v1 import Pod, PodCondition, PodStatus
 from tests.unit.kubelet.control.fakes import Node, make_pod
 

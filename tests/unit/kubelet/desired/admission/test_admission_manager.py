@@ -7,9 +7,9 @@ from pykubelet.kubelet.desired.admission import Admission, AdmissionDeps, NodeFa
 from pykubelet.kubelet.report.timeline import PodTimelines
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import PodRef, PodUID
-from pykubelet.kubelet.types.podresources import amounts
-from pykubelet.kubelet.types.resize import Allocation, PendingResizes, ResizeProgress, allocation_of
-from pykubelet.kubelet.types.size import Size
+from pykubelet.kubelet.types.resources.podresources import amounts
+from pykubelet.kubelet.types.resources.resize import Allocation, PendingResizes, ResizeProgress, allocation_of
+from pykubelet.kubelet.types.resources.size import Size
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.clock import VirtualClock
 from tests.unit.kubelet.desired.admission.test_rules import make_pod, static

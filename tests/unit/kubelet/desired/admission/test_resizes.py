@@ -13,9 +13,9 @@ from pykubelet.kubelet.desired.admission.plan.resize_order import (
     swap_prevents_resize,
 )
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.podresources import amounts
-from pykubelet.kubelet.types.resize import ResizeReason, Retry, allocation_of, same_resources
-from pykubelet.kubelet.types.size import Size
+from pykubelet.kubelet.types.resources.podresources import amounts
+from pykubelet.kubelet.types.resources.resize import ResizeReason, Retry, allocation_of, same_resources
+from pykubelet.kubelet.types.resources.size import Size
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod, PodCondition, PodStatus
 from tests.unit.kubelet.desired.admission.test_admission_manager import AdmissionFakes

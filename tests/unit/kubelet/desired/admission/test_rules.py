@@ -14,8 +14,8 @@ from pykubelet.kubelet.desired.admission.plan.preemption import may_preempt, vic
 from pykubelet.kubelet.desired.admission.plan.rules import decide
 from pykubelet.kubelet.types.admission import ADMITTED, Verdict
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.podresources import Amounts, amounts
-from pykubelet.kubelet.types.qos import QosClass
+from pykubelet.kubelet.types.resources.podresources import Amounts, amounts
+from pykubelet.kubelet.types.resources.qos import QosClass
 from pykubelet.kubelet.types.updates import ANNOTATION_SOURCE
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod, Taint

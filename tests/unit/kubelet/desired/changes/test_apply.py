@@ -9,7 +9,7 @@ from pykubelet.base.errors import Conflict, Invalid, Permanent
 from pykubelet.base.files.atomic import write_atomic
 from pykubelet.kubelet.desired.changes import Document, ManifestDirectory, apply_documents, keys_of, manifest_directory
 from pykubelet.kubelet.desired.manifest import ObjectKey, parse
-from pykubelet.kubelet.types.node_view import ApplyView, ChangeView, NodeView, ObjectView
+from pykubelet.kubelet.types.reports.node_view import ApplyView, ChangeView, NodeView, ObjectView
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: a, image: one}]}\n"
 MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\nimmutable: true\ndata: {k: one}\n"

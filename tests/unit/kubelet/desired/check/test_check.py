@@ -11,7 +11,7 @@ import pytest
 
 from pykubelet.kubelet.desired.check import CheckFinding, CheckSource, Rule, Severity, check
 from pykubelet.kubelet.desired.manifest import parse
-from pykubelet.kubelet.types.node_view import HostPortView, NodeView, ObjectView, PodView
+from pykubelet.kubelet.types.reports.node_view import HostPortView, NodeView, ObjectView, PodView
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
 DIRECTORY = "/etc/manifests"

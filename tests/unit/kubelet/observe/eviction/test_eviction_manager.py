@@ -27,7 +27,7 @@ from pykubelet.kubelet.observe.eviction.eviction_types import (
 )
 from pykubelet.kubelet.observe.eviction.signal_observer import ImageDisks, MachineObserver
 from pykubelet.kubelet.types.ids import PodRef, PodUID
-from pykubelet.kubelet.types.stats import (
+from pykubelet.kubelet.types.resources.stats import (
     ContainerStats,
     FsStats,
     MemoryStats,

@@ -31,8 +31,8 @@ from pykubelet.kubelet.observe.eviction.plan.thresholds import (
     next_state,
     thresholds,
 )
-from pykubelet.kubelet.types.eviction import DEFAULT_HARD
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.resources.eviction import DEFAULT_HARD
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod
 

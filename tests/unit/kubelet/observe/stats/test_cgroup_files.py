@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.kubelet.observe.stats.plan import cgroup_files
-from pykubelet.kubelet.types.stats import PsiData, PsiStats
-from pykubelet.kubelet.types.usage import CpuUsage, DeviceIo
+from pykubelet.kubelet.types.resources.stats import PsiData, PsiStats
+from pykubelet.kubelet.types.resources.usage import CpuUsage, DeviceIo
 
 V1 = {
     "cpuacct.usage": "1234567890\n",

@@ -11,7 +11,7 @@ import pytest
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.observe.stats import NodeUsage, StatsConfig, StatsDeps
-from pykubelet.kubelet.types.stats import PodStats, Summary
+from pykubelet.kubelet.types.resources.stats import PodStats, Summary
 from pykubelet.models import core_v1 as core
 from pykubelet.models.core_v1 import Pod
 from pykubelet.pb import runtime_v1_pb2 as pb

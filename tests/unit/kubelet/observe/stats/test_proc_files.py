@@ -1,5 +1,5 @@
 from pykubelet.kubelet.observe.stats.plan import proc_files
-from pykubelet.kubelet.types.usage import CpuUsage
+from pykubelet.kubelet.types.resources.usage import CpuUsage
 from pykubelet.linux.procparse import NetDevice, parse_cgroups, parse_net_dev, parse_stat
 
 NET_DEV = """Inter-|   Receive                                                |  Transmit

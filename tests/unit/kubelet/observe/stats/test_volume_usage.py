@@ -11,7 +11,7 @@ import pytest
 from pykubelet.kubelet.observe.stats import volume_usage
 from pykubelet.kubelet.observe.stats.volume_usage import DiskUsage, WalkSteps, _PodWalk, is_ephemeral
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.stats import PvcReference
+from pykubelet.kubelet.types.resources.stats import PvcReference
 from pykubelet.kubelet.types.storage import VolumeSizes
 from pykubelet.models import core_v1 as core
 from pykubelet.models.core_v1 import Volume

@@ -5,8 +5,8 @@ import logging
 import pytest
 
 from pykubelet.kubelet.report.events import EventConfig, EventLog
-from pykubelet.kubelet.types.events import NORMAL, WARNING, EventRecorder
 from pykubelet.kubelet.types.ids import PodRef, PodUID
+from pykubelet.kubelet.types.reports.events import NORMAL, WARNING, EventRecorder
 from pykubelet.models import core_v1 as core
 from pykubelet.models.scalars import time_from_unix
 from pykubelet.testing.clock import VirtualClock

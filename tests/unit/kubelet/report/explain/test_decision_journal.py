@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from pykubelet.kubelet.report.explain import DecisionJournal
 from pykubelet.kubelet.report.explain import journal as module
-from pykubelet.kubelet.types.decisions import Decision, Topic
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.reports.decisions import Decision, Topic
 from pykubelet.testing.clock import VirtualClock
 from tests.unit.kubelet.report.pods import NOW
 

@@ -4,11 +4,11 @@ from typing import Any
 
 from pykubelet.kubelet.report.explain import Situation, explain
 from pykubelet.kubelet.report.explain.journal_types import Entry, PodJournal
-from pykubelet.kubelet.types.decisions import Decision, Topic
-from pykubelet.kubelet.types.explain_views import WaitView
 from pykubelet.kubelet.types.outcome import Failure, SyncAction
 from pykubelet.kubelet.types.probes import ProbeReport, ProbeResult, ProbeType
-from pykubelet.kubelet.types.timeline_views import StepView, TimelineView
+from pykubelet.kubelet.types.reports.decisions import Decision, Topic
+from pykubelet.kubelet.types.reports.explain_views import WaitView
+from pykubelet.kubelet.types.reports.timeline_views import StepView, TimelineView
 from tests.unit.kubelet.report.pods import NOW, pod
 
 ADMITTED = Entry(Decision(Topic.ADMISSION, "", "admit", "no rule rejects it"), NOW - 60, NOW - 60)

@@ -19,10 +19,10 @@ from pykubelet.kubelet.report.history import history as module
 from pykubelet.kubelet.report.history.plan.container_ends import new_ends
 from pykubelet.kubelet.report.timeline import PodTimelines
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.events import NORMAL
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.status_changes import StatusChange
-from pykubelet.kubelet.types.timeline import Step
+from pykubelet.kubelet.types.reports.events import NORMAL
+from pykubelet.kubelet.types.reports.status_changes import StatusChange
+from pykubelet.kubelet.types.reports.timeline import Step
 from pykubelet.models import core_v1 as core
 from pykubelet.models.core_v1 import PodStatus
 from pykubelet.models.scalars import time_from_unix

@@ -21,9 +21,9 @@ from pykubelet.kubelet.report.history.history_types import (
     StartRecord,
     TimelineRecord,
 )
-from pykubelet.kubelet.types.container_ends import ContainerEnd
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.timeline_views import TimelineView
+from pykubelet.kubelet.types.reports.container_ends import ContainerEnd
+from pykubelet.kubelet.types.reports.timeline_views import TimelineView
 from pykubelet.models import codec
 from pykubelet.models.core_v1 import Event, ObjectReference
 from pykubelet.models.meta_v1 import ObjectMeta

@@ -3,7 +3,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from pykubelet.kubelet.report.metrics.plan.cadvisor import cadvisor_text
-from pykubelet.kubelet.types.usage import CgroupUsage, CpuUsage, Reading, Readings
+from pykubelet.kubelet.types.resources.usage import CgroupUsage, CpuUsage, Reading, Readings
 from tests.unit.kubelet.report.metrics.usage import AT, MACHINE, POD, READINGS
 
 FAMILIES: dict[str, Metric] = {

@@ -1,5 +1,5 @@
 from pykubelet.kubelet.report.metrics.plan.disks import disks_text
-from pykubelet.kubelet.types import stats
+from pykubelet.kubelet.types.resources import stats
 from pykubelet.models.scalars import time_from_unix
 
 NOW = time_from_unix(1_700_000_000)

@@ -19,7 +19,7 @@ from pykubelet.kubelet.report.metrics import (
 )
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.probes import ProbeType
-from pykubelet.kubelet.types.status_changes import StatusChange
+from pykubelet.kubelet.types.reports.status_changes import StatusChange
 from pykubelet.kubelet.types.updates import ANNOTATION_SOURCE
 from pykubelet.models import core_v1 as core
 from pykubelet.models.core_v1 import PodCondition, PodStatus

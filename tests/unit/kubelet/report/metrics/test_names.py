@@ -14,8 +14,8 @@ from pykubelet.kubelet.report.metrics import (
     WorkingPods,
 )
 from pykubelet.kubelet.types.probes import ProbeType
-from pykubelet.kubelet.types.status_changes import StatusChange
-from pykubelet.kubelet.types.work_meter import StoragePlugin
+from pykubelet.kubelet.types.reports.status_changes import StatusChange
+from pykubelet.kubelet.types.reports.work_meter import StoragePlugin
 from pykubelet.models import core_v1 as core
 from pykubelet.models.scalars import time_from_unix
 from pykubelet.testing.clock import VirtualClock

@@ -1,7 +1,7 @@
 """Readings of a node with one pod of one container."""
 
-from pykubelet.kubelet.types.stats import PsiData, PsiStats
-from pykubelet.kubelet.types.usage import (
+from pykubelet.kubelet.types.resources.stats import PsiData, PsiStats
+from pykubelet.kubelet.types.resources.usage import (
     CgroupUsage,
     CpuUsage,
     DeviceIo,

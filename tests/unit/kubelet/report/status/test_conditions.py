@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from pykubelet.kubelet.report.status.plan import conditions as cond
-from pykubelet.kubelet.types.resize import PendingResize, ResizeProgress, ResizeReason, ResizeState
+from pykubelet.kubelet.types.resources.resize import PendingResize, ResizeProgress, ResizeReason, ResizeState
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus
 from pykubelet.models import core_v1 as core
 from pykubelet.models.scalars import time_from_unix

@@ -16,6 +16,7 @@ from pykubelet.kubelet.report.status.status_types import StatusContext
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.kubelet.types.outcome import Failure, SyncAction
 from pykubelet.kubelet.types.probes import ContainerProbes, ProbeResult
+from pykubelet.kubelet.types.resources.size import Size
 from pykubelet.kubelet.types.runtime import (
     ContainerKind,
     ContainerResources,
@@ -23,7 +24,6 @@ from pykubelet.kubelet.types.runtime import (
     PodRuntimeStatus,
 )
 from pykubelet.kubelet.types.runtime import ContainerStatus as RuntimeStatus
-from pykubelet.kubelet.types.size import Size
 from pykubelet.models import core_v1 as core
 from pykubelet.models.scalars import time_from_unix
 from tests.unit.kubelet.report.pods import NOW, attempt, container, exited, pod, runtime, sidecar, with_meta

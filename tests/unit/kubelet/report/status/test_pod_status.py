@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from pykubelet.kubelet.report.status.plan.pod_status import compute_pod_status, disruption_target, rejected_status
 from pykubelet.kubelet.report.status.status_types import TERMINAL, StatusContext
-from pykubelet.kubelet.types.resize import NOT_RESIZING, ResizeProgress, ResizeState
+from pykubelet.kubelet.types.resources.resize import NOT_RESIZING, ResizeProgress, ResizeState
 from pykubelet.kubelet.types.runtime import ContainerState, PodRuntimeStatus
 from pykubelet.models import core_v1 as core
 from pykubelet.models.scalars import time_from_unix

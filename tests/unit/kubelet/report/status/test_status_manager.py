@@ -10,9 +10,9 @@ from pykubelet.kubelet.report.status import StatusManager
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
 from pykubelet.kubelet.types.outcome import Failure, SyncAction
 from pykubelet.kubelet.types.probes import ContainerProbes, ProbeResult
+from pykubelet.kubelet.types.reports.status_changes import StatusChange
+from pykubelet.kubelet.types.reports.status_input import StatusInput
 from pykubelet.kubelet.types.runtime import ContainerState, PodRuntimeStatus
-from pykubelet.kubelet.types.status_changes import StatusChange
-from pykubelet.kubelet.types.status_input import StatusInput
 from pykubelet.models import core_v1 as core
 from pykubelet.models.scalars import time_from_unix
 from pykubelet.testing.clock import VirtualClock

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pykubelet.kubelet.report.timeline import PodTimelines
 from pykubelet.kubelet.report.timeline.timeline_recorder import EARLIER_STARTS, INTERRUPTED, MAX_PODS
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.timeline import Step, Timeline
-from pykubelet.kubelet.types.timeline_views import TimelineView
+from pykubelet.kubelet.types.reports.timeline import Step, Timeline
+from pykubelet.kubelet.types.reports.timeline_views import TimelineView
 from pykubelet.testing.clock import VirtualClock
 from tests.unit.kubelet.report.pods import NOW, REF, pod
 

@@ -4,7 +4,7 @@ from pykubelet.base import tracing
 from pykubelet.kubelet.report.timeline import PodTimelines, TracedTimeline
 from pykubelet.kubelet.report.timeline.traced_timeline import MAX_OPEN
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.timeline import Step
+from pykubelet.kubelet.types.reports.timeline import Step
 from pykubelet.testing.clock import VirtualClock
 from tests.unit.base.tracing.recorded import recording
 from tests.unit.kubelet.report.pods import REF, pod

@@ -23,8 +23,8 @@ from pykubelet.kubelet.serve.kubelet_api import (
 )
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import ContainerID
-from pykubelet.kubelet.types.stats import NodeStats, Summary
-from pykubelet.kubelet.types.usage import CgroupUsage, CpuUsage, Machine, Reading, Readings
+from pykubelet.kubelet.types.resources.stats import NodeStats, Summary
+from pykubelet.kubelet.types.resources.usage import CgroupUsage, CpuUsage, Machine, Reading, Readings
 from pykubelet.models import core_v1 as core
 from pykubelet.models.core_v1 import Pod
 from pykubelet.models.meta_v1 import ObjectMeta

@@ -11,9 +11,9 @@ from yarl import URL
 
 from pykubelet.base.errors import Conflict
 from pykubelet.kubelet.serve.local_socket import LocalServer
-from pykubelet.kubelet.types.events import NORMAL
 from pykubelet.kubelet.types.ids import PodRef, PodUID
-from pykubelet.kubelet.types.timeline import Step
+from pykubelet.kubelet.types.reports.events import NORMAL
+from pykubelet.kubelet.types.reports.timeline import Step
 from pykubelet.models import codec
 from pykubelet.models import core_v1 as core
 from pykubelet.testing.wait import until

@@ -31,12 +31,12 @@ from pykubelet.kubelet.serve.local_socket import (
     StreamOptions,
     VersionView,
 )
-from pykubelet.kubelet.types.container_ends import ContainerEnd
-from pykubelet.kubelet.types.explain_views import ExplainView
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
-from pykubelet.kubelet.types.node_view import ApplyRequest, ApplyView, ChangeView, NodeView, ObjectView
-from pykubelet.kubelet.types.stats import CpuStats, NodeStats, Summary
-from pykubelet.kubelet.types.timeline_views import TimelineView
+from pykubelet.kubelet.types.reports.container_ends import ContainerEnd
+from pykubelet.kubelet.types.reports.explain_views import ExplainView
+from pykubelet.kubelet.types.reports.node_view import ApplyRequest, ApplyView, ChangeView, NodeView, ObjectView
+from pykubelet.kubelet.types.reports.timeline_views import TimelineView
+from pykubelet.kubelet.types.resources.stats import CpuStats, NodeStats, Summary
 from pykubelet.models import core_v1 as core
 from pykubelet.models.core_v1 import Event, Pod
 from pykubelet.models.meta_v1 import ObjectMeta

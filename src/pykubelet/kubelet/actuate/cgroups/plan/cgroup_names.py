@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.qos import QosClass
+from pykubelet.kubelet.types.resources.qos import QosClass
 
 CgroupName: TypeAlias = tuple[str, ...]
 

@@ -11,7 +11,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Bytes, MilliCPU
 from pykubelet.kubelet.actuate.cgroups.plan.memory_qos import MemoryQos, Protection, container_files, pod_protection
 from pykubelet.kubelet.actuate.cgroups.plan.oom_score import oom_score_adj
-from pykubelet.kubelet.types.podresources import (
+from pykubelet.kubelet.types.resources.podresources import (
     CPU,
     MEMORY,
     NO_RESOURCES,
@@ -21,7 +21,7 @@ from pykubelet.kubelet.types.podresources import (
     pod_requests,
     requirements,
 )
-from pykubelet.kubelet.types.qos import QosClass, is_critical, pod_qos
+from pykubelet.kubelet.types.resources.qos import QosClass, is_critical, pod_qos
 from pykubelet.linux.cgroups.cgroup_types import UNLIMITED, CgroupResources
 from pykubelet.models.core_v1 import Container, EphemeralContainer, Pod, ResourceRequirements
 

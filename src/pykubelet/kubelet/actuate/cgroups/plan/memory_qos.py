@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pykubelet.base.units import Bytes
-from pykubelet.kubelet.types.podresources import pod_requests
-from pykubelet.kubelet.types.qos import QosClass, pod_qos
+from pykubelet.kubelet.types.resources.podresources import pod_requests
+from pykubelet.kubelet.types.resources.qos import QosClass, pod_qos
 from pykubelet.models.core_v1 import Pod
 
 

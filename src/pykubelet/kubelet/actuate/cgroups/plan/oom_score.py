@@ -6,15 +6,15 @@ sidecars).
 """
 
 from pykubelet.base.units import Bytes
-from pykubelet.kubelet.types.podresources import (
+from pykubelet.kubelet.types.podspec import is_sidecar
+from pykubelet.kubelet.types.resources.podresources import (
     MEMORY,
     NO_RESOURCES,
     amounts,
     container_sums,
     requirements,
 )
-from pykubelet.kubelet.types.podspec import is_sidecar
-from pykubelet.kubelet.types.qos import QosClass, is_node_critical, pod_qos
+from pykubelet.kubelet.types.resources.qos import QosClass, is_node_critical, pod_qos
 from pykubelet.models.core_v1 import Container, EphemeralContainer, Pod
 from pykubelet.models.quantity import NANO
 

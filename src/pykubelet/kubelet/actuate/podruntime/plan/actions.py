@@ -22,9 +22,9 @@ from pykubelet.kubelet.actuate.podruntime.podruntime_types import (
     KillReason,
     PodActions,
 )
-from pykubelet.kubelet.types.decisions import Decision, Topic
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.kubelet.types.probes import ContainerProbes, ProbeResult
+from pykubelet.kubelet.types.reports.decisions import Decision, Topic
 from pykubelet.kubelet.types.runtime import ContainerState, ContainerStatus, PodRuntimeStatus
 from pykubelet.models.core_v1 import Container, Pod
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from pykubelet.kubelet.actuate.podruntime.podruntime_types import ContainerKill
-from pykubelet.kubelet.types.decisions import Decision, Topic
 from pykubelet.kubelet.types.podspec import AnyContainer
+from pykubelet.kubelet.types.reports.decisions import Decision, Topic
 from pykubelet.kubelet.types.restart import matching_rule
 from pykubelet.kubelet.types.runtime import ContainerState, ContainerStatus
 from pykubelet.models.core_v1 import Pod

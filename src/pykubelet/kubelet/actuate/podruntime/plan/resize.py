@@ -11,10 +11,10 @@ from enum import StrEnum
 from pykubelet.kubelet.actuate.podruntime.plan.restart import current
 from pykubelet.kubelet.actuate.podruntime.podruntime_types import ContainerKill, KillReason, PodActions
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
-from pykubelet.kubelet.types.podresources import CPU, MEMORY
-from pykubelet.kubelet.types.resize import container_size
+from pykubelet.kubelet.types.resources.podresources import CPU, MEMORY
+from pykubelet.kubelet.types.resources.resize import container_size
+from pykubelet.kubelet.types.resources.size import Size
 from pykubelet.kubelet.types.runtime import ContainerState, PodRuntimeStatus
-from pykubelet.kubelet.types.size import Size
 from pykubelet.linux.cgroups.cgroup_types import UNLIMITED, CgroupResources
 from pykubelet.models.core_v1 import Container, Pod
 

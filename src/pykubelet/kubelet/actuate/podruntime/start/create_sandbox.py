@@ -13,11 +13,11 @@ from pykubelet.kubelet.actuate.podruntime.podruntime_interfaces import Cri, PodI
 from pykubelet.kubelet.actuate.podruntime.podruntime_types import PodReason, PodRuntimeConfig
 from pykubelet.kubelet.actuate.podruntime.runtime_errors import NameConflicts, error_message, is_name_conflict
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.events import WARNING, Reason
 from pykubelet.kubelet.types.ids import ref_of
+from pykubelet.kubelet.types.reports.events import WARNING, Reason
+from pykubelet.kubelet.types.reports.timeline import Step
+from pykubelet.kubelet.types.reports.work_meter import WorkMeter
 from pykubelet.kubelet.types.runtime import SandboxStatus
-from pykubelet.kubelet.types.timeline import Step
-from pykubelet.kubelet.types.work_meter import WorkMeter
 from pykubelet.models.core_v1 import Pod
 from pykubelet.pb import runtime_v1_pb2 as pb
 

@@ -1,8 +1,8 @@
 """Records the durations of init containers in the timeline: from their start to the sync that sees their exit."""
 
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.reports.timeline import Step, Timeline
 from pykubelet.kubelet.types.runtime import ContainerState, PodRuntimeStatus
-from pykubelet.kubelet.types.timeline import Step, Timeline
 
 
 class InitTimeline:

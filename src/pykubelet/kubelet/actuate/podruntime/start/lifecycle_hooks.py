@@ -10,9 +10,9 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.base.http.http_get import HttpGet, PlainHttpAnswer, http_url
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.podruntime.podruntime_interfaces import Cri, HttpGetter
-from pykubelet.kubelet.types.events import WARNING, EventRecorder
 from pykubelet.kubelet.types.ids import ContainerID, PodRef
-from pykubelet.kubelet.types.work_meter import NoMeter, WorkMeter
+from pykubelet.kubelet.types.reports.events import WARNING, EventRecorder
+from pykubelet.kubelet.types.reports.work_meter import NoMeter, WorkMeter
 from pykubelet.models.core_v1 import ContainerPort, HTTPGetAction, LifecycleHandler
 
 _log = logging.getLogger(__name__)

@@ -26,12 +26,12 @@ from pykubelet.kubelet.actuate.podruntime.start.describe_container import Contai
 from pykubelet.kubelet.actuate.podruntime.start.lifecycle_hooks import HookError, HookRunner, HookTarget
 from pykubelet.kubelet.actuate.podruntime.start.precreated import PrecreatedContainer, PrecreatedContainers
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.events import NORMAL, WARNING, Reason
 from pykubelet.kubelet.types.ids import ContainerID, PodUID, ref_of
 from pykubelet.kubelet.types.podspec import AnyContainer
+from pykubelet.kubelet.types.reports.events import NORMAL, WARNING, Reason
+from pykubelet.kubelet.types.reports.timeline import Step
+from pykubelet.kubelet.types.reports.work_meter import WorkMeter
 from pykubelet.kubelet.types.runtime import ContainerState
-from pykubelet.kubelet.types.timeline import Step
-from pykubelet.kubelet.types.work_meter import WorkMeter
 from pykubelet.models.core_v1 import LifecycleHandler
 from pykubelet.pb import runtime_v1_pb2 as pb
 

@@ -12,7 +12,7 @@ from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.actuate.volumes.volume_interfaces import CsiObjects
 from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.work_meter import WorkMeter
+from pykubelet.kubelet.types.reports.work_meter import WorkMeter
 
 
 @dataclass(frozen=True, slots=True)

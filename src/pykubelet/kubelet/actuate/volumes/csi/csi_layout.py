@@ -40,7 +40,7 @@ from pykubelet.kubelet.actuate.volumes.csi.csi_types import (
 )
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs, component
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.linux.mountinfo import is_mount_point
+from pykubelet.linux.filesystems.mountinfo import is_mount_point
 
 _log = logging.getLogger(__name__)
 _MAX_FILE: Final = 1 << 20

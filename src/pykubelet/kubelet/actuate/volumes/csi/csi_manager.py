@@ -31,8 +31,8 @@ from pykubelet.kubelet.actuate.volumes.volume_source import Source
 from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking, SlowChanges
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import PodUID, ref_of
+from pykubelet.kubelet.types.reports.work_meter import StoragePlugin, WorkMeter
 from pykubelet.kubelet.types.storage import VolumeSizes
-from pykubelet.kubelet.types.work_meter import StoragePlugin, WorkMeter
 from pykubelet.models.core_v1 import Pod, SecretReference
 from pykubelet.models.storage_v1 import CSIDriver
 

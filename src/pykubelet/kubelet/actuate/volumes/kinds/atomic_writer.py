@@ -22,7 +22,7 @@ from typing import Final
 from pykubelet.base.clock import utc
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.volumes.plan.payload import FileProjection, Payload, clean_payload
-from pykubelet.linux.removal import remove_tree_at
+from pykubelet.linux.filesystems.removal import remove_tree_at
 
 DATA: Final = "..data"
 _NEW_DATA: Final = "..data_tmp"

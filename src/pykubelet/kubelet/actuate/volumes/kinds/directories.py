@@ -11,8 +11,8 @@ from typing import Final
 from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.volumes.ownership import give_to_group, group_mode
-from pykubelet.linux import mounts
-from pykubelet.linux.mountinfo import is_mount_point
+from pykubelet.linux.filesystems import mounts
+from pykubelet.linux.filesystems.mountinfo import is_mount_point
 
 _PARENT_MODE: Final = 0o750
 _DISK_MODE: Final = 0o777

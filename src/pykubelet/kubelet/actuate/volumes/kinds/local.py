@@ -13,8 +13,8 @@ from typing import Final
 from pykubelet.base.errors import Conflict, Invalid, Transient
 from pykubelet.kubelet.actuate.volumes.ownership import Progress, give_to_group
 from pykubelet.kubelet.actuate.volumes.volume_types import Attributes, Request, Work
-from pykubelet.linux import mounts
-from pykubelet.linux.mountinfo import is_mount_point
+from pykubelet.linux.filesystems import mounts
+from pykubelet.linux.filesystems.mountinfo import is_mount_point
 
 _DIRECTORY_MODE: Final = 0o750
 

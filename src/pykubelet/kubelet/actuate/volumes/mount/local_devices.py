@@ -12,9 +12,9 @@ from pykubelet.kubelet.actuate.volumes.mount.format_device import DEFAULT_TYPE, 
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs, component
 from pykubelet.kubelet.actuate.volumes.volume_source import LOCAL, Source
 from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking
-from pykubelet.linux import mounts
-from pykubelet.linux.mountinfo import at_or_below, is_mount_point
-from pykubelet.linux.mountinfo import mounts as all_mounts
+from pykubelet.linux.filesystems import mounts
+from pykubelet.linux.filesystems.mountinfo import at_or_below, is_mount_point
+from pykubelet.linux.filesystems.mountinfo import mounts as all_mounts
 
 _DIRECTORY: Final = "plugins/kubernetes.io/local-volume/mounts"
 _DIRECTORY_MODE: Final = 0o750

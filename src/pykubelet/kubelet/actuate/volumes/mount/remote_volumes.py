@@ -21,8 +21,8 @@ from pykubelet.kubelet.actuate.volumes.volume_source import CSI, NFS, Source
 from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.storage import VolumeSizes
-from pykubelet.linux import fsusage, mounts
-from pykubelet.linux.mountinfo import mounts_below
+from pykubelet.linux.filesystems import fsusage, mounts
+from pykubelet.linux.filesystems.mountinfo import mounts_below
 from pykubelet.models.core_v1 import Pod
 
 if TYPE_CHECKING:

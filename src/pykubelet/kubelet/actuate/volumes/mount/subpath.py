@@ -14,8 +14,8 @@ from typing import Final
 
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.files.safe_path import close_quietly, mkdir_in_root, open_in_root, proc_path
-from pykubelet.linux import mounts
-from pykubelet.linux.mountinfo import is_mount_point
+from pykubelet.linux.filesystems import mounts
+from pykubelet.linux.filesystems.mountinfo import is_mount_point
 
 _DIRECTORY_MODE: Final = 0o750
 _FILE_MODE: Final = 0o640

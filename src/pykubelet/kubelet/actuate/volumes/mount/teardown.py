@@ -10,8 +10,8 @@ from typing import Final
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.linux import mounts
-from pykubelet.linux.removal import remove_tree
+from pykubelet.linux.filesystems import mounts
+from pykubelet.linux.filesystems.removal import remove_tree
 
 _log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.base.expand import expand, references
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.actuate_types import Propagation
-from pykubelet.kubelet.types.podresources import HUGEPAGES_PREFIX, MEMORY, limit_declared, pod_limits
 from pykubelet.kubelet.types.podspec import each_container
+from pykubelet.kubelet.types.resources.podresources import HUGEPAGES_PREFIX, MEMORY, limit_declared, pod_limits
 from pykubelet.models.core_v1 import Pod, Volume, VolumeMount, VolumeProjection
 from pykubelet.models.quantity import parse, to_bytes
 from pykubelet.models.scalars import Quantity

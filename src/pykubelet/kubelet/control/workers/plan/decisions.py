@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState
-from pykubelet.kubelet.types.decisions import Decision, Topic
 from pykubelet.kubelet.types.outcome import Failure, SyncAction
+from pykubelet.kubelet.types.reports.decisions import Decision, Topic
 
 _TOPICS = {
     SyncAction.PREPARE: Topic.VOLUMES,

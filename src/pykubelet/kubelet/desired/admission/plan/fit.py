@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from pykubelet.kubelet.desired.admission.admission_types import HostPort, Needs, NodeFacts
 from pykubelet.kubelet.types.ids import ref_of
-from pykubelet.kubelet.types.podresources import CPU, MEMORY, is_extended, pod_requests
 from pykubelet.kubelet.types.podspec import is_sidecar
-from pykubelet.kubelet.types.qos import is_critical, pod_qos
+from pykubelet.kubelet.types.resources.podresources import CPU, MEMORY, is_extended, pod_requests
+from pykubelet.kubelet.types.resources.qos import is_critical, pod_qos
 from pykubelet.models.core_v1 import Pod
 
 PODS = "pods"

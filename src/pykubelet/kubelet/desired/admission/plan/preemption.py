@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pykubelet.kubelet.desired.admission.admission_types import Needs
 from pykubelet.kubelet.desired.admission.plan.fit import Shortage, amount_of
-from pykubelet.kubelet.types.podresources import CPU, MEMORY
-from pykubelet.kubelet.types.qos import QosClass
+from pykubelet.kubelet.types.resources.podresources import CPU, MEMORY
+from pykubelet.kubelet.types.resources.qos import QosClass
 
 
 def may_preempt(preemptor: Needs, other: Needs) -> bool:

@@ -11,10 +11,10 @@ from msgspec.structs import replace as replace_struct
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.desired.admission.admission_types import Needs, NodeFacts
 from pykubelet.kubelet.desired.admission.plan.fit import needs_of
-from pykubelet.kubelet.types.podresources import CPU, MEMORY, Amounts, amounts, pod_requests, requirements
-from pykubelet.kubelet.types.qos import QosClass, pod_qos
-from pykubelet.kubelet.types.resize import sized
-from pykubelet.kubelet.types.size import Size
+from pykubelet.kubelet.types.resources.podresources import CPU, MEMORY, Amounts, amounts, pod_requests, requirements
+from pykubelet.kubelet.types.resources.qos import QosClass, pod_qos
+from pykubelet.kubelet.types.resources.resize import sized
+from pykubelet.kubelet.types.resources.size import Size
 from pykubelet.models.core_v1 import Container, Pod
 
 

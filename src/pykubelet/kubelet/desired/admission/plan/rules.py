@@ -16,9 +16,9 @@ from pykubelet.kubelet.types.admission import (
     SHUTDOWN_REJECTION_MESSAGE,
     Verdict,
 )
-from pykubelet.kubelet.types.events import Reason
 from pykubelet.kubelet.types.podspec import AnyContainer, each_container
-from pykubelet.kubelet.types.qos import QosClass
+from pykubelet.kubelet.types.reports.events import Reason
+from pykubelet.kubelet.types.resources.qos import QosClass
 from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models.core_v1 import Pod, Taint
 from pykubelet.models.node_match import matches_node, untolerated

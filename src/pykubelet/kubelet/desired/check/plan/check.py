@@ -7,7 +7,7 @@ from pykubelet.kubelet.desired.check.plan.objects import duplicates, images, mis
 from pykubelet.kubelet.desired.check.plan.placement import node_findings, port_conflicts, too_large
 from pykubelet.kubelet.desired.check.plan.subject import subject_of
 from pykubelet.kubelet.desired.manifest.manifest_types import Manifest
-from pykubelet.kubelet.types.node_view import NodeView
+from pykubelet.kubelet.types.reports.node_view import NodeView
 from pykubelet.models.scalars import Quantity
 
 

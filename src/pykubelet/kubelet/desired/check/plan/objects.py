@@ -9,7 +9,7 @@ from pykubelet.kubelet.desired.check.plan.subject import GivenPod, Subject, defi
 from pykubelet.kubelet.desired.manifest.manifest_types import Manifest, ObjectKey
 from pykubelet.kubelet.desired.objects.plan.references import Reference, named_objects
 from pykubelet.kubelet.desired.sources.plan.effective_manifests import accept, assemble
-from pykubelet.kubelet.types.node_view import NodeView
+from pykubelet.kubelet.types.reports.node_view import NodeView
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.models.core_v1 import ConfigMap, Secret
 

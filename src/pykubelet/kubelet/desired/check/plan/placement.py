@@ -27,8 +27,8 @@ from pykubelet.kubelet.desired.admission.plan.rules import decide
 from pykubelet.kubelet.desired.check.check_types import CheckFinding, Rule, Severity
 from pykubelet.kubelet.desired.check.plan.subject import Beside, GivenPod, Subject
 from pykubelet.kubelet.desired.manifest.static import adopt
-from pykubelet.kubelet.types.node_view import NodeView, missing_handler
-from pykubelet.kubelet.types.podresources import CPU, amounts, is_extended
+from pykubelet.kubelet.types.reports.node_view import NodeView, missing_handler
+from pykubelet.kubelet.types.resources.podresources import CPU, amounts, is_extended
 from pykubelet.kubelet.types.sysctls import SysctlAllowlist
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.models.core_v1 import Pod, PodSecurityContext

@@ -9,9 +9,9 @@ from pykubelet.kubelet.desired.admission.plan.fit import host_ports, needs_of
 from pykubelet.kubelet.desired.check.check_types import CheckFinding, CheckSource, Place, Rule, Severity
 from pykubelet.kubelet.desired.manifest.manifest_types import Manifest, ManifestObject, ObjectKey, Problem
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.node_view import NodeView, ObjectView, PodView
-from pykubelet.kubelet.types.podresources import amounts
-from pykubelet.kubelet.types.qos import QosClass
+from pykubelet.kubelet.types.reports.node_view import NodeView, ObjectView, PodView
+from pykubelet.kubelet.types.resources.podresources import amounts
+from pykubelet.kubelet.types.resources.qos import QosClass
 from pykubelet.models.core_v1 import Pod
 
 

@@ -17,7 +17,7 @@ from pykubelet.kubelet.observe.eviction.eviction_types import (
     Signal,
     Threshold,
 )
-from pykubelet.kubelet.types.eviction import DEFAULT_HARD, percentage
+from pykubelet.kubelet.types.resources.eviction import DEFAULT_HARD, percentage
 from pykubelet.models.quantity import to_value
 
 

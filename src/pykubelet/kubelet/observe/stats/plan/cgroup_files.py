@@ -7,8 +7,8 @@ pages, resident memory is anonymous memory.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from pykubelet.kubelet.types.stats import PsiData, PsiStats
-from pykubelet.kubelet.types.usage import CpuUsage, DeviceIo, MemoryUsage, Pressure
+from pykubelet.kubelet.types.resources.stats import PsiData, PsiStats
+from pykubelet.kubelet.types.resources.usage import CpuUsage, DeviceIo, MemoryUsage, Pressure
 from pykubelet.linux.cgroups import convert
 from pykubelet.linux.cgroups.cgroup_types import Stall
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pykubelet.kubelet.observe.stats.plan.cgroup_files import TICK_NS, keyed
-from pykubelet.kubelet.types.usage import CpuUsage, MemoryUsage
+from pykubelet.kubelet.types.resources.usage import CpuUsage, MemoryUsage
 from pykubelet.linux.procparse import Membership, NetDevice, Stat
 
 _KIB: Final = 1024

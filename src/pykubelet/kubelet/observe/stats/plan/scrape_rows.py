@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from pykubelet.kubelet.observe.stats.snapshot_types import FsView, Layer, PodSnapshot, Snapshot, Storage
 from pykubelet.kubelet.types.ids import ref_of
-from pykubelet.kubelet.types.usage import Filesystem, Machine, Reading, Readings
+from pykubelet.kubelet.types.resources.usage import Filesystem, Machine, Reading, Readings
 
 
 def readings(machine: Machine, seen: Snapshot, storage: Storage) -> Readings:

@@ -15,9 +15,9 @@ from pykubelet.kubelet.observe.stats.snapshot_types import (
     Snapshot,
     Storage,
 )
-from pykubelet.kubelet.types import stats
 from pykubelet.kubelet.types.ids import PodUID, ref_of
-from pykubelet.kubelet.types.usage import CgroupUsage
+from pykubelet.kubelet.types.resources import stats
+from pykubelet.kubelet.types.resources.usage import CgroupUsage
 from pykubelet.linux.procparse import NetDevice
 from pykubelet.models.scalars import Time, time_from_unix
 

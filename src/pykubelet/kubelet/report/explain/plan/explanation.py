@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.explain.journal_types import Entry, PodJournal
-from pykubelet.kubelet.types.decisions import Decision, Topic
-from pykubelet.kubelet.types.explain_views import DecisionView, ExplainView, SyncView, WaitView
 from pykubelet.kubelet.types.outcome import Failure, SyncAction
 from pykubelet.kubelet.types.probes import ProbeReport, ProbeResult, ProbeType
-from pykubelet.kubelet.types.timeline import Step
-from pykubelet.kubelet.types.timeline_views import TimelineView
+from pykubelet.kubelet.types.reports.decisions import Decision, Topic
+from pykubelet.kubelet.types.reports.explain_views import DecisionView, ExplainView, SyncView, WaitView
+from pykubelet.kubelet.types.reports.timeline import Step
+from pykubelet.kubelet.types.reports.timeline_views import TimelineView
 from pykubelet.models.core_v1 import Pod
 
 _CONCERN_POD = frozenset({SyncAction.PREPARE, SyncAction.CREATE_SANDBOX, SyncAction.KILL_POD, SyncAction.RESIZE})

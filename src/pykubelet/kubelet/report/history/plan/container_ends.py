@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.types.container_ends import ContainerEnd
+from pykubelet.kubelet.types.reports.container_ends import ContainerEnd
 from pykubelet.models.core_v1 import ContainerStatus, PodStatus
 
 

@@ -15,8 +15,8 @@ from pykubelet.kubelet.report.history.history_types import (
     StartRecord,
     TimelineRecord,
 )
-from pykubelet.kubelet.types.container_ends import ContainerEnd
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.reports.container_ends import ContainerEnd
 
 V = TypeVar("V")
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
 from pykubelet.base.exposition import Exposition, label_text
-from pykubelet.kubelet.types.stats import PsiStats
-from pykubelet.kubelet.types.usage import CgroupUsage, CpuUsage, Machine, MemoryUsage, Reading, Readings
+from pykubelet.kubelet.types.resources.stats import PsiStats
+from pykubelet.kubelet.types.resources.usage import CgroupUsage, CpuUsage, Machine, MemoryUsage, Reading, Readings
 
 Value: TypeAlias = float | None
 _NS: Final = 1e9

@@ -3,7 +3,7 @@
 from typing import Final
 
 from pykubelet.base.exposition import Exposition, label_text
-from pykubelet.kubelet.types.stats import Summary
+from pykubelet.kubelet.types.resources.stats import Summary
 
 _LOGS: Final = "kubelet_container_log_filesystem_used_bytes"
 _VOLUMES: Final = (

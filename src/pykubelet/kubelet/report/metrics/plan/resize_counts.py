@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from pykubelet.kubelet.types.podresources import CPU, MEMORY, amounts, requirements
 from pykubelet.kubelet.types.podspec import is_sidecar
+from pykubelet.kubelet.types.resources.podresources import CPU, MEMORY, amounts, requirements
 from pykubelet.models.core_v1 import Container, Pod
 
 

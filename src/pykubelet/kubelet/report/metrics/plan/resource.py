@@ -3,7 +3,7 @@
 from typing import Final
 
 from pykubelet.base.exposition import Exposition, label_text
-from pykubelet.kubelet.types.usage import CgroupUsage, Reading, Readings
+from pykubelet.kubelet.types.resources.usage import CgroupUsage, Reading, Readings
 
 _NS: Final = 1e9
 _FAMILIES: Final = (

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.status.status_types import FAILED, SUCCEEDED
 from pykubelet.kubelet.types.podspec import is_sidecar
-from pykubelet.kubelet.types.resize import ResizeReason, ResizeState
+from pykubelet.kubelet.types.resources.resize import ResizeReason, ResizeState
 from pykubelet.kubelet.types.restart import asks_restart_of_all, has_restart_all_rule
 from pykubelet.kubelet.types.runtime import ContainerState, PodRuntimeStatus
 from pykubelet.models.core_v1 import Container, ContainerStatus, Pod, PodCondition, PodStatus

@@ -16,8 +16,8 @@ from pykubelet.kubelet.report.status.plan.phase import pod_phase, started_in_act
 from pykubelet.kubelet.report.status.plan.resources import pod_allocated, pod_resources
 from pykubelet.kubelet.report.status.status_types import FAILED, RUNNING, TERMINAL, StatusContext
 from pykubelet.kubelet.types.admission import SHUTDOWN_REASON
-from pykubelet.kubelet.types.events import Reason
-from pykubelet.kubelet.types.qos import pod_qos
+from pykubelet.kubelet.types.reports.events import Reason
+from pykubelet.kubelet.types.resources.qos import pod_qos
 from pykubelet.kubelet.types.runtime import ContainerKind, PodRuntimeStatus
 from pykubelet.models.core_v1 import HostIP, Pod, PodCondition, PodIP, PodStatus
 from pykubelet.models.scalars import time_from_unix

@@ -8,7 +8,8 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from pykubelet.kubelet.types.podresources import (
+from pykubelet.kubelet.types.podspec import AnyContainer
+from pykubelet.kubelet.types.resources.podresources import (
     CPU,
     HUGEPAGES_PREFIX,
     MEMORY,
@@ -17,9 +18,8 @@ from pykubelet.kubelet.types.podresources import (
     pod_limits,
     pod_requests,
 )
-from pykubelet.kubelet.types.podspec import AnyContainer
+from pykubelet.kubelet.types.resources.size import Size
 from pykubelet.kubelet.types.runtime import ContainerResources
-from pykubelet.kubelet.types.size import Size
 from pykubelet.models.core_v1 import Pod, ResourceRequirements, VolumeMount, VolumeMountStatus
 from pykubelet.models.quantity import NANO, Amount, from_bytes, from_milli, to_bytes, to_milli
 from pykubelet.models.scalars import Quantity

@@ -18,8 +18,8 @@ from pykubelet.cli.plan.columns import Columns, age
 from pykubelet.cli.plan.event_subject import container_named
 from pykubelet.cli.plan.pod_row import pod_status_word
 from pykubelet.cli.terminal import echo
-from pykubelet.kubelet.types.container_ends import ContainerEnd
 from pykubelet.kubelet.types.podspec import AnyContainer, each_container
+from pykubelet.kubelet.types.reports.container_ends import ContainerEnd
 from pykubelet.kubelet.types.runtime import ContainerKind
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import ContainerState, ContainerStatus, Event, Pod, Probe, Volume

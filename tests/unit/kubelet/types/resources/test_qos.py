@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykubelet.kubelet.types.qos import QosClass, compute_qos, is_critical, is_node_critical, pod_qos
+from pykubelet.kubelet.types.resources.qos import QosClass, compute_qos, is_critical, is_node_critical, pod_qos
 from pykubelet.models.core_v1 import Container, Pod, PodSpec, PodStatus, ResourceRequirements
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.models.scalars import Quantity

@@ -16,7 +16,7 @@ from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.units import Bytes
 from pykubelet.linux import libc
 from pykubelet.linux.errors import wrap
-from pykubelet.linux.mountinfo import at_or_below, mount_of, mounts, mounts_below
+from pykubelet.linux.filesystems.mountinfo import at_or_below, mount_of, mounts, mounts_below
 
 
 class MountFlag(IntFlag):

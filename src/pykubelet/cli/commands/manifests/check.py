@@ -11,7 +11,7 @@ from pykubelet.cli.changes.check_sources import known_manifests, machine_capacit
 from pykubelet.cli.output.check_output import Checked, document, lines, sarif, summary
 from pykubelet.cli.terminal import echo
 from pykubelet.kubelet.desired.check import Severity, check
-from pykubelet.kubelet.types.node_view import NodeView
+from pykubelet.kubelet.types.reports.node_view import NodeView
 
 _SKIPPED = (
     "node selectors",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pykubelet.base.units import Bytes
 from pykubelet.linux.errors import wrap
-from pykubelet.linux.treewalk import TreeWalk
+from pykubelet.linux.filesystems.treewalk import TreeWalk
 
 _BLOCK = 512
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.linux import overlay
+from pykubelet.linux.filesystems import overlay
 
 
 @pytest.mark.root

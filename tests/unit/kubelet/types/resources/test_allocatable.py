@@ -4,7 +4,7 @@ import pytest
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Bytes
-from pykubelet.kubelet.types.allocatable import (
+from pykubelet.kubelet.types.resources.allocatable import (
     Machine,
     Reservations,
     node_allocatable,
@@ -13,7 +13,7 @@ from pykubelet.kubelet.types.allocatable import (
     unreserved,
     written,
 )
-from pykubelet.kubelet.types.eviction import DEFAULT_HARD, hard_thresholds
+from pykubelet.kubelet.types.resources.eviction import DEFAULT_HARD, hard_thresholds
 
 GIB, KIB = 1 << 30, 1 << 10
 MACHINE = Machine(cpus=2, memory=Bytes(8 * GIB), storage=Bytes(100 * GIB))

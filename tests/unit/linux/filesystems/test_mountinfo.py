@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.linux.mountinfo import Mount, at_or_below, is_mount_point, mount_of, mounts, mounts_below, parse
+from pykubelet.linux.filesystems.mountinfo import (
+    Mount,
+    at_or_below,
+    is_mount_point,
+    mount_of,
+    mounts,
+    mounts_below,
+    parse,
+)
 
 LINES = r"""
 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 shared:7 - ext3 /dev/root rw,errors=continue
@@ -50,7 +58,7 @@ def test_what_a_path_lies_on(path: str, found: int | None) -> None:
 def test_below_of_the_whole_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = tmp_path / "mountinfo"
     table.write_text(LINES)
-    monkeypatch.setattr("pykubelet.linux.mountinfo.MOUNTINFO", str(table))
+    monkeypatch.setattr("pykubelet.linux.filesystems.mountinfo.MOUNTINFO", str(table))
     for path in ("/", "/mnt2", "/mnt2/", "/mnt2/a b\\c", "/mnt", "/none"):
         assert mounts_below(path) == at_or_below(parse(LINES), path)
 

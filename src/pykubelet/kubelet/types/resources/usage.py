@@ -7,7 +7,7 @@ nanoseconds where the name says so, sizes in bytes; None: the kernel does not re
 from dataclasses import dataclass
 
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.types.stats import PsiStats
+from pykubelet.kubelet.types.resources.stats import PsiStats
 from pykubelet.linux.procparse import NetDevice
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Conflict
-from pykubelet.linux import removal
-from pykubelet.linux.removal import remove_tree
+from pykubelet.linux.filesystems import removal
+from pykubelet.linux.filesystems.removal import remove_tree
 
 
 def test_a_tree_of_all_kinds_of_files_goes(tmp_path: Path) -> None:

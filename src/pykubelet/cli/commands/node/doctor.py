@@ -22,7 +22,8 @@ from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.machine.machine_fixes import apply_fixes, fixes
 from pykubelet.cli.terminal import echo
 from pykubelet.criserver.config.settings import DEFAULT_RUN
-from pykubelet.linux import cgroups, fsusage, procfs, system
+from pykubelet.linux import cgroups, procfs, system
+from pykubelet.linux.filesystems import fsusage
 
 _OLDEST_KERNEL = (5, 4)
 _CNI_DIRECTORIES = (Path("/opt/cni/bin"), Path("/usr/lib/cni"), Path("/usr/libexec/cni"))

@@ -7,7 +7,7 @@ from pathlib import Path
 from pykubelet.base.errors import Invalid
 from pykubelet.linux import libc
 from pykubelet.linux.errors import wrap
-from pykubelet.linux.mounts import mount
+from pykubelet.linux.filesystems.mounts import mount
 from pykubelet.linux.threads import in_own_thread
 
 _CLONE_FS = 0x200

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import NotFound
-from pykubelet.linux import mounts, treewalk
-from pykubelet.linux.fsusage import filesystem, tree_usage
-from pykubelet.linux.removal import remove_tree
+from pykubelet.linux.filesystems import mounts, treewalk
+from pykubelet.linux.filesystems.fsusage import filesystem, tree_usage
+from pykubelet.linux.filesystems.removal import remove_tree
 
 
 def du(path: Path) -> int:

@@ -34,7 +34,7 @@ from pykubelet.kubelet.config.credential_providers import load_credential_provid
 from pykubelet.kubelet.config.machine import given_ips, node_ips, node_name
 from pykubelet.kubelet.config.settings import DEFAULT_ROOT, DEFAULT_RUN
 from pykubelet.kubelet.reload.config_input import ConfigInput, stamp_of
-from pykubelet.linux.mounts import make_shared
+from pykubelet.linux.filesystems.mounts import make_shared
 from pykubelet.linux.system import set_oom_score_adj
 
 _log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""``python -m pykubelet.linux.removal_worker PATH PARENT SECONDS NICE REST``: delete a large tree for a while.
+"""``python -m … removal_worker PATH PARENT SECONDS NICE REST``: delete a large tree for a while.
 
 A process of its own, because a thread of a daemon at a low priority could keep Python's lock from the others while it
 waits for a CPU. Its I/O priority follows its CPU priority, as that of every process without an I/O class (ionice(1)).
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pykubelet.base.errors import Conflict
 from pykubelet.base.units import Seconds
 from pykubelet.linux import libc
-from pykubelet.linux.removal import removal_steps
+from pykubelet.linux.filesystems.removal import removal_steps
 
 _PR_SET_PDEATHSIG = 1
 _WORK: Seconds = 0.02

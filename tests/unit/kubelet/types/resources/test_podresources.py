@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from pykubelet.kubelet.types.podresources import CPU, MEMORY, limit_declared, pod_limits, pod_requests
+from pykubelet.kubelet.types.resources.podresources import CPU, MEMORY, limit_declared, pod_limits, pod_requests
 from pykubelet.models.core_v1 import Container, Pod, PodSpec, ResourceRequirements
 from pykubelet.models.scalars import Quantity
 

@@ -15,7 +15,7 @@ from pykubelet.cli.arguments.lookup import api_of, find_container, find_pod
 from pykubelet.cli.changes.tar_extract import base_name, extract
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.terminal import echo
-from pykubelet.linux.fsusage import filesystem
+from pykubelet.linux.filesystems.fsusage import filesystem
 
 if TYPE_CHECKING:
     from pykubelet.cli.client.streams import Sink

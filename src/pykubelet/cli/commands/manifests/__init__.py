@@ -1,0 +1,1 @@
+"""Commands that change or check what the node runs: manifests of pods, ConfigMaps and Secrets."""

@@ -1,0 +1,1 @@
+"""Commands of the daemons and their machine: run, configure, install and remove them, and their images."""

@@ -1,0 +1,1 @@
+"""Commands that show pods, act in their containers, or start them again."""
