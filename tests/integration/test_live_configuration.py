@@ -2,14 +2,16 @@
 
 import json
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pykubelet.testing.agent import AgentProcess, wait_for
+from pykubelet.testing.agent import AgentProcess, free_port, wait_for
 from pykubelet.testing.isolation import Isolation
+from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.manifests import Json, container, pod
 
@@ -103,3 +105,28 @@ def test_changed_files_are_applied_without_a_restart_and_refused_as_a_whole(agen
     for pod_now in agent.wait_running("talk", "calm"):
         assert pod_now.status.container_statuses[0].container_id == ids[pod_now.metadata.uid]
         assert pod_now.status.container_statuses[0].restart_count == 0
+
+
+def test_server_that_no_client_could_use_is_refused_before_anything_changes(
+    isolation: Isolation, daemon: PrivateRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was found by the running agent, which systemd then started again and again."""
+    fields: Json = {"readOnlyPort": free_port(), "enableServer": None, "port": 10250}
+    made = AgentProcess(isolation.home / "node", daemon.endpoint, isolation.cgroup_root, config=fields)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(isolation.home / "notify"))
+        manager.setblocking(False)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(isolation.home / "notify"))
+        try:
+            made.start(wait=False)
+            assert made.process is not None
+            assert made.process.wait(timeout=60 * PATIENCE) == 2
+            with pytest.raises(BlockingIOError):
+                manager.recv(100)
+            log = made.log_tail()
+            assert f"{made.config_file}:1:" in log and "readOnlyPort: enables the kubelet API server" in log
+            assert "set authorization.mode to AlwaysAllow" in log
+            assert "core task failed" not in log and "never awaited" not in log
+            assert not made.root.exists() and not made.socket.parent.exists()
+        finally:
+            made.destroy()

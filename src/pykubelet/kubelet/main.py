@@ -62,10 +62,14 @@ async def run_agent(agent: Agent, settings: Settings, *, failed: Callable[[], No
                 group.create_task(_run_part(name, part, failed), name=name)
             driver = check_runtime_driver(settings, agent.recorders.clock)
             group.create_task(_run_part("cgroup-driver", driver, failed), name="cgroup-driver")
-            await agent.servers.local.serving.wait()
-            notifier.ready()
-            watchdog = Watchdog(notifier, agent.fault, clock=agent.recorders.clock)
-            group.create_task(_run_part("watchdog", watchdog.run(), failed), name="watchdog")
+            group.create_task(_run_part("watchdog", _serve(agent, notifier), failed), name="watchdog")
+
+
+async def _serve(agent: Agent, notifier: Notifier) -> None:
+    """Tell systemd when all servers serve, and then that the agent works, until cancelled."""
+    await agent.servers.serving()
+    notifier.ready()
+    await Watchdog(notifier, agent.fault, clock=agent.recorders.clock).run()
 
 
 async def _start(agent: Agent) -> None:

@@ -22,6 +22,8 @@ class Notifier:
     def __init__(self, address: str, watchdog: Seconds = 0.0) -> None:
         """``address``: the path of the socket, or ``@NAME`` for an abstract one; empty: there is no manager."""
         self._address = address
+        self._ready = False
+        self._serving = "Serving"
         self.watchdog: Final = watchdog
         """Time after which systemd kills the daemon unless it calls `alive`; 0: it does not."""
 
@@ -35,13 +37,25 @@ class Notifier:
         given = {name: value for name in _VARIABLES if (value := os.environ.pop(name, ""))}
         return cls(given.get("NOTIFY_SOCKET", ""), watchdog_timeout(given, os.getpid()))
 
-    def ready(self, status: str = "Serving") -> None:
-        """Tell that the daemon serves requests, after its start or a reload; ``status``: the line to show."""
-        self._tell(f"READY=1\nSTATUS={printable(status)}")
+    def ready(self) -> None:
+        """Tell that the daemon serves requests. Call it once."""
+        self._ready = True
+        self._tell(f"READY=1\nSTATUS={printable(self._serving)}")
 
     def reloading(self, monotonic: Seconds) -> None:
-        """Tell that the daemon begins to reload its configuration, at this time of the monotonic clock."""
-        self._tell(f"RELOADING=1\nMONOTONIC_USEC={int(monotonic / _MICROSECOND)}\nSTATUS=Reloading the configuration")
+        """Tell that the daemon begins to reload its configuration, at this time of the monotonic clock.
+
+        A reload before `ready` is part of the start.
+        """
+        if self._ready:
+            microseconds = int(monotonic / _MICROSECOND)
+            self._tell(f"RELOADING=1\nMONOTONIC_USEC={microseconds}\nSTATUS=Reloading the configuration")
+
+    def reloaded(self, status: str) -> None:
+        """Tell that the reload is done; ``status``: the line to show from now on, or from `ready` on."""
+        self._serving = status
+        if self._ready:
+            self._tell(f"READY=1\nSTATUS={printable(status)}")
 
     def stopping(self) -> None:
         """Tell that the daemon begins to shut down."""

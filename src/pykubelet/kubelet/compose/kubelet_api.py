@@ -77,6 +77,25 @@ def build_kubelet_api(settings: Settings, deps: KubeletApiDeps) -> "KubeletApiSe
     return KubeletApiServer(_server_config(settings), server_deps)
 
 
+def check_tls_names(settings: Settings) -> None:
+    """Check ``tlsMinVersion`` and ``tlsCipherSuites``. Raises Invalid for an unknown name."""
+    from pykubelet.kubelet.serve.kubelet_api import ciphers, minimum_version
+
+    minimum_version(settings.config.tls_min_version)
+    ciphers(settings.config.tls_cipher_suites)
+
+
+def check_files(settings: Settings) -> None:
+    """Check that the configured certificate, key and client CA can be used. Raises Invalid. Blocks."""
+    from pykubelet.kubelet.serve.kubelet_api import check_certificate, check_client_ca
+
+    config = settings.config
+    if config.tls_cert_file:
+        check_certificate(Path(config.tls_cert_file), Path(config.tls_private_key_file))
+    if config.authentication.x509.client_ca_file:
+        check_client_ca(Path(config.authentication.x509.client_ca_file))
+
+
 def configuration(settings: Settings) -> Mapping[str, object]:
     """Return the effective configuration for /configz; header values of the manifest URL are secrets and masked."""
     config = replace(

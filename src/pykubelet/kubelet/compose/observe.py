@@ -8,6 +8,8 @@ from typing import Final
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.callbacks import Callbacks
+from pykubelet.base.errors import Invalid
+from pykubelet.base.units import Seconds, parse_duration
 from pykubelet.kubelet.actuate.assembly import Actuators
 from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle, qos_name, root_name, to_path
 from pykubelet.kubelet.actuate.cri.events import RuntimeEvents
@@ -209,7 +211,7 @@ def eviction_config(settings: Settings) -> EvictionConfig:
     """Convert the configuration's fields about eviction. Raises Invalid."""
     config = settings.config
     hard = hard_thresholds(config.eviction_hard, merge_defaults=config.merge_default_eviction_settings)
-    grace = {name: settings.seconds(text) for name, text in config.eviction_soft_grace_period.items()}
+    grace = {name: _grace(name, text) for name, text in config.eviction_soft_grace_period.items()}
     return EvictionConfig(
         thresholds=thresholds(
             hard,
@@ -222,6 +224,13 @@ def eviction_config(settings: Settings) -> EvictionConfig:
         max_grace=config.eviction_max_pod_grace_period,
         local_storage=config.local_storage_capacity_isolation,
     )
+
+
+def _grace(signal: str, text: str) -> Seconds:
+    try:
+        return parse_duration(text)
+    except Invalid as error:
+        raise Invalid(f"evictionSoftGracePeriod[{signal}]: {error}") from error
 
 
 def _has_allocatable(config: KubeletConfiguration) -> bool:

@@ -57,6 +57,12 @@ class Servers:
     kubelet_api: "KubeletApiServer | None"
     """None: it is not enabled."""
 
+    async def serving(self) -> None:
+        """Wait until all of them serve."""
+        for server in (self.local, self.health, self.kubelet_api):
+            if server is not None:
+                await server.serving.wait()
+
     def parts(self) -> dict[str, Coroutine[None, None, None]]:
         """Return the core tasks by name."""
         parts = {"local-api": self.local.run()}

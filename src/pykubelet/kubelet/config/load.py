@@ -18,6 +18,8 @@ from pykubelet.kubelet.config.strict_fields import Origin, convert_strictly
 from pykubelet.kubelet.config.v1beta1 import API_VERSION, KIND, KubeletConfiguration
 from pykubelet.models.quantity import to_value
 
+_FIELD_PATH = re.compile(r"(?P<name>\w+)[\w.\[\]-]*: ")
+_NAMES = frozenset(field.encode_name for field in msgspec.structs.fields(KubeletConfiguration))
 _MAX_BYTES = 1 << 20
 _SHORTEST_LOG_INTERVAL = 3.0
 _ZERO_DURATION = re.compile(r"(0+(h|m|s|ms|us|µs|ns)?)+")
@@ -54,6 +56,24 @@ def load_configuration(
         merged = _with(merged, field.split("."), value)
     origin = ", ".join([*map(str, layers), *(["flags"] if flags else [])]) or "defaults"
     return _decode(merged, Origin(origin, places))
+
+
+def located(error: Invalid, file: Path | None, drop_in: Path | None) -> Invalid:
+    """Return an error whose message begins with a field, with the place of the field in the files. Blocks.
+
+    An error about anything else, or about a field that no file sets, is returned as it is.
+    """
+    field = _FIELD_PATH.match(str(error))
+    if field is None or field["name"] not in _NAMES:
+        return error
+    places: dict[str, str] = {}
+    try:
+        for path in configuration_files(file, drop_in):
+            places |= {name: f"{path}:{line}:{column}" for name, (line, column) in field_places(_bytes(path)).items()}
+    except (Invalid, OSError):
+        return error  # the files have changed meanwhile
+    found = Origin("", places).error([str(error)])
+    return error if str(found).startswith(": ") else found
 
 
 def configuration_files(file: Path | None, drop_in: Path | None) -> list[Path]:
@@ -190,6 +210,10 @@ def _wrong_server(config: KubeletConfiguration) -> Iterator[str]:
         ipaddress.ip_address(config.address)
     except ValueError:
         yield f"address: {config.address!r} is not an IP address"
+    try:
+        ipaddress.ip_address(config.healthz_bind_address.replace("localhost", "127.0.0.1"))
+    except ValueError:
+        yield f"healthzBindAddress: {config.healthz_bind_address!r} is not an IP address"
     if config.port and config.port == config.read_only_port:
         yield "readOnlyPort: must differ from port"
     if bool(config.tls_cert_file) != bool(config.tls_private_key_file):

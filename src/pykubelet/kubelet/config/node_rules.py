@@ -29,10 +29,30 @@ def wrong_node_fields(config: KubeletConfiguration) -> Iterator[str]:
     """Yield a message for each violated rule; it begins with the field's name."""
     if not -1000 <= config.oom_score_adj <= 1000:
         yield "oomScoreAdj: must be from -1000 to 1000"
+    yield from _wrong_numbers(config)
     yield from _wrong_period(config)
     yield from _wrong_memory_qos(config)
     yield from _wrong_reservations(config)
     yield from _wrong_enforcement(config)
+
+
+def _wrong_numbers(config: KubeletConfiguration) -> Iterator[str]:
+    for field, value in (
+        ("maxPods", config.max_pods),
+        ("podsPerCore", config.pods_per_core),
+        ("registryPullQPS", config.registry_pull_qps),
+        ("registryBurst", config.registry_burst),
+        ("eventRecordQPS", config.event_record_qps),
+        ("eventBurst", config.event_burst),
+        ("kubeAPIQPS", config.kube_apiqps),
+        ("kubeAPIBurst", config.kube_api_burst),
+    ):
+        if value < 0:
+            yield f"{field}: must not be negative"
+    if config.node_status_max_images < -1:
+        yield "nodeStatusMaxImages: must be -1 (all) or more"
+    if config.node_lease_duration_seconds <= 0:
+        yield "nodeLeaseDurationSeconds: must be greater than 0"
 
 
 def _wrong_period(config: KubeletConfiguration) -> Iterator[str]:

@@ -9,7 +9,7 @@ from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.base.daemon.notify import Notifier
 from pykubelet.base.errors import Invalid, Transient
 from pykubelet.kubelet.config import KubeletConfiguration
-from pykubelet.kubelet.config.load import configuration_files
+from pykubelet.kubelet.config.load import configuration_files, located
 
 Stamp = tuple[tuple[str, int, int, int, int], ...]
 """Names, devices, inodes, sizes and modification times of the files; a missing file has zeros."""
@@ -53,6 +53,10 @@ class ConfigInput:
         if stamp_of(self.file, self.directory) != before:
             raise Transient("the configuration has changed while it was read; it is read again")
         return config, before
+
+    def located(self, error: Invalid) -> Invalid:
+        """Return the error with the place of its field in the files. Blocks."""
+        return located(error, self.file, self.directory)
 
     def stamp_now(self) -> Stamp:
         """Return the stamp of the files. Blocks."""

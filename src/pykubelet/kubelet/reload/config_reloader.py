@@ -15,8 +15,9 @@ from pykubelet.base.backoff import Backoff
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.concurrency.wakeup import Wakeup
-from pykubelet.base.errors import PykubeletError, Transient
+from pykubelet.base.errors import Invalid, PykubeletError, Transient
 from pykubelet.base.units import Seconds
+from pykubelet.kubelet.config import KubeletConfiguration, Settings
 from pykubelet.kubelet.config.live_settings import LivePart, LiveSettings
 from pykubelet.kubelet.config.load import check_configuration
 from pykubelet.kubelet.config.plan.reload_plan import ConfigView, ReloadPlan, field_views, plan_reload
@@ -56,12 +57,15 @@ class ConfigReloader:
         given: ConfigInput,
         live: LiveSettings,
         parts: Sequence[LivePart[Any]],
+        check: Callable[[Settings], None],
         telemetry: Telemetry[ReloadMetrics],
     ) -> None:
-        """``live``: the settings that the agent has started with; ``parts``: what takes new ones."""
+        """``live``: the settings that the agent has started with; ``parts``: what takes new ones. ``check`` raises
+        Invalid for settings with which the agent would not start."""
         self._given = given
         self._live = live
         self._parts = parts
+        self._check = check
         self._telemetry = telemetry
         clock = telemetry.clock
         self._configured = given.started
@@ -147,7 +151,7 @@ class ConfigReloader:
             self._stamp = stamp  # the same files are not read again
             self._refuse(str(error))
         finally:
-            notifier.ready(f"Serving; configuration refused: {self._error}" if self._error else "Serving")
+            notifier.reloaded(f"Serving; configuration refused: {self._error}" if self._error else "Serving")
 
     async def _read_and_apply(self) -> None:
         config, stamp = await blocking.call(_OWNER, self._given.read_whole)
@@ -158,7 +162,7 @@ class ConfigReloader:
             wanted=config,
             cluster=settings.cluster is not None,
         )
-        changes = await blocking.call(_OWNER, self._prepared, plan)
+        changes = await blocking.call(_OWNER, self._prepared, config, plan)
         for change in changes:
             change()
         was_refused, news = bool(self._error), plan.restart != self._restart
@@ -167,12 +171,16 @@ class ConfigReloader:
         self._error, self._error_at, self._read_at = "", 0.0, self._telemetry.clock.now()
         self._tell(plan, news=news or was_refused)
 
-    def _prepared(self, plan: ReloadPlan) -> list[Callable[[], None]]:
+    def _prepared(self, wanted: KubeletConfiguration, plan: ReloadPlan) -> list[Callable[[], None]]:
         """Make the settings of all components that take a changed field; return what gives them to the components."""
-        # Fields that wait for a restart keep their values: the rest has to be valid beside them.
-        check_configuration(plan.config)
         settings = replace(self._live.current(), config=plan.config)
-        changes = [part.prepare(settings) for part in self._parts if part.fields & plan.live]
+        try:
+            self._check(replace(settings, config=wanted))
+            # Fields that wait for a restart keep their values: the rest has to be valid beside them.
+            check_configuration(plan.config)
+            changes = [part.prepare(settings) for part in self._parts if part.fields & plan.live]
+        except Invalid as error:
+            raise self._given.located(error) from error
         if "logging" in plan.live:
             changes.append(lambda: self._given.set_up_log(plan.config))
         return changes

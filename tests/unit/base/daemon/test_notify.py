@@ -30,7 +30,7 @@ def test_states_arrive_at_a_path_or_an_abstract_name(receiver: socket.socket, tm
         b"STOPPING=1\nSTATUS=Stopping; containers keep running",
     ]
     notifier.reloading(12.5)
-    notifier.ready("Serving; wrong\nREADY=1")
+    notifier.reloaded("Serving; wrong\nREADY=1")
     assert [receiver.recv(99), receiver.recv(64)] == [
         b"RELOADING=1\nMONOTONIC_USEC=12500000\nSTATUS=Reloading the configuration",
         b"READY=1\nSTATUS=Serving; wrong\\nREADY=1",
@@ -38,6 +38,15 @@ def test_states_arrive_at_a_path_or_an_abstract_name(receiver: socket.socket, tm
     assert notifier.alive()
     notifier.status("a\nREADY=1")
     assert [receiver.recv(64), receiver.recv(64)] == [b"WATCHDOG=1", b"STATUS=a\\nREADY=1"]
+
+
+def test_reload_before_the_daemon_serves_is_not_told(receiver: socket.socket, tmp_path: Path) -> None:
+    receiver.bind(str(tmp_path / "n"))
+    notifier = Notifier(str(tmp_path / "n"))
+    notifier.reloading(12.5)
+    notifier.reloaded("Serving; configuration refused: x")
+    notifier.ready()
+    assert receiver.recv(99) == b"READY=1\nSTATUS=Serving; configuration refused: x"
 
 
 def test_address_is_taken_out_of_the_environment(

@@ -7,6 +7,7 @@ import pytest
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import parse_duration
 from pykubelet.kubelet.config import load_configuration, without_effect
+from pykubelet.kubelet.config.load import located
 
 HEAD = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n"
 
@@ -90,6 +91,12 @@ def test_drop_ins_are_laid_over_the_file_in_the_order_of_their_names(tmp_path: P
         ("oomScoreAdj: -1001\n", "oomScoreAdj: must be from -1000 to 1000"),
         ("oomScoreAdj: 1001\n", "oomScoreAdj: must be from -1000 to 1000"),
         ("address: localhost\n", "address: 'localhost' is not an IP address"),
+        ("maxPods: -1\n", "maxPods: must not be negative"),
+        ("registryPullQPS: -1\n", "registryPullQPS: must not be negative"),
+        ("eventBurst: -1\n", "eventBurst: must not be negative"),
+        ("nodeStatusMaxImages: -2\n", "nodeStatusMaxImages: must be -1 (all) or more"),
+        ("nodeLeaseDurationSeconds: -1\n", "nodeLeaseDurationSeconds: must be greater than 0"),
+        ("healthzBindAddress: nowhere\n", "healthzBindAddress: 'nowhere' is not an IP address"),
         ("port: 10355\nreadOnlyPort: 10355\n", "readOnlyPort: must differ from port"),
         ("tlsCertFile: /a\n", "tlsPrivateKeyFile: must be set together with tlsCertFile"),
         ("authorization: {mode: RBAC}\n", "authorization.mode: 'RBAC' is not known"),
@@ -285,3 +292,22 @@ def test_what_is_off_with_zero_stays_off(tmp_path: Path) -> None:
     body = "port: 0\nhealthzPort: 0\nregistryPullQPS: 0\ncgroupsPerQOS: false\nimageMaximumGCAge: 0s\n"
     found = load_configuration(write(tmp_path / "c.yaml", body))
     assert (found.port, found.healthz_port, found.registry_pull_qps, found.cgroups_per_qos) == (0, 0, 0, False)
+
+
+def test_error_of_a_component_gets_the_place_of_its_field(tmp_path: Path) -> None:
+    file, drop_ins = tmp_path / "config.yaml", tmp_path / "conf.d"
+    drop_ins.mkdir()
+    file.write_text(f"{HEAD}evictionHard:\n  memory.available: abc\n")
+    places = {
+        "evictionHard[memory.available]: wrong": f"{file}:3:",
+        "evictionHard: wrong": f"{file}:3:",
+        "port: not in a file": "port: not in a file",
+        "disk full": "disk full",
+        "evil: no field": "evil: no field",
+    }
+    for text, wanted in places.items():
+        assert str(located(Invalid(text), file, drop_ins)).startswith(wanted)
+    (drop_ins / "a.conf").write_text(f"{HEAD}\nevictionHard: {{}}\n")
+    assert str(located(Invalid("evictionHard: wrong"), file, drop_ins)).startswith(f"{drop_ins}/a.conf:4:")
+    file.unlink()
+    assert str(located(Invalid("evictionHard: wrong"), file, drop_ins)) == "evictionHard: wrong"

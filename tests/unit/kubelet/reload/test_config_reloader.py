@@ -76,6 +76,7 @@ class Rig:
                 ),
                 LivePart(fields=frozenset(("containerLogMaxFiles",)), convert=_files, reconfigure=self.files.append),
             ),
+            check=_check,
             telemetry=telemetry(self.clock, self.seen, events=self.seen),
         )
 
@@ -91,6 +92,11 @@ class Rig:
     def field(self, name: str) -> FieldView:
         (found,) = (each for each in self.reloader.view().fields if each.field == name)
         return found
+
+
+def _check(settings: Settings) -> None:
+    if settings.config.read_only_port:
+        raise Invalid("readOnlyPort: without it, the agent would start")
 
 
 def _files(settings: Settings) -> int:
@@ -117,6 +123,19 @@ async def test_changed_file_is_given_to_the_components_that_take_its_fields(rig:
     assert rig.reloader.view().restart == ("port",)
     await rig.reloader.check()
     assert len(rig.seen.results) == 1, "the files have not changed"
+
+
+async def test_configuration_with_which_the_agent_would_not_start_is_refused_with_the_place(rig: Rig) -> None:
+    rig.write(rig.directory / "a.conf", maxPods=3, readOnlyPort=10255)
+    await rig.reloader.check()
+    place = f"{rig.directory}/a.conf:1:"
+    assert rig.reloader.view().error.startswith(place), rig.reloader.view().error
+    assert rig.reloader.view().error.endswith(": readOnlyPort: without it, the agent would start")
+    rig.write(rig.directory / "a.conf", maxPods=3, containerLogMaxFiles=300)
+    await rig.reloader.check()
+    assert rig.reloader.view().error.startswith(place)
+    assert rig.reloader.view().error.endswith(": containerLogMaxFiles: too many for this component")
+    assert (rig.pods, rig.reloader.view().restart) == ([], ())
 
 
 async def test_drop_in_file_that_comes_and_goes_is_applied(rig: Rig) -> None:
@@ -152,7 +171,7 @@ async def test_error_of_one_component_keeps_the_others_from_their_values(rig: Ri
     rig.write(maxPods=7, containerLogMaxFiles=101)
     await rig.reloader.check()
     assert (rig.pods, rig.files) == ([], [])
-    assert rig.reloader.view().error == "containerLogMaxFiles: too many for this component"
+    assert rig.reloader.view().error.endswith(": containerLogMaxFiles: too many for this component")
 
 
 async def test_live_fields_that_do_not_fit_those_that_wait_for_a_restart_are_refused(rig: Rig) -> None:
@@ -215,6 +234,8 @@ async def test_systemd_is_told_of_a_reload(rig: Rig, tmp_path: Path) -> None:
             **{name: getattr(rig.given, name) for name in ("read", "started", "stamp", "file", "set_up_log")},
             notifier=Notifier(str(tmp_path / "notify")),
         )
+        rig.given.notifier.ready()
+        assert receiver.recv(200) == b"READY=1\nSTATUS=Serving"
         rig.reloader = rig.made()
         rig.write(maxPods=-1, port=-1)
         await rig.reloader.check()

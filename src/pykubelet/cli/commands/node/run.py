@@ -133,13 +133,24 @@ def command(log_level: str | None, log_format: str | None, verbosity: str, versi
         _log.warning("feature gates that the agent does not follow", extra={"gates": "; ".join(gates)})
     if ignored_flags:
         _log.warning("flags without effect in this version", extra={"flags": ", ".join(ignored_flags)})
-    _remove_leftovers(config.static_pod_path)
     grpc_core.configure("ERROR")
     notifier = Notifier.from_environment()
     given = dataclasses.replace(reloads, requested=requested, notifier=notifier)
+    _check(settings, given)
+    _remove_leftovers(config.static_pod_path)
     agent = partial(_agent, settings, server, given)
     with contextlib.suppress(KeyboardInterrupt), linked(settings.socket):
         run_daemon(run_until_signal(agent, notifier, name="kubelet", reload=requested))
+
+
+def _check(settings: Settings, given: ConfigInput) -> None:
+    """Check what the components require of the configuration, before anything changes. Raises Invalid."""
+    from pykubelet.kubelet.compose.reload.check_settings import check_start
+
+    try:
+        check_start(settings)
+    except Invalid as error:
+        raise given.located(error) from error
 
 
 def _remove_leftovers(path: str) -> None:

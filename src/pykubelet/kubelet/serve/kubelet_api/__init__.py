@@ -19,6 +19,8 @@ from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import (
 )
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_server import KubeletApiServer
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import AuthConfig, CertFiles, TlsConfig
+from pykubelet.kubelet.serve.kubelet_api.plan.ciphers import ciphers, minimum_version
+from pykubelet.kubelet.serve.kubelet_api.tls_contexts import check_certificate, check_client_ca
 
 __all__ = [
     "AgentMetrics",
@@ -32,4 +34,8 @@ __all__ = [
     "ReviewApi",
     "StatsSource",
     "TlsConfig",
+    "check_certificate",
+    "check_client_ca",
+    "ciphers",
+    "minimum_version",
 ]

@@ -64,7 +64,9 @@ class KubeletApiServer:
                 watcher = DirWatcher(self._deps.telemetry.clock)
                 group.create_task(watcher.run(), name="kubelet-api-log-dirs")
                 if self._config.read_only_port:
-                    group.create_task(self._serve_reading(), name="kubelet-api-read-only")
+                    reading = asyncio.Event()
+                    group.create_task(self._serve_reading(reading), name="kubelet-api-read-only")
+                    await reading.wait()
                 await self._serve_all(watcher, tls)
         finally:
             self.serving.clear()
@@ -123,8 +125,8 @@ class KubeletApiServer:
                 self.serving.set()
                 await server.run(listening)
 
-    async def _serve_reading(self) -> None:
-        """Serve the read-only port: plain HTTP, GET of the routes without secrets."""
+    async def _serve_reading(self, serving: asyncio.Event) -> None:
+        """Serve the read-only port, and set ``serving`` then: plain HTTP, GET of the routes without secrets."""
         config, deps = self._config, self._deps
         server_config = ServerConfig("readonly", config.connections, config.slots, _STYLE)
         async with application(
@@ -133,6 +135,7 @@ class KubeletApiServer:
             with bind(config.address, config.read_only_port, _PURPOSE, _REMEDY) as listening:
                 self.read_only_port = listening.getsockname()[1]
                 _log.info("read-only port serving", extra={"address": config.address, "port": self.read_only_port})
+                serving.set()
                 await server.run(listening)
 
 

@@ -58,6 +58,32 @@ class TlsContexts:
         return self._made.context
 
 
+def check_certificate(certificate: Path, key: Path) -> None:
+    """Check that a serving certificate and its key can be used. Raises Invalid, which names the field. Blocks."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=_no_password)
+    except (OSError, ValueError) as error:
+        raise Invalid(
+            f"tlsCertFile: the certificate {certificate} and the key {key} cannot be used: {error}; name a pair in PEM "
+            "format without a password, or leave tlsCertFile and tlsPrivateKeyFile out"
+        ) from error
+
+
+def check_client_ca(path: Path) -> None:
+    """Check that the CA of client certificates can be used. Raises Invalid, which names the field. Blocks."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(path)
+    except (OSError, ValueError) as error:
+        raise Invalid(
+            f"authentication.x509.clientCAFile: {path} cannot be used: {error}; name certificates in PEM format"
+        ) from error
+
+
+def _no_password() -> str:
+    """Return no password: without this function, OpenSSL would ask on the terminal."""
+    return ""
+
+
 def _mark(path: Path) -> tuple[str, int, int, int]:
     try:
         found = path.stat()

@@ -71,7 +71,10 @@ def thresholds(
 def amount(name: str, text: str) -> Amount:
     """Parse a quantity or a percentage. Raises Invalid."""
     if not text.endswith("%"):
-        value = to_value(text)
+        try:
+            value = to_value(text)
+        except Invalid as error:
+            raise Invalid(f"{name}: {error}") from error
         if value < 0:
             raise Invalid(f"{name}: {text!r} must not be negative")
         return Amount(value)
