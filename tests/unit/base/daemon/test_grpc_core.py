@@ -42,5 +42,5 @@ def test_fork_of_a_process_with_grpc_runs_no_handlers(tmp_path: Path) -> None:
 
 
 def test_commands_of_the_daemons_leave_grpc_to_be_imported_later() -> None:
-    code = "import sys; from pykubelet.cli.commands import run, criserver; assert 'grpc' not in sys.modules"
+    code = "import sys; from pykubelet.cli.commands.node import run, criserver; assert 'grpc' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
