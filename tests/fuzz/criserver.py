@@ -28,6 +28,7 @@ from pykubelet.criserver.server.calls import Calls
 from pykubelet.criserver.store import Store
 from pykubelet.criserver.store.database import Database
 from pykubelet.criserver.types import ContainerRecord, SandboxRecord, new_id
+from pykubelet.criserver.wiring.image_policy import ConfiguredPolicy
 from pykubelet.criserver.wiring.images import ImageComponents
 from pykubelet.criserver.wiring.registries import ConfiguredRegistries
 from pykubelet.criserver.wiring.reload import LiveConfiguration
@@ -146,6 +147,7 @@ class Stage:
                 ),
                 registries=ConfiguredRegistries(self.settings),
                 network=network,
+                image_policy=ConfiguredPolicy(self.settings.image_policy_file),
             ),
         )
 

@@ -110,3 +110,18 @@ def test_artifact_of_a_volume_needs_a_signature_too(agent: AgentProcess, apply: 
     agent.wait_running("model", timeout=60)
     assert agent.exec("model", "cat /v/own") == f"model {registry.host}"
     agent.wait_event("unsigned-model", "Failed", "none was found")
+
+
+def test_doctor_names_a_policy_that_cannot_be_used(agent: AgentProcess, registry: Registry, policy: Path) -> None:
+    rules = policy.read_text()
+    assert "server's files" not in agent.cli("doctor").stdout
+    policy.write_text(rules.replace("team.pub", "absent.pub"))
+    done = agent.cli("doctor")
+    assert done.returncode == 1
+    assert f'images."{registry.host}/team".keys' in done.stdout and "absent.pub" in done.stdout
+    policy.write_text("[")
+    done = agent.cli("doctor")
+    assert done.returncode == 1
+    assert f"{policy}: not toml" in done.stdout
+    policy.write_text(rules)
+    assert "server's files" not in agent.cli("doctor").stdout

@@ -15,12 +15,14 @@ from pykubelet.apiclient.exec_plugin import ExecCredentials, run_plugin
 from pykubelet.apiclient.kubeconfig import ClusterConfig, Pem, User
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
-from pykubelet.base.errors import Invalid, Transient
+from pykubelet.base.errors import Invalid, PykubeletError, Transient
 from pykubelet.base.http import basic_auth
 from pykubelet.base.units import Seconds
 
 LOOK_AGAIN: Final = 10.0
 """Seconds between two checks of certificate and token files."""
+PLUGIN_PAUSE: Final[Seconds] = 5.0
+"""Time after a failure of a plugin in which it is not run again."""
 _EARLY: Final = 30.0
 """Seconds before expiry at which a plugin is called again."""
 
@@ -54,6 +56,8 @@ class Credentials:
         self._read: _Read | None = None
         self._looked_at: Seconds = 0.0
         self._plugin: ExecCredentials | None = None
+        self._failed: tuple[PykubeletError, Seconds] | None = None
+        """The last error of the plugin, and until when it stands: requests that wait do not each run it again."""
         self._lock = asyncio.Lock()
 
     async def tls(self) -> ssl.SSLContext | None:
@@ -91,8 +95,14 @@ class Credentials:
         known = self._plugin
         if known is not None and (known.expires is None or known.expires - _EARLY > self._clock.now()):
             return
-        self._plugin = await run_plugin(plugin, self._config)
-        self._read = None
+        if self._failed is not None and self._clock.monotonic() < self._failed[1]:
+            raise self._failed[0]
+        try:
+            self._plugin = await run_plugin(plugin, self._config)
+        except PykubeletError as error:
+            self._failed = error, self._clock.monotonic() + PLUGIN_PAUSE
+            raise
+        self._failed = self._read = None
 
     def _refreshed(self, before: _Read | None) -> _Read:
         """Read the credentials again if a file has changed. Blocks; raises Invalid or Transient."""

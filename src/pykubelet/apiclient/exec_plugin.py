@@ -10,12 +10,16 @@ import msgspec
 
 from pykubelet.apiclient.kubeconfig import ClusterConfig, ExecPlugin
 from pykubelet.base import proc
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Transient
+from pykubelet.base.text import printable
 from pykubelet.base.units import Seconds
 
 _VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
-_TIMEOUT: Final = 60.0
+_TIMEOUT: Final[Seconds] = 60.0
 _MAX_OUTPUT: Final = 1 << 20
+_MAX_SHOWN: Final = 500
+"""Characters of the standard error in messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +46,11 @@ class _Credential(msgspec.Struct, frozen=True, rename="camel"):
     status: _Status | None = None
 
 
-async def run_plugin(plugin: ExecPlugin, config: ClusterConfig) -> ExecCredentials:
-    """Run a plugin and return its credentials. Transient: it failed. Invalid: wrong configuration or output."""
+async def run_plugin(plugin: ExecPlugin, config: ClusterConfig, *, deadline: Seconds = _TIMEOUT) -> ExecCredentials:
+    """Run a plugin and return its credentials. Transient: it failed. Invalid: wrong configuration or output.
+
+    What it leaves in its process group is killed. Messages have nothing of its standard output: it may hold a token.
+    """
     if plugin.api_version not in _VERSIONS:
         raise Invalid(
             f"exec plugin {plugin.command}: unknown apiVersion {plugin.api_version!r}; use one of {_VERSIONS}"
@@ -54,15 +61,29 @@ async def run_plugin(plugin: ExecPlugin, config: ClusterConfig) -> ExecCredentia
         "spec": {"interactive": False},
     }
     if plugin.provide_cluster_info:
-        info["spec"]["cluster"] = _cluster_info(config)
+        info["spec"]["cluster"] = await blocking.call("credentials", _cluster_info, config)
     env = {**os.environ, **dict(plugin.env), "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode()}
     try:
-        done = await proc.run([plugin.command, *plugin.args], timeout=_TIMEOUT, env=env, max_output=_MAX_OUTPUT)
+        done = await proc.run(
+            [plugin.command, *plugin.args],
+            timeout=deadline,
+            env=env,
+            check=False,
+            max_output=_MAX_OUTPUT,
+            stop_at_limit=True,
+            kill_leftovers=True,
+        )
     except NotFound as error:
         hint = f". {plugin.install_hint}" if plugin.install_hint else ""
         raise Invalid(f"exec plugin {plugin.command} is not installed{hint}") from error
     except PykubeletError as error:
         raise Transient(f"exec plugin {plugin.command} failed: {error}") from error
+    if done.truncated:
+        raise Transient(f"exec plugin {plugin.command} failed: it printed more than {_MAX_OUTPUT >> 20} MiB")
+    if done.returncode != 0:
+        said = printable(done.stderr.decode(errors="replace").strip()[-_MAX_SHOWN:])
+        text = f"exec plugin {plugin.command} failed with exit code {done.returncode}"
+        raise Transient(f"{text}: {said}" if said else text)
     return _read(plugin, done.stdout)
 
 

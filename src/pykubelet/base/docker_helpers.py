@@ -87,6 +87,7 @@ async def ask_helper(helper: Helper, *, deadline: Seconds = _DEADLINE) -> Helper
             check=False,
             max_output=_MAX_OUTPUT,
             stop_at_limit=True,
+            kill_leftovers=True,
         )
     except NotFound as error:
         raise NotFound(f"credential helper {helper.program} is not installed in the directories of PATH") from error

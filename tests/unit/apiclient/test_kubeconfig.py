@@ -1,8 +1,10 @@
 """kubeconfig files, exec plugins, and decoding of watch streams."""
 
+import asyncio
 import base64
 import json
 import ssl
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,15 +13,17 @@ from pykubelet.apiclient import ClusterConfig, User, in_cluster, load_kubeconfig
 from pykubelet.apiclient import credentials as credentials_module
 from pykubelet.apiclient.certificates import client_template
 from pykubelet.apiclient.certificates.request import new_key, signing_request
-from pykubelet.apiclient.credentials import Credentials, RotatedCertificate
+from pykubelet.apiclient.credentials import PLUGIN_PAUSE, Credentials, RotatedCertificate
+from pykubelet.apiclient.exec_plugin import run_plugin
 from pykubelet.apiclient.kubeconfig import ExecPlugin, Pem
 from pykubelet.apiclient.resources import PODS
 from pykubelet.apiclient.watch import Lines, WatchType, read_event, read_list
 from pykubelet.base.clock import SystemClock
-from pykubelet.base.errors import Conflict, Invalid, Transient
+from pykubelet.base.errors import Conflict, Invalid, PykubeletError, Transient
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.cluster_ca import ClusterAuthority
+from pykubelet.testing.wait import until
 
 CONFIG = """
 apiVersion: v1
@@ -35,6 +39,8 @@ contexts:
 - name: it
   context: {{cluster: c, user: u, namespace: ignored}}
 """
+
+TOKEN = {"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": {"token": "t0k"}}
 
 
 def write(tmp_path: Path, user: object) -> Path:
@@ -117,10 +123,9 @@ async def test_renewed_certificate_replaces_the_one_in_the_kubeconfig(
 
 
 async def test_exec_plugin_provides_a_token(tmp_path: Path) -> None:
-    answer = {"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": {"token": "t0k"}}
     plugin = tmp_path / "plugin"
     log = tmp_path / "log"
-    plugin.write_text(f"#!/bin/sh\necho \"$KUBERNETES_EXEC_INFO\" >> {log}\necho '{json.dumps(answer)}'\n")
+    plugin.write_text(f"#!/bin/sh\necho \"$KUBERNETES_EXEC_INFO\" >> {log}\necho '{json.dumps(TOKEN)}'\n")
     plugin.chmod(0o755)
     given = {"exec": {"command": "./plugin", "apiVersion": "client.authentication.k8s.io/v1"}}
     config = load_kubeconfig(write(tmp_path, given))
@@ -150,6 +155,51 @@ async def test_failing_exec_plugins_raise(command: str, version: str, error: typ
     credentials = Credentials(ClusterConfig("http://x", user=User(exec=plugin)), SystemClock())
     with pytest.raises(error, match=message):
         await credentials.headers()
+
+
+def plugin_of(tmp_path: Path, body: str) -> ExecPlugin:
+    program = tmp_path / "plugin"
+    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.chmod(0o755)
+    return ExecPlugin(str(program))
+
+
+@pytest.mark.parametrize("end", ["exec sleep 1000", "exit 3", f"echo '{json.dumps(TOKEN)}'"])
+async def test_exec_plugin_leaves_no_process_behind(tmp_path: Path, end: str) -> None:
+    plugin = plugin_of(tmp_path, f"sleep 1000 >/dev/null 2>&1 &\necho $! >{tmp_path}/left\n{end}")
+    with suppress(Transient):
+        await run_plugin(plugin, ClusterConfig("http://x"), deadline=1.0 if "sleep" in end else 60.0)
+    left = int((tmp_path / "left").read_text())
+    await until(lambda: not Path(f"/proc/{left}").exists())
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("echo secret-word; exit 3", "failed with exit code 3"),
+        ("echo secret-word; echo 'not\033[2J logged in' >&2; exit 3", r"exit code 3: not\x1b[2J logged in"),
+        ("exec yes secret-word", "printed more than 1 MiB"),
+        ("echo secret-word", "its output is not an ExecCredential"),
+    ],
+)
+async def test_failure_of_an_exec_plugin_shows_nothing_of_its_output(tmp_path: Path, body: str, message: str) -> None:
+    with pytest.raises(PykubeletError) as caught:
+        await run_plugin(plugin_of(tmp_path, body), ClusterConfig("http://x"))
+    assert message in str(caught.value)
+    assert "secret-word" not in str(caught.value)
+
+
+async def test_failing_exec_plugin_is_not_run_for_each_request(tmp_path: Path) -> None:
+    plugin = plugin_of(tmp_path, f"echo run >>{tmp_path}/log\nexit 1")
+    clock = VirtualClock()
+    credentials = Credentials(ClusterConfig("http://x", user=User(exec=plugin)), clock)
+    results = await asyncio.gather(*(credentials.headers() for _ in range(5)), return_exceptions=True)
+    assert [type(each) for each in results] == [Transient] * 5
+    assert (tmp_path / "log").read_text().split() == ["run"]
+    await clock.advance(PLUGIN_PAUSE)
+    with pytest.raises(Transient):
+        await credentials.headers()
+    assert (tmp_path / "log").read_text().split() == ["run", "run"]
 
 
 def test_lines_are_split_at_any_chunk_boundary() -> None:

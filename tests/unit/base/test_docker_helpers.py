@@ -1,5 +1,6 @@
 """Docker's credential helpers: which one is asked, and real programs that answer, fail, flood and hang."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from pykubelet.base.docker_helpers import Helper, HelperLogin, ask_helper, helper_for
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError, Transient
+from pykubelet.testing.wait import until
 
 HUB = "https://index.docker.io/v1/"
 
@@ -103,3 +105,12 @@ async def test_failing_helper_is_an_error_without_its_output(
 async def test_missing_helper_is_named(program: Path) -> None:
     with pytest.raises(NotFound, match="docker-credential-test is not installed in the directories of PATH"):
         await ask_helper(Helper("test", "r.io"))
+
+
+@pytest.mark.parametrize("end", ["exec sleep 1000", "exit 3", """echo '{"Username":"anna","Secret":"pw"}'"""])
+async def test_helper_leaves_no_process_behind(program: Path, end: str) -> None:
+    write(program, f'sleep 1000 >/dev/null 2>&1 &\necho $! >"$0.left"\n{end}')
+    with suppress(PykubeletError):
+        await ask_helper(Helper("test", "r.io"), deadline=1.0 if "sleep" in end else 60.0)
+    left = int(program.with_name("docker-credential-test.left").read_text())
+    await until(lambda: not Path(f"/proc/{left}").exists())

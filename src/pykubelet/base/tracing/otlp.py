@@ -4,7 +4,6 @@ The SDK queues up to 2048 spans, sends them every five seconds from a thread of 
 that is away does not take; its environment variables (OTEL_BSP_…) apply.
 """
 
-import logging
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final, cast
@@ -20,21 +19,14 @@ from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from pykubelet.base.clock import Clock, SystemClock
 from pykubelet.base.errors import Invalid
 from pykubelet.base.text import printable
 from pykubelet.base.tracing.plan.trace_settings import TraceSettings
 from pykubelet.base.tracing.span_types import Attributes, Kind, OpenSpan
 from pykubelet.base.units import Seconds
 
-_QUIET: Final[Seconds] = 600.0
 _TEXT: Final = 1024
 """Maximum length of a text of a span: a collector refuses all spans of a message that is longer than 4 MiB."""
-_LOGGERS: Final = (
-    "opentelemetry.exporter.otlp.proto.grpc.exporter",
-    "opentelemetry.sdk._shared_internal",
-    "opentelemetry.trace.span",  # complains about wrong headers of clients, in each call
-)
 _KINDS: Final = {
     Kind.INTERNAL: SpanKind.INTERNAL,
     Kind.CLIENT: SpanKind.CLIENT,
@@ -75,8 +67,6 @@ class OtlpRecorder:
 
         Invalid: the environment has a wrong value for the SDK.
         """
-        for name in _LOGGERS:
-            logging.getLogger(name).addFilter(Rare(SystemClock()))
         # gRPC takes numbers here, which the exporter's types do not allow. A proxy is for HTTP, not for the collector.
         options = cast("tuple[tuple[str, str]]", (("grpc.enable_http_proxy", 0),))
         try:
@@ -160,20 +150,3 @@ def _texts(attributes: Attributes) -> dict[str, str]:
 def _text(text: str) -> str:
     """Return a text as one line that can be encoded, and is not too long: one bad text would lose a whole message."""
     return printable(text[:_TEXT])[:_TEXT]
-
-
-class Rare(logging.Filter):
-    """Lets one message pass in ten minutes: the SDK reports each attempt to reach an absent collector, and more."""
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__()
-        self._clock = clock
-        self._last = -_QUIET
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the message is logged."""
-        now = self._clock.monotonic()
-        if now - self._last < _QUIET:
-            return False
-        self._last = now
-        return True

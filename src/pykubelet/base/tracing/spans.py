@@ -18,6 +18,7 @@ from typing import Final
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.tracing.plan.trace_settings import TraceSettings
+from pykubelet.base.tracing.sdk_log import quieten
 from pykubelet.base.tracing.span_types import Attributes, Kind, OpenSpan, Recorder
 from pykubelet.base.units import Seconds
 
@@ -41,12 +42,15 @@ def start(settings: TraceSettings, *, service: str, host: str) -> None:
 
     Invalid: the SDK is not installed, or refuses its environment variables.
     """
+    quieten()
     try:
         from pykubelet.base.tracing.otlp import OtlpRecorder
     except ImportError as error:
         raise Invalid(
             f"tracing needs the OpenTelemetry SDK ({error.name} is missing): pip install 'pykubelet[tracing]'"
         ) from error
+    except ValueError as error:  # the SDK reads some of its variables when it is imported
+        raise Invalid(f"tracing: check the environment variables OTEL_…: the SDK refuses them: {error}") from error
     use(OtlpRecorder.to_collector(settings, {"service.name": service, "host.name": host}))
 
 

@@ -9,11 +9,13 @@ import msgspec
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.files.documents import field_places
+from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.suggestion import closest
 
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `([^`]+)`")
 _TABLE: Final = re.compile(r"\s*\[\[?\s*([^\[\]]+?)\s*\]")
 _KEY: Final = re.compile(r"(\s*)([\w.\"'-]+)\s*=")
+_MAX_BYTES: Final = 1 << 20
 _ANY_KEY: Final = "[...]"
 """The key of a mapping in the paths of msgspec."""
 
@@ -46,8 +48,11 @@ def _fields_at(model: type[msgspec.Struct], path: str) -> list[str]:
 
 
 def _places(file: Path) -> Places:
-    data = file.read_bytes()
-    return _toml_places(data.decode()) if file.suffix == ".toml" else field_places(data)
+    try:
+        data = read_regular(file, _MAX_BYTES)
+    except OSError:
+        return {}  # it has changed since it was read
+    return _toml_places(data.decode(errors="replace")) if file.suffix == ".toml" else field_places(data)
 
 
 def _toml_places(text: str) -> Places:

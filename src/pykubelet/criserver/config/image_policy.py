@@ -3,7 +3,7 @@
 import re
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import Struct, field
@@ -19,6 +19,8 @@ _SCOPE: Final = re.compile(
     r"(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*"
 )
 """A registry's host, with a dot, a port or ``localhost`` as in references, and components of repositories."""
+_Mark: TypeAlias = tuple[int, int, int]
+"""What differs after a change of a file: time, size, inode."""
 _MAX_KEYS: Final = 16
 _MAX_KEY: Final = 64 * KIB
 
@@ -57,28 +59,27 @@ class ImagePolicyFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._seen: tuple[int, int, int] | None = None
-        self._rules = ImageRules()
+        self._known: tuple[_Mark, ImageRules] | None = None
+        """One attribute: with two, a thread that has read the former file could leave its rules with the new mark."""
 
     def rules(self) -> ImageRules:
-        """The present rules. Blocks briefly. Raises Invalid, which names the file and the field."""
+        """The present rules; for several threads. Blocks briefly. Raises Invalid, which names the file and the field.
+
+        A link whose target is missing is an error: it is a policy that cannot be read, not the lack of one.
+        """
+        mark, known = _mark(self.path), self._known
+        if mark is None:
+            return ImageRules()
+        if known is not None and known[0] == mark:
+            return known[1]
         try:
-            facts = self.path.stat()
-        except (FileNotFoundError, NotADirectoryError):
-            self._seen, self._rules = None, ImageRules()
-            return self._rules
-        except OSError as error:
-            raise Invalid(f"{self.path}: cannot be read: {error.strerror}") from error
-        seen = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
-        if seen != self._seen:
-            try:
-                rules = msgspec.convert(read_document(self.path), ImageRules)
-            except msgspec.ValidationError as error:
-                raise field_error(error, ImageRules, self.path) from error
-            for scope, rule in (("", rules.default), *rules.images.items()):
-                self._check(scope, rule)
-            self._seen, self._rules = seen, rules
-        return self._rules
+            rules = msgspec.convert(read_document(self.path), ImageRules)
+        except msgspec.ValidationError as error:
+            raise field_error(error, ImageRules, self.path) from error
+        for scope, rule in (("", rules.default), *rules.images.items()):
+            self._check(scope, rule)
+        self._known = (mark, rules)
+        return rules
 
     def key(self, scope: str, path: str) -> bytes:
         """Read the file of a key. Blocks briefly. Raises Invalid, which names policy file, entry and key."""
@@ -105,3 +106,16 @@ class ImagePolicyFile:
             raise Invalid(f'{place}: keys and signed_as are for policy = "require" only')
         if rule.policy is ImageAction.REQUIRE and not 1 <= len(rule.keys) <= _MAX_KEYS:
             raise Invalid(f"{place}.keys: between 1 and {_MAX_KEYS} files of keys are needed, not {len(rule.keys)}")
+
+
+def _mark(path: Path) -> _Mark | None:
+    """The mark of a file; None: it does not exist. Raises Invalid if it is a link to nothing or cannot be looked at."""
+    try:
+        facts = path.stat()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if path.is_symlink():
+            raise Invalid(f"{path}: is a link to {path.readlink()}, which does not exist") from error
+        return None
+    except OSError as error:
+        raise Invalid(f"{path}: cannot be read: {error.strerror}") from error
+    return facts.st_mtime_ns, facts.st_size, facts.st_ino

@@ -1,5 +1,6 @@
 """Loading and validation of the configuration file."""
 
+import errno
 import re
 import tomllib
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ import msgspec
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.files.documents import read_yaml
+from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.tracing import trace_settings
 from pykubelet.criserver.config.field_errors import field_error
 from pykubelet.criserver.config.metrics_address import parse_metrics_address
@@ -79,11 +81,11 @@ def _path(kind: type, value: Any) -> object:
 def read_document(path: Path) -> dict[str, Any]:
     """Read the table in a file: TOML by its name, else YAML. Raises Invalid, which names the file and the cause."""
     try:
-        data = path.read_bytes()
+        data = read_regular(path, _MAX_BYTES)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise Invalid(f"{path}: larger than 1 MiB, which no configuration needs") from error
         raise Invalid(f"{path}: cannot be read: {error.strerror}") from error
-    if len(data) > _MAX_BYTES:
-        raise Invalid(f"{path}: larger than 1 MiB, which no configuration needs")
     try:
         document = tomllib.loads(data.decode()) if path.suffix == ".toml" else read_yaml(data) or {}
     except Invalid as error:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from pykubelet.base.errors import Invalid
 from pykubelet.criserver.config import ImagePolicyFile, ImageRule
 from pykubelet.criserver.images.signatures import Action, Key, Rule, load_key, longest_scope
 
@@ -17,6 +18,20 @@ class ConfiguredPolicy:
         rules = self._file.rules()
         scope = longest_scope(rules.images, repository)
         return self._rule(scope, rules.images[scope] if scope else rules.default)
+
+    def problems(self) -> list[str]:
+        """What is wrong with the file, or with the keys of its rules. Blocks briefly."""
+        try:
+            rules = self._file.rules()
+        except Invalid as error:
+            return [str(error)]
+        found = []
+        for scope, rule in (("", rules.default), *rules.images.items()):
+            try:
+                self._rule(scope, rule)
+            except Invalid as error:
+                found.append(str(error))
+        return found
 
     def _rule(self, scope: str, rule: ImageRule) -> Rule:
         return Rule(

@@ -38,6 +38,7 @@ class ImageComponents:
     usage: WritableLayers
     layers: Layers
     registries: ConfiguredRegistries
+    policy: ConfiguredPolicy
     quarantined: tuple[QuarantinedFile, ...]
 
     @property
@@ -91,7 +92,8 @@ def _open(
     layers = Layers(root=directory, blob=content.path, clock=clock)
     snapshots = Snapshots(directory, layers)
     snapshots.load()
-    trust = Trust(ConfiguredPolicy(settings.image_policy_file).rule_for)
+    policy = ConfiguredPolicy(settings.image_policy_file)
+    trust = Trust(policy.rule_for)
     deps = ImageDeps(
         content=content,
         index=ImageIndex(index),
@@ -115,5 +117,6 @@ def _open(
         usage=WritableLayers(snapshots=snapshots, trash=layers.trash, directory=directory, clock=clock),
         layers=layers,
         registries=registries,
+        policy=policy,
         quarantined=tuple(find_quarantined(settings.root, index)),
     )

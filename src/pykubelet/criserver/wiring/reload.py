@@ -11,6 +11,7 @@ from pykubelet.criserver.config import Settings
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.reload.config_reloader import ConfigInput, ConfigReloader, ConfigState
 from pykubelet.criserver.wiring.handlers import HandlerFactory
+from pykubelet.criserver.wiring.image_policy import ConfiguredPolicy
 from pykubelet.criserver.wiring.images import ImageComponents
 from pykubelet.criserver.wiring.registries import ConfiguredRegistries
 
@@ -34,14 +35,16 @@ class LiveConfiguration:
     reloader: ConfigReloader
     registries: ConfiguredRegistries
     network: NetworkManager
+    image_policy: ConfiguredPolicy
 
     def state(self) -> ConfigState:
         """What is in force of the configuration file."""
         return self.reloader.state()
 
     async def files(self) -> tuple[dict[str, object], list[str]]:
-        """What is in force of the files of registries and networks, and what is wrong with them."""
+        """What is in force of the files of registries and networks; what is wrong with them and the image policy."""
         registries, problems = await blocking.call("status", self.registries.described)
+        problems = [*problems, *await blocking.call("status", self.image_policy.problems)]
         found: dict[str, object] = {"registries": registries, "cniconfig": self.network.described()}
         return found, [*problems, *self.network.problems()]
 
@@ -59,6 +62,7 @@ def build_reload(deps: ReloadDeps) -> LiveConfiguration:
         ),
         registries=registries,
         network=deps.network,
+        image_policy=deps.images.policy,
     )
 
 

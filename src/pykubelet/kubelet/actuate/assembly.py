@@ -98,7 +98,7 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
         ImageDeps(
             runtime=deps.image_cri,
             secrets=deps.objects,
-            node=NodeCredentials.of_node(settings.root_dir),
+            node=NodeCredentials.of_node(settings.root_dir, telemetry.clock),
             plugins=CredentialPlugins(
                 PluginDeps(accounts=cluster.accounts if cluster is not None else None, telemetry=telemetry),
                 settings.credential_providers,

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from pykubelet.base import tracing
 from pykubelet.base.errors import Invalid
-from pykubelet.base.tracing.otlp import Rare
+from pykubelet.base.tracing.sdk_log import Rare
 from pykubelet.testing.agent import environment, free_port
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.otlp_receiver import received
@@ -60,6 +61,38 @@ def test_wrong_environment_variable_of_the_sdk_is_named(monkeypatch: pytest.Monk
     with pytest.raises(Invalid, match=rf"OTEL_….*{value}"):
         tracing.start(tracing.trace_settings("", 0), service="kubelet", host="node")
     assert not tracing.recording()
+
+
+_START = """
+from pykubelet.base import tracing
+from pykubelet.base.errors import Invalid
+try:
+    tracing.start(tracing.trace_settings("", 0), service="kubelet", host="node")
+except Invalid as error:
+    print("refused:", error)
+else:
+    print("started")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "x", "refused: tracing: check the environment variables OTEL_"),
+        ("OTEL_SPAN_LINK_COUNT_LIMIT", "-1", "refused: tracing: check the environment variables OTEL_"),
+        ("OTEL_EXPERIMENTAL_RESOURCE_DETECTORS", "moon", "Failed to load resource detector 'moon', skipping"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "x", "Unable to parse value for OTEL_BSP_MAX_QUEUE_SIZE as integer"),
+    ],
+)
+def test_wrong_environment_variable_at_the_start_of_a_program_makes_no_stack_trace(
+    name: str, value: str, told: str
+) -> None:
+    """The SDK reads some variables when it is imported, which this process has done."""
+    argv = [sys.executable, "-c", _START]
+    done = subprocess.run(argv, env={**environment(), name: value}, text=True, capture_output=True)
+    assert done.returncode == 0
+    assert (done.stdout + done.stderr).count(told) == 1
+    assert "Traceback" not in done.stdout + done.stderr
 
 
 @pytest.mark.serves

@@ -117,3 +117,35 @@ def test_changes_of_the_file_count_at_once(tmp_path: Path) -> None:
             policy.rules()
     file.unlink()
     assert policy.rules().default.policy == "allow"
+
+
+@pytest.mark.parametrize("kind", ["directory", "fifo", "device", "large", "link"])
+def test_file_that_is_no_policy_permits_nothing_and_is_not_waited_for(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "policy.toml"
+    match kind:
+        case "directory":
+            file.mkdir()
+        case "fifo":
+            os.mkfifo(file)
+        case "device":
+            file.symlink_to("/dev/zero")
+        case "large":
+            with file.open("wb") as made:
+                made.truncate(1 << 40)
+        case "link":
+            file.symlink_to("absent")
+    policy = ConfiguredPolicy(file)
+    with pytest.raises(Invalid, match=r"policy\.toml: "):
+        policy.rule_for("r.example/x")
+    assert len(policy.problems()) == 1
+
+
+def test_problems_are_those_of_the_file_and_of_each_key(tmp_path: Path) -> None:
+    (tmp_path / "good.pub").write_bytes(new_signer().pem)
+    rule = "[images.'{}.example']\npolicy = 'require'\nkeys = ['{}.pub']\n"
+    policy = _policy(tmp_path, rule.format("a", "good") + rule.format("b", "absent") + rule.format("c", "policy"))
+    (tmp_path / "policy.pub").write_text("x")
+    first, second = policy.problems()
+    assert 'images."b.example".keys' in first and "absent.pub" in first
+    assert 'images."c.example".keys' in second and "not a public key" in second
+    assert _policy(tmp_path, rule.format("a", "good")).problems() == []

@@ -455,6 +455,34 @@ async def test_a_blob_that_hardly_comes_is_given_up() -> None:
         pace.check(0, "blob")
 
 
+async def test_blob_that_comes_in_crumbs_is_given_up(registry: FakeRegistry, tmp_path: Path) -> None:
+    """A server that ends each answer after a few bytes makes progress, and would hold the blob for days."""
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    registry.cut = 1000
+    world = World(tmp_path)
+    with pytest.raises(RegistryUnavailable, match="stopped responding"):
+        await world.images.pull(f"{registry.host}/app:1")
+    asked = [path for path, _, _ in registry.seen if DIFFS[0] in path]
+    assert len(asked) == 4
+
+
+@pytest.mark.parametrize("realm", ["http://127.0.0.1:99999/token", "http://[::1/token", "http://a:b/", "http:///", "?"])
+async def test_token_service_with_an_invalid_url_is_refused(registry: FakeRegistry, tmp_path: Path, realm: str) -> None:
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    registry.token, registry.realm = "t0k", realm
+    with pytest.raises(Permanent, match="not a valid URL"):
+        await World(tmp_path).images.pull(f"{registry.host}/app:1")
+
+
+async def test_mirror_with_an_invalid_token_service_is_left_for_the_registry(
+    registry: FakeRegistry, other: FakeRegistry, tmp_path: Path
+) -> None:
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    other.token, other.realm = "t0k", "http://127.0.0.1:99999/token"
+    world = World(tmp_path, {registry.host: Host((f"http://{other.host}",), plain_http=True)})
+    check(world, await world.images.pull(f"{registry.host}/app:1"))
+
+
 async def test_a_manifest_that_hardly_comes_is_given_up(
     registry: FakeRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -318,8 +318,23 @@ async def _ask_runtime(endpoint: str) -> list[Finding]:
                 "put a CNI configuration into /etc/cni/net.d" if condition.type == "NetworkReady" else "see its log"
             )
             findings.append(Finding(Verdict.FAILED, condition.type, condition.message or condition.reason, remedy))
+    findings += _configuration(status.info.get("configuration", "{}"))
     findings += _trash(status.info.get("trash", "{}"))
     return [*findings, *_quarantine(status.info.get("quarantine", "[]"))]
+
+
+class _Configuration(msgspec.Struct):
+    file: str = ""
+    error: str = ""
+    problems: tuple[str, ...] = ()
+
+
+def _configuration(text: str) -> Iterator[Finding]:
+    """Yield what is wrong with the present files of pykubelet's own server, which it reads while it runs."""
+    found = msgspec.json.decode(text, type=_Configuration)
+    refused = (f"{found.file} is refused, the former version is in force: {found.error}",) if found.error else ()
+    for problem in (*refused, *found.problems):
+        yield Finding(Verdict.FAILED, "server's files", problem, "correct the file; no restart is needed")
 
 
 class _Waiting(msgspec.Struct):

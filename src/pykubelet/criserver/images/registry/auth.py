@@ -120,6 +120,7 @@ def token_requests(
     realm = challenge.parameters.get("realm", "")
     try:
         parts = urlsplit(realm)
+        _ = parts.port  # ValueError: it is no port
     except ValueError:
         parts = urlsplit("")
     if parts.scheme not in ("https", "http") or not parts.hostname or parts.username or parts.fragment:

@@ -285,7 +285,10 @@ class RemoteRepository:
     async def _download(
         self, server: _Access, blob: Descriptor, sink: BlobSink, on_bytes: Callable[[int], None], attempts: int
     ) -> None:
-        """Download the whole blob, and resume it after each interruption as long as each attempt makes progress."""
+        """Download the whole blob, and resume it after each interruption as long as each attempt brings enough of it.
+
+        What is too little counts as nothing: a server that ended each answer after a byte would hold the blob for ever.
+        """
         failures = 0
         delay = _FIRST_DELAY
         while sink.offset < blob.size:
@@ -297,7 +300,7 @@ class RemoteRepository:
                         f"blob {blob.digest}: the connection ended after {sink.offset} of {blob.size} bytes"
                     )
             except RegistryUnavailable as error:
-                failures = failures + 1 if sink.offset <= before else 0
+                failures = failures + 1 if sink.offset < before + _SLOWEST else 0
                 if failures >= attempts:
                     raise
                 delay = delay * 2 if failures else _FIRST_DELAY

@@ -114,9 +114,13 @@ class Wire:
         import aiohttp
         from yarl import URL
 
+        try:
+            address = URL(url, encoded=_is_quoted(url))
+        except ValueError as error:  # a registry names the URLs of token services
+            raise Permanent(f"{url[:200]!r} is not a valid URL: {error}") from error
         return self._session.request(
             request.method,
-            URL(url, encoded=_is_quoted(url)),
+            address,
             headers={**own, **request.headers},
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=request.connect, sock_read=_READ),
             data=request.form,

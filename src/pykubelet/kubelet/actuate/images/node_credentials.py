@@ -4,24 +4,32 @@ Source: ``pkg/credentialprovider`` of the Go kubelet, and the Kubernetes documen
 authenticate to a private registry".
 """
 
+import asyncio
 import logging
 import os
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.single_flight import SingleFlight
 from pykubelet.base.docker_helpers import Helper, HelperLogin, ask_helper, helper_for
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.files.documents import read_json
+from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.images.plan.keyring import Credentials, Keyring, keyring_of_file
 
 _log = logging.getLogger(__name__)
 _DEADLINE: Seconds = 5.0
 _MAX_BYTES: Final = 1 << 20
+_ANSWER_COUNTS: Final[Seconds] = 60.0
+_MAX_ANSWERS: Final = 256
+_AT_ONCE: Final = 8
+"""Helpers that run at a time."""
 _JSON: Final = "config.json"
 _LEGACY: Final = ".dockercfg"
 
@@ -47,20 +55,27 @@ class _Config:
 class NodeCredentials:
     """The credentials in the first of the files that is there and valid; read for each pull, so a login counts at once.
 
-    A credential helper that the file names is asked before its own entries are used, as by docker.
+    A credential helper that the file names is asked before its own entries are used, as by docker. What it says counts
+    for a minute, or until the file changes: each pod names a registry, and each question starts a program.
 
     The working directory, where upstream looks too, is left out: any project may have a ``config.json``.
     """
 
-    def __init__(self, files: Sequence[Path]) -> None:
+    def __init__(self, files: Sequence[Path], clock: Clock) -> None:
         self._files = tuple(files)
+        self._clock = clock
         self._told: dict[Path, str] = {}
         self._asked: SingleFlight[Helper, HelperLogin | None] = SingleFlight()
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._answers: OrderedDict[Helper, tuple[HelperLogin | None, Seconds]] = OrderedDict()
+        """What helpers have said of the present file, and until when it counts."""
+        self._answered: Mapping[str, object] = {}
+        """The file of the answers."""
 
     @classmethod
-    def of_node(cls, root_dir: Path) -> "NodeCredentials":
+    def of_node(cls, root_dir: Path, clock: Clock) -> "NodeCredentials":
         """Return those of this machine."""
-        return cls(credential_files(root_dir, os.environ.get("HOME")))
+        return cls(credential_files(root_dir, os.environ.get("HOME")), clock)
 
     async def lookup(self, repository: str) -> tuple[Credentials, ...]:
         """Return the node's credentials for a repository; none if the files are missing. Never raises.
@@ -79,7 +94,7 @@ class NodeCredentials:
     async def _from_helper(self, config: _Config, host: str) -> tuple[Credentials, ...]:
         try:
             helper = helper_for(config.document, host)
-            login = await self._asked.run(helper, lambda: ask_helper(helper)) if helper is not None else None
+            login = await self._login(config.document, helper) if helper is not None else None
         except PykubeletError as error:
             told = {"file": str(config.path), "registry": host, "error": str(error)}
             _log.warning("credential helper of the node gave no credentials", extra=told)
@@ -88,13 +103,31 @@ class NodeCredentials:
             return ()
         return (Credentials(login.username, login.password, identity_token=login.identity_token),)
 
+    async def _login(self, document: Mapping[str, object], helper: Helper) -> HelperLogin | None:
+        if document != self._answered:
+            self._answers.clear()
+            self._answered = document
+        login, until = self._answers.get(helper, (None, 0.0))
+        if self._clock.monotonic() < until:
+            return login
+        login = await self._asked.run(helper, lambda: self._ask(helper))
+        if document == self._answered:
+            self._answers[helper] = login, self._clock.monotonic() + _ANSWER_COUNTS
+            self._answers.move_to_end(helper)
+            if len(self._answers) > _MAX_ANSWERS:
+                self._answers.popitem(last=False)
+        return login
+
+    async def _ask(self, helper: Helper) -> HelperLogin | None:
+        async with self._slots:
+            return await ask_helper(helper)
+
     def _read(self) -> _Config:
         for path in self._files:
             try:
-                with path.open("rb") as file:
-                    data = file.read(_MAX_BYTES + 1)
+                data = read_regular(path, _MAX_BYTES)
                 legacy = path.name == _LEGACY
-                found = keyring_of_file(data[:_MAX_BYTES], legacy=legacy, where=str(path))
+                found = keyring_of_file(data, legacy=legacy, where=str(path))
                 document = {} if legacy else read_json(data)
             except (FileNotFoundError, NotADirectoryError):
                 self._told.pop(path, None)

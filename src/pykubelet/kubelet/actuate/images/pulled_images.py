@@ -158,8 +158,7 @@ class PulledImages:
         before = self._records.get(ref)
         mapping = dict(before.credential_mapping) if before is not None else {}
         if new is not None:
-            repository = plan.repository_of(image)
-            mapping[repository] = plan.merged(mapping.get(repository), new)
+            mapping = plan.learned(mapping, plan.repository_of(image), new)
         if before is not None and mapping == before.credential_mapping and not touch:
             return True
         record = PulledRecord(last_updated_time=utc(self._clock.now()), image_ref=ref, credential_mapping=mapping)

@@ -125,7 +125,7 @@ class Kit:
         deps = ImageDeps(
             runtime=self.cri.client(),
             secrets=self.secrets,
-            node=NodeCredentials(self.node),
+            node=NodeCredentials(self.node, self.clock),
             plugins=CredentialPlugins(PluginDeps(accounts=None, telemetry=recorders), self.plugins),
             pulled=self.pulled(),
             telemetry=recorders,

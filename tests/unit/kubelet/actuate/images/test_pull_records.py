@@ -20,6 +20,7 @@ from pykubelet.kubelet.actuate.images.plan.pull_records import (
     SecretRef,
     Verification,
 )
+from pykubelet.kubelet.actuate.images.pulled_images import _MAX_FILE
 
 REPOSITORY: Final = "docker.io/library/app"
 NODE: Final = PullCredentials(node_pods_accessible=True)
@@ -164,6 +165,41 @@ def test_record_is_bounded_and_keeps_the_newest() -> None:
     found = plan.merged(found, recorded(given("newest")))
     assert len(found.kubernetes_secrets) == plan.MOST_OWNERS
     assert "newest" in {each.name for each in found.kubernetes_secrets}
+
+
+def _largest(repository: str, secrets: int, accounts: int) -> PullCredentials:
+    """Credentials of owners with the longest names."""
+    name, uid = repository.rpartition("/")[2].rjust(253, "n"), "u" * 36
+    return PullCredentials(
+        kubernetes_secrets=tuple(SecretRef("n" * 63, f"{name[4:]}{i:04}", uid, "h" * 64) for i in range(secrets)),
+        kubernetes_service_accounts=tuple(AccountRef("n" * 63, f"{name[4:]}{i:04}", uid) for i in range(accounts)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "secrets", "accounts", "left"),
+    [(200, 1, 0, plan.MOST_REPOSITORIES), (30, 100, 100, 10), (3, plan.MOST_OWNERS, plan.MOST_OWNERS, 1)],
+)
+def test_record_of_an_image_with_many_names_stays_readable(count: int, secrets: int, accounts: int, left: int) -> None:
+    mapping: dict[str, PullCredentials] = {}
+    for number in range(count):
+        repository = f"r.example/{'x' * 240}{number}"
+        mapping = plan.learned(mapping, repository, _largest(repository, secrets, accounts))
+        assert repository in mapping
+    assert len(mapping) == left
+    record = PulledRecord(last_updated_time=datetime.now(UTC), image_ref="sha256:1", credential_mapping=mapping)
+    data = plan.write_record(record)
+    assert len(data) <= _MAX_FILE, "the agent reads no larger files"
+    assert plan.read_record(data).credential_mapping == mapping
+
+
+def test_names_of_an_image_that_are_used_again_are_kept_longest() -> None:
+    mapping: dict[str, PullCredentials] = {}
+    for number in range(plan.MOST_REPOSITORIES + 1):
+        mapping = plan.learned(mapping, f"r.example/{number}", recorded(given("own")))
+        mapping = plan.learned(mapping, "r.example/0", recorded(given("own")))
+    assert len(mapping) == plan.MOST_REPOSITORIES
+    assert "r.example/0" in mapping and "r.example/1" not in mapping
 
 
 @pytest.mark.parametrize(

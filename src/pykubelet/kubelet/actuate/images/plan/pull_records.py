@@ -31,6 +31,9 @@ _MOST_LEARNED: Final = 100
 MOST_OWNERS: Final = 1000
 """Secrets, and service accounts, of a record; beyond them old ones are dropped and verified again."""
 
+MOST_REPOSITORIES: Final = 64
+"""Repositories of a record; an image has no more names in the runtime server."""
+
 
 class SecretRef(msgspec.Struct, frozen=True, order=True, forbid_unknown_fields=True, rename="camel"):
     """A Secret whose credentials have pulled an image."""
@@ -162,6 +165,26 @@ def merged(before: PullCredentials | None, new: PullCredentials) -> PullCredenti
         kubernetes_secrets=tuple(sorted(islice(secrets.values(), MOST_OWNERS))),
         kubernetes_service_accounts=tuple(sorted(islice(accounts, MOST_OWNERS))),
     )
+
+
+def learned(before: Mapping[str, PullCredentials], repository: str, new: PullCredentials) -> dict[str, PullCredentials]:
+    """Add credentials for a repository to those of a record.
+
+    Anyone can give an image more names: old repositories go when the record would become too large to be read again.
+    They are verified again.
+    """
+    mapping = {name: each for name, each in before.items() if name != repository}
+    mapping[repository] = merged(before.get(repository), new)
+    owners = sum(map(_owners, mapping.values()))
+    for oldest in list(mapping)[:-1]:
+        if len(mapping) <= MOST_REPOSITORIES and owners <= 2 * MOST_OWNERS:
+            break
+        owners -= _owners(mapping.pop(oldest))
+    return mapping
+
+
+def _owners(each: PullCredentials) -> int:
+    return len(each.kubernetes_secrets) + len(each.kubernetes_service_accounts)
 
 
 def known_without_credentials(record: PulledRecord | None, repository: str) -> Check | None:
