@@ -145,6 +145,8 @@ class Layers:
             directory = self.directory / str(number)
             try:
                 outcome = await self._unpack(stack, directory)
+                if layer.file:
+                    await run_blocking(layer.chain_id, self._unpacker.share, layer, directory)
                 meta = LayerMeta(
                     directory=number,
                     chain_id=layer.chain_id,

@@ -7,6 +7,7 @@ import asyncio
 import errno
 import fcntl
 import json
+import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -29,6 +30,7 @@ from pykubelet.linux.errors import wrap
 from pykubelet.linux.filesystems.mounts import unmount
 from pykubelet.linux.filesystems.overlay import mount_overlay
 
+_log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 _WORKER: Final = "pykubelet.criserver.unpack.worker"
@@ -91,6 +93,28 @@ class Unpacker:
         if outcome.diff_id != layer.diff_id:
             raise Invalid(f"layer {layer.digest} unpacks to {outcome.diff_id}, its image says {layer.diff_id}")
         return outcome
+
+    def share(self, layer: Layer, directory: Path) -> None:
+        """Make the blob of an unpacked file another name of that file, so that it takes its size once. Blocks.
+
+        Both have the same content, which the worker has checked. They stay two files where that is not possible, as on
+        two file systems.
+        """
+        file, temporary = directory / layer.file, self._merge / f"{directory.name}-blob"
+        try:
+            fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)  # the blob is on the disk
+            finally:
+                os.close(fd)
+            os.link(file, temporary, follow_symlinks=False)
+            try:
+                temporary.replace(self._blob(layer.digest))
+            finally:
+                # A rename between two names of one file does nothing.
+                temporary.unlink(missing_ok=True)
+        except OSError as error:
+            _log.debug("blob and file not shared", extra={"file": str(file), "error": str(error)})
 
     @asynccontextmanager
     async def merged(self, below: Sequence[LayerMeta], directory: Path) -> AsyncIterator[Path]:

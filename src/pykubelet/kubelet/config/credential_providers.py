@@ -4,6 +4,7 @@ The files are read once, at the start, by ``load_credential_providers``; ``actua
 ``pkg/credentialprovider/plugin/config.go`` of the Go kubelet.
 """
 
+import errno
 import hashlib
 import os
 import re
@@ -17,6 +18,7 @@ import msgspec
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.files.documents import field_places, read_yaml
+from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import parse_duration
 from pykubelet.kubelet.config.strict_fields import Origin, convert_strictly
 
@@ -127,13 +129,11 @@ def _files(path: Path) -> list[Path]:
 
 def _bytes(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
+        return read_regular(path, _MAX_BYTES)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise Invalid(f"{path}: larger than 1 MiB, which no configuration needs") from error
         raise Invalid(f"{path}: cannot be read: {error.strerror}") from error
-    if len(data) > _MAX_BYTES:
-        raise Invalid(f"{path}: larger than 1 MiB, which no configuration needs")
-    return data
 
 
 def _read(path: Path, data: bytes) -> tuple[CredentialProviderConfig, Origin]:

@@ -1,6 +1,8 @@
 """The blob of an artifact becomes one file in the layer's directory, and nothing outside."""
 
+import errno
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -36,9 +38,36 @@ async def test_blob_becomes_the_file_of_its_name(tmp_path: Path, algorithm: str)
     file = top / "models/größe 1/weights.bin"
     assert file.read_bytes() == data
     facts = file.stat()
-    assert (facts.st_mode & 0o7777, facts.st_uid, facts.st_gid, facts.st_nlink) == (0o644, 0, 0, 1)
+    assert (facts.st_mode & 0o7777, facts.st_uid, facts.st_gid, facts.st_nlink) == (0o644, 0, 0, 2)
     assert (top / "models").stat().st_mode & 0o7777 == 0o755
     assert meta.bytes >= len(data) and meta.inodes == 4
+
+
+async def test_blob_and_its_file_take_their_size_once(tmp_path: Path) -> None:
+    layers, data = _layers(tmp_path), bytes(range(256)) * 900
+    one, two = _layer(tmp_path, "a/one", data), _layer(tmp_path, "two", data)
+    blob = tmp_path / "blobs" / one.digest[7:]
+    for layer in (one, two):
+        meta = await layers.ensure([layer])
+        assert blob.samefile(layers.directory / str(meta.directory) / layer.file)
+        assert blob.read_bytes() == data
+    assert not list((tmp_path / "storage" / "merge").iterdir())
+    blob.unlink()
+    await layers.prune([two.chain_id])
+    meta = await layers.ensure([two])
+    assert (layers.directory / str(meta.directory) / "two").read_bytes() == data, "each name has the content"
+
+
+async def test_blob_on_another_file_system_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(source: Path, target: Path, *, follow_symlinks: bool) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "link", link)
+    layers, layer = _layers(tmp_path), _layer(tmp_path, "a", b"data")
+    meta = await layers.ensure([layer])
+    file, blob = layers.directory / str(meta.directory) / "a", tmp_path / "blobs" / layer.digest[7:]
+    assert file.read_bytes() == blob.read_bytes() == b"data"
+    assert not file.samefile(blob)
 
 
 async def test_compressed_blob_stays_as_it_is(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """CredentialProviderConfig: files, directories, and errors that name the file, the field and the remedy."""
 
 import hashlib
+import os
 from pathlib import Path
 from typing import Final
 
@@ -154,7 +155,9 @@ def test_unreadable_and_foreign_files_are_named(tmp_path: Path, plugins: Path) -
         file.write_text(text)
         with pytest.raises(Invalid, match=message):
             load_credential_providers(str(file), str(plugins))
+    os.mkfifo(tmp_path / "fifo.yaml")
     for config, directory, message in (
+        (str(tmp_path / "fifo.yaml"), str(plugins), "fifo.yaml: cannot be read: not a regular file"),
         (str(tmp_path / "none.yaml"), str(plugins), "none.yaml: cannot be read: No such file"),
         (str(empty), str(plugins), "empty: no configuration files found in directory; add"),
         (str(file), str(tmp_path / "none"), "bin-dir: plugin binary directory .*none did not exist"),
