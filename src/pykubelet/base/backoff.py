@@ -68,6 +68,12 @@ class Backoff:
             self._collect_at = max(_FEW, 2 * len(self._entries))
         return delay
 
+    def limit(self, maximum: Seconds) -> None:
+        """Use this maximum from now on, also for the present delays."""
+        self._maximum = maximum
+        for entry in self._entries.values():
+            entry.delay = min(entry.delay, maximum)
+
     def delay(self, key: Hashable) -> Seconds:
         """The present delay of the key; 0 if the key has no series."""
         entry = self._entries.get(key)

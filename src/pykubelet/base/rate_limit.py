@@ -11,6 +11,10 @@ class RateLimit:
         self._clock = clock
         self._bucket = TokenBucket(rate, burst, now=clock.monotonic())
 
+    def change(self, rate: float, burst: int) -> None:
+        """Use these limits for later callers; those that wait keep their time."""
+        self._bucket.change(rate, burst, self._clock.monotonic())
+
     async def take(self) -> None:
         """Wait for a token. It is reserved at once, so that later callers queue up behind this one."""
         delay = self._bucket.reserve(self._clock.monotonic())

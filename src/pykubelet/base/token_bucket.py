@@ -36,6 +36,13 @@ class TokenBucket:
         self._tokens -= 1.0
         return True
 
+    def change(self, rate: float, burst: int, now: Seconds) -> None:
+        """Use these limits from now on; free tokens beyond the new burst are lost, a larger burst fills by and by."""
+        self._fill(now)
+        self._rate = rate
+        self._burst = float(max(1, burst))
+        self._tokens = min(self._tokens, self._burst)
+
     def _fill(self, now: Seconds) -> None:
         self._tokens = min(self._burst, self._tokens + max(0.0, now - self._at) * self._rate)
         self._at = now

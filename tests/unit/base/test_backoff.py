@@ -138,3 +138,14 @@ def test_a_delay_never_leaves_its_bounds(initial: float, maximum: float, steps: 
         assert backoff.remaining("k", now) == delay
         assert backoff.remaining("k", now, now) > 0
         assert backoff.remaining("k", now + delay * 1.001, now) == 0
+
+
+def test_lower_maximum_holds_for_present_delays() -> None:
+    backoff = Backoff(10, 300)
+    for _ in range(4):
+        backoff.next("a", 0)
+    backoff.limit(15)
+    assert (backoff.delay("a"), backoff.remaining("a", 5)) == (15, 10)
+    assert backoff.next("a", 20) == 15
+    backoff.limit(100)
+    assert backoff.next("a", 40) == 30

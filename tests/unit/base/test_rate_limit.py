@@ -49,3 +49,10 @@ async def test_try_take_is_refused_beyond_the_burst_and_allowed_without_a_rate()
     unlimited = RateLimit(0, 1, clock=clock)
     await unlimited.take()
     assert unlimited.try_take()
+
+
+async def test_changed_limit_holds_for_later_callers() -> None:
+    limit = RateLimit(1, 1, clock=VirtualClock())
+    assert [limit.try_take() for _ in range(2)] == [True, False]
+    limit.change(0, 1)
+    assert limit.try_take()

@@ -1,5 +1,7 @@
 """The arithmetic of token buckets."""
 
+import pytest
+
 from pykubelet.base.token_bucket import TokenBucket
 
 
@@ -31,3 +33,16 @@ def test_rate_of_zero_is_no_limit_and_burst_of_zero_is_one() -> None:
     assert TokenBucket(-1, 0, now=0.0).reserve(0.0) == 0
     bucket = TokenBucket(1, 0, now=0.0)
     assert [bucket.try_take(0.0) for _ in range(2)] == [True, False]
+
+
+def test_changed_limits_hold_from_then_on_and_free_no_tokens() -> None:
+    bucket = TokenBucket(1, 4, now=0.0)
+    assert all(bucket.try_take(0.0) for _ in range(3))
+    bucket.change(10, 2, 0.0)
+    assert [bucket.try_take(0.0) for _ in range(2)] == [True, False]
+    assert bucket.reserve(0.0) == pytest.approx(0.1)
+    bucket.change(0, 2, 0.0)
+    assert bucket.reserve(0.0) == 0
+    full = TokenBucket(1, 9, now=0.0)
+    full.change(1, 2, 0.0)
+    assert [full.try_take(0.0) for _ in range(3)] == [True, True, False]

@@ -82,6 +82,7 @@ class Actuators:
     pod_resources: PodResources
     logs: LogRotation
     image_gc: ImageGc
+    pulled: PulledImages
     users: IdRangeManager
     volumes: VolumeManager
     csi: "CsiParts | None" = None
@@ -93,7 +94,7 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
     telemetry, cluster = deps.telemetry, deps.cluster
     machine = read_machine(settings)
     node = NodeFacts(node_options(settings, machine), cluster)
-    pulled = PulledImages(settings.root_dir, verification=_verification(settings), telemetry=telemetry)
+    pulled = PulledImages(settings.root_dir, verification=verification(settings), telemetry=telemetry)
     images = ImageManager(
         ImageDeps(
             runtime=deps.image_cri,
@@ -106,7 +107,7 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
             pulled=pulled,
             telemetry=telemetry,
         ),
-        _image_config(settings),
+        image_config(settings),
     )
     resources = _resources(settings, machine, telemetry.clock, telemetry.metrics.operations)
     dirs = PodDirs.at(settings.root_dir)
@@ -122,7 +123,7 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
             http=deps.http,
             telemetry=telemetry.measured_by(telemetry.metrics.operations),
         ),
-        _runtime_config(settings),
+        runtime_config(settings),
     )
     pod_resources = PodResources(
         PodResourcesDeps(
@@ -147,19 +148,22 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
         pod_resources=pod_resources,
         logs=LogRotation(cri=deps.cri, config=rotation_config(settings), clock=telemetry.clock),
         image_gc=ImageGc(gc, gc_policy(settings)),
+        pulled=pulled,
         users=users,
         volumes=volumes,
         csi=csi,
     )
 
 
-def _verification(settings: Settings) -> Verification:
+def verification(settings: Settings) -> Verification:
+    """Convert the configuration's fields about the use of present images."""
     config = settings.config
     policy = Policy(config.image_pull_credentials_verification_policy)
     return Verification(policy, config.preloaded_images_verification_allowlist)
 
 
-def _image_config(settings: Settings) -> ImageConfig:
+def image_config(settings: Settings) -> ImageConfig:
+    """Convert the configuration's fields about image pulls."""
     return ImageConfig(
         serialize=settings.parallel_pulls == 1,
         max_parallel_pulls=settings.parallel_pulls,
@@ -197,7 +201,8 @@ def _id_ranges(settings: Settings, dirs: PodDirs, node: NodeFacts) -> IdRangeMan
     )
 
 
-def _runtime_config(settings: Settings) -> PodRuntimeConfig:
+def runtime_config(settings: Settings) -> PodRuntimeConfig:
+    """Convert the settings of the pod runtime."""
     return PodRuntimeConfig(
         pod_logs_dir=str(settings.pod_log_dir),
         container_logs_dir=str(settings.container_log_dir),

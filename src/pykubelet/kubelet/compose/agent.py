@@ -91,7 +91,7 @@ def build_agent(settings: Settings, clock: Clock, given: ConfigInput | None = No
     reloader = ConfigReloader(
         given=given or ConfigInput.fixed(settings.config),
         live=ground.live,
-        parts=live_parts(stages),
+        parts=(*live_parts(stages), *(cluster.live if cluster is not None else ())),
         check=check_settings,
         telemetry=ground.recorders.telemetry().measured_by(ground.recorders.metrics.reloads),
     )
@@ -103,7 +103,7 @@ def build_agent(settings: Settings, clock: Clock, given: ConfigInput | None = No
         admission_node=admission_node,
         configuration=reloader.view,
     )
-    checks = health_checks(settings, control.loop, stages.observers)
+    checks = health_checks(ground.live.current, control.loop, stages.observers)
     servers = build_servers(
         settings,
         ServeDeps(

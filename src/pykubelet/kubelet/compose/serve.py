@@ -1,8 +1,7 @@
 """Composition of the servers: the local API (socket), health and metrics, and the kubelet API."""
 
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pykubelet.base.units import Seconds
@@ -110,16 +109,19 @@ def build_servers(settings: Settings, deps: ServeDeps) -> Servers:
     )
 
 
-def health_checks(settings: Settings, loop: SyncLoop, observers: Observers) -> dict[str, HealthCheck]:
-    """Return the checks of /healthz by name."""
-    stuck_after = max(_LOOP_STUCK, 2 * settings.seconds(settings.config.sync_frequency))
+def health_checks(settings: Callable[[], Settings], loop: SyncLoop, observers: Observers) -> dict[str, HealthCheck]:
+    """Return the checks of /healthz by name. ``settings`` returns those in force."""
+
+    def syncloop() -> str | None:
+        now = settings()
+        return loop.fault(max(_LOOP_STUCK, 2 * now.seconds(now.config.sync_frequency)))
 
     def ping() -> None:
         return None
 
     return {
         "ping": ping,
-        "syncloop": partial(loop.fault, stuck_after),
+        "syncloop": syncloop,
         "pleg": observers.pleg.healthy,
         "runtime": observers.health.healthy,
     }

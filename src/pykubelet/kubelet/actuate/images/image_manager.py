@@ -60,13 +60,19 @@ class ImageManager:
         self._backoff = Backoff(config.initial_back_off, config.maximum_back_off)
         self._last_error: dict[tuple[PodUID, str], str] = {}
         self._bucket = RateLimit(config.registry_qps, config.registry_burst, clock=deps.telemetry.clock)
-        self._slots: AbstractAsyncContextManager[None] = (
-            asyncio.Semaphore(config.parallel) if config.parallel else nullcontext()
-        )
+        self._parallel = config.parallel
+        self._slots = _slots(config.parallel)
         self._shared: SingleFlight[Hashable, Pulled] = SingleFlight()
         self._facts: OrderedDict[str, ImageFacts] = OrderedDict()
         self._recently_found: dict[str, tuple[ImageFacts, Seconds]] = {}
         """Images that `present` has found, and until when the result is valid."""
+
+    def reconfigure(self, config: ImageConfig) -> None:
+        """Pull by these limits from now on; pulls that run or wait for a slot keep the former number of slots."""
+        self._bucket.change(config.registry_qps, config.registry_burst)
+        if config.parallel != self._parallel:
+            self._parallel = config.parallel
+            self._slots = _slots(config.parallel)
 
     async def ensure(self, pod: Pod, container: AnyContainer, kind: ContainerKind) -> str:
         """Pull the container's image if its policy requires it; return the runtime's reference to it.
@@ -343,6 +349,10 @@ class _Once:
         if self._found is None:
             self._found = await self._look_up()
         return self._found
+
+
+def _slots(parallel: int | None) -> AbstractAsyncContextManager[None]:
+    return asyncio.Semaphore(parallel) if parallel else nullcontext()
 
 
 def _may_go_on(error: PykubeletError) -> bool:

@@ -57,6 +57,10 @@ class PulledImages:
         self._damaged: set[str] = set()
         """Names of the files that were set aside and have no new content yet."""
 
+    def reconfigure(self, verification: Verification) -> None:
+        """Verify pods by these rules from now on."""
+        self._verification = verification
+
     async def begin(self, image: str) -> None:
         """Record the intent to pull an image, as the pod names it. Raises Transient if it cannot be written."""
         async with self._changing:

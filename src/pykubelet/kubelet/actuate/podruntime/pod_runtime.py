@@ -109,6 +109,10 @@ class PodRuntime:
         )
         self._resetter = PodResetter(killer=self._killer, collector=self._collector)
 
+    def reconfigure(self, config: PodRuntimeConfig) -> None:
+        """Use the longest back-off of these settings from now on; the rest of them stays."""
+        self._starter.crashes.limit(config.crash_maximum)
+
     async def list_pods(self) -> list[RuntimePod]:
         """List all pods of the runtime with two calls, for PLEG and housekeeping. Raises base errors."""
         return await self._reader.list_pods()

@@ -6,7 +6,7 @@ Loaded only then, since it imports the API client.
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pykubelet.apiclient import Query, Reflector, Select
 from pykubelet.apiclient.resources import NODES
@@ -17,10 +17,12 @@ from pykubelet.kubelet.actuate.node.iptables_hint import IptablesHint
 from pykubelet.kubelet.compose.cluster.api_access import ApiAccess
 from pykubelet.kubelet.compose.cluster.cluster_interfaces import ClusterDeps
 from pykubelet.kubelet.compose.cluster.followers import ApiPodView, ClusterPods, NodeFollower
+from pykubelet.kubelet.compose.cluster.live_parts import cluster_live_parts, event_rate
 from pykubelet.kubelet.compose.node.node_status import NodeStatusReader
 from pykubelet.kubelet.compose.recorders import Recorders
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.config.addresses import specified_addresses
+from pykubelet.kubelet.config.live_settings import LivePart
 from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.desired.pods.mirror_pods import MirrorDeps, MirrorPods
 from pykubelet.kubelet.desired.sources.api_source import ApiServerSource
@@ -56,6 +58,8 @@ class Cluster:
     rereader: NodeRereader
     parts: Callable[[], Parts]
     """Returns the core tasks by name."""
+    live: tuple[LivePart[Any], ...]
+    """The components that take changes of the configuration while they run."""
 
     def registered(self) -> Node | None:
         """Return the Node object as the API server has it; None before it is registered."""
@@ -98,7 +102,9 @@ def build_cluster(access: ApiAccess, recorders: Recorders, deps: ClusterDeps) ->
     rereader = NodeRereader(client=access.client, name=name, deliver=follower.reread, done=deps.node_read, clock=clock)
     watch = _node_watch(access, name, follower=follower, clock=clock)
     csi_node = _csi_node_reporter(access, deps.csi, reporter=reporter, state=csi_state, clock=clock)
-    events = _event_sink(access, recorders, settings)
+    rate, burst = event_rate(settings)
+    limit = RateLimit(rate, burst, clock=clock)
+    events = _event_sink(access, recorders, limit)
     lease = _lease_renewer(access, settings, clock)
 
     def parts() -> Parts:
@@ -118,7 +124,8 @@ def build_cluster(access: ApiAccess, recorders: Recorders, deps: ClusterDeps) ->
             **(access.certificates.parts() if access.certificates is not None else {}),
         }
 
-    return Cluster(pods=pods, node=reporter, rereader=rereader, parts=parts)
+    live = cluster_live_parts(reporter, limit, partial(node_config, access=access))
+    return Cluster(pods=pods, node=reporter, rereader=rereader, parts=parts, live=live)
 
 
 def _status_patcher(
@@ -185,10 +192,9 @@ def _csi_node_reporter(
     return csi_node
 
 
-def _event_sink(access: ApiAccess, recorders: Recorders, settings: Settings) -> EventSink:
+def _event_sink(access: ApiAccess, recorders: Recorders, limit: RateLimit) -> EventSink:
     """Build what sends events to the API server, within the configured rate."""
-    config, log, clock = settings.config, recorders.events, recorders.clock
-    limit = RateLimit(config.event_record_qps, config.event_burst, clock=clock)
+    log, clock = recorders.events, recorders.clock
     return EventSink(client=access.heart, table=log.table, limit=limit, clock=clock, is_old=log.is_restored)
 
 

@@ -2,23 +2,52 @@
 
 from typing import Any, Final
 
-from pykubelet.kubelet.actuate.assembly import gc_policy, node_options, rotation_config
+from pykubelet.kubelet.actuate.assembly import (
+    gc_policy,
+    image_config,
+    node_options,
+    rotation_config,
+    runtime_config,
+    verification,
+)
 from pykubelet.kubelet.actuate.node import NodeOptions, read_machine
-from pykubelet.kubelet.compose.observe import eviction_config
+from pykubelet.kubelet.actuate.podruntime import PodRuntimeConfig
+from pykubelet.kubelet.compose.observe import eviction_config, stats_config
 from pykubelet.kubelet.compose.stages import Stages
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.config.live_settings import LivePart
 from pykubelet.kubelet.config.plan import field_effects
 from pykubelet.kubelet.config.plan.field_effects import LIVE
+from pykubelet.kubelet.desired.sources.source_manager import source_periods
 
-READ_AT_EACH_DECISION: Final = frozenset((*LIVE[field_effects.PODS], *LIVE[field_effects.LOG]))
+READ_AT_EACH_DECISION: Final = frozenset(
+    (*LIVE[field_effects.PODS], *LIVE[field_effects.LOG], *LIVE[field_effects.SYNC_LOOP])
+)
 """Live fields without a part: their users read `LiveSettings`, and the command line sets up the log."""
 
 
 def live_parts(stages: Stages) -> tuple[LivePart[Any], ...]:
     """Return the components that every agent has."""
-    actuators = stages.actuators
+    actuators, sources = stages.actuators, stages.sources.sources
+
+    def limit_restarts(config: PodRuntimeConfig) -> None:
+        actuators.runtime.reconfigure(config)
+        stages.workers.poke_all()  # a container that waits may be due now
+
     return (
+        LivePart(
+            fields=_fields(field_effects.IMAGE_PULLS),
+            convert=image_config,
+            reconfigure=actuators.images.reconfigure,
+        ),
+        LivePart(
+            fields=_fields(field_effects.PRESENT_IMAGES),
+            convert=verification,
+            reconfigure=actuators.pulled.reconfigure,
+        ),
+        LivePart(fields=_fields(field_effects.RESTARTS), convert=runtime_config, reconfigure=limit_restarts),
+        LivePart(fields=_fields(field_effects.SOURCES), convert=source_periods, reconfigure=sources.reconfigure),
+        LivePart(fields=_fields(field_effects.VOLUMES), convert=stats_config, reconfigure=stages.usage.reconfigure),
         LivePart(
             fields=_fields(field_effects.LOG_ROTATION),
             convert=rotation_config,

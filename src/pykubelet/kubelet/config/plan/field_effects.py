@@ -44,6 +44,14 @@ EVICTION: Final = "eviction"
 PODS: Final = "admission of new pods, and the node's status"
 SYSCTLS: Final = "admission of new pods"
 LOG: Final = "the agent's log"
+IMAGE_PULLS: Final = "image pulls"
+PRESENT_IMAGES: Final = "use of present images"
+RESTARTS: Final = "back-off of containers, also of those that wait"
+SOURCES: Final = "sources of static pods"
+VOLUMES: Final = "measurement of the disk usage of pods"
+SYNC_LOOP: Final = "health check of the sync loop"
+NODE_STATUS: Final = "the node's status"
+EVENTS: Final = "events that are sent to the API server"
 
 LIVE: Final[Mapping[str, tuple[str, ...]]] = {
     LOG_ROTATION: (
@@ -61,6 +69,14 @@ LIVE: Final[Mapping[str, tuple[str, ...]]] = {
     PODS: ("maxPods", "podsPerCore"),
     SYSCTLS: ("allowedUnsafeSysctls",),
     LOG: ("logging",),
+    IMAGE_PULLS: ("maxParallelImagePulls", "registryBurst", "registryPullQPS", "serializeImagePulls"),
+    PRESENT_IMAGES: ("imagePullCredentialsVerificationPolicy", "preloadedImagesVerificationAllowlist"),
+    RESTARTS: ("crashLoopBackOff",),
+    SOURCES: ("fileCheckFrequency", "httpCheckFrequency"),
+    VOLUMES: ("volumeStatsAggPeriod",),
+    SYNC_LOOP: ("syncFrequency",),
+    NODE_STATUS: ("nodeStatusMaxImages", "nodeStatusReportFrequency", "nodeStatusUpdateFrequency"),
+    EVENTS: ("eventBurst", "eventRecordQPS"),
 }
 """The fields that are applied live, by what takes them."""
 
@@ -98,13 +114,8 @@ _RESTART: Final[Mapping[str, tuple[str, ...]]] = {
     "the node's resources and the eviction of pods have to change together": ("localStorageCapacityIsolation",),
     "programs that the agent has started have inherited it": ("oomScoreAdj",),
     "containers of one pod would differ": ("clusterDNS", "clusterDomain", "resolvConf", "seccompDefault"),
-    "it is read at the start only": (
-        *("crashLoopBackOff", "eventBurst", "eventRecordQPS", "fileCheckFrequency"),
-        *("httpCheckFrequency", "imagePullCredentialsVerificationPolicy", "maxParallelImagePulls"),
-        *("nodeStatusMaxImages", "nodeStatusReportFrequency", "nodeStatusUpdateFrequency"),
-        *("preloadedImagesVerificationAllowlist", "registryBurst", "registryPullQPS", "serializeImagePulls"),
+    "logind is configured for it at the start": (
         *("shutdownGracePeriod", "shutdownGracePeriodByPodPriority", "shutdownGracePeriodCriticalPods"),
-        *("syncFrequency", "volumeStatsAggPeriod"),
     ),
     "it names the format of the file": ("apiVersion", "kind"),
 }
@@ -126,7 +137,7 @@ _NOTHING: Final[Mapping[str, tuple[str, ...]]] = {
 CLUSTER_ONLY: Final = frozenset(
     (
         *("enableControllerAttachDetach", "eventBurst", "eventRecordQPS", "kubeAPIBurst", "kubeAPIQPS"),
-        *("makeIPTablesUtilChains", "nodeLeaseDurationSeconds", "nodeStatusReportFrequency"),
+        *("makeIPTablesUtilChains", "nodeLeaseDurationSeconds", "nodeStatusMaxImages", "nodeStatusReportFrequency"),
         *("nodeStatusUpdateFrequency", "providerID", "registerNode", "rotateCertificates"),
     )
 )

@@ -15,6 +15,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.concurrency.wakeup import Wakeup
+from pykubelet.base.units import Seconds
 from pykubelet.kubelet.desired.manifest.manifest_types import Problem
 from pykubelet.kubelet.desired.sources import disk
 from pykubelet.kubelet.desired.sources.backup import Backup
@@ -45,6 +46,7 @@ class FileSource:
         self._config = config
         self._deliver = deliver
         self._clock = clock
+        self._rescan = config.rescan
         self._backup = Backup(config.backup) if config.backup else None
         self._pending = PendingFiles()
         self._records: Mapping[str, FileRecord] = {}
@@ -54,6 +56,11 @@ class FileSource:
         self._watches = Guard("sources.watch", clock.monotonic)
         self._rescan_at = -math.inf
         """Monotonic time of the next read of all files."""
+
+    def reconfigure(self, rescan: Seconds) -> None:
+        """Read all files now, and then with this interval."""
+        self._rescan = rescan
+        self.rescan_soon()
 
     async def run(self) -> None:
         """Watch and read the files until cancelled."""
@@ -99,7 +106,7 @@ class FileSource:
                 await self.rescan()
             if attempt.error is None:
                 backoff.reset("read")
-                delay = self._config.rescan
+                delay = self._rescan
             else:
                 self._fail(attempt.error)
                 delay = backoff.next("read", self._clock.monotonic())

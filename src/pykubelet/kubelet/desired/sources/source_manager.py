@@ -10,7 +10,13 @@ from pykubelet.kubelet.desired.sources.file_source import FileSource
 from pykubelet.kubelet.desired.sources.http_fetch import AiohttpFetch
 from pykubelet.kubelet.desired.sources.mux import PodMux
 from pykubelet.kubelet.desired.sources.source_interfaces import Fetch, ObjectSink, ProblemSink
-from pykubelet.kubelet.desired.sources.source_types import FileSourceConfig, HttpSourceConfig, SourceContent
+from pykubelet.kubelet.desired.sources.source_types import (
+    RESCAN_SECONDS,
+    FileSourceConfig,
+    HttpSourceConfig,
+    SourceContent,
+    SourcePeriods,
+)
 from pykubelet.kubelet.desired.sources.url_source import UrlSource
 from pykubelet.kubelet.types.updates import Source
 
@@ -22,6 +28,12 @@ class SourcesConfig:
     files: FileSourceConfig | None = None
     http: HttpSourceConfig | None = None
 
+    @property
+    def periods(self) -> SourcePeriods:
+        """The periods of the configured sources."""
+        found = ((self.files.rescan if self.files else None), (self.http.period if self.http else None))
+        return SourcePeriods(*(RESCAN_SECONDS if each is None else each for each in found))
+
     def names(self) -> frozenset[Source]:
         """Return the configured sources, which a PodMux must hear before it is ready."""
         given = ((Source.FILE, self.files), (Source.HTTP, self.http))
@@ -32,25 +44,42 @@ class Sources:
     """The sources of manifests. An unexpected exception in a source ends :meth:`run`."""
 
     def __init__(
-        self, *, config: SourcesConfig, mux: PodMux, objects: ObjectSink, states: ProblemSink, clock: Clock
+        self,
+        *,
+        config: SourcesConfig,
+        mux: PodMux,
+        objects: ObjectSink,
+        states: ProblemSink,
+        clock: Clock,
+        fetch: Fetch | None = None,
     ) -> None:
-        self._config = config
+        """``fetch`` is for tests."""
+        self._periods = config.periods
         self._mux = mux
         self._objects = objects
         self._states = states
-        self._clock = clock
+        self._files: FileSource | None = None
+        if config.files is not None:
+            self._files = FileSource(config=config.files, deliver=self.deliver, clock=clock)
+        self._http: UrlSource | None = None
+        if config.http is not None:
+            self._http = UrlSource(config=config.http, deliver=self.deliver, clock=clock, fetch=fetch or AiohttpFetch())
 
-    async def run(self, fetch: Fetch | None = None) -> None:
-        """Run all sources until cancelled; returns at once if there are none. ``fetch`` is for tests."""
+    def reconfigure(self, periods: SourcePeriods) -> None:
+        """Read the sources whose period has changed now, and then with the new one."""
+        before, self._periods = self._periods, periods
+        if self._files is not None and periods.files != before.files:
+            self._files.reconfigure(periods.files)
+        if self._http is not None and periods.http != before.http:
+            self._http.reconfigure(periods.http)
+
+    async def run(self) -> None:
+        """Run all sources until cancelled; returns at once if there are none."""
         async with asyncio.TaskGroup() as group:
-            if self._config.files is not None:
-                files = FileSource(config=self._config.files, deliver=self.deliver, clock=self._clock)
-                group.create_task(files.run(), name="source-file")
-            if self._config.http is not None:
-                http = UrlSource(
-                    config=self._config.http, deliver=self.deliver, clock=self._clock, fetch=fetch or AiohttpFetch()
-                )
-                group.create_task(http.run(), name="source-http")
+            if self._files is not None:
+                group.create_task(self._files.run(), name="source-file")
+            if self._http is not None:
+                group.create_task(self._http.run(), name="source-http")
 
     def deliver(self, content: SourceContent) -> None:
         """Pass on the full content of a source."""
@@ -58,6 +87,12 @@ class Sources:
         if content.read:
             self._objects.replace(content.source, content.objects)
             self._mux.set(content.source, content.pods)
+
+
+def source_periods(settings: Settings) -> SourcePeriods:
+    """Convert the configuration's fields about the periods of the sources."""
+    config = settings.config
+    return SourcePeriods(settings.seconds(config.file_check_frequency), settings.seconds(config.http_check_frequency))
 
 
 def sources_config(settings: Settings) -> SourcesConfig:

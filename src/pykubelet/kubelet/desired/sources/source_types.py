@@ -42,6 +42,14 @@ class HttpSourceConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class SourcePeriods:
+    """How often sources are read without news of a change."""
+
+    files: Seconds = RESCAN_SECONDS
+    http: Seconds = RESCAN_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
 class FileRecord:
     """A manifest: the version last read, and the effective objects.
 

@@ -13,8 +13,10 @@ from urllib.parse import urlsplit
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.guard import Guard
+from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import Transient
 from pykubelet.base.text import printable
+from pykubelet.base.units import Seconds
 from pykubelet.kubelet.desired.manifest.manifest_types import Manifest, fault_message
 from pykubelet.kubelet.desired.manifest.parse import parse
 from pykubelet.kubelet.desired.sources.backup import Backup
@@ -37,6 +39,8 @@ class UrlSource:
         self._config = config
         self._deliver = deliver
         self._clock = clock
+        self._period = config.period
+        self._wakeup = Wakeup(clock, "url-source")
         self._fetch = fetch
         self._backup = Backup(config.backup) if config.backup else None
         self._origin = without_credentials(config.url)
@@ -45,14 +49,20 @@ class UrlSource:
         self._read = False
         self._delivered: SourceContent | None = None
 
+    def reconfigure(self, period: Seconds) -> None:
+        """Fetch now, and then with this period."""
+        self._period = period
+        self._wakeup.wake()
+
     async def run(self) -> None:
         """Fetch every period until cancelled."""
         guard = Guard("sources.http", self._clock.monotonic)
         try:
             while True:
+                self._wakeup.clear()
                 with guard.item(self._origin):
                     await self.poll()
-                await self._clock.sleep(self._config.period)
+                await self._wakeup.sleep(self._period)
         finally:
             await self._fetch.close()
 

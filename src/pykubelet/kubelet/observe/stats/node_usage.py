@@ -54,6 +54,10 @@ class NodeUsage:
         self._storage: tuple[Seconds, Storage] | None = None
         self._machine: Machine | None = None
 
+    def reconfigure(self, config: StatsConfig) -> None:
+        """Measure the disk usage of pods with the period of these settings from now on; the rest of them stays."""
+        self._disk.reconfigure(config.volume_period)
+
     async def run(self) -> None:
         """Measure the disk usage of pods on request, until cancelled."""
         await self._disk.run()

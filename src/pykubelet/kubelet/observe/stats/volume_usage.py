@@ -70,6 +70,13 @@ class DiskUsage:
         self._wanted = asyncio.Event()
         self._done = asyncio.Event()
 
+    def reconfigure(self, period: Seconds) -> None:
+        """Keep figures for this time from now on, also those that there are."""
+        self._period = period
+        latest = self._clock.monotonic() + max(0.0, period)
+        for entry in self._known.values():
+            entry.until = min(entry.until, latest)
+
     async def run(self) -> None:
         """Walk requested pods until cancelled."""
         async with asyncio.TaskGroup() as group:

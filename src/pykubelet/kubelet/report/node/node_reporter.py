@@ -82,6 +82,11 @@ class NodeReporter:
         self.registered = asyncio.Event()
         """Set once the node is known to be registered."""
 
+    def reconfigure(self, config: NodeConfig) -> None:
+        """Report by these settings from now on. What the node was registered with stays."""
+        self._config = config
+        self._wakeup.wake()
+
     @property
     def node(self) -> Node | None:
         """The Node object as last seen; None before it is registered."""

@@ -325,3 +325,23 @@ async def test_images_of_volumes_are_ensured_too(kit: Kit) -> None:
     ref = await kit.manager().ensure_volume(pod(), "data", "")
     assert ref == kit.cri.images[0].id
     assert kit.recorder.steps[0] == "begin pull "
+
+
+async def test_changed_limits_of_pulls_hold_for_the_next_ones(kit: Kit) -> None:
+    manager = kit.manager(ImageConfig(serialize=True, registry_burst=1))
+    for i in range(4):
+        kit.cri.publish_image(f"app:{i}", FakeImage(f"sha256:{i}", [], pull_time=3))
+    first = asyncio.create_task(manager.ensure(pod("p0"), container("app:0"), KIND))
+    await kit.clock.advance(1)
+    manager.reconfigure(ImageConfig(max_parallel_pulls=3, registry_qps=0))
+    others = [asyncio.create_task(manager.ensure(pod(f"p{i}"), container(f"app:{i}"), KIND)) for i in (1, 2, 3)]
+    await kit.clock.advance(2.01)
+    assert first.done() and not others[0].done()
+    await kit.clock.advance(1)
+    assert [task.result() for task in others] == ["sha256:1", "sha256:2", "sha256:3"]
+    manager.reconfigure(ImageConfig(serialize=True, registry_qps=1, registry_burst=1))
+    kit.cri.publish_image("app:5")
+    await manager.ensure(pod("p5"), container("app:5"), KIND)
+    kit.cri.publish_image("app:6")
+    with pytest.raises(ImageError, match="pull QPS exceeded"):
+        await manager.ensure(pod("p6"), container("app:6"), KIND)

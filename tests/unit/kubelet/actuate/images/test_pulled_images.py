@@ -281,3 +281,19 @@ async def test_go_kubelets_records_are_taken_over(kit: Kit) -> None:
     assert (await verified(kit)) is True
     kit.secrets.add("own", "r.io", "user", "pw")
     assert not await pulls(kit, "first", ("own",))
+
+
+async def test_changed_policy_holds_for_the_next_pod(kit: Kit) -> None:
+    load(kit)
+    publish(kit)
+    kit.cri.log.clear()
+    pulled = kit.pulled()
+
+    async def no_credentials() -> tuple[()]:
+        return ()
+
+    assert not await pulled.must_pull(IMAGE, "sha256:1", no_credentials)
+    pulled.reconfigure(Verification(Policy.ALWAYS))
+    assert await pulled.must_pull(IMAGE, "sha256:1", no_credentials)
+    pulled.reconfigure(Verification(Policy.NEVER))
+    assert not await pulled.must_pull(IMAGE, "sha256:1", no_credentials)

@@ -163,3 +163,14 @@ def test_restarted_agent_computes_the_same_back_off(runs: list[int]) -> None:
 def test_crash_streak_without_exits_is_zero() -> None:
     assert crash_streak([], 600) == 0
     assert crash_streak([at("app", **DONE)], 600) == 1
+
+
+def test_lower_maximum_holds_for_a_container_that_waits() -> None:
+    loop = CrashLoop(PodRuntimeConfig())
+    for count in range(4):
+        loop.starting(states(exit_at(count, count + 1, count)), APP, T0 + count + 1)
+    status = states(exit_at(4, 5, 4))
+    assert loop.wait(status, APP, T0 + 6) == Wait(80, T0 + 85)
+    loop.limit(20)
+    assert loop.wait(status, APP, T0 + 6) == Wait(20, T0 + 25)
+    assert loop.wait(status, APP, T0 + 25) is None

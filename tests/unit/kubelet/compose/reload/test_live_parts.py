@@ -2,6 +2,7 @@
 
 from unittest.mock import MagicMock
 
+from pykubelet.kubelet.compose.cluster.live_parts import cluster_live_parts
 from pykubelet.kubelet.compose.reload.live_parts import READ_AT_EACH_DECISION, live_parts
 from pykubelet.kubelet.config.plan.field_effects import CLUSTER_ONLY, EFFECTS, OnChange
 
@@ -9,4 +10,6 @@ from pykubelet.kubelet.config.plan.field_effects import CLUSTER_ONLY, EFFECTS, O
 def test_every_live_field_is_taken_by_a_component() -> None:
     taken = READ_AT_EACH_DECISION.union(*(part.fields for part in live_parts(MagicMock())))
     live = {name for name, effect in EFFECTS.items() if effect.on_change is OnChange.LIVE}
+    of_cluster = (part.fields for part in cluster_live_parts(MagicMock(), MagicMock(), MagicMock()))
     assert taken == live - CLUSTER_ONLY
+    assert frozenset[str]().union(*of_cluster) == live & CLUSTER_ONLY

@@ -1,6 +1,7 @@
 """The file source, first by hand on a virtual clock, then on a real directory with real inotify."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -295,3 +296,25 @@ async def test_live_a_config_map_volume_is_switched_over(tmp_path: Path) -> None
         (tmp_path / "..tmp").symlink_to("..2")
         (tmp_path / "..tmp").rename(tmp_path / "..data")
         await live.until({"a-n": "v2"})
+
+
+async def test_changed_interval_reads_all_files_now_and_then_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand, reads = ByHand(tmp_path), list[float]()
+    begin = hand.clock.monotonic()
+
+    async def rescan() -> None:
+        hand.source._rescan_at = math.inf
+        reads.append(hand.clock.monotonic() - begin)
+
+    monkeypatch.setattr(hand.source, "rescan", rescan)
+    task = asyncio.create_task(hand.source._read())
+    await hand.clock.advance(5)
+    hand.source.reconfigure(3600)
+    await hand.clock.advance(100)
+    hand.source.reconfigure(30)
+    await hand.clock.advance(61)
+    task.cancel()
+    await asyncio.wait([task])
+    assert reads == [0, 5, 105, 135, 165]

@@ -3,9 +3,11 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.config import KubeletConfiguration, Settings
+from pykubelet.kubelet.config import KubeletConfiguration, Settings, load_configuration
 from pykubelet.kubelet.desired.sources import (
     FileSourceConfig,
     HttpSourceConfig,
@@ -14,8 +16,11 @@ from pykubelet.kubelet.desired.sources import (
     SourcesConfig,
     sources_config,
 )
+from pykubelet.kubelet.desired.sources.file_source import FileSource
 from pykubelet.kubelet.desired.sources.source_interfaces import Response
-from pykubelet.kubelet.desired.sources.source_types import ManifestState, SourceContent
+from pykubelet.kubelet.desired.sources.source_manager import source_periods
+from pykubelet.kubelet.desired.sources.source_types import ManifestState, SourceContent, SourcePeriods
+from pykubelet.kubelet.desired.sources.url_source import UrlSource
 from pykubelet.kubelet.types.updates import PodUpdate, Source
 from pykubelet.testing.clock import VirtualClock
 from tests.unit.kubelet.desired.sources.samples import FakeObjects, FakeStates, config_map, pod
@@ -38,9 +43,9 @@ async def test_both_sources_reach_the_loop(tmp_path: Path) -> None:
     assert config.names() == {Source.FILE, Source.HTTP}
     clock, objects, states = SystemClock(), FakeObjects(), FakeStates()
     mux = PodMux(sources=config.names(), sink=updates.put_nowait, clock=clock)
-    sources = Sources(config=config, mux=mux, objects=objects, states=states, clock=clock)
+    sources = Sources(config=config, mux=mux, objects=objects, states=states, clock=clock, fetch=OnePod())
     async with asyncio.TaskGroup() as group, asyncio.timeout(10):
-        task = group.create_task(sources.run(OnePod()), name="sources-under-test")
+        task = group.create_task(sources.run(), name="sources-under-test")
         got = [await updates.get(), await updates.get()]
         task.cancel()
     assert {(update.source, update.pods[0].metadata.name) for update in got} == {
@@ -101,3 +106,21 @@ def test_a_source_that_could_not_be_read_only_tells_its_state() -> None:
     assert states.states == {Source.FILE: [state]}
     assert objects.names == {}
     assert not mux.all_ready()
+
+
+async def test_changed_periods_concern_the_sources_that_they_are_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[str, float]] = []
+    monkeypatch.setattr(FileSource, "reconfigure", lambda _, period: seen.append(("files", period)))
+    monkeypatch.setattr(UrlSource, "reconfigure", lambda _, period: seen.append(("http", period)))
+    config = SourcesConfig(FileSourceConfig(tmp_path, "n", 60), HttpSourceConfig("http://x/", "n", period=70))
+    mux = PodMux(sources=config.names(), sink=lambda update: None, clock=VirtualClock())
+    sources = Sources(config=config, mux=mux, objects=FakeObjects(), states=FakeStates(), clock=VirtualClock())
+    sources.reconfigure(SourcePeriods(60, 70))
+    assert seen == []
+    sources.reconfigure(SourcePeriods(60, 5))
+    sources.reconfigure(SourcePeriods(6, 5))
+    assert seen == [("http", 5), ("files", 6)]
+    given = Settings("n", load_configuration(None, None, {"fileCheckFrequency": "7s"}), "unix:///x")
+    assert source_periods(given) == SourcePeriods(7, 20)

@@ -1,5 +1,6 @@
 """The URL source, on a fake fetch."""
 
+import asyncio
 import hashlib
 from pathlib import Path
 
@@ -135,8 +136,6 @@ async def test_a_copy_outlives_the_agent(tmp_path: Path) -> None:
 
 
 async def test_url_is_fetched_every_20_seconds() -> None:
-    import asyncio
-
     hand = ByHand()
     hand.fetch.answer = Transient("down")
     async with asyncio.TaskGroup() as group:
@@ -176,3 +175,18 @@ async def test_answer_that_cannot_be_checked_keeps_what_was_given(monkeypatch: p
     assert any("cannot be checked: RuntimeError" in problem for problem in hand.problems())
     monkeypatch.undo()
     assert await hand.look(body(pod("a", "new"))) == {"a-n": "new"}
+
+
+async def test_changed_period_fetches_now_and_then_with_it() -> None:
+    hand = ByHand()
+    hand.fetch.answer = Transient("down")
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(hand.source.run(), name="source-under-test")
+        await hand.clock.advance(5)
+        hand.source.reconfigure(3600)
+        await hand.clock.advance(100)
+        assert len(hand.fetch.requests) == 2
+        hand.source.reconfigure(10)
+        await hand.clock.advance(35)
+        assert len(hand.fetch.requests) == 6
+        task.cancel()

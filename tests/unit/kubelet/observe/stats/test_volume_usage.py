@@ -191,3 +191,15 @@ async def test_failing_walk_of_a_pod_does_not_affect_others(
         for _ in range(2):
             assert (await disks.usage.of([bad, POD])).keys() == {UID}
     assert [getattr(r, "item", "") for r in caplog.records if r.levelname == "ERROR"] == ["uid-bad"]
+
+
+async def test_shorter_period_holds_for_figures_that_there_are(tmp_path: Path) -> None:
+    disks = Disks(tmp_path, period=3600)
+    disks.fill(100_000)
+    async with disks.running():
+        await disks.used()
+        disks.fill(500_000)
+        disks.usage.reconfigure(10)
+        assert await disks.used() < 500_000
+        await disks.clock.advance(11)
+        assert await disks.used() >= 500_000

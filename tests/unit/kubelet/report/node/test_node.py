@@ -497,3 +497,15 @@ async def test_lease_is_renewed_on_time_when_the_wall_clock_jumps(api: Api) -> N
             await until(lambda: clock.sleepers > 0)
             await clock.advance(11.0)
             await until(lambda: api.fake.count("PUT") + api.fake.count("POST") > before)  # noqa: B023 - at once
+
+
+async def test_changed_settings_of_the_reports_hold_at_once() -> None:
+    async with fake_api() as api:
+        slow = replace(CONFIG, update_every=3600.0)
+        rig = make(api, slow)
+        rig.machine.facts = replace(FACTS, images=tuple(Image((f"a:{i}",), Bytes(i)) for i in range(4)))
+        async with running(rig.reporter.run()):
+            await until(rig.is_ready)
+            assert len(rig.node.status.images) == 4
+            rig.reporter.reconfigure(replace(slow, max_images=2))
+            await until(lambda: len(rig.node.status.images) == 2)

@@ -50,6 +50,10 @@ class CrashLoop:
         """The first resources that were seen of each container: exits from before the agent's start count for them."""
         self._backoff = Backoff(config.crash_initial, config.crash_maximum, reset_after=config.crash_reset_after)
 
+    def limit(self, maximum: Seconds) -> None:
+        """Use this longest delay from now on, also for containers that wait."""
+        self._backoff.limit(maximum)
+
     def wait(self, status: PodRuntimeStatus, container: AnyContainer, now: Seconds) -> Wait | None:
         """Return the remaining back-off before the container may start again; None: it may start now."""
         exits = _exits(status, container.name)
