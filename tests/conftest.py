@@ -30,6 +30,7 @@ from pykubelet.testing.isolation import Isolation, claim
 from pykubelet.testing.leakcheck import Kind, Scope, snapshot
 from pykubelet.testing.nodetraces import NodeTraces
 from pykubelet.testing.ociimage import ImageSpec
+from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
 from pykubelet.testing.shifted import jumping
 from tests.manifests import BUSYBOX, Apply, Json
@@ -88,6 +89,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(
                 pytest.mark.skip(reason="needs a wall clock that does not jump: run it without --clock-jumps")
             )
+        if PATIENCE != 1:
+            given = item.get_closest_marker("timeout")
+            seconds = given.args[0] if given and given.args else config.getini("timeout")
+            item.add_marker(pytest.mark.timeout(float(seconds) * PATIENCE), append=False)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,17 +1,19 @@
 """The emulated machine of the tests in this directory, which is booted once, and the table of what ran in it."""
 
 import os
+import subprocess
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from tests.v2.node import Node
 from tools.v2 import image, project
-from tools.v2.machine import Machine, missing
+from tools.v2.machine import Machine, MachineError, MachineLostError, missing
+from tools.v2.smoke import BOOTED, NO_MACHINE, UNAVAILABLE, boot_limit
 
 CACHE = Path(os.environ.get("PYKUBELET_V2_CACHE", project.ROOT / "build" / "v2"))
 """Where the image of the machine is kept, and the console of the last one that was booted."""
@@ -40,16 +42,26 @@ def machine() -> Iterator[Machine]:
     """The machine, which has booted; at the end it is powered off."""
     if reason := missing():
         pytest.skip(reason)
-    with _measured("image of the machine", ["built or found"]):
-        built = image.build(CACHE)
-    with _measured("disk of the project", ["built"]):
-        project.build(CACHE / "project.img", built.python)
+    for name in (BOOTED, UNAVAILABLE):
+        (CACHE / name).unlink(missing_ok=True)
+    try:
+        with _measured("image of the machine", ["built or found"]):
+            built = image.build(CACHE)
+        with _measured("disk of the project", ["built"]):
+            project.build(CACHE / "project.img", built.python)
+    except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
+        _give_up(f"its disks cannot be made: {error}")
     emulated = Machine(built, CACHE / "project.img", CACHE)
     _booted.append(emulated)
     try:
-        with _measured("boot", ["booted"]):
-            emulated.start()
-            emulated.wait_booted()
+        outcome = ["did not boot"]
+        try:
+            with _measured("boot", outcome):
+                emulated.boot(boot_limit())
+                outcome.append(f"booted ({emulated.accelerator})")
+        except MachineError as error:
+            _give_up(str(error))
+        (CACHE / BOOTED).write_text(f"{emulated.boot_seconds:.1f}\n")
         yield emulated
         ended = ["did not end"]
         with _measured("power off", ended):
@@ -58,6 +70,19 @@ def machine() -> Iterator[Machine]:
     finally:
         emulated.destroy()
         _booted.clear()
+
+
+def _give_up(reason: str) -> NoReturn:
+    """End the run, since there is no machine to run anything in."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    (CACHE / UNAVAILABLE).write_text(reason)
+    pytest.exit(reason, NO_MACHINE)
+
+
+def pytest_exception_interact(call: pytest.CallInfo[Any]) -> None:
+    """End the run if qemu has ended."""
+    if call.excinfo is not None and isinstance(call.excinfo.value, MachineLostError):
+        _give_up(str(call.excinfo.value))
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ _SOCKET = "/run/pykubelet/agent.sock"
 _CGROUPS = Path("/sys/fs/cgroup")
 _POLL_SECONDS = 2.0
 """A look takes up to a second of the emulated processor, which the daemons need."""
+_PRESSURES = ("cpu", "memory", "io")
 _ID = re.compile(r"[0-9a-f]{64}")
 """The id of a container."""
 
@@ -154,14 +155,46 @@ def control_files(path: str, *names: str) -> dict[str, str]:
     return {name: (directory / name).read_text().strip() for name in names if (directory / name).exists()}
 
 
-def read_only_summary(port: int) -> Any:
-    """``/stats/summary`` of the kubelet API's read-only port."""
+def pressure_and_summary(containers: dict[str, str], port: int) -> dict[str, Any]:
+    """Pressure of the node, of pods (name in the manifest → id of its container) and of their containers.
+
+    ``before`` and ``after`` are the totals in the control files, ``measured`` is what ``/stats/summary`` of the kubelet
+    API's read-only port had in between.
+    """
+    files = {"node": Path("/proc/pressure")}
+    for name, identity in containers.items():
+        files[f"{name}/main"] = scope = _CGROUPS / _scope(identity).lstrip("/")
+        files[name] = scope.parent
+    before = {place: _totals(directory) for place, directory in files.items()}
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     try:
         connection.request("GET", "/stats/summary")
-        return json.loads(connection.getresponse().read())
+        summary = json.loads(connection.getresponse().read())
     finally:
         connection.close()
+    places = {"node": summary["node"]}
+    for pod in summary["pods"]:
+        name = next((each for each in containers if pod["podRef"]["name"].startswith(f"{each}-")), "")
+        if name:
+            places |= {name: pod, f"{name}/main": pod["containers"][0]}
+    measured = {place: {each: found[each]["psi"] for each in _PRESSURES} for place, found in places.items()}
+    return {"before": before, "measured": measured, "after": {place: _totals(each) for place, each in files.items()}}
+
+
+def usage_pressure(name: str) -> dict[str, Any]:
+    """Pressure of a pod's container by the local API."""
+    (pod,) = (pod for pod in get("/pykubelet/v1/usage")["pods"] if pod["podRef"]["name"].startswith(f"{name}-"))
+    return {each: pod["containers"][0][each]["psi"] for each in ("cpu", "memory")}
+
+
+def _totals(directory: Path) -> dict[str, dict[str, int]]:
+    """Total stall times in microseconds, by resource and kind (``some``, ``full``)."""
+    suffix = "" if directory == Path("/proc/pressure") else ".pressure"
+    texts = {each: (directory / f"{each}{suffix}").read_text() for each in _PRESSURES}
+    return {
+        each: {line.split()[0]: int(line.rpartition("total=")[2]) for line in text.splitlines()}
+        for each, text in texts.items()
+    }
 
 
 def traces() -> dict[str, list[str]]:
@@ -245,12 +278,16 @@ def cgroup_of(identity: str) -> dict[str, Any]:
 
 def usage_and_cgroup(name: str, identity: str) -> dict[str, Any]:
     """What the agent measures of the pod's container, and what the cgroup has just before and just after."""
-    path = cgroup_of(identity)["path"]
-    # With crun the container is in a child of its scope; the usage is the scope's.
-    scope = "/".join(path.split("/")[: path.split("/").index(next(p for p in path.split("/") if identity in p)) + 1])
+    scope = _scope(identity)
     before = _usage(scope)
     pods = [pod for pod in get("/pykubelet/v1/usage")["pods"] if pod["podRef"]["name"].startswith(f"{name}-")]
     return {"before": before, "measured": pods[0]["containers"][0], "after": _usage(scope)}
+
+
+def _scope(identity: str) -> str:
+    """Path of a container's scope; with crun its processes are in a child of it."""
+    parts = cgroup_of(identity)["path"].split("/")
+    return "/".join(parts[: next(number for number, part in enumerate(parts) if identity in part) + 1])
 
 
 def _usage(path: str) -> dict[str, int]:

@@ -17,8 +17,10 @@ PATIENCE = 10
 def run(node: Node, tests: str, oci: str = "runc") -> str:
     """Run tests with pytest in the machine; its last lines."""
     variables = f"PYKUBELET_TEST_PATIENCE={PATIENCE} PYKUBELET_TEST_OCI={oci} HOME=/root"
-    flags = "-q --no-header -p no:cacheprovider --basetemp=/var/tmp/inside --runtime=criserver -o timeout=3600"
-    command = f"cd {PROJECT_DIRECTORY} && {variables} .venv/bin/python -m pytest {flags} {tests} 2>&1 | tail -n 60"
+    flags = "-q --no-header -p no:cacheprovider --basetemp=/var/tmp/inside --runtime=criserver"
+    # The console shows how far they are.
+    pytests = f"{variables} .venv/bin/python -m pytest {flags} {tests} 2>&1"
+    command = f"cd {PROJECT_DIRECTORY} && {pytests} | tee /dev/console | tail -n 60"
     done = node.machine.run(command, SECONDS)
     assert " passed" in done.out and " failed" not in done.out and " error" not in done.out, done.out
     assert "no test was skipped" in done.out, done.out

@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from tests.v2.guest import cgroup_of, control_files, read_only_summary, wait_container, wait_running
+from tests.v2.guest import (
+    cgroup_of,
+    control_files,
+    pressure_and_summary,
+    usage_pressure,
+    wait_container,
+    wait_running,
+)
 from tests.v2.node import Node
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(3600)]
@@ -12,6 +19,13 @@ MI = 1 << 20
 PAGE = 4096
 FACTOR = 0.5
 PORT = 10255
+SERVED = {
+    "address": "127.0.0.1",
+    "readOnlyPort": PORT,
+    # Without an API server, the agent only serves if it needs none to authorize its clients.
+    "authentication": {"anonymous": {"enabled": False}, "webhook": {"enabled": False}},
+    "authorization": {"mode": "AlwaysAllow"},
+}
 FILES = ("memory.min", "memory.low", "memory.high", "memory.max", "memory.oom.group")
 PODS = ("guaranteed", "burstable", "besteffort")
 
@@ -23,7 +37,7 @@ def cgroups(node: Node) -> Any:
         featureGates={"MemoryQoS": True},
         memoryThrottlingFactor=FACTOR,
         memoryReservationPolicy="TieredReservation",
-        readOnlyPort=PORT,
+        **SERVED,
     )
     same = {"memory": "32Mi", "cpu": "50m"}
     node.add("guaranteed", "exec sleep 1000000", container={"resources": {"limits": same}})
@@ -75,22 +89,55 @@ def test_memory_of_besteffort_pods_is_throttled_at_a_part_of_the_node(node: Node
 
 
 def test_oom_kill_ends_all_processes_of_the_container(node: Node, cgroups: Any) -> None:
-    # The child takes the memory; without memory.oom.group the shell would survive it and end with 0.
-    limits = {"resources": {"limits": {"memory": "32Mi", "cpu": "500m"}}}
-    node.add("group", "tail /dev/zero; exec sleep 1000000", restartPolicy="Never", container=limits)
-    found = node.ask(wait_container, "group", "terminated")
+    found = after_oom_kill_of_a_child(node, "group", "terminated")
     assert (found.get("reason"), found.get("exit_code")) == ("OOMKilled", 137), (found, node.logs())
     node.remove("group")
     assert {each["container"]["memory.oom.group"] for each in cgroups.values()} == {"1"}
 
 
-def test_summary_has_pressure_of_node_pods_and_containers(node: Node, cgroups: Any) -> None:
-    summary = node.ask(read_only_summary, PORT)
-    seen = {pod["podRef"]["name"].split("-")[0]: pod for pod in summary["pods"]}
-    assert set(PODS) <= set(seen), summary
-    places = [summary["node"], *(seen[name] for name in PODS), *(seen[name]["containers"][0] for name in PODS)]
-    for place in places:
-        for psi in (place["cpu"]["psi"], place["memory"]["psi"], place["io"]["psi"]):
+def test_summary_has_the_pressure_of_the_control_files(node: Node, cgroups: Any) -> None:
+    # Two processes on one processor wait for each other, and a full cgroup waits for its memory.
+    limits = {"resources": {"limits": {"memory": "32Mi", "cpu": "100m"}}}
+    node.add("pressed", "while :; do :; done & while :; do :; done", container=limits)
+    names = (*PODS, "pressed")
+    pods = node.ask(wait_running, *names)
+    assert set(pods) == set(names), (pods, node.logs())
+    containers = {name: pod["containers"]["main"]["id"] for name, pod in pods.items()}
+    found = node.ask(pressure_and_summary, containers, PORT)
+    assert set(found["measured"]) == {"node", *names, *(f"{name}/main" for name in names)}, found
+    for place, resources in found["measured"].items():
+        for resource in ("cpu", "memory", "io"):
             for kind in ("some", "full"):
-                assert psi[kind]["total"] >= 0 and 0 <= psi[kind]["avg10"] <= 100, place
-    assert summary["node"]["cpu"]["psi"]["some"]["total"] > 0, "one processor, and many processes that start"
+                before, after = (found[when][place][resource][kind] for when in ("before", "after"))
+                line = resources[resource][kind]
+                assert before <= line["total"] <= after, (place, resource, kind, before, line, after)
+                assert all(0 <= line[average] <= 100 for average in ("avg10", "avg60", "avg300")), (place, line)
+    for place in ("node", "pressed", "pressed/main"):
+        assert found["before"][place]["cpu"]["some"] > 0, found
+    seen = node.ask(usage_pressure, "pressed")
+    assert seen["cpu"]["some"]["total"] >= found["before"]["pressed/main"]["cpu"]["some"], (seen, found)
+    assert seen["memory"]["some"]["total"] >= found["before"]["pressed/main"]["memory"]["some"], (seen, found)
+    node.remove("pressed")
+
+
+def test_oom_kill_of_a_single_process_leaves_the_container_running(node: Node) -> None:
+    node.configure(singleProcessOOMKill=True)
+    found = after_oom_kill_of_a_child(node, "single", "running")
+    path = node.ask(cgroup_of, found["id"])["path"]
+    files = node.ask(control_files, path, "memory.oom.group", "memory.events")
+    assert files["memory.oom.group"] == "0", files
+    counts = dict(line.split() for line in files["memory.events"].splitlines())
+    assert (counts["oom_kill"], counts["oom_group_kill"]) == ("1", "0"), files
+    node.remove("single")
+
+
+def after_oom_kill_of_a_child(node: Node, name: str, state: str) -> dict[str, Any]:
+    """A container in that state, whose shell has started a process that takes more memory than the limit."""
+    limits = {"resources": {"limits": {"memory": "32Mi", "cpu": "500m"}}}
+    ready = {"readinessProbe": {"exec": {"command": ["test", "-e", "/survived"]}, "timeoutSeconds": 60}}
+    script = "tail /dev/zero; touch /survived; exec sleep 1000000"
+    node.add(name, script, restartPolicy="Never", container={**limits, **ready})
+    if state == "running":
+        assert set(node.ask(wait_running, name)) == {name}, node.logs()
+    found: dict[str, Any] = node.ask(wait_container, name, state)
+    return found

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tools.v2 import image, project
-from tools.v2.machine import Machine, MachineError
+from tools.v2.machine import Machine, MachineError, MachineLostError, kvm_works
 
 DEPENDENCIES = """\
 kernel/drivers/virtio/virtio.ko: kernel/drivers/virtio/virtio_ring.ko
@@ -92,4 +92,34 @@ def test_a_machine_whose_emulator_ends_is_an_error(tmp_path: Path, monkeypatch: 
     machine = Machine(image.Image(tmp_path), tmp_path / "project", tmp_path / "run")
     with pytest.raises(MachineError, match=r"qemu did not start: qemu has ended(.|\n)*no such machine"):
         machine.start()
+    machine.destroy()
+
+
+@pytest.mark.parametrize(
+    ("flags", "exists", "works"),
+    [("fpu vmx sse", True, True), ("fpu svm", True, True), ("fpu hypervisor", True, False), ("fpu vmx", False, False)],
+)
+def test_kvm_needs_the_device_and_a_processor_for_it(tmp_path: Path, flags: str, exists: bool, works: bool) -> None:
+    device, processors = tmp_path / "kvm", tmp_path / "cpuinfo"
+    processors.write_text(f"processor\t: 0\nflags\t\t: {flags}\nbugs\t\t: vmx_x\n")
+    if exists:
+        device.touch()
+    assert kvm_works(device, processors) is works
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_machine_is_emulated_if_it_does_not_boot_with_kvm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, works: bool
+) -> None:
+    program = tmp_path / "qemu"
+    program.write_text(f'#!/bin/sh\necho "$2" >> {tmp_path}/started\nexit 1\n')
+    program.chmod(0o755)
+    monkeypatch.setattr("tools.v2.machine.PROGRAM", str(program))
+    monkeypatch.setattr("tools.v2.machine.kvm_works", lambda: works)
+    machine = Machine(image.Image(tmp_path), tmp_path / "project", tmp_path / "run")
+    with pytest.raises(MachineLostError):
+        machine.boot()
+    started = (tmp_path / "started").read_text().split()
+    assert started == (["q35,accel=kvm"] if works else []) + ["q35,accel=tcg"]
+    assert machine.accelerator == "tcg"
     machine.destroy()
