@@ -118,7 +118,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     outcome = ["failed"]
     with _measured(item.name, outcome):
         result = yield
-        outcome.append("passed")
+        outcome.append(", ".join(("passed", *(f"{name} {value}" for name, value in item.user_properties))))
     return result
 
 

@@ -186,7 +186,17 @@ class Machine:
     def _command(self) -> list[str]:
         disk = "if=virtio,format=raw,snapshot=on,cache=unsafe"
         return [
-            *(PROGRAM, "-machine", f"q35,accel={self._accelerator}", "-cpu", "max", "-smp", "1", "-m", "2048"),
+            *(
+                PROGRAM,
+                "-machine",
+                f"q35,accel={self._accelerator}",
+                "-cpu",
+                "max",
+                "-smp",
+                "1",
+                "-m",
+                str(memory_mib()),
+            ),
             *("-nodefaults", "-no-user-config", "-display", "none", "-device", "virtio-rng-pci"),
             *("-kernel", str(self._image.kernel), "-initrd", str(self._image.initrd), "-append", _KERNEL),
             *("-drive", f"file={self._image.root},{disk}", "-drive", f"file={self._project},{disk}"),
@@ -263,6 +273,15 @@ class Machine:
             file = self._directory / name
             parts.append(f"{file}:\n{file.read_text(errors='replace')[-3000:] if file.exists() else '(missing)'}")
         return "\n".join(parts)
+
+
+def memory_mib(of_host: Path = Path("/proc/meminfo")) -> int:
+    """Memory of the machine, in MiB: 6 GiB if the host can spare it, else 2.
+
+    The host only gives what the machine uses, but a test of evictions fills several GiB.
+    """
+    found = dict(line.split()[:2] for line in of_host.read_text().splitlines())
+    return 6144 if int(found["MemAvailable:"]) >= 10 << 20 else 2048
 
 
 def kvm_works(device: Path = Path("/dev/kvm"), processors: Path = Path("/proc/cpuinfo")) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tools.v2 import image, project
-from tools.v2.machine import Machine, MachineError, MachineLostError, kvm_works
+from tools.v2.machine import Machine, MachineError, MachineLostError, kvm_works, memory_mib
 
 DEPENDENCIES = """\
 kernel/drivers/virtio/virtio.ko: kernel/drivers/virtio/virtio_ring.ko
@@ -123,3 +123,10 @@ def test_machine_is_emulated_if_it_does_not_boot_with_kvm(
     assert started == (["q35,accel=kvm"] if works else []) + ["q35,accel=tcg"]
     assert machine.accelerator == "tcg"
     machine.destroy()
+
+
+@pytest.mark.parametrize(("available_kib", "mib"), [(10 << 20, 6144), (9 << 20, 2048)])
+def test_memory_of_the_machine_depends_on_what_the_host_can_spare(tmp_path: Path, available_kib: int, mib: int) -> None:
+    file = tmp_path / "meminfo"
+    file.write_text(f"MemTotal: 99999999 kB\nMemAvailable: {available_kib} kB\nHugePages_Total: 0\n")
+    assert memory_mib(file) == mib
