@@ -17,7 +17,15 @@ from tools.v2.smoke import BOOTED, NO_MACHINE, UNAVAILABLE, boot_limit
 
 CACHE = Path(os.environ.get("PYKUBELET_V2_CACHE", project.ROOT / "build" / "v2"))
 """Where the image of the machine is kept, and the console of the last one that was booted."""
-ORDER = ("test_smoke", "test_units", "test_node_shutdown", "test_memory", "test_inside", "test_removal")
+ORDER = (
+    "test_smoke",
+    "test_units",
+    "test_node_shutdown",
+    "test_memory",
+    "test_apparmor",
+    "test_inside",
+    "test_removal",
+)
 """Modules in the order in which they run: the short form first, and last what removes the installation."""
 _rows: list[tuple[str, str, float, float]] = []
 _booted: list[Machine] = []
