@@ -69,7 +69,7 @@ def machine() -> Iterator[Machine]:
                 outcome.append(f"booted ({emulated.accelerator})")
         except MachineError as error:
             _give_up(str(error))
-        (CACHE / BOOTED).write_text(f"{emulated.boot_seconds:.1f}\n")
+        (CACHE / BOOTED).write_text(f"{emulated.boot_seconds:.1f} {emulated.pid}\n")
         yield emulated
         ended = ["did not end"]
         with _measured("power off", ended):

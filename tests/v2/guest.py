@@ -18,8 +18,8 @@ from typing import Any
 
 _SOCKET = "/run/pykubelet/agent.sock"
 _CGROUPS = Path("/sys/fs/cgroup")
-_POLL_SECONDS = 2.0
-"""A look takes up to a second of the emulated processor, which the daemons need."""
+_POLL_SECONDS, _REST = 1.0, 3.0
+"""Least time between two looks, and their least ratio to the time of a look: the daemons need the processor, too."""
 _PRESSURES = ("cpu", "memory", "io")
 _ID = re.compile(r"[0-9a-f]{64}")
 """The id of a container."""
@@ -317,8 +317,10 @@ def _above(path: str) -> dict[str, dict[str, str]]:
 
 def _until(condition: Callable[[], bool], seconds: float) -> None:
     deadline = time.monotonic() + seconds
+    began = time.monotonic()
     while not condition() and time.monotonic() < deadline:
-        time.sleep(_POLL_SECONDS)
+        time.sleep(max(_POLL_SECONDS, _REST * (time.monotonic() - began)))
+        began = time.monotonic()
 
 
 if __name__ == "__main__":

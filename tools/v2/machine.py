@@ -72,6 +72,11 @@ class Machine:
         return self._accelerator
 
     @property
+    def pid(self) -> int:
+        """The process of qemu; 0 before the start."""
+        return self._qemu.pid if self._qemu else 0
+
+    @property
     def console(self) -> Path:
         """What the kernel and systemd have written to the serial console."""
         return self._directory / "console.log"

@@ -2,7 +2,8 @@
 
 It fails only if tests fail in a machine that has booted. If there is no machine (a package cannot be installed, the
 image cannot be built, the boot does not end in time, qemu ends), or if the host is too slow for the time limit, it
-prints a line with the reason and the end of the console, and succeeds.
+prints a line with the reason and the end of the console, and succeeds. Tests that have not ended by then fail if the
+machine had nothing to do: they wait for something that does not happen.
 """
 
 import contextlib
@@ -11,13 +12,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tools.v2.project import ROOT
 
 BOOTED = "booted"
-"""File beside the image: how many seconds the machine has taken to boot."""
+"""File beside the image: how many seconds the machine has taken to boot, and the process of qemu."""
 UNAVAILABLE = "unavailable"
 """File beside the image: why there is no machine."""
 NO_MACHINE = 75
@@ -29,8 +31,10 @@ _BOOT_SECONDS = 120.0
 _END_SECONDS = 5.0
 _LEAST_MEMORY = 3 << 30
 """Memory that the host must have, in bytes: the machine has 2 GiB."""
-_SHARE = 12.0
-"""How many times as long as its boot the short form takes at most: 6 to 8 times, if the host is not busy."""
+_TIMES_BOOT = 8.0
+"""How many times as long as its boot the short form takes at least before it can be told to hang."""
+_LOOK_SECONDS, _IDLE = 20.0, 0.5
+"""For how long the machine is looked at before the end, and the share of it for which a waiting one is busy at most."""
 _CONSOLE_LINES = 12
 _NAME = "tests in an emulated machine (cgroup v2, systemd)"
 
@@ -51,34 +55,62 @@ def main(cache: Path, tests: Sequence[str], seconds: float = _SECONDS) -> int:
         (cache / name).unlink(missing_ok=True)
     environment = {**os.environ, _LIMIT: f"{_BOOT_SECONDS:g}", "PYKUBELET_V2_CACHE": str(cache)}
     with log.open("wb") as output:
-        status = _limited(tests, seconds - (time.monotonic() - began), output.fileno(), environment)
-    text = log.read_text(errors="replace")
-    booted = float(_content(cache / BOOTED) or 0.0)
-    verdict, reason = judge(status, booted, time.monotonic() - began, _content(cache / UNAVAILABLE))
+        limit = seconds - (time.monotonic() - began)
+        status, busy = _limited(tests, limit, output.fileno(), environment, lambda: _used(cache))
+    text, passed = log.read_text(errors="replace"), time.monotonic() - began
+    verdict, reason = judge(Run(status, passed, *_boot_of(cache), busy, _content(cache / UNAVAILABLE)))
     if verdict == "skipped":
         return _skip(reason, _content(cache / "console.log"))
-    print("".join(text[-12000:] if verdict == "failed" else text[text.find("= in the emulated machine ") + 1 :]))
+    print(text[-12000:] if verdict == "failed" else text[text.find("= in the emulated machine ") + 1 :])
     print(f"{_NAME}: {verdict}: {reason}")
     return 0 if verdict == "passed" else 1
 
 
-def judge(status: int | None, booted: float, passed: float, unavailable: str) -> tuple[str, str]:
-    """The verdict (passed, failed, skipped) and its reason.
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What is known of a run; times are in seconds."""
 
-    ``status`` is that of the tests, None if they did not end in time; ``booted`` the seconds of the boot, 0 without
-    one; ``passed`` the seconds that the run took; ``unavailable`` why there is no machine, if it is known.
-    """
-    if status == 0:
-        return "passed", f"{passed:.0f} s"
-    if status == NO_MACHINE or unavailable:
-        return "skipped", unavailable or "the machine is not available"
-    if status is not None:
-        return "failed", f"status {status}"
-    if not booted:
-        return "skipped", f"the machine had not booted after {passed:.0f} s"
-    if passed < booted * _SHARE:
-        return "skipped", f"not finished after {passed:.0f} s: the host is slow, the boot took {booted:.0f} s"
-    return "failed", f"not finished after {passed:.0f} s, though the boot took only {booted:.0f} s: something hangs"
+    status: int | None
+    """Exit status of the tests; None if they did not end in time."""
+    passed: float
+    """How long it took."""
+    boot: float
+    """How long the boot took; 0 if the machine has not booted."""
+    since_boot: float
+    busy: float
+    """Share of the last time for which the machine had something to do, or waited for a processor of the host."""
+    unavailable: str
+    """Why there is no machine, if it is known."""
+
+
+def judge(run: Run) -> tuple[str, str]:
+    """The verdict (passed, failed, skipped) and its reason."""
+    if run.status == 0:
+        return "passed", f"{run.passed:.0f} s"
+    if run.status == NO_MACHINE or run.unavailable:
+        return "skipped", run.unavailable or "the machine is not available"
+    if run.status is not None:
+        return "failed", f"status {run.status}"
+    if not run.boot:
+        return "skipped", f"the machine had not booted after {run.passed:.0f} s"
+    if run.since_boot < run.boot * _TIMES_BOOT or run.busy > _IDLE:
+        return "skipped", f"not finished after {run.passed:.0f} s, and the machine was busy to the end: a slow host"
+    return "failed", f"not finished after {run.passed:.0f} s, though the machine had nothing to do: something hangs"
+
+
+def _boot_of(cache: Path) -> tuple[float, float]:
+    """How long the boot took, and how long ago it ended; zeros without one."""
+    file = cache / BOOTED
+    return (float(_content(file).split()[0]), time.time() - file.stat().st_mtime) if file.exists() else (0.0, 0.0)
+
+
+def _used(cache: Path) -> float:
+    """For how many seconds the machine's processor has run or waited for one of the host; 0 without a machine."""
+    words = _content(cache / BOOTED).split()
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        tasks = Path(f"/proc/{words[1]}/task").iterdir()
+        return max(sum(map(int, (task / "schedstat").read_text().split()[:2])) for task in tasks) / 1e9
+    return 0.0
 
 
 def _lacking() -> str:
@@ -89,12 +121,21 @@ def _lacking() -> str:
         return f"less than {_LEAST_MEMORY >> 30} GiB of memory are available"
     packages = (ROOT / "tools/debian-packages-v2.txt").read_text().split()
     command = ["sh", "tools/install-packages.sh", *packages]
-    status = _limited(command, _PACKAGES_SECONDS, sys.stdout.fileno(), dict(os.environ))
+    status, _ = _limited(command, _PACKAGES_SECONDS, sys.stdout.fileno(), dict(os.environ))
     return "" if status == 0 else f"the Debian packages {', '.join(packages)} cannot be installed"
 
 
-def _limited(command: Sequence[str], seconds: float, output: int, environment: dict[str, str]) -> int | None:
-    """Run a command and end it, with its processes, after that time; its status, or None."""
+def _limited(
+    command: Sequence[str],
+    seconds: float,
+    output: int,
+    environment: dict[str, str],
+    used: Callable[[], float] = lambda: 0.0,
+) -> tuple[int | None, float]:
+    """Run a command and end it, with its processes, after that time.
+
+    Returns its status, or None; and how much ``used`` has grown per second at the end.
+    """
     process = subprocess.Popen(
         command,
         cwd=ROOT,
@@ -104,10 +145,15 @@ def _limited(command: Sequence[str], seconds: float, output: int, environment: d
         stderr=output,
         start_new_session=True,
     )
+    began, before = time.monotonic(), 0.0
+    look = min(_LOOK_SECONDS, seconds / 2)
     try:
-        return process.wait(seconds)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(max(seconds - look, 0.0)), 0.0
+        began, before = time.monotonic(), used()
+        return process.wait(look), 0.0
     except subprocess.TimeoutExpired:
-        return None
+        return None, (used() - before) / (time.monotonic() - began)
     finally:
         for end in (signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):

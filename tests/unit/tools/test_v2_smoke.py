@@ -1,32 +1,42 @@
 """The verdict of the short form in CI: red only if tests fail in a machine that has booted."""
 
 import os
+import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pykubelet.testing.agent import wait_for
 from tools.v2 import smoke
-from tools.v2.smoke import BOOTED, NO_MACHINE, UNAVAILABLE, judge, main
+from tools.v2.smoke import BOOTED, NO_MACHINE, UNAVAILABLE, Run, judge, main
+
+NEVER = Run(status=None, passed=360.0, boot=18.0, since_boot=200.0, busy=0.2, unavailable="")
+"""The tests have not ended, and the machine had nothing to do."""
 
 
 @pytest.mark.parametrize(
-    ("status", "booted", "passed", "unavailable", "verdict", "reason"),
+    ("run", "verdict", "reason"),
     [
-        (0, 18.0, 120.0, "", "passed", "120 s"),
-        (1, 18.0, 120.0, "", "failed", "status 1"),
-        (2, 0.0, 3.0, "", "failed", "status 2"),
-        (NO_MACHINE, 0.0, 150.0, "the machine did not boot within 120 s", "skipped", "did not boot within 120 s"),
-        (NO_MACHINE, 18.0, 90.0, "qemu has ended", "skipped", "qemu has ended"),
-        (None, 0.0, 360.0, "", "skipped", "had not booted after 360 s"),
-        (None, 60.0, 360.0, "", "skipped", "the host is slow, the boot took 60 s"),
-        (None, 18.0, 360.0, "", "failed", "something hangs"),
+        (replace(NEVER, status=0, passed=120.0), "passed", "120 s"),
+        (replace(NEVER, status=1), "failed", "status 1"),
+        (replace(NEVER, status=2, boot=0.0), "failed", "status 2"),
+        (
+            replace(NEVER, status=NO_MACHINE, boot=0.0, unavailable="the machine did not boot"),
+            "skipped",
+            "did not boot",
+        ),
+        (replace(NEVER, status=NO_MACHINE), "skipped", "not available"),
+        (replace(NEVER, status=1, unavailable="qemu has ended"), "skipped", "qemu has ended"),
+        (replace(NEVER, boot=0.0), "skipped", "had not booted after 360 s"),
+        (replace(NEVER, busy=0.9), "skipped", "not finished after 360 s, and the machine was busy"),
+        (replace(NEVER, boot=60.0), "skipped", "not finished after 360 s"),
+        (NEVER, "failed", "something hangs"),
     ],
 )
-def test_verdict_depends_on_the_boot_and_the_status(
-    status: int | None, booted: float, passed: float, unavailable: str, verdict: str, reason: str
-) -> None:
-    found = judge(status, booted, passed, unavailable)
+def test_verdict_depends_on_the_boot_and_the_status(run: Run, verdict: str, reason: str) -> None:
+    found = judge(run)
     assert found[0] == verdict and reason in found[1], found
 
 
@@ -44,8 +54,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("script", "status", "said"),
     [
-        (f"echo 9.0 > {BOOTED}", 0, "passed"),
-        (f"echo 9.0 > {BOOTED}; echo test_pods FAILED; exit 1", 1, "test_pods FAILED"),
+        (f"echo 9.0 1 > {BOOTED}", 0, "passed"),
+        (f"echo 9.0 1 > {BOOTED}; echo test_pods FAILED; exit 1", 1, "test_pods FAILED"),
         (f"echo no apt > {UNAVAILABLE}; exit {NO_MACHINE}", 0, "skipped: no apt"),
         (f"echo Kernel panic > console.log; echo none > {UNAVAILABLE}; exit {NO_MACHINE}", 0, "console: Kernel panic"),
         (f'echo "$PYKUBELET_V2_CACHE" > {UNAVAILABLE}; exit 1', 0, "{cache}"),
@@ -69,6 +79,20 @@ def test_run_over_its_time_is_ended_with_its_processes(cache: Path, capfd: pytes
     assert "skipped: the machine had not booted after" in capfd.readouterr().out
 
 
+def test_time_of_the_machine_grows_while_it_has_something_to_do(tmp_path: Path) -> None:
+    with subprocess.Popen(["sh", "-c", "while :; do :; done"]) as busy, subprocess.Popen(["sleep", "1000"]) as idle:
+        try:
+            for process in (busy, idle):
+                (tmp_path / str(process.pid)).mkdir()
+                (tmp_path / str(process.pid) / BOOTED).write_text(f"18.0 {process.pid}\n")
+            wait_for(lambda: smoke._used(tmp_path / str(busy.pid)) > 0.5, 60)
+            assert smoke._used(tmp_path / str(idle.pid)) < 0.5
+        finally:
+            busy.kill()
+            idle.kill()
+    assert smoke._used(tmp_path / str(busy.pid)) == smoke._used(tmp_path) == 0.0
+
+
 def test_run_without_root_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -82,6 +106,6 @@ def test_run_whose_packages_cannot_be_installed_is_skipped(
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr(smoke, "_LEAST_MEMORY", 0)
-    monkeypatch.setattr(smoke, "_limited", lambda *_: 100)
+    monkeypatch.setattr(smoke, "_limited", lambda *_: (100, 0.0))
     assert main(tmp_path, [sys.executable, "-c", "raise SystemExit(1)"]) == 0
     assert "skipped: the Debian packages e2fsprogs, mmdebstrap, qemu-system-x86 cannot be" in capfd.readouterr().out
