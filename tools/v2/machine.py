@@ -191,17 +191,8 @@ class Machine:
     def _command(self) -> list[str]:
         disk = "if=virtio,format=raw,snapshot=on,cache=unsafe"
         return [
-            *(
-                PROGRAM,
-                "-machine",
-                f"q35,accel={self._accelerator}",
-                "-cpu",
-                "max",
-                "-smp",
-                "1",
-                "-m",
-                str(memory_mib()),
-            ),
+            *(PROGRAM, "-machine", f"q35,accel={self._accelerator}", "-cpu", "max", "-m", str(memory_mib())),
+            *("-smp", str(min(os.cpu_count() or 1, 2))),
             *("-nodefaults", "-no-user-config", "-display", "none", "-device", "virtio-rng-pci"),
             *("-kernel", str(self._image.kernel), "-initrd", str(self._image.initrd), "-append", _KERNEL),
             *("-drive", f"file={self._image.root},{disk}", "-drive", f"file={self._project},{disk}"),
