@@ -13,7 +13,7 @@ from tools.v2.image import PROJECT_DIRECTORY
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(7200)]
 SECONDS = 7000.0
-PATIENCE = 10
+PATIENCE = 20
 """Factor on the suites' time limits."""
 
 

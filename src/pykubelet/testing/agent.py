@@ -320,7 +320,7 @@ def nothing_within(condition: Callable[[], bool], seconds: float, message: Calla
     while not condition():
         if time.monotonic() >= end:
             return
-        time.sleep(_POLL_SECONDS)
+        time.sleep(_POLL_SECONDS * PATIENCE)
     raise AssertionError(message())
 
 
@@ -333,4 +333,4 @@ def wait_for(condition: Callable[[], bool], timeout: float, message: Callable[[]
             return time.monotonic() - start
         if time.monotonic() - start > timeout:
             raise AssertionError(f"not within {timeout:.0f} s: {message()}")
-        time.sleep(_POLL_SECONDS)
+        time.sleep(_POLL_SECONDS * PATIENCE)

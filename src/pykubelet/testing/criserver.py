@@ -219,7 +219,7 @@ class PrivateCriServer:
         while time.monotonic() < deadline and process.poll() is None:
             if listener(self.socket) == process.pid:
                 return
-            time.sleep(0.02)
+            time.sleep(0.02 * PATIENCE)
         tail = self.log.read_text(errors="replace")[-2000:]
         raise Permanent(f"the runtime server did not come up within {_START_SECONDS:.0f} s; its log ends:\n{tail}")
 
