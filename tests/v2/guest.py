@@ -20,6 +20,7 @@ _SOCKET = "/run/pykubelet/agent.sock"
 _CGROUPS = Path("/sys/fs/cgroup")
 _POLL_SECONDS, _REST = 1.0, 3.0
 """Least time between two looks, and their least ratio to the time of a look: the daemons need the processor, too."""
+_TRIES = 5
 _PRESSURES = ("cpu", "memory", "io")
 _ID = re.compile(r"[0-9a-f]{64}")
 """The id of a container."""
@@ -219,7 +220,13 @@ def traces() -> dict[str, list[str]]:
 
 
 def _output(*command: str) -> list[str]:
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    for _ in range(_TRIES):
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        if done.returncode == 0:
+            break
+        # On a busy host systemd may not answer in time. What the command said is in the output of this process.
+        time.sleep(_POLL_SECONDS)
+    done.check_returncode()
     return done.stdout.splitlines()
 
 
