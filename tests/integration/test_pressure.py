@@ -136,6 +136,35 @@ def test_node_under_memory_pressure_rejects_new_pod(
         agent.wait_gone("late")
 
 
+def test_threshold_that_is_raised_while_the_agent_runs_evicts_a_pod(
+    isolation: Isolation, daemon: PrivateRuntime, tmp_path: Path
+) -> None:
+    with node(isolation, daemon, tmp_path, evictionHard={"memory.available": "1Mi"}) as (api, agent):
+        api.put_pod(pod("victim"))
+        agent.wait_pod("victim", is_ready)
+        assert api.conditions()["MemoryPressure"] == "False"
+        pid = agent.pid
+        agent.config |= {"evictionHard": {"memory.available": "99%"}, "evictionPressureTransitionPeriod": "1s"}
+        replace_file(agent.config_file, agent.config_text())
+        wait_for(lambda: api.pod("victim")["status"].get("phase") == "Failed", 45, agent.log_tail)
+        status = api.pod("victim")["status"]
+        assert status["reason"] == "Evicted"
+        assert status["message"].startswith("The node was low on resource: memory. Threshold quantity: ")
+        wait_for(lambda: api.conditions()["MemoryPressure"] == "True", 30, agent.log_tail)
+        agent.config |= {"evictionHard": {"memory.available": "1Mi"}}
+        replace_file(agent.config_file, agent.config_text())
+        wait_for(lambda: api.conditions()["MemoryPressure"] == "False", 45, agent.log_tail)
+        assert agent.pid == pid and is_ready(agent.pod("static"))
+        api.remove_pod("victim")
+        agent.wait_gone("victim")
+
+
+def replace_file(path: Path, text: str) -> None:
+    temporary = path.with_name(f"{path.name}.new")
+    temporary.write_text(text)
+    temporary.rename(path)
+
+
 MI = 1 << 20
 
 

@@ -290,3 +290,11 @@ def test_limits(pod: Pod, use: PodUse, text: str | None) -> None:
 
 def test_which_pods_have_limits() -> None:
     assert [has_limits(pod) for pod in (make_pod("p"), make_pod("p", EMPTY_DIR), LIMITED)] == [False, True, True]
+
+
+def test_threshold_that_a_reload_has_replaced_holds_no_more() -> None:
+    state = next_state(PressureState(), EvictionConfig((MEMORY,)), memory(90), 0)
+    assert state.met == (MEMORY,)
+    lower = EvictionConfig((Threshold(Signal.MEMORY, Amount(50 * MI)),))
+    state = next_state(state, lower, memory(90), 10)
+    assert (state.met, state.since) == ((), {})

@@ -120,7 +120,8 @@ def next_state(
     state: PressureState, config: EvictionConfig, seen: Mapping[Signal, Observation], now: Seconds
 ) -> PressureState:
     """Return the state after a check: ``met`` has the thresholds whose grace period has passed, most urgent first."""
-    unresolved = met(state.met, seen, with_reclaim=True)
+    # A reload may have replaced thresholds: the former ones hold no more.
+    unresolved = met((each for each in state.met if each in config.thresholds), seen, with_reclaim=True)
     current = tuple(dict.fromkeys((*met(config.thresholds, seen), *unresolved)))
     since = {threshold: state.since.get(threshold, now) for threshold in current}
     due = [threshold for threshold in current if now - since[threshold] >= threshold.grace]
