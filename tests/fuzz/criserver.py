@@ -20,8 +20,8 @@ from pykubelet.criserver.machine import CgroupOomKills
 from pykubelet.criserver.machine import Machine as MachineAccess
 from pykubelet.criserver.main import Server, ServerParts
 from pykubelet.criserver.netns import PinnedNamespaces
-from pykubelet.criserver.oci import RuntimeHandlers
 from pykubelet.criserver.reload.config_reloader import ConfigInput, ConfigReloader
+from pykubelet.criserver.runtimes import MonitoredRuntime, RuntimeHandlers
 from pykubelet.criserver.sandbox import SandboxComponents
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.server.calls import Calls
@@ -125,7 +125,8 @@ class Stage:
                 life.store._database._connection.close()
 
     def _parts(self, scope: ServerScope, store: Store) -> ServerParts:
-        runtime = SimulatedRuntime(self.machine, self.settings.runtime_root("runc"))
+        conmon = SimulatedConmon(self.machine, self.settings.exits)
+        runtime = MonitoredRuntime(SimulatedRuntime(self.machine, self.settings.runtime_root("runc")), conmon)
         network = cast(Any, SimulatedNetwork(self.machine))
         return ServerParts(
             settings=self.settings,
@@ -136,7 +137,7 @@ class Stage:
                 host=HOST,
                 cgroups=cast(Any, SimulatedCgroups(self.machine)),
                 handlers=RuntimeHandlers(runtimes={"runc": runtime}, default=self.settings.default_handler),
-                conmon=SimulatedConmon(self.machine, self.settings.exits),
+                conmon=conmon,
                 oom_kills=CgroupOomKills(OomCounter(cgroups.detect()), systemd=False),
             ),
             namespaces=cast(PinnedNamespaces, self.namespaces),

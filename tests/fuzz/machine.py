@@ -219,6 +219,7 @@ class SimulatedConmon(Conmon):
             if not reply.done():
                 reply.set_result(outcome)
 
+        assert isinstance(launch.runtime, OciRuntime), "no shims are simulated"
         state = launch.runtime.root / launch.container
         steps = (
             lambda: (launch.bundle / "conmon.pid").write_text(str(monitor.pid)),
@@ -268,7 +269,8 @@ class SimulatedRuntime(OciRuntime):
 
     def __init__(self, machine: Machine, root: Path) -> None:
         root.mkdir(parents=True, exist_ok=True)
-        self.path, self.root, self.systemd, self.supports_prelaunch, self.keyrings = "runc", root, False, True, True
+        self.path, self.root, self.systemd, self.keyrings = "runc", root, False, True
+        self.known = self.supports_prelaunch = True
         self._machine = machine
 
     def expect_cgroup_migration(self) -> None:

@@ -56,9 +56,9 @@ def test_no_file_is_longer_than_400_lines(path: Path) -> None:
             r"\bPidFd\(",
             {
                 "criserver/processes.py",
-                "criserver/container/processes/find_and_kill.py",
+                "criserver/conmon/find_and_kill.py",
                 "criserver/supervisor/supervisor.py",
-                "criserver/streaming/execute.py",
+                "criserver/streaming/oci_session.py",
                 "linux/cgroups/files.py",
             },
         ),

@@ -30,7 +30,7 @@ MAX_METHODS: Final = 12
 ONE_CLASS_PER_CALL: Final = ("criserver/container", "criserver/sandbox")
 """Packages of components with few methods that are constructed by keyword."""
 
-CONSTRUCTED_BY_POSITION: Final = frozenset({"Container", "Sandbox", "AppArmorProfiles", "_Program"})
+CONSTRUCTED_BY_POSITION: Final = frozenset({"Container", "Sandbox", "AppArmorProfiles"})
 """Values and helpers of these packages. Must only become fewer."""
 
 RECORDERS: Final = re.compile(r"\b(Clock|EventRecorder|Timeline|\w*Metrics|\w*Meter)\b")

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from pykubelet.criserver.config.machine import kernel_cgroup
 from pykubelet.criserver.conmon import Conmon
-from pykubelet.criserver.oci import OciRuntime, RuntimeHandlers
+from pykubelet.criserver.runtimes import ContainerRuntime, RuntimeHandlers
 from pykubelet.criserver.spec import HandlerOptions, Host
 from pykubelet.linux.cgroups import CgroupDriver
 from pykubelet.linux.cgroups.oom import OomCounter
@@ -49,7 +49,7 @@ class CgroupOomKills:
 class ConfiguredHandlers:
     """The runtime handlers of one version of the configuration."""
 
-    runtimes: Mapping[str, OciRuntime]
+    runtimes: Mapping[str, ContainerRuntime]
     default: str
     options: Mapping[str, HandlerOptions]
     network_directories: Mapping[str, Path]

@@ -21,7 +21,7 @@ from pykubelet.criserver.cni import NetworkManager
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.config.metrics_address import parse_metrics_address
 from pykubelet.criserver.container.plan import lifecycle as container
-from pykubelet.criserver.container.processes.find_and_kill import end_commands
+from pykubelet.criserver.conmon.find_and_kill import end_commands
 from pykubelet.criserver.directories import entries, lock_directory, make_directory, make_traversable
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.netns import PinnedNamespaces
@@ -41,7 +41,7 @@ from pykubelet.criserver.supervisor import note_of, write_note
 from pykubelet.criserver.wiring.calls import CallDeps, build_calls
 from pykubelet.criserver.wiring.handlers import HandlerFactory
 from pykubelet.criserver.wiring.images import ImageComponents, open_images
-from pykubelet.criserver.wiring.machine import open_machine, open_namespaces, open_network
+from pykubelet.criserver.wiring.machine import open_machine, open_namespaces, open_network, open_tools
 from pykubelet.criserver.wiring.pods import PodDeps, build_pods
 from pykubelet.criserver.wiring.reload import LiveConfiguration, ReloadDeps, build_reload
 from pykubelet.linux import memory, system
@@ -88,7 +88,11 @@ async def run_criserver(
             marks = await blocking.call_to_end("server", new_marks, settings.run, settings.scratch)
             scope = ServerScope.of(tasks, clock)
             namespaces = await blocking.call_to_end("server", open_namespaces, settings)
-            handlers = HandlerFactory(marks, metrics.runtime if metrics is not None else None)
+            tools = open_tools(settings, marks, metrics.runtime if metrics is not None else None)
+            await tools.shim_events.open()
+            stack.push_async_callback(tools.shim_events.close)
+            handlers = HandlerFactory(tools)
+            stack.callback(handlers.close)
             machine, network = open_machine(settings, handlers), open_network(settings, marks, namespaces)
             reload = build_reload(
                 ReloadDeps(given=given, clock=clock, machine=machine, handlers=handlers, images=images, network=network)

@@ -34,7 +34,7 @@ from pykubelet.testing.traces import kill_processes, remove_firewall_rules, remo
 _START_SECONDS = 30.0 * PATIENCE
 _STOP_SECONDS = 15.0 * PATIENCE
 _OCI = os.environ.get("PYKUBELET_TEST_OCI", "runc")
-"""Program of the OCI runtime: runc or crun, or a path of one."""
+"""Program of the OCI runtime: runc or crun, or a path of one; or of a shim (``containerd-shim-runc-v2``)."""
 _HANDLERS = {"runc": "runc", "crun": "crun", Path(_OCI).name: _OCI}
 _PROGRAMS = {"conmon": "conmon", _OCI: _OCI, "catatonit": "catatonit"}
 
@@ -183,7 +183,8 @@ class PrivateCriServer:
         """Kill the monitors, then the containers, as a power loss would."""
         run = self.home / "run"
         kill_processes(run)
-        for note in (*run.glob("bundles/*/pid"), *run.glob("sandboxes/*/infra/pid")):
+        # Those of shims are in the directories of their tasks.
+        for note in (*run.glob("bundles/*/pid"), *run.glob("sandboxes/*/infra/pid"), *run.glob("oci/*/*/init.pid")):
             with contextlib.suppress(OSError, ValueError):
                 _kill(int(note.read_text()), note.parent)
 
@@ -198,7 +199,7 @@ class PrivateCriServer:
             "run": str(self.home / "run"),
             "listen": str(self.socket),
             "default_handler": Path(_OCI).name,
-            "handlers": {name: {"path": path} for name, path in {**_HANDLERS, **self.handlers}.items()},
+            "handlers": {name: _handler(path) for name, path in {**_HANDLERS, **self.handlers}.items()},
             "registries_file": str(self.home / "registries.toml"),
             "registry_dirs": [str(self.home / "certs.d")],
             "image_policy_file": str(self.home / "image-policy.toml"),
@@ -222,6 +223,10 @@ class PrivateCriServer:
             time.sleep(0.02 * PATIENCE)
         tail = self.log.read_text(errors="replace")[-2000:]
         raise Permanent(f"the runtime server did not come up within {_START_SECONDS:.0f} s; its log ends:\n{tail}")
+
+
+def _handler(path: str) -> dict[str, str]:
+    return {"path": path, "type": "shim" if Path(path).name.startswith("containerd-shim-") else "oci"}
 
 
 def _kill(pid: int, directory: Path) -> None:

@@ -7,11 +7,12 @@ from pykubelet.criserver.config.image_policy import ImagePolicyFile, ImageRule
 from pykubelet.criserver.config.load import load_settings
 from pykubelet.criserver.config.metrics_address import MetricsAddress
 from pykubelet.criserver.config.registries import RegistryTable
-from pykubelet.criserver.config.settings import CgroupManager, Handler, RegistryHost, Settings
+from pykubelet.criserver.config.settings import CgroupManager, Handler, HandlerType, RegistryHost, Settings
 
 __all__ = [
     "CgroupManager",
     "Handler",
+    "HandlerType",
     "ImagePolicyFile",
     "ImageRule",
     "MetricsAddress",

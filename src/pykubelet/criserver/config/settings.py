@@ -20,11 +20,24 @@ class CgroupManager(StrEnum):
     SYSTEMD = "systemd"
 
 
+class HandlerType(StrEnum):
+    """What the program of a handler is."""
+
+    OCI = "oci"
+    """An OCI runtime, which conmon calls."""
+    SHIM = "shim"
+    """A shim with containerd's task API."""
+
+
 class Handler(Struct, frozen=True, forbid_unknown_fields=True):
-    """An OCI runtime that a RuntimeClass may name."""
+    """A runtime that a RuntimeClass may name."""
 
     path: str
-    """The program, absolute or found on PATH."""
+    """The program, absolute or found on PATH; of a shim also its type in containerd (``io.containerd.kata.v2``)."""
+    type: HandlerType = HandlerType.OCI
+    options: dict[str, str | bool] = field(default_factory=dict)
+    """Options of a shim, by the names of containerd's configuration: ``BinaryName``, ``SystemdCgroup``,
+    ``NoNewKeyring`` and ``NoPivotRoot`` of containerd-shim-runc-v2; ``TypeUrl`` and ``ConfigPath`` of others."""
     pod_annotations: tuple[str, ...] = ()
     """Patterns, as of Go's path.Match, of annotations of pods that the OCI runtime gets in the containers' specs."""
     container_annotations: tuple[str, ...] = ()
@@ -41,7 +54,7 @@ class Handler(Struct, frozen=True, forbid_unknown_fields=True):
     """The directory of network configurations for pods of this handler; its first valid one is used."""
     sandbox_annotations: bool | None = None
     """Whether specs have the annotations ``container-type`` and ``sandbox-id`` of containerd; by default those of runc
-    and crun. runsc understands them as an order to join a sandbox, which does not exist here."""
+    and crun, and shims. runsc understands them as an order to join a sandbox, which does not exist here."""
 
 
 class CniSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -197,6 +210,11 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         """The directory of temporary files of single calls; emptied at each start."""
         return self.run / "tmp"
 
+    @property
+    def shim_events(self) -> Path:
+        """The socket to which shims send events."""
+        return self.run / "shims.sock"
+
     def runtime_root(self, handler: str) -> Path:
-        """The directory in which the OCI runtime of a handler keeps its state."""
+        """The directory in which the OCI runtime of a handler keeps its state, or the tasks of its shims are."""
         return self.run / "oci" / handler

@@ -50,13 +50,22 @@ def reopen_log(bundle: Path) -> None:
         os.close(fd)
 
 
-def resize(bundle: Path, width: int, height: int) -> None:
-    """Send conmon the new size of the container's terminal; ignored when conmon has ended."""
-    try:
-        fd = os.open(bundle / _CONTROL, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return
-    try:
-        os.write(fd, f"1 {height} {width}\n".encode())
-    finally:
-        os.close(fd)
+class ConmonControl:
+    """What an attached client does to the streams of a container that conmon created."""
+
+    def __init__(self, bundle: Path) -> None:
+        self._bundle = bundle
+
+    async def resize(self, width: int, height: int) -> None:
+        """Send conmon the new size of the container's terminal; ignored when conmon has ended."""
+        try:
+            fd = os.open(self._bundle / _CONTROL, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            os.write(fd, f"1 {height} {width}\n".encode())
+        finally:
+            os.close(fd)
+
+    async def end_input(self) -> None:
+        """Do nothing: conmon closes the container's stdin when the client's input ends."""

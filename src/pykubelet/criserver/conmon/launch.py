@@ -6,6 +6,7 @@ import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -13,13 +14,39 @@ from pykubelet.base import tracing
 from pykubelet.base.errors import NotFound, Permanent, Transient
 from pykubelet.base.proc import run
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.oci.runtime import errors_in_log
 from pykubelet.criserver.types import ContainerID
 
 _CREATE: Seconds = 120.0
 _FORK: Seconds = 30.0
 _SYNC_LIMIT = 65536
+
+
+class MonitoredProgram(Protocol):
+    """What conmon runs as its OCI runtime."""
+
+    @property
+    def path(self) -> str:
+        """The program."""
+        ...
+
+    @property
+    def systemd(self) -> bool:
+        """Whether systemd creates the cgroups."""
+        ...
+
+    @property
+    def keyrings(self) -> bool:
+        """Whether it creates a session keyring for each container, and has a flag not to."""
+        ...
+
+    def monitor_arguments(self, bundle: Path) -> list[str]:
+        """Its arguments before the command ``create``."""
+        ...
+
+    def expect_cgroup_migration(self) -> None:
+        """Announce that it is about to migrate a process into a cgroup."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +57,7 @@ class Launch:
     bundle: Path
     log: Path | None
     """None: the output is discarded."""
-    runtime: OciRuntime
+    runtime: MonitoredProgram
     terminal: bool = False
     stdin: bool = False
     stdin_once: bool = False
@@ -103,7 +130,7 @@ class Conmon:
             *(["-s"] if launch.runtime.systemd else []),
             *(["--no-new-keyring"] if launch.runtime.keyrings else []),
         ]
-        runtime_arguments = [*launch.runtime.global_arguments(), f"--log={bundle}/oci.log", "--log-format=json"]
+        runtime_arguments = launch.runtime.monitor_arguments(bundle)
         return [
             *("--api-version", "1", "--full-attach", "--no-sync-log"),
             *("-c", launch.container, "-u", launch.container, "-n", launch.container[:13]),

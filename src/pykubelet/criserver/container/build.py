@@ -139,10 +139,9 @@ def _build_shared(
 ) -> _Shared:
     table = ContainerTable(monotonic=scope.clock.monotonic)
     records = ContainerRecords(stored=store.containers, table=table, scope=scope)
-    cleanup = Cleanup(directories=directories, cgroups=machine.cgroups, conmon=machine.conmon.path)
+    cleanup = Cleanup(directories=directories, cgroups=machine.cgroups)
     launcher = Launcher(
         sandboxes=sandboxes,
-        conmon=machine.conmon,
         directories=directories,
         cleanup=cleanup,
         scope=scope,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.runtimes import ContainerRuntime
 from pykubelet.criserver.spec import ImageDefaults, SandboxView
 from pykubelet.criserver.types import ContainerID, SandboxID, UserNamespace
 
@@ -76,8 +76,8 @@ class Sandboxes(Protocol):
         """The runtime handler of the sandbox."""
         ...
 
-    def runtime(self, sandbox: SandboxID) -> OciRuntime:
-        """The OCI runtime of the sandbox: the one of its handler."""
+    def runtime(self, sandbox: SandboxID) -> ContainerRuntime:
+        """The runtime of the sandbox: the one of its handler."""
         ...
 
     def infra_pid(self, sandbox: SandboxID) -> int:

@@ -10,7 +10,8 @@ from pykubelet.criserver.container.bundle import prepare
 from pykubelet.criserver.container.container_interfaces import Directories, Sandboxes
 from pykubelet.criserver.container.state.container_state import Container
 from pykubelet.criserver.container.state.table import ContainerTable
-from pykubelet.criserver.oci import ExecResult, OciRuntime
+from pykubelet.criserver.oci import ExecResult
+from pykubelet.criserver.runtimes import ContainerRuntime, Task
 from pykubelet.criserver.spec import build_exec
 
 
@@ -26,7 +27,7 @@ class ContainerCommands:
         """Run a command in a container and wait for it. ProgramTimeout; Permanent: the container is not running."""
         container = self._table.running(identity)
         process = await self.process(container, command)
-        return await self.runtime(container).execute(container.id, process, timeout)
+        return await self.runtime(container).execute(self.task(container), process, timeout)
 
     async def process(self, container: Container, command: Sequence[str], terminal: bool = False) -> dict[str, object]:
         """Build the OCI process of an exec command. NotFound: the container was removed meanwhile."""
@@ -37,9 +38,13 @@ class ContainerCommands:
             raise NotFound(f"container {container.id} has no bundle: {why}") from error
         return build_exec(spec, command, terminal=terminal)
 
-    def runtime(self, container: Container) -> OciRuntime:
-        """The OCI runtime that runs commands in this container."""
+    def runtime(self, container: Container) -> ContainerRuntime:
+        """The runtime that runs commands in this container."""
         return self._sandboxes.runtime(container.record.sandbox_id)
+
+    def task(self, container: Container) -> Task:
+        """The container as its runtime knows it."""
+        return container.task(self._directories.bundles)
 
     async def spec(self, container: Container) -> dict[str, object]:
         """Read its OCI spec; empty when it is gone (after a reboot)."""

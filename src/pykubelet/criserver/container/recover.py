@@ -9,11 +9,10 @@ from pathlib import Path
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import MIB
-from pykubelet.criserver.conmon import read_exit
+from pykubelet.criserver.conmon.find_and_kill import monitors, orphan_runs
 from pykubelet.criserver.container.container_interfaces import Directories, Sandboxes
 from pykubelet.criserver.container.plan.lifecycle import Recovery, Traces, recover
 from pykubelet.criserver.container.processes.cleanup import Cleanup, noted_cgroup
-from pykubelet.criserver.container.processes.find_and_kill import monitors, noted_number, orphan_runs
 from pykubelet.criserver.container.processes.watch import ContainerWatcher
 from pykubelet.criserver.container.remove import ContainerRemover
 from pykubelet.criserver.container.state.container_state import Container
@@ -72,8 +71,18 @@ class ContainerRecovery:
             record = container.record
             if container not in self._table or not (record is first or container.unfinished):
                 return  # a client has changed it meanwhile
-            traces = await blocking.call(f"container/{record.id}", self._traces, record, running)
-            await self._apply(container, recover(record, traces), running.get(record.id))
+            task = container.task(self._directories.bundles)
+            runtime = self._sandboxes.runtime(record.sandbox_id)
+            found = await runtime.found(task, monitored=record.id in running)
+            traces = Traces(
+                alive=is_alive(record.process),
+                monitored=found.watched,
+                exit_noted=found.exit_noted,
+                start_begun=found.start_begun,
+                program_runs=found.program_runs,
+                bundle=(task.bundle / "config.json").exists(),
+            )
+            await self._apply(container, recover(record, traces), found.pid, running.get(record.id))
 
     async def remove_orphans(self, records: list[ContainerRecord], intact: bool) -> ProtectedIds:
         """Remove leftovers of containers without a record; return the ids that must not be removed.
@@ -108,23 +117,22 @@ class ContainerRecovery:
         record = ContainerRecord(identity, "", SandboxID(""), b"", 0, "", "", "", cgroup, "")
         await self._remover.purge(Container(record, monotonic=self._clock.monotonic))
 
-    async def _apply(self, container: Container, what: Recovery, monitor: ProcessRef | None) -> None:
-        """Apply the decision. The caller holds the container's lock."""
+    async def _apply(self, container: Container, what: Recovery, pid: int, monitor: ProcessRef | None) -> None:
+        """Apply the decision. The caller holds the container's lock. ``pid``: its first process."""
         record = container.record
         match what:
             case Recovery.KEEP:
                 return
             case Recovery.ADOPT:
                 if record.phase is ContainerPhase.CREATED:
-                    pid = noted_number(self._directories.bundle(record.id) / "pid")
                     # The call that started it was interrupted before it recorded the time: shortly before the
                     # previous server ended.
                     started = {"process": reference(pid), "monitor": monitor, "started_at": self._records.now()}
                     await self._records.put(container, container.moved(ContainerPhase.RUNNING, **started))
                 self._watcher.watch(container)
             case Recovery.FINISH:
-                exit_ = read_exit(self._directories.exits, self._directories.bundle(record.id), record.id)
-                await self._watcher.finish(container, exit_)
+                runtime = self._sandboxes.runtime(record.sandbox_id)
+                await self._watcher.finish(container, await runtime.wait(container.task(self._directories.bundles)))
             case Recovery.LOST:
                 await self._watcher.finish(container, None)
             case Recovery.UNSTART:
@@ -133,20 +141,6 @@ class ContainerRecovery:
                 await self._remover.purge(container)
         _log.info("container recovered", extra={"container": record.id, "action": what.name.lower()})
 
-    def _traces(self, record: ContainerRecord, running: Mapping[ContainerID, ProcessRef]) -> Traces:
-        bundle = self._directories.bundle(record.id)
-        state = self._sandboxes.runtime(record.sandbox_id).root / record.id
-        pid = noted_number(bundle / "pid")
-        return Traces(
-            alive=is_alive(record.process),
-            monitored=record.id in running,
-            exit_noted=(self._directories.exits / record.id).exists(),
-            start_begun=record.id in running or state.exists() or pid > 0,
-            # The FIFO exists in the runtime's state directory until `start` opens it.
-            program_runs=pid > 0 and _made(state) and not (state / "exec.fifo").exists(),
-            bundle=(bundle / "config.json").exists(),
-        )
-
 
 def _ids_in(file: Path) -> set[str]:
     """Find all ids in a container's spec; the sandbox's is in the paths of its namespaces."""
@@ -154,8 +148,3 @@ def _ids_in(file: Path) -> set[str]:
         return set(_ID.findall(read_regular(file, _MAX_SPEC).decode(errors="replace")))
     except OSError:
         return set()
-
-
-def _made(state: Path) -> bool:
-    """Whether an OCI runtime has written a container's state: runc in ``state.json``, crun in ``status``."""
-    return any((state / name).exists() for name in ("state.json", "status"))

@@ -1,6 +1,7 @@
 """StartContainer."""
 
 import logging
+from dataclasses import replace
 
 from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import Permanent, PykubeletError
@@ -15,7 +16,6 @@ from pykubelet.criserver.container.state.table import ContainerTable
 from pykubelet.criserver.events import EventKind
 from pykubelet.criserver.machine import OomKills
 from pykubelet.criserver.processes import reference
-from pykubelet.criserver.spec.cdi_request import asks_for_devices
 from pykubelet.criserver.types import ContainerPhase, ContainerRecord
 
 _log = logging.getLogger(__name__)
@@ -72,8 +72,7 @@ class ContainerStarter:
         process, monitor = reference(launched.pid), reference(launched.monitor)
         pod_oom_kills = self._oom_kills.of_pod(record.cgroup)
         now = max(self._records.now(), record.created_at)
-        runtime = self._launcher.runtime(container)
-        await runtime.start(record.id, None if asks_for_devices(container.config) else process)
+        await self._launcher.runtime(container).start(replace(self._launcher.task(container), process=process))
         changes = {"process": process, "monitor": monitor, "started_at": now, "pod_oom_kills": pod_oom_kills}
         return container.moved(ContainerPhase.RUNNING, **changes)
 

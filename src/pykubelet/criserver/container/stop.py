@@ -2,13 +2,13 @@
 
 import asyncio
 import signal
+from contextlib import suppress
 
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.container.processes.prelaunch import Launcher
 from pykubelet.criserver.container.state.container_state import Container
 from pykubelet.criserver.container.state.table import ContainerTable
-from pykubelet.criserver.processes import open_process
 from pykubelet.criserver.spec.signals import signal_number
 from pykubelet.criserver.types import ContainerPhase
 
@@ -44,18 +44,15 @@ class ContainerStopper:
             async with container.lock:
                 if not container.running:
                     await self._launcher.undo(container)
-        process = open_process(container.record.process) if container.running else None
-        if process is not None:
-            with process:
-                try:
-                    if grace > 0:
-                        process.send_signal(signal_number(container.record.stop_signal))
-                        if await _ends_within(container, grace):
-                            return
-                    container.killed = True
-                    process.send_signal(signal.SIGKILL)
-                except NotFound:
-                    pass  # it has just ended
+        if container.running:
+            runtime, task = self._launcher.runtime(container), self._launcher.task(container)
+            with suppress(NotFound):  # it has just ended
+                if grace > 0:
+                    await runtime.signal(task, signal_number(container.record.stop_signal))
+                    if await _ends_within(container, grace):
+                        return
+                container.killed = True
+                await runtime.signal(task, signal.SIGKILL)
         if container.running and not await _ends_within(container, _KILLED):
             raise Transient(f"container {container.id} hangs in the kernel: it does not end after SIGKILL")
 

@@ -45,7 +45,7 @@ class ContainerUpdater:
             wanted = build_resources(config.linux.resources, self._host)
             match record.phase:
                 case ContainerPhase.RUNNING:
-                    await self._launcher.runtime(container).update(container.id, wanted)
+                    await self._launcher.runtime(container).update(self._launcher.task(container), wanted)
                 case ContainerPhase.CREATED:
                     launched = await self._launcher.undo(container)
                     bundle = self._directories.bundle(container.id)

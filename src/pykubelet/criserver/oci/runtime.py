@@ -120,6 +120,10 @@ class OciRuntime:
         """The global flags, before every command."""
         return [f"--root={self.root}", *(["--systemd-cgroup"] if self.systemd else [])]
 
+    def monitor_arguments(self, bundle: Path) -> list[str]:
+        """The arguments before ``create``, which conmon calls; errors go to a file in the bundle."""
+        return [*self.global_arguments(), f"--log={bundle}/oci.log", "--log-format=json"]
+
     def expect_cgroup_migration(self) -> None:
         """Announce that the runtime is about to migrate a process into a cgroup; see ``linux.cgroups``."""
         if self._cgroup_migrations is not None:

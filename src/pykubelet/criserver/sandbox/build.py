@@ -51,7 +51,7 @@ def build_sandboxes(deps: SandboxDeps) -> SandboxComponents:
     """Build and connect the components of this package."""
     table, layout, infra, containers = deps.table, deps.layout, deps.infra, deps.containers
     records = SandboxRecords(stored=deps.store.sandboxes, table=table, scope=deps.scope)
-    watcher = InfraWatcher(table=table, records=records, scope=deps.scope)
+    watcher = InfraWatcher(table=table, records=records, infra=infra, scope=deps.scope)
     attachments = Attachments(
         network=deps.network,
         layout=layout,

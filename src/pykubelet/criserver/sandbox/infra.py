@@ -3,18 +3,17 @@
 import logging
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError
 from pykubelet.criserver.config.machine import cgroup_of
-from pykubelet.criserver.conmon import Launch
 from pykubelet.criserver.container.bundle.prepare import write_bundle
 from pykubelet.criserver.container.container_interfaces import ImageFacts
-from pykubelet.criserver.container.processes.find_and_kill import kill_group, monitors, noted_monitor
 from pykubelet.criserver.machine import Machine
-from pykubelet.criserver.processes import open_process, reference
+from pykubelet.criserver.processes import reference
+from pykubelet.criserver.runtimes import Task, TaskStreams
 from pykubelet.criserver.sandbox.layout import SandboxLayout, owner_of
 from pykubelet.criserver.sandbox.plan.requests import namespace_options, needs_infra
 from pykubelet.criserver.sandbox.sandbox_interfaces import PauseImages
@@ -47,6 +46,24 @@ class Infra:
         self._layout = layout
         self._programs = programs
 
+    def needed(self, sandbox: Sandbox) -> bool:
+        """Whether the sandbox has an infra process: for a shared PID namespace, or because its runtime needs one."""
+        return needs_infra(sandbox.config) or self._machine.handlers.runtime(sandbox.record.handler).sandbox_tasks
+
+    async def wait(self, sandbox: Sandbox) -> None:
+        """Wait for the end of the infra process."""
+        await self._machine.handlers.runtime(sandbox.record.handler).wait(self._task(sandbox))
+
+    def _task(self, sandbox: Sandbox) -> Task:
+        runtime = self._machine.handlers.runtime(sandbox.record.handler)
+        return Task(
+            id=ContainerID(sandbox.id),
+            sandbox=sandbox.id,
+            bundle=self._layout.infra_bundle(sandbox.id),
+            cgroup=cgroup_of(sandbox.config.linux.cgroup_parent, sandbox.id, runtime.systemd),
+            process=sandbox.record.infra,
+        )
+
     async def start(
         self, sandbox: Sandbox, namespaces: dict[str, str], user_namespace: UserNamespace | None
     ) -> ProcessRef:
@@ -59,7 +76,7 @@ class Infra:
         spec = build_infra(
             program=program,
             rootfs=str(rootfs),
-            cgroup=cgroup_of(sandbox.config.linux.cgroup_parent, sandbox.id, runtime.systemd),
+            cgroup=self._task(sandbox).cgroup,
             namespaces=namespaces,
             oom_score=max(_OOM_SCORE, self._machine.host.least_oom_score),
             ids=ids,
@@ -71,10 +88,10 @@ class Infra:
             ),
         )
         await blocking.call_to_end(owner_of(sandbox.id), write_bundle, bundle, spec)
-        identity = ContainerID(sandbox.id)
-        launched = await self._machine.conmon.launch(Launch(identity, bundle, None, runtime))
+        task = self._task(sandbox)
+        launched = await runtime.create(task, TaskStreams())
         process = reference(launched.pid)
-        await runtime.start(identity, process)
+        await runtime.start(replace(task, process=process))
         if process is None:
             raise NotFound(f"the infra process of sandbox {sandbox.id} ended at once")
         return process
@@ -103,31 +120,22 @@ class Infra:
 
     async def stop(self, sandbox: Sandbox) -> None:
         """Kill the infra process and remove its resources. Idempotent, also after an interrupted start."""
-        identity, config = sandbox.id, sandbox.config
+        identity = sandbox.id
         runtime = self._machine.handlers.runtime(sandbox.record.handler)
         bundle = self._layout.infra_bundle(identity)
-        if needs_infra(config) and not bundle.exists():
+        if self.needed(sandbox) and not bundle.exists():
             # A reboot removes the bundle, but not the root file system.
             await self._images.release(ContainerID(identity))
         if not bundle.exists():
             return
-        monitor = open_process(noted_monitor(bundle, identity)) or open_process(await self._unnoted_monitor(identity))
-        if monitor is not None:
-            with monitor:
-                await kill_group(monitor)
+        task = self._task(sandbox)
+        await runtime.end_launch(task)
         if not runtime.systemd:
-            cgroup = cgroup_of(config.linux.cgroup_parent, identity, False)
-            await blocking.call_to_end(owner_of(identity), self._machine.cgroups.delete, cgroup)
-        await runtime.delete(ContainerID(identity), emptied=not runtime.systemd)
+            await blocking.call_to_end(owner_of(identity), self._machine.cgroups.delete, task.cgroup)
+        await runtime.delete(task, emptied=not runtime.systemd)
         await self._images.release(ContainerID(identity))
         (self._machine.conmon.exits / identity).unlink(missing_ok=True)
         await blocking.call_to_end(owner_of(identity), shutil.rmtree, bundle, True)
-
-    async def _unnoted_monitor(self, sandbox: SandboxID) -> ProcessRef | None:
-        """Find a conmon whose server was killed before conmon wrote its PID file."""
-        if (self._layout.infra_bundle(sandbox) / "conmon.pid").exists():
-            return None
-        return (await blocking.call(owner_of(sandbox), monitors, self._machine.conmon.path)).get(ContainerID(sandbox))
 
 
 def _of_image(image: ImageFacts) -> InfraProgram:

@@ -12,7 +12,7 @@ from pykubelet.criserver.sandbox.attachments import Attachments
 from pykubelet.criserver.sandbox.infra import Infra
 from pykubelet.criserver.sandbox.layout import SandboxLayout, owner_of
 from pykubelet.criserver.sandbox.plan.lifecycle import id_for_retry
-from pykubelet.criserver.sandbox.plan.requests import name_of, namespaces, needs_infra
+from pykubelet.criserver.sandbox.plan.requests import name_of, namespaces
 from pykubelet.criserver.sandbox.remove import SandboxRemover
 from pykubelet.criserver.sandbox.state.records import SandboxRecords
 from pykubelet.criserver.sandbox.state.sandbox_state import Sandbox
@@ -119,7 +119,7 @@ class SandboxRunner:
         return ips.result(), infra.result()
 
     async def _start_infra(self, sandbox: Sandbox) -> ProcessRef | None:
-        if not needs_infra(sandbox.config):
+        if not self._infra.needed(sandbox):
             return None
         layout = self._layout
         return await self._infra.start(sandbox, layout.namespace_paths(sandbox), layout.user_namespace(sandbox))

@@ -2,7 +2,7 @@
 
 from pykubelet.base.errors import Permanent
 from pykubelet.criserver.machine import Machine
-from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.runtimes import ContainerRuntime
 from pykubelet.criserver.sandbox.layout import SandboxLayout
 from pykubelet.criserver.sandbox.state.table import SandboxTable
 from pykubelet.criserver.spec import SandboxView
@@ -45,8 +45,8 @@ class SandboxViews:
         found = self._table.lookup(sandbox)
         return self._handlers.default if found is None else self._handlers.recorded(found.record.handler)
 
-    def runtime(self, sandbox: SandboxID) -> OciRuntime:
-        """The OCI runtime of a sandbox: the one of its ``handler``."""
+    def runtime(self, sandbox: SandboxID) -> ContainerRuntime:
+        """The runtime of a sandbox: the one of its ``handler``."""
         return self._handlers.runtime(self.handler(sandbox))
 
     def infra_pid(self, sandbox: SandboxID) -> int:

@@ -3,7 +3,7 @@
 import logging
 
 from pykubelet.criserver.events import EventKind
-from pykubelet.criserver.processes import open_process
+from pykubelet.criserver.sandbox.infra import Infra
 from pykubelet.criserver.sandbox.state.records import SandboxRecords
 from pykubelet.criserver.sandbox.state.sandbox_state import Sandbox
 from pykubelet.criserver.sandbox.state.table import SandboxTable
@@ -16,8 +16,9 @@ _log = logging.getLogger(__name__)
 class InfraWatcher:
     """Watches the infra processes of ready sandboxes."""
 
-    def __init__(self, *, table: SandboxTable, records: SandboxRecords, scope: ServerScope) -> None:
+    def __init__(self, *, table: SandboxTable, records: SandboxRecords, infra: Infra, scope: ServerScope) -> None:
         self._table = table
+        self._infra = infra
         self._records = records
         self._scope = scope
 
@@ -27,10 +28,7 @@ class InfraWatcher:
             self._scope.supervise(lambda: self._follow(sandbox), f"infra-{sandbox.id[:13]}")
 
     async def _follow(self, sandbox: Sandbox) -> None:
-        process = open_process(sandbox.record.infra)
-        if process is not None:
-            with process:
-                await process.wait()
+        await self._infra.wait(sandbox)
         async with sandbox.lock:
             if not sandbox.ready or sandbox.id not in self._table:
                 return

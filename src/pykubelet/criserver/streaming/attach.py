@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import Final
 
 from pykubelet.base.files.safe_path import proc_path
-from pykubelet.criserver.conmon.files import resize
 from pykubelet.criserver.streaming.streaming_types import AttachTo, Channel, Client, EndOfInput, Size
 
 _PACKET: Final = 32768 + 1
@@ -83,14 +82,15 @@ async def _listen(connection: socket.socket, target: AttachTo, client: Client) -
     async for what in client.receive():
         match what:
             case Size():
-                resize(target.bundle, what.width, what.height)
+                await target.control.resize(what.width, what.height)
             case EndOfInput():
                 if target.streams.terminal or not target.streams.stdin:
                     continue
                 if not target.stdin_once:
                     return True
-                # conmon then closes the container's stdin.
+                # conmon then closes its end of the container's stdin.
                 connection.shutdown(socket.SHUT_WR)
+                await target.control.end_input()
             case _ if target.streams.stdin:
                 with suppress(OSError):
                     for at in range(0, len(what), _INPUT):

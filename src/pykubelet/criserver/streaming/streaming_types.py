@@ -1,12 +1,10 @@
-"""The requests behind streaming URLs, and the interfaces of clients and of the executor of commands."""
+"""The requests behind streaming URLsand the interface of clients."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import Protocol, TypeAlias
-
-from pykubelet.criserver.oci.command import Command
 
 
 class Channel(IntEnum):
@@ -39,6 +37,18 @@ class Execution:
     streams: Streams
 
 
+class StreamControl(Protocol):
+    """What an attached client does to a container's streams besides reading and writing."""
+
+    async def resize(self, width: int, height: int) -> None:
+        """Set the size of the container's terminal; no error if it has ended."""
+        ...
+
+    async def end_input(self) -> None:
+        """Close the container's stdin; called after the connection to conmon was shut down."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class AttachTo:
     """A container to attach to. ``bundle`` is the directory with conmon's socket."""
@@ -46,6 +56,7 @@ class AttachTo:
     container: str
     bundle: Path
     streams: Streams
+    control: StreamControl
     stdin_once: bool = True
     """Whether the container's stdin is closed when the input of its first client ends."""
 
@@ -103,15 +114,4 @@ class Client(Protocol):
 
     async def finish(self, exit_code: int, failure: str = "") -> None:
         """Send the exit code, or ``failure`` if there is no exit code, and close."""
-        ...
-
-
-class Executor(Protocol):
-    """Runs commands in containers for the streaming server."""
-
-    async def prepare(self, execution: Execution) -> tuple[list[str], Command, Path]:
-        """Prepare a command: the OCI runtime's command line, a handle on the command, and the directory of its files.
-
-        The directory is removed after the end of the command.
-        """
         ...

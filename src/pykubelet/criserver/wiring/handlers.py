@@ -1,18 +1,23 @@
 """Builds the runtime handlers of a version of the configuration."""
 
+import json
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent
 from pykubelet.base.files.documents import read_json
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import MIB
-from pykubelet.criserver.config import CgroupManager, Settings
+from pykubelet.criserver.config import CgroupManager, Handler, HandlerType, Settings
+from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.directories import make_directory
-from pykubelet.criserver.machine import ConfiguredHandlers
+from pykubelet.criserver.machine import CgroupOomKills, ConfiguredHandlers
 from pykubelet.criserver.oci import OciRuntime
-from pykubelet.criserver.oci.runtime import Observe
+from pykubelet.criserver.oci.runtime import Features, Observe
 from pykubelet.criserver.programs import Marks
+from pykubelet.criserver.runtimes import ContainerRuntime, MonitoredRuntime
+from pykubelet.criserver.shim import ShimConnections, ShimEvents, ShimLogs, ShimParts, ShimProgram, ShimRuntime
 from pykubelet.criserver.spec import HandlerOptions
 from pykubelet.criserver.spec.base_spec import check_base
 from pykubelet.linux import cgroups
@@ -21,15 +26,31 @@ _log = logging.getLogger(__name__)
 _LONGEST_SPEC = 1 * MIB
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerTools:
+    """What the runtimes of all handlers use."""
+
+    marks: Marks
+    observe: Callable[[str], Observe] | None
+    """Returns what gets the calls of a handler's program."""
+    conmon: Conmon
+    oom_kills: CgroupOomKills
+    shim_events: ShimEvents
+
+
 class HandlerFactory:
     """Builds handlers; the runtime of a handler whose program is unchanged stays the same object."""
 
-    def __init__(self, marks: Marks, observe: Callable[[str], Observe] | None = None) -> None:
-        """``observe`` returns what gets the calls of a handler's program."""
-        self._marks = marks
-        self._observe = observe
+    def __init__(self, tools: HandlerTools) -> None:
+        self.tools = tools
         self._migrations = cgroups.MigrationWarmUp(cgroups.detect())
-        self._made: dict[tuple[str, str], OciRuntime] = {}
+        self._made: dict[str, ContainerRuntime] = {}
+
+    def close(self) -> None:
+        """Close the connections to shims; the shims go on."""
+        for runtime in self._made.values():
+            if isinstance(runtime, ShimRuntime):
+                runtime.connections.close()
 
     def build(self, settings: Settings) -> ConfiguredHandlers:
         """Build all handlers. Permanent: the default one's program is missing; Invalid: a base. Blocking."""
@@ -43,35 +64,69 @@ class HandlerFactory:
             },
         )
 
-    def _runtimes(self, settings: Settings) -> dict[str, OciRuntime]:
-        found: dict[str, OciRuntime] = {}
+    def _runtimes(self, settings: Settings) -> dict[str, ContainerRuntime]:
+        found: dict[str, ContainerRuntime] = {}
         for name, handler in settings.handlers.items():
             try:
-                found[name] = self._runtime(name, handler.path, settings)
+                found[name] = self._runtime(name, handler, settings)
             except NotFound as error:
                 if name == settings.default_handler:
                     raise Permanent(f"{error} (apt-get install {handler.path})") from error
                 _log.info("runtime handler disabled: program not found", extra={"handler": name, "error": str(error)})
         return found
 
-    def _runtime(self, name: str, program: str, settings: Settings) -> OciRuntime:
-        made = self._made.get((name, program))
+    def _runtime(self, name: str, handler: Handler, settings: Settings) -> ContainerRuntime:
+        key = json.dumps((name, handler.type, handler.path, handler.options))
+        made = self._made.get(key)
         if made is None:
-            root = settings.runtime_root(name)
-            make_directory(root)
-            made = self._made[name, program] = OciRuntime(
-                program=program,
-                root=root,
-                scratch=settings.scratch,
-                systemd=settings.cgroup_manager is CgroupManager.SYSTEMD,
-                cgroup_migrations=self._migrations,
-                marks=self._marks.environment,
-                observe=self._observe(name) if self._observe is not None else None,
-            )
+            make_directory(settings.runtime_root(name))
+            match handler.type:
+                case HandlerType.OCI:
+                    made = MonitoredRuntime(self._oci(name, handler.path, settings), self.tools.conmon)
+                case HandlerType.SHIM:
+                    made = self._shim(name, handler, settings)
+            self._made[key] = made
         return made
 
+    def _oci(self, name: str, program: str, settings: Settings) -> OciRuntime:
+        return OciRuntime(
+            program=program,
+            root=settings.runtime_root(name),
+            scratch=settings.scratch,
+            systemd=settings.cgroup_manager is CgroupManager.SYSTEMD,
+            cgroup_migrations=self._migrations,
+            marks=self.tools.marks.environment,
+            observe=self.tools.observe(name) if self.tools.observe is not None else None,
+        )
 
-def _options(name: str, settings: Settings, runtime: OciRuntime) -> HandlerOptions:
+    def _shim(self, name: str, handler: Handler, settings: Settings) -> ShimRuntime:
+        directory = settings.runtime_root(name)
+        systemd = settings.cgroup_manager is CgroupManager.SYSTEMD
+        try:
+            program = ShimProgram(handler.path, handler.options, state=directory / "state", systemd=systemd)
+        except Invalid as error:
+            raise Invalid(f"handlers.{name}.options: {error}") from error
+        features = _no_features
+        if program.of_runc:
+            features = self._oci(name, str(handler.options.get("BinaryName", "runc")), settings).features
+        return ShimRuntime(
+            ShimParts(
+                program=program,
+                connections=ShimConnections(directory),
+                logs=ShimLogs(self.tools.conmon),
+                events=self.tools.shim_events,
+                oom_kills=self.tools.oom_kills.of_container,
+                features=features,
+            )
+        )
+
+
+async def _no_features() -> Features:
+    """The features of a shim that calls no known OCI runtime: there is no call in its API that tells them."""
+    return Features(recursive_read_only=False, user_namespaces=False)
+
+
+def _options(name: str, settings: Settings, runtime: ContainerRuntime) -> HandlerOptions:
     handler, base = settings.handlers[name], None
     if handler.base_runtime_spec is not None:
         origin = f"handlers.{name}.base_runtime_spec {handler.base_runtime_spec}"

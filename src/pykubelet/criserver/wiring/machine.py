@@ -1,6 +1,7 @@
 """Opens what belongs to the machine: its facts, the programs that do the work, and the pod network."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -12,13 +13,27 @@ from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.directories import find_untraversable
 from pykubelet.criserver.machine import CgroupOomKills, Machine
 from pykubelet.criserver.netns import Kind, PinnedNamespaces
-from pykubelet.criserver.oci import RuntimeHandlers
+from pykubelet.criserver.oci.runtime import Observe
 from pykubelet.criserver.programs import Marks
-from pykubelet.criserver.wiring.handlers import HandlerFactory
+from pykubelet.criserver.runtimes import RuntimeHandlers
+from pykubelet.criserver.shim import ShimEvents
+from pykubelet.criserver.wiring.handlers import HandlerFactory, HandlerTools
 from pykubelet.linux import cgroups
 from pykubelet.linux.cgroups.oom import OomCounter
 
 _log = logging.getLogger(__name__)
+
+
+def open_tools(settings: Settings, marks: Marks, observe: Callable[[str], Observe] | None = None) -> HandlerTools:
+    """Find what the runtimes of all handlers use. ``observe`` returns what gets the calls of a handler's program."""
+    systemd = settings.cgroup_manager is CgroupManager.SYSTEMD
+    return HandlerTools(
+        marks=marks,
+        observe=observe,
+        conmon=Conmon(settings.conmon, settings.exits),
+        oom_kills=CgroupOomKills(OomCounter(cgroups.detect()), systemd=systemd),
+        shim_events=ShimEvents(settings.shim_events),
+    )
 
 
 def open_machine(settings: Settings, factory: HandlerFactory) -> Machine:
@@ -30,7 +45,6 @@ def open_machine(settings: Settings, factory: HandlerFactory) -> Machine:
             "user namespaces disabled: others cannot traverse a directory; run chmod o+x on it",
             extra={"directory": str(closed)},
         )
-    systemd = settings.cgroup_manager is CgroupManager.SYSTEMD
     handlers = factory.build(settings)
     return Machine(
         host=replace(host, user_namespaces=host.user_namespaces and closed is None),
@@ -38,8 +52,8 @@ def open_machine(settings: Settings, factory: HandlerFactory) -> Machine:
         handlers=RuntimeHandlers(runtimes=handlers.runtimes, default=handlers.default),
         handler_options=dict(handlers.options),
         network_directories=dict(handlers.network_directories),
-        conmon=Conmon(settings.conmon, settings.exits),
-        oom_kills=CgroupOomKills(OomCounter(cgroups.detect()), systemd=systemd),
+        conmon=factory.tools.conmon,
+        oom_kills=factory.tools.oom_kills,
     )
 
 

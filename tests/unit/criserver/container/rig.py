@@ -15,7 +15,8 @@ from pykubelet.criserver.container import Container, ContainerDeps, Directories,
 from pykubelet.criserver.container.container_interfaces import ImageFacts
 from pykubelet.criserver.images.image_types import SignatureRejected
 from pykubelet.criserver.machine import Machine
-from pykubelet.criserver.oci import OciRuntime, RuntimeHandlers
+from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.runtimes import MonitoredRuntime, RuntimeHandlers
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.spec import ImageDefaults, SandboxView
 from pykubelet.criserver.store import Store
@@ -123,7 +124,7 @@ class OneSandbox:
     ready = True
     logs = ""
 
-    def __init__(self, runtime: OciRuntime) -> None:
+    def __init__(self, runtime: MonitoredRuntime) -> None:
         self._runtime = runtime
 
     def view(self, sandbox: SandboxID) -> SandboxView:
@@ -134,7 +135,7 @@ class OneSandbox:
     def handler(self, sandbox: SandboxID) -> str:
         return "runc"
 
-    def runtime(self, sandbox: SandboxID) -> OciRuntime:
+    def runtime(self, sandbox: SandboxID) -> MonitoredRuntime:
         return self._runtime
 
     def infra_pid(self, sandbox: SandboxID) -> int:
@@ -164,13 +165,14 @@ class Rig:
         self.store = store
         self.oom_kills = FakeOomKills()
         self.images = FakeImages(directory / "rootfs")
-        runtime = OciRuntime(
+        oci = OciRuntime(
             program=_script(directory / "runc", RUNTIME), root=directory / "oci", scratch=directory / "tmp"
         )
+        conmon = Conmon(_script(directory / "conmon", CONMON.format(python=sys.executable)), directory / "exits")
+        runtime = MonitoredRuntime(oci, conmon)
         self.sandbox = OneSandbox(runtime)
         self.scope = ServerScope.of(tasks, SystemClock())
         self.cgroups = NoCgroups()
-        conmon = _script(directory / "conmon", CONMON.format(python=sys.executable))
         self.deps = ContainerDeps(
             scope=self.scope,
             store=store,
@@ -178,7 +180,7 @@ class Rig:
                 host=HOST,
                 cgroups=cast(CgroupDriver, self.cgroups),
                 handlers=RuntimeHandlers(runtimes={"runc": runtime}, default="runc"),
-                conmon=Conmon(conmon, directory / "exits"),
+                conmon=conmon,
                 oom_kills=self.oom_kills,
             ),
             images=self.images,

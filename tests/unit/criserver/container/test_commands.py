@@ -11,7 +11,7 @@ from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import NotFound, Permanent, Transient
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.container.log import LogReopener
-from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.runtimes import MonitoredRuntime
 from pykubelet.criserver.types import ContainerID, SandboxID
 from pykubelet.testing.wait import until
 from tests.unit.criserver.container.rig import Rig, rig_in
@@ -63,7 +63,7 @@ async def test_commands_are_run_by_the_runtime_of_the_sandbox(tmp_path: Path, mo
         container = await rig.create("sleep", "60")
         asked: list[SandboxID] = []
 
-        def runtime(sandbox: SandboxID) -> OciRuntime:
+        def runtime(sandbox: SandboxID) -> MonitoredRuntime:
             asked.append(sandbox)
             return known
 

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from pykubelet.base.errors import NotFound, Permanent, Transient
 from pykubelet.criserver.conmon import Conmon, Exit, Launch, Launched
 from pykubelet.criserver.container import Container
-from pykubelet.criserver.container.processes import cleanup
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.processes import reference
+from pykubelet.criserver.runtimes import monitored
 from pykubelet.criserver.types import ContainerID, ContainerPhase, ProcessRef, UserNamespace
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.wait import until
@@ -362,7 +362,7 @@ async def test_launch_interrupted_before_the_pid_file_leaves_no_conmon(
 
         monkeypatch.setattr(Conmon, "launch", unnoted)
         # The script's name is not the first word of its command line, as the program's would be.
-        monkeypatch.setattr(cleanup, "monitors", lambda program: _monitors(program))
+        monkeypatch.setattr(monitored, "monitors", lambda program: _monitors(program))
         container = await rig.create("sleep", "60")
         start = asyncio.ensure_future(rig.containers.starter.start(container.id))
         await gate.reached.wait()

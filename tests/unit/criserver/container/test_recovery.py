@@ -90,7 +90,7 @@ async def test_repair_leaves_a_container_alone_that_a_client_has_changed_meanwhi
     async with rig_in(tmp_path) as rig:
         applied: list[str] = []
 
-        async def apply(found: object, what: object, monitor: object) -> None:
+        async def apply(found: object, what: object, pid: int, monitor: object) -> None:
             applied.append(str(what))
 
         monkeypatch.setattr(rig.containers.recovery, "_apply", apply)

@@ -13,8 +13,9 @@ from pykubelet.criserver.cni import Attached, AttachRequest
 from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.machine import Machine, OomKills
 from pykubelet.criserver.netns import Kind, NamespaceSpec, PinnedNamespaces
-from pykubelet.criserver.oci import OciRuntime, RuntimeHandlers
-from pykubelet.criserver.processes import reference
+from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.processes import open_process, reference
+from pykubelet.criserver.runtimes import MonitoredRuntime, RuntimeHandlers
 from pykubelet.criserver.sandbox import (
     Infra,
     InfraPrograms,
@@ -25,6 +26,7 @@ from pykubelet.criserver.sandbox import (
     SandboxViews,
     build_sandboxes,
 )
+from pykubelet.criserver.sandbox.plan.requests import needs_infra
 from pykubelet.criserver.sandbox.sandbox_interfaces import PauseImages
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.store import Store
@@ -131,6 +133,15 @@ class FakeInfra:
         self.stops += 1
         self.kill()
 
+    def needed(self, sandbox: Sandbox) -> bool:
+        return needs_infra(sandbox.config)
+
+    async def wait(self, sandbox: Sandbox) -> None:
+        process = open_process(sandbox.record.infra)
+        if process is not None:
+            with process:
+                await process.wait()
+
     def kill(self) -> None:
         """Kill all processes."""
         for process in self.processes.values():
@@ -151,12 +162,13 @@ class Rig:
         self.directory = directory / "sandboxes"
         table = SandboxTable(monotonic=self.clock.monotonic)
         self.layout = SandboxLayout(namespaces=cast(PinnedNamespaces, self.namespaces), directory=self.directory)
-        runtime = OciRuntime(program="true", root=directory / "oci", scratch=directory)
+        conmon = Conmon("true", directory)
+        runtime = MonitoredRuntime(OciRuntime(program="true", root=directory / "oci", scratch=directory), conmon)
         machine = self.machine = Machine(
             host=HOST,
             cgroups=cast(CgroupDriver, None),
             handlers=RuntimeHandlers(runtimes={"runc": runtime}, default="runc"),
-            conmon=Conmon("true", directory),
+            conmon=conmon,
             oom_kills=cast(OomKills, None),
         )
         self.views = SandboxViews(table=table, layout=self.layout, machine=machine)

@@ -17,8 +17,9 @@ from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.container.container_interfaces import ImageFacts
 from pykubelet.criserver.machine import Machine, OomKills
 from pykubelet.criserver.netns import PinnedNamespaces
-from pykubelet.criserver.oci import OciRuntime, RuntimeHandlers
+from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.processes import is_alive
+from pykubelet.criserver.runtimes import MonitoredRuntime, RuntimeHandlers
 from pykubelet.criserver.sandbox import Infra, InfraPrograms, Sandbox, SandboxLayout
 from pykubelet.criserver.spec import ImageDefaults
 from pykubelet.criserver.types import ContainerID, IdMap, SandboxID, SandboxRecord, UserNamespace
@@ -72,17 +73,16 @@ def _script(path: Path, text: str) -> str:
 def infra_in(directory: Path, images: FakePause, program: str, pause_image: str) -> Infra:
     for name in ("exits", "oci", "tmp", "sandboxes"):
         (directory / name).mkdir()
-    runtime = OciRuntime(
-        program=_script(directory / "runc", RUNTIME), root=directory / "oci", scratch=directory / "tmp"
-    )
-    conmon = _script(directory / "conmon", CONMON.format(python=sys.executable))
+    oci = OciRuntime(program=_script(directory / "runc", RUNTIME), root=directory / "oci", scratch=directory / "tmp")
+    conmon = Conmon(_script(directory / "conmon", CONMON.format(python=sys.executable)), directory / "exits")
+    runtime = MonitoredRuntime(oci, conmon)
     namespaces = cast(PinnedNamespaces, FakeNamespaces(directory / "ns"))
     return Infra(
         machine=Machine(
             host=HOST,
             cgroups=cast(CgroupDriver, NoCgroups()),
             handlers=RuntimeHandlers(runtimes={"runc": runtime}, default="runc"),
-            conmon=Conmon(conmon, directory / "exits"),
+            conmon=conmon,
             oom_kills=cast(OomKills, None),
         ),
         images=images,

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.criserver.cni import Attached, AttachRequest
 from pykubelet.criserver.events import EventKind
-from pykubelet.criserver.oci import OciRuntime, RuntimeHandlers
+from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.runtimes import MonitoredRuntime, RuntimeHandlers
 from pykubelet.criserver.sandbox import SandboxViews
 from pykubelet.criserver.sandbox.files import SandboxFiles
 from pykubelet.criserver.types import ProtectedIds, SandboxID, SandboxPhase
@@ -257,7 +258,10 @@ async def test_runtime_of_a_sandbox_is_that_of_its_handler(tmp_path: Path) -> No
     async with rig_in(tmp_path) as rig:
         identity = await rig.sandboxes.runner.run(config(), "")
         sandbox = rig.sandboxes.table.get(identity)
-        first, second = (OciRuntime(program="true", root=tmp_path / name, scratch=tmp_path) for name in ("a", "b"))
+        first, second = (
+            MonitoredRuntime(OciRuntime(program="true", root=tmp_path / name, scratch=tmp_path), rig.machine.conmon)
+            for name in ("a", "b")
+        )
         handlers = RuntimeHandlers(runtimes={"default": first, "runc": second}, default="default")
         machine = dataclasses.replace(rig.machine, handlers=handlers)
         views = SandboxViews(table=rig.sandboxes.table, layout=rig.layout, machine=machine)

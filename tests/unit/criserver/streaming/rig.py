@@ -12,6 +12,7 @@ from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Permanent
 from pykubelet.criserver.oci.command import Command
 from pykubelet.criserver.streaming import Execution, StreamingServer
+from pykubelet.criserver.streaming.oci_session import OciSession
 from pykubelet.criserver.streaming.streaming_types import Streams
 
 OUTPUT = Streams(stdin=False, stdout=True, stderr=True, terminal=False)
@@ -27,14 +28,15 @@ class PlainExecutor:
         self._runtime = runtime
         self._count = 0
 
-    async def prepare(self, execution: Execution) -> tuple[list[str], Command, Path]:
+    async def prepare(self, execution: Execution) -> OciSession:
         if execution.container == "ended":
             raise Permanent("container ended is exited, not running")
         self._count += 1
         directory = self._directory / str(self._count)
         directory.mkdir()
         argv = ["/bin/sh", "-c", self._runtime, str(directory / "pid"), *execution.command]
-        return argv, Command(directory / "pid", execution.container * 64), directory
+        command = Command(directory / "pid", execution.container * 64)
+        return OciSession(streams=execution.streams, argv=argv, command=command, directory=directory)
 
 
 @asynccontextmanager

@@ -13,6 +13,7 @@ import pytest
 from pykubelet.base.http.upgrade import request_head, request_upgrade
 from pykubelet.base.spdy import SpdyConnection, StreamLink
 from pykubelet.base.units import KIB, MIB
+from pykubelet.criserver.conmon import ConmonControl
 from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer
 from pykubelet.criserver.streaming.forward_websocket import _Held, _Pipe
 from pykubelet.criserver.streaming.websocket import Channels
@@ -104,7 +105,7 @@ async def _attach_websocket(
 ) -> AsyncIterator[Send]:
     (directory / "bundle").mkdir()
     async with _deaf(socket.AF_UNIX, socket.SOCK_SEQPACKET, str(directory / "bundle" / "attach")):
-        url = server.url(AttachTo("c", directory / "bundle", INPUT))
+        url = server.url(AttachTo("c", directory / "bundle", INPUT, ConmonControl(directory / "bundle")))
         async with _websocket(session, url) as send:
             yield send
         await until(lambda: not server._serving)

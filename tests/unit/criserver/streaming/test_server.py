@@ -15,6 +15,7 @@ import pytest
 
 from pykubelet.base.errors import NotFound
 from pykubelet.base.proc import Child
+from pykubelet.criserver.conmon import ConmonControl
 from pykubelet.criserver.oci.command import parent_of
 from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer
 from pykubelet.criserver.streaming.status import parse_size, status
@@ -202,7 +203,7 @@ async def test_an_oci_runtime_that_is_not_there(tmp_path: Path, monkeypatch: pyt
     async def missing(*_: object, **__: object) -> Child:
         raise NotFound("cannot run runc: it does not exist")
 
-    monkeypatch.setattr("pykubelet.criserver.streaming.execute.spawn", missing)
+    monkeypatch.setattr("pykubelet.criserver.streaming.oci_session.spawn", missing)
     async with served(tmp_path) as (server, session):
         for streams in (OUTPUT, TERMINAL):
             got = await _talk(session, server.url(Execution("c", ("true",), streams)))
@@ -220,7 +221,7 @@ async def test_attach_to_a_monitor(tmp_path: Path) -> None:
         monitor.listen()
         monitor.setblocking(False)
         async with served(tmp_path) as (server, session):
-            url = server.url(AttachTo("c", bundle, INPUT))
+            url = server.url(AttachTo("c", bundle, INPUT, ConmonControl(bundle)))
             talk = asyncio.ensure_future(_talk(session, url, b"\0typed"))
             connection, _ = await asyncio.get_running_loop().sock_accept(monitor)
             with connection:
@@ -234,7 +235,7 @@ async def test_attach_to_a_monitor(tmp_path: Path) -> None:
 
 async def test_attach_without_conmon_socket_fails(tmp_path: Path) -> None:
     async with served(tmp_path) as (server, session):
-        got = await _talk(session, server.url(AttachTo("c", tmp_path, INPUT)))
+        got = await _talk(session, server.url(AttachTo("c", tmp_path, INPUT, ConmonControl(tmp_path))))
         assert "cannot attach" in json.loads(got[3])["message"]
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from pykubelet.base.http.upgrade import UpgradeResponse, request_head, request_upgrade
 from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink, StreamResetError, WebSocketLink
+from pykubelet.criserver.conmon import ConmonControl
 from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer, spdy_client
 from pykubelet.testing.wait import until
 from tests.unit.criserver.streaming.rig import INPUT, OUTPUT, TERMINAL, served
@@ -159,7 +160,7 @@ async def test_attach(tmp_path: Path) -> None:
         monitor.listen()
         monitor.setblocking(False)
         loop = asyncio.get_running_loop()
-        kinds, target = ("error", "stdin", "stdout"), AttachTo("c", tmp_path, INPUT)
+        kinds, target = ("error", "stdin", "stdout"), AttachTo("c", tmp_path, INPUT, ConmonControl(tmp_path))
         async with served(tmp_path) as (server, _), _client(server, target, kinds) as streams:
             connection, _ = await loop.sock_accept(monitor)
             with connection:

@@ -1,6 +1,5 @@
 """Removes what a container has on the machine: processes, cgroup, files. All methods are idempotent."""
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -8,21 +7,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from pykubelet.base.concurrency import blocking
-from pykubelet.base.errors import PykubeletError, Transient
-from pykubelet.base.units import Seconds
+from pykubelet.base.errors import PykubeletError
 from pykubelet.criserver.container.bundle import prepare
 from pykubelet.criserver.container.container_interfaces import Directories
-from pykubelet.criserver.container.processes.find_and_kill import kill_group, monitors, noted_monitor
 from pykubelet.criserver.container.state.container_state import Container
-from pykubelet.criserver.oci import OciRuntime
-from pykubelet.criserver.processes import open_process
-from pykubelet.criserver.spec.cdi_request import asks_for_devices
-from pykubelet.criserver.types import ContainerID, ProcessRef
+from pykubelet.criserver.runtimes import ContainerRuntime
+from pykubelet.criserver.types import ContainerID
 from pykubelet.linux.cgroups import CgroupDriver
-from pykubelet.linux.pidfd import PidFd
 
 _log = logging.getLogger(__name__)
-_KILLED: Seconds = 30.0
 _T = TypeVar("_T")
 _START_FILES = ("pid", "conmon.pid", "oci.log", "ctl", "attach", "winsz", "oom")
 
@@ -30,31 +23,26 @@ _START_FILES = ("pid", "conmon.pid", "oci.log", "ctl", "attach", "winsz", "oom")
 class Cleanup:
     """Removal of resources of containers in any phase, also partially created ones."""
 
-    def __init__(self, *, directories: Directories, cgroups: CgroupDriver, conmon: str) -> None:
-        """``conmon``: path of the conmon program."""
+    def __init__(self, *, directories: Directories, cgroups: CgroupDriver) -> None:
         self._directories = directories
         self._cgroups = cgroups
-        self._conmon = conmon
 
-    async def undo_start(self, container: Container, runtime: OciRuntime) -> None:
-        """Kill and remove what a start has left; first conmon, so that it creates nothing more."""
-        monitor = open_process(container.record.monitor) or open_process(await self._monitor(container.id))
-        if monitor is not None:
-            with monitor:
-                await _die(container.id, monitor)
+    async def undo_start(self, container: Container, runtime: ContainerRuntime) -> None:
+        """Kill and remove what a start has left; first its creator, so that it creates nothing more."""
+        await runtime.end_launch(container.task(self._directories.bundles))
         await self.delete(container, runtime)
         await self._call(container, self._remove_start_files, container.id)
         container.launched = False
 
-    async def delete(self, container: Container, runtime: OciRuntime) -> None:
-        """Remove the cgroup, with all processes in it, and the OCI state of a container whose first process ended."""
+    async def delete(self, container: Container, runtime: ContainerRuntime) -> None:
+        """Remove the cgroup, with all processes in it, and the runtime's state of a container whose first process
+        ended."""
         own_cgroup = bool(container.record.cgroup) and not runtime.systemd
         if own_cgroup:
             await self._call(container, self._cgroups.delete, container.record.cgroup)
-        # The OCI runtime must run the hooks of CDI devices.
-        await runtime.delete(container.id, emptied=own_cgroup and not asks_for_devices(container.config))
+        await runtime.delete(container.task(self._directories.bundles), emptied=own_cgroup)
 
-    async def undo_launch(self, container: Container, runtime: OciRuntime) -> None:
+    async def undo_launch(self, container: Container, runtime: ContainerRuntime) -> None:
         """Undo a start before the program has run: like ``undo_start``, and the empty log is removed."""
         await self.undo_start(container, runtime)
         if container.record.log_path:
@@ -74,13 +62,6 @@ class Cleanup:
     async def remove_files(self, container: Container) -> None:
         """Remove its bundle, exit file and mapped mounts."""
         await self._call(container, self._remove_files, container.id)
-
-    async def _monitor(self, container: ContainerID) -> ProcessRef | None:
-        """Find its conmon; in /proc if the server was killed before conmon wrote its PID file."""
-        bundle = self._directories.bundle(container)
-        if (bundle / "conmon.pid").exists():
-            return noted_monitor(bundle, container)
-        return (await blocking.call(f"container/{container}", monitors, self._conmon)).get(container)
 
     async def _call(self, container: Container, function: Callable[[_T], None], argument: _T) -> None:
         # Run to its end: the next step works on the same files.
@@ -110,11 +91,3 @@ def noted_cgroup(bundle: Path) -> str:
     except (OSError, ValueError, KeyError):
         return ""
     return str(linux["cgroupsPath"]) if isinstance(linux, Mapping) else ""
-
-
-async def _die(container: ContainerID, monitor: PidFd) -> None:
-    try:
-        async with asyncio.timeout(_KILLED):
-            await kill_group(monitor)
-    except TimeoutError as error:
-        raise Transient(f"container {container}: conmon hangs in the kernel: it does not end after SIGKILL") from error

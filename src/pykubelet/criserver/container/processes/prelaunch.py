@@ -14,12 +14,12 @@ from pathlib import Path
 from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.conmon import Conmon, Launch, Launched
+from pykubelet.criserver.conmon import Launched
 from pykubelet.criserver.container.container_interfaces import Directories, Sandboxes
 from pykubelet.criserver.container.processes.cleanup import Cleanup
 from pykubelet.criserver.container.state.container_state import Container
-from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.processes import is_alive, reference
+from pykubelet.criserver.runtimes import ContainerRuntime, Task, TaskStreams
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.spec.cdi_request import asks_for_devices
 from pykubelet.criserver.types import ContainerID, ContainerPhase, ProcessRef
@@ -36,7 +36,6 @@ class Launcher:
         self,
         *,
         sandboxes: Sandboxes,
-        conmon: Conmon,
         directories: Directories,
         cleanup: Cleanup,
         scope: ServerScope,
@@ -44,7 +43,6 @@ class Launcher:
     ) -> None:
         """``timeout``: how long a pre-launched container waits for its start before the launch is undone."""
         self._sandboxes = sandboxes
-        self._conmon = conmon
         self._directories = directories
         self._cleanup = cleanup
         self._scope = scope
@@ -52,9 +50,13 @@ class Launcher:
         self._prelaunches: dict[ContainerID, _Prelaunch] = {}
         self._slots = asyncio.Semaphore(_CONCURRENT)
 
-    def runtime(self, container: Container) -> OciRuntime:
-        """The OCI runtime of the container's sandbox."""
+    def runtime(self, container: Container) -> ContainerRuntime:
+        """The runtime of the container's sandbox."""
         return self._sandboxes.runtime(container.record.sandbox_id)
+
+    def task(self, container: Container) -> Task:
+        """The container as its runtime knows it."""
+        return container.task(self._directories.bundles)
 
     def begin(self, container: Container) -> None:
         """Begin to pre-launch a container, if it has no CDI devices. Returns at once."""
@@ -67,7 +69,7 @@ class Launcher:
     async def take(self, container: Container) -> Launched:
         """Return the pre-launched processes, or launch now. The caller holds the container's lock.
 
-        Errors as of ``Conmon.launch``; after an error the caller must undo the launch.
+        Errors as of ``ContainerRuntime.create``; after an error the caller must undo the launch.
         """
         prelaunch = self._prelaunches.pop(container.id, None)
         if prelaunch is not None:
@@ -106,19 +108,15 @@ class Launcher:
         return container.id in self._prelaunches
 
     async def _launch(self, container: Container) -> Launched:
-        record, config = container.record, container.config
+        log, config = container.record.log_path, container.config
         container.launched = True
-        return await self._conmon.launch(
-            Launch(
-                container=record.id,
-                bundle=self._directories.bundle(record.id),
-                log=Path(record.log_path) if record.log_path else None,
-                runtime=self.runtime(container),
-                terminal=config.tty,
-                stdin=config.stdin,
-                stdin_once=config.stdin_once,
-            )
+        streams = TaskStreams(
+            log=Path(log) if log else None,
+            terminal=config.tty,
+            stdin=config.stdin,
+            stdin_once=config.stdin_once,
         )
+        return await self.runtime(container).create(self.task(container), streams)
 
     async def _prelaunch(self, container: Container, prelaunch: "_Prelaunch") -> None:
         try:
@@ -154,7 +152,7 @@ class Launcher:
         try:
             self._sandboxes.view(container.record.sandbox_id)
             launched = await self._launch(container)
-            if self.runtime(container).is_waiting(container.id):
+            if not (await self.runtime(container).found(self.task(container), monitored=True)).program_runs:
                 return launched
         except (PykubeletError, OSError) as error:
             _log.debug(

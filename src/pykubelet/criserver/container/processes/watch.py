@@ -4,7 +4,7 @@ import logging
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import PykubeletError
-from pykubelet.criserver.conmon import Exit, read_exit
+from pykubelet.criserver.conmon import Exit
 from pykubelet.criserver.container.container_interfaces import Directories, Sandboxes
 from pykubelet.criserver.container.plan.lifecycle import UNKNOWN_EXIT, oom_killed, reason
 from pykubelet.criserver.container.processes.cleanup import Cleanup
@@ -12,9 +12,8 @@ from pykubelet.criserver.container.state.container_state import Container
 from pykubelet.criserver.container.state.records import ContainerRecords
 from pykubelet.criserver.events import EventKind
 from pykubelet.criserver.machine import OomKills
-from pykubelet.criserver.processes import open_process
 from pykubelet.criserver.scope import ServerScope
-from pykubelet.criserver.types import ContainerPhase, ContainerRecord
+from pykubelet.criserver.types import ContainerPhase
 
 _log = logging.getLogger(__name__)
 
@@ -69,16 +68,8 @@ class ContainerWatcher:
             )
 
     async def _follow(self, container: Container) -> None:
-        record = container.record
-        for ref in (record.monitor, record.process):
-            # conmon ends after it has written the exit; if it was killed, wait for the container's own process.
-            process = open_process(ref)
-            if process is not None:
-                with process:
-                    await process.wait()
-            noted = await blocking.call(f"container/{record.id}", self._read_exit, record)
-            if noted is not None:
-                break
+        runtime = self._sandboxes.runtime(container.record.sandbox_id)
+        noted = await runtime.wait(container.task(self._directories.bundles))
         async with container.lock:
             await self.finish(container, noted)
 
@@ -87,6 +78,3 @@ class ContainerWatcher:
         kills = await blocking.call(f"container/{record.id}", self._oom_kills.of_container, record.cgroup)
         pod_kills = self._oom_kills.of_pod(record.cgroup) - record.pod_oom_kills
         return oom_killed(noted.code, noted=noted.oom_killed, kills=kills, pod_kills=pod_kills, by_us=container.killed)
-
-    def _read_exit(self, record: ContainerRecord) -> Exit | None:
-        return read_exit(self._directories.exits, self._directories.bundle(record.id), record.id)

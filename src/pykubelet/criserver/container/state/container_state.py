@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -9,6 +10,8 @@ from pykubelet.base.transition_table import Life
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.container.plan.lifecycle import LIFE_CYCLE
 from pykubelet.criserver.container.state.calls_in_progress import CallsInProgress
+from pykubelet.criserver.runtimes import Task
+from pykubelet.criserver.spec.cdi_request import asks_for_devices
 from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -39,6 +42,20 @@ class Container:
         """The snapshot names of the images that are mounted into it."""
         mounts = enumerate(self.config.mounts)
         return [ContainerID(f"{self.id}-image-{index}") for index, mount in mounts if mount.HasField("image")]
+
+    def task(self, bundles: Path) -> Task:
+        """Return it as its runtime knows it. ``bundles``: the directory of all bundles."""
+        record = self._record
+        return Task(
+            id=record.id,
+            sandbox=record.sandbox_id,
+            bundle=bundles / record.id,
+            cgroup=record.cgroup,
+            process=record.process,
+            monitor=record.monitor,
+            # The OCI runtime must run the hooks of CDI devices.
+            hooks=asks_for_devices(self.config),
+        )
 
     @property
     def record(self) -> ContainerRecord:

@@ -17,9 +17,9 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.base.text import printable
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.config import CgroupManager, Settings
-from pykubelet.criserver.oci import RuntimeHandlers
 from pykubelet.criserver.reload.config_reloader import ConfigState
 from pykubelet.criserver.repairs import Unfinished
+from pykubelet.criserver.runtimes import RuntimeHandlers
 from pykubelet.criserver.server.calls import Calls
 from pykubelet.criserver.spec import Host
 from pykubelet.pb import runtime_v1_pb2 as pb

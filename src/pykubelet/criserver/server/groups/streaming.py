@@ -1,14 +1,11 @@
 """Calls that return URLs of the streaming server: Exec, Attach, PortForward."""
 
-from pathlib import Path
-
-from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.criserver.container import ContainerComponents
-from pykubelet.criserver.oci.command import Command
 from pykubelet.criserver.sandbox import SandboxComponents
 from pykubelet.criserver.server.calls import Calls
 from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer
+from pykubelet.criserver.streaming.session import ExecSession
 from pykubelet.criserver.streaming.streaming_types import Streams
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -42,7 +39,10 @@ class StreamingCalls:
         """Return a URL for attaching to a running container's streams."""
         container = self._containers.table.running(request.container_id)
         once = container.config.stdin_once
-        target = AttachTo(container.id, self._containers.directories.bundle(container.id), _streams(request), once)
+        commands = self._containers.commands
+        task = commands.task(container)
+        control = commands.runtime(container).control(task)
+        target = AttachTo(container.id, task.bundle, _streams(request), control, once)
         return pb.AttachResponse(url=self._server.url(target))
 
     async def port_forward(self, request: pb.PortForwardRequest) -> pb.PortForwardResponse:
@@ -58,19 +58,17 @@ class StreamingCalls:
 
 
 class ContainerExecutor:
-    """Implementation of ``streaming.streaming_types.Executor`` with the components of containers."""
+    """Implementation of ``streaming.execute.Executor`` with the components of containers."""
 
     def __init__(self, containers: ContainerComponents) -> None:
         self._containers = containers
 
-    async def prepare(self, execution: Execution) -> tuple[list[str], Command, Path]:
+    async def prepare(self, execution: Execution) -> ExecSession:
         """Prepare the command to run. NotFound, Permanent: the container has exited meanwhile."""
         container = self._containers.table.running(execution.container)
-        process = await self._containers.commands.process(container, execution.command, execution.streams.terminal)
-        runtime = self._containers.commands.runtime(container)
-        runtime.expect_cgroup_migration()
-        prepare = runtime.exec_command
-        return await blocking.call(f"exec/{container.id}", prepare, container.id, process, execution.streams.terminal)
+        commands, streams = self._containers.commands, execution.streams
+        process = await commands.process(container, execution.command, streams.terminal)
+        return await commands.runtime(container).session(commands.task(container), process, streams)
 
 
 def _streams(request: pb.ExecRequest | pb.AttachRequest) -> Streams:

@@ -3,16 +3,16 @@
 import asyncio
 import os
 import threading
+import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import cast
 
 from pykubelet.criserver.container.container_interfaces import Directories
 from pykubelet.criserver.container.processes.cleanup import Cleanup
 from pykubelet.criserver.container.state.container_state import Container
-from pykubelet.criserver.oci import OciRuntime
+from pykubelet.criserver.runtimes import ContainerRuntime, Task
+from pykubelet.criserver.types import ContainerID, ContainerRecord, SandboxID
 from pykubelet.linux.cgroups import CgroupDriver
-from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.wait import until
 
@@ -38,13 +38,13 @@ class HungCgroups:
 class NoRuntime:
     systemd = False
 
-    async def delete(self, container: str, *, emptied: bool) -> None:
+    async def delete(self, task: Task, *, emptied: bool) -> None:
         assert emptied
 
 
 def _container(name: str) -> Container:
-    record = SimpleNamespace(cgroup=f"/{name}", monitor=None, log_path="")
-    return cast(Container, SimpleNamespace(id=name, record=record, config=pb.ContainerConfig()))
+    record = ContainerRecord(ContainerID(name), name, SandboxID("s1"), b"", 1, "", "", "", f"/{name}", "")
+    return Container(record, monotonic=time.monotonic)
 
 
 async def test_removals_of_cgroups_that_hang_delay_no_other_container(tmp_path: Path) -> None:
@@ -52,8 +52,8 @@ async def test_removals_of_cgroups_that_hang_delay_no_other_container(tmp_path: 
         bundles=tmp_path / "bundles", exits=tmp_path / "exits", seccomp=tmp_path, mapped=tmp_path / "mapped"
     )
     cgroups = HungCgroups()
-    cleanup = Cleanup(directories=directories, cgroups=cast(CgroupDriver, cgroups), conmon="conmon")
-    runtime = cast(OciRuntime, NoRuntime())
+    cleanup = Cleanup(directories=directories, cgroups=cast(CgroupDriver, cgroups))
+    runtime = cast(ContainerRuntime, NoRuntime())
     async with asyncio.TaskGroup() as tasks:
         for number in range(_HUNG):
             tasks.create_task(cleanup.delete(_container(f"hung-{number}"), runtime), name=f"hung-{number}")

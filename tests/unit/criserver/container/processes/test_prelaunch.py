@@ -20,7 +20,7 @@ from tests.unit.criserver.container.rig import SANDBOX, Rig, rig_in
 
 
 def _runtime_directory(rig: Rig, container: Container) -> Path:
-    return rig.sandbox.runtime(SANDBOX).root / container.id
+    return rig.sandbox.runtime(SANDBOX).oci.root / container.id
 
 
 async def _waiting(rig: Rig, container: Container) -> int:

@@ -7,12 +7,17 @@ from typing import cast
 import pytest
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent
+from pykubelet.criserver.conmon import ConmonControl
 from pykubelet.criserver.container import ContainerComponents
+from pykubelet.criserver.runtimes import Task
 from pykubelet.criserver.sandbox import SandboxComponents
 from pykubelet.criserver.server.groups.streaming import StreamingCalls
 from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer
 from pykubelet.criserver.streaming.streaming_types import Streams, Target
+from pykubelet.criserver.types import ContainerID, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
+
+CONTROL = ConmonControl(Path("/bundles/c1"))
 
 
 @dataclass
@@ -29,7 +34,7 @@ class Fakes:
         return self
 
     @property
-    def directories(self) -> "Fakes":
+    def commands(self) -> "Fakes":
         return self
 
     @property
@@ -41,8 +46,14 @@ class Fakes:
             raise NotFound(f"container {container} does not exist")
         return self
 
-    def bundle(self, container: str) -> Path:
-        return Path("/bundles") / container
+    def task(self, _: "Fakes") -> Task:
+        return Task(id=ContainerID(self.id), sandbox=SandboxID("s"), bundle=Path("/bundles") / self.id)
+
+    def runtime(self, _: "Fakes") -> "Fakes":
+        return self
+
+    def control(self, task: Task) -> ConmonControl:
+        return CONTROL
 
     def get(self, _: str) -> "Fakes":
         return self
@@ -75,8 +86,8 @@ async def test_exec_attach_and_port_forward_return_urls() -> None:
     talking = Streams(stdin=True, stdout=False, stderr=False, terminal=True)
     assert fakes.targets == [
         Execution("c1", ("ls", "/"), Streams(stdin=True, stdout=True, stderr=False, terminal=True)),
-        AttachTo("c1", Path("/bundles/c1"), Streams(stdin=False, stdout=True, stderr=True, terminal=False)),
-        AttachTo("c1", Path("/bundles/c1"), talking, stdin_once=False),
+        AttachTo("c1", Path("/bundles/c1"), Streams(stdin=False, stdout=True, stderr=True, terminal=False), CONTROL),
+        AttachTo("c1", Path("/bundles/c1"), talking, CONTROL, stdin_once=False),
         Forward("c1", Path("/netns/x"), (80, 443)),
     ]
 

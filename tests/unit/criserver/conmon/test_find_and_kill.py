@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Transient
-from pykubelet.criserver.container.processes import find_and_kill as module
-from pykubelet.criserver.container.processes.find_and_kill import (
+from pykubelet.criserver.conmon import find_and_kill as module
+from pykubelet.criserver.conmon.find_and_kill import (
     end_commands,
     kill_group,
     monitors,

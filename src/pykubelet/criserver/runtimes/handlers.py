@@ -1,23 +1,23 @@
-"""The runtime handlers: the configured OCI runtimes by name. A reload of the configuration replaces them."""
+"""The runtime handlers: the configured runtimes by name. A reload of the configuration replaces them."""
 
 from collections.abc import Mapping
 
 from pykubelet.base.errors import Invalid
-from pykubelet.criserver.oci.runtime import OciRuntime
+from pykubelet.criserver.runtimes.runtime_interfaces import ContainerRuntime
 
 
 class RuntimeHandlers:
-    """The OCI runtimes by the name of their handler. Those that a reload removes stay for their sandboxes."""
+    """The runtimes by the name of their handler. Those that a reload removes stay for their sandboxes."""
 
-    def __init__(self, *, runtimes: Mapping[str, OciRuntime], default: str) -> None:
+    def __init__(self, *, runtimes: Mapping[str, ContainerRuntime], default: str) -> None:
         """``default``: the handler of sandboxes that request none; it must be among ``runtimes``."""
         self._runtimes = dict(runtimes)
-        self._removed: dict[str, OciRuntime] = {}
+        self._removed: dict[str, ContainerRuntime] = {}
         self._default = default
 
     @property
-    def runtimes(self) -> Mapping[str, OciRuntime]:
-        """The OCI runtimes that sandboxes can request now."""
+    def runtimes(self) -> Mapping[str, ContainerRuntime]:
+        """The runtimes that sandboxes can request now."""
         return self._runtimes
 
     @property
@@ -25,7 +25,7 @@ class RuntimeHandlers:
         """The handler of sandboxes that request none."""
         return self._default
 
-    def replace(self, runtimes: Mapping[str, OciRuntime], default: str) -> None:
+    def replace(self, runtimes: Mapping[str, ContainerRuntime], default: str) -> None:
         """Configure other handlers from now on."""
         known = self._removed | self._runtimes
         self._removed = {name: runtime for name, runtime in known.items() if name not in runtimes}
@@ -43,7 +43,7 @@ class RuntimeHandlers:
         """The name of a sandbox's handler; the default one if its own was not configured since the server's start."""
         return handler if handler in self._runtimes or handler in self._removed else self._default
 
-    def runtime(self, handler: str) -> OciRuntime:
-        """The OCI runtime of a sandbox's handler; the default one as in ``recorded``."""
+    def runtime(self, handler: str) -> ContainerRuntime:
+        """The runtime of a sandbox's handler; the default one as in ``recorded``."""
         name = self.recorded(handler)
         return self._runtimes.get(name) or self._removed[name]

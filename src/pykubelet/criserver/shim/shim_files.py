@@ -1,0 +1,104 @@
+"""The files of a shim's tasks: one directory for each, which is the task's bundle for the shim. Blocking.
+
+A sandbox's directory also has the address of its shim. Marks say how far a start and an end have come, so that the next
+server neither runs a program twice nor forgets an exit code.
+"""
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from pykubelet.base.files.atomic import write_atomic
+from pykubelet.base.files.safe_path import read_regular
+from pykubelet.criserver.conmon import Exit
+from pykubelet.criserver.shim.shim_program import Bootstrap
+from pykubelet.criserver.types import ProcessRef
+from pykubelet.linux.errors import wrap
+
+_LIMIT: Final = 1 << 16
+_SHIM, _STARTED, _EXIT, _EXECS = "pykubelet-shim.json", "pykubelet-started", "pykubelet-exit.json", "execs"
+
+
+class ShimNote(msgspec.Struct, frozen=True):
+    """The shim of a sandbox."""
+
+    bootstrap: Bootstrap
+    process: ProcessRef | None
+    """None: the shim did not tell its PID."""
+
+
+class TaskFiles:
+    """The directory of one task."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def exist(self) -> bool:
+        """Whether the directory exists."""
+        return self.directory.is_dir()
+
+    def make(self, bundle: Path) -> None:
+        """Create the directory with the specification of a container's bundle. Idempotent."""
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.copyfile(bundle / "config.json", self.directory / "config.json")
+        # A file, not a FIFO: shims then start and log while no server reads.
+        (self.directory / "log").touch()
+
+    def note_shim(self, note: ShimNote) -> None:
+        """Store the shim's address."""
+        write_atomic(self.directory / _SHIM, msgspec.json.encode(note))
+
+    def shim(self) -> ShimNote | None:
+        """Read the shim's address; None: it was not started, or the server was killed meanwhile."""
+        try:
+            return msgspec.json.decode(read_regular(self.directory / _SHIM, _LIMIT), type=ShimNote)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def shim_socket(self) -> str:
+        """The path of the shim's socket, as the shim itself has noted it; empty: unknown."""
+        with suppress(OSError):
+            return read_regular(self.directory / "address", _LIMIT).decode(errors="replace").removeprefix("unix://")
+        return ""
+
+    def mark_started(self) -> None:
+        """Mark that the program may run from now on."""
+        (self.directory / _STARTED).touch()
+
+    def started(self) -> bool:
+        """Whether the program may have run."""
+        return (self.directory / _STARTED).exists()
+
+    def note_exit(self, ended: Exit) -> None:
+        """Store the exit; afterwards the shim may forget it."""
+        write_atomic(self.directory / _EXIT, msgspec.json.encode(ended))
+
+    def exit(self) -> Exit | None:
+        """Read the stored exit; None: none is stored."""
+        try:
+            return msgspec.json.decode(read_regular(self.directory / _EXIT, _LIMIT), type=Exit)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    @property
+    def execs(self) -> Path:
+        """The directory with one directory for each command that runs in the container."""
+        return self.directory / _EXECS
+
+    def running_execs(self) -> list[str]:
+        """The ids of commands whose files exist."""
+        with suppress(OSError):
+            return [each.name for each in self.execs.iterdir()]
+        return []
+
+    def remove(self) -> None:
+        """Remove the directory. Idempotent."""
+        try:
+            shutil.rmtree(self.directory)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise wrap(error, f"cannot remove {self.directory}") from error

@@ -1,0 +1,261 @@
+"""The ``ContainerRuntime`` of a shim: a sandbox has one shim, whose tasks are the sandbox itself and its containers.
+
+The shim is started with the sandbox's own task (the pause process, or a virtual machine) and outlives this server,
+which finds it again by the address in the task's directory. The shim remembers a task's exit until the task is deleted;
+before that, the exit is stored. A shim that has died is noticed by its connection: then its program's command
+``delete`` kills and removes what is left of each task, as in containerd.
+"""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.shield import shielded
+from pykubelet.base.errors import NotFound, PykubeletError, Transient
+from pykubelet.base.units import Seconds
+from pykubelet.criserver.conmon import Exit, Launched
+from pykubelet.criserver.oci import ExecResult
+from pykubelet.criserver.oci.runtime import Features
+from pykubelet.criserver.processes import open_process, reference
+from pykubelet.criserver.runtimes import Found, Task, TaskStreams
+from pykubelet.criserver.shim.shim_connections import ShimConnections
+from pykubelet.criserver.shim.shim_events import ShimEvents
+from pykubelet.criserver.shim.shim_exec import ShimExec, end_execs, execute
+from pykubelet.criserver.shim.shim_files import ShimNote, TaskFiles
+from pykubelet.criserver.shim.shim_logs import ShimLogs
+from pykubelet.criserver.shim.shim_program import ShimProgram
+from pykubelet.criserver.shim.shim_session import ShimControl, ShimSession
+from pykubelet.criserver.shim.stray_shims import end_strays
+from pykubelet.criserver.shim.task_client import Ended, Streams, TaskClient
+from pykubelet.criserver.shim.ttrpc_client import ShimGone
+from pykubelet.criserver.streaming.session import ExecSession
+from pykubelet.criserver.streaming.streaming_types import StreamControl
+from pykubelet.criserver.streaming.streaming_types import Streams as ClientStreams
+from pykubelet.criserver.types import ProcessRef
+from pykubelet.pb import shim_task_pb2 as api
+
+_log = logging.getLogger(__name__)
+_KILLED: Final[Seconds] = 30.0
+_ENDS: Final[Seconds] = 5.0
+"""Time for a shim to end after its last task was deleted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShimParts:
+    """What a shim's runtime uses."""
+
+    program: ShimProgram
+    connections: ShimConnections
+    logs: ShimLogs
+    events: ShimEvents
+    oom_kills: Callable[[str], int]
+    """Counts the kernel's OOM kills in a cgroup."""
+    features: Callable[[], Awaitable[Features]]
+
+
+class ShimRuntime:
+    """The tasks of one handler's shims."""
+
+    known = True
+    supports_prelaunch = True
+    sandbox_tasks = True
+
+    def __init__(self, parts: ShimParts) -> None:
+        self._parts = parts
+        self._program = parts.program
+        self.systemd = parts.program.systemd
+        self.connections = parts.connections
+
+    async def features(self) -> Features:
+        """The optional features of the shim's containers."""
+        return await self._parts.features()
+
+    async def create(self, task: Task, streams: TaskStreams) -> Launched:
+        """Create a task; a sandbox's own starts the shim. Not interrupted: the shim would create it nevertheless."""
+        return await shielded(lambda: self._create(task, streams))
+
+    async def _create(self, task: Task, streams: TaskStreams) -> Launched:
+        files = self._files(task)
+        await blocking.call_to_end(_owner(task), files.make, task.bundle)
+        if task.of_sandbox:
+            client, monitor, fifos = await self._begin(task), 0, Streams()
+        else:
+            client = await self.connections.client(task.sandbox)
+            kept, fifos = await self._parts.logs.open(task, streams)
+            monitor = kept.monitor
+        pid = await client.create(task.id, str(files.directory), fifos, self._program.options)
+        return Launched(pid, monitor)
+
+    async def start(self, task: Task) -> None:
+        """Let the program run."""
+        client = await self.connections.client(task.sandbox)
+        await blocking.call_to_end(_owner(task), self._files(task).mark_started)
+        await client.start(task.id)
+
+    async def wait(self, task: Task) -> Exit | None:
+        """Wait for the task's end; then its exit is stored, the task deleted, and its log complete."""
+        files = self._files(task)
+        noted = await blocking.call(_owner(task), files.exit)
+        if noted is None:
+            ended = await self._ended(task)
+            if ended is not None:
+                oom_killed = await blocking.call(_owner(task), self._parts.oom_kills, task.cgroup) > 0
+                noted = Exit(ended.code, ended.at, self._parts.events.take_oom(task.id) or oom_killed)
+                with suppress(FileNotFoundError):  # it was removed meanwhile
+                    await blocking.call_to_end(_owner(task), files.note_exit, noted)
+        await self._forget(task)
+        await self._parts.logs.close(task)
+        return noted
+
+    async def signal(self, task: Task, number: int) -> None:
+        """Send a signal to the first process. NotFound: it has ended, or the shim with it."""
+        try:
+            await (await self.connections.client(task.sandbox)).kill(task.id, number)
+        except ShimGone as error:
+            raise NotFound(str(error)) from error
+
+    async def end_launch(self, task: Task) -> None:
+        """Kill the writer of the log; the task itself is removed by ``delete``."""
+        await self._parts.logs.kill(task)
+
+    async def delete(self, task: Task, *, emptied: bool) -> None:
+        """Kill and remove a task; with a sandbox's own its shim ends."""
+        files, own = self._files(task), task.of_sandbox
+        if not await blocking.call(_owner(task), files.exist):
+            return
+        try:
+            client = await self.connections.client(task.sandbox)
+            await self._kill(client, task)
+            with suppress(NotFound):
+                await client.delete(task.id)
+            if own:
+                await self._end_shim(client, task)
+        except ShimGone:
+            if own:
+                await blocking.call_to_end(_owner(task), end_strays, task.id)
+            await self._remove_rest(task)
+        if own:
+            self.connections.drop(task.sandbox)
+            await blocking.call_to_end(_owner(task), _remove_socket, files.shim_socket())
+        self._parts.events.take_oom(task.id)
+        await blocking.call_to_end(_owner(task), files.remove)
+
+    async def update(self, task: Task, resources: Mapping[str, object]) -> None:
+        """Change the limits of a running task."""
+        await (await self.connections.client(task.sandbox)).update(task.id, resources)
+
+    async def execute(self, task: Task, process: Mapping[str, object], timeout: Seconds) -> ExecResult:
+        """Run a command in a running task."""
+        client = await self.connections.client(task.sandbox)
+        return await execute(ShimExec(client=client, task=task, files=self._files(task)), process, timeout)
+
+    async def session(self, task: Task, process: Mapping[str, object], streams: ClientStreams) -> ExecSession:
+        """Prepare a command whose streams are a client's."""
+        client = await self.connections.client(task.sandbox)
+        return ShimSession(ShimExec(client=client, task=task, files=self._files(task)), process, streams)
+
+    def control(self, task: Task) -> StreamControl:
+        """Resize and end of input go to the shim, which has the terminal and holds the input open."""
+        return ShimControl(partial(self.connections.client, task.sandbox), task.id)
+
+    async def found(self, task: Task, *, monitored: bool) -> Found:
+        """Ask the shim, and kill commands of the former server."""
+        files = self._files(task)
+        exists, started = await blocking.call(_owner(task), lambda: (files.exist(), files.started()))
+        pid, runs = 0, started
+        if started:
+            with suppress(ShimGone, NotFound):
+                client = await self.connections.client(task.sandbox)
+                state = await client.state(task.id)
+                pid, runs = state.pid, state.status != api.CREATED
+                await end_execs(client, task, files)
+        return Found(start_begun=monitored or exists, program_runs=runs, watched=exists, exit_noted=False, pid=pid)
+
+    async def _begin(self, task: Task) -> TaskClient:
+        """Start the shim of a sandbox."""
+        files = self._files(task)
+        bootstrap = await self._program.start(task.id, files.directory, self._parts.events.socket)
+        client = await self.connections.open(task.sandbox, bootstrap)
+        process: ProcessRef | None = None
+        with suppress(PykubeletError):
+            process = reference(await client.shim_pid(task.id))
+        await blocking.call_to_end(_owner(task), files.note_shim, ShimNote(bootstrap, process))
+        return client
+
+    async def _ended(self, task: Task) -> Ended | None:
+        """Wait for the end of a task, also of a shim that dies; None: the exit is unknown."""
+        try:
+            try:
+                return await (await self.connections.client(task.sandbox)).wait(task.id)
+            except ShimGone:
+                # A shim that only closed the connection accepts a new one.
+                return await (await self.connections.client(task.sandbox)).wait(task.id)
+        except ShimGone:
+            _log.warning("shim has ended: removing its container", extra={"container": task.id})
+            return await self._remove_rest(task)
+        except NotFound:
+            return None
+
+    async def _forget(self, task: Task) -> None:
+        """Delete a task that has ended: then its output is written."""
+        try:
+            await (await self.connections.client(task.sandbox)).delete(task.id)
+        except NotFound:
+            return
+        except ShimGone:
+            await self._remove_rest(task)
+
+    async def _kill(self, client: TaskClient, task: Task) -> None:
+        try:
+            if (await client.state(task.id)).status == api.STOPPED:
+                return
+            with suppress(PykubeletError):  # it may have just ended, by the removal of its cgroup
+                await client.kill(task.id, signal.SIGKILL, everything=True)
+            async with asyncio.timeout(_KILLED):
+                await client.wait(task.id)
+        except NotFound:
+            return
+        except TimeoutError as error:
+            raise Transient(f"container {task.id} does not end after SIGKILL") from error
+
+    async def _remove_rest(self, task: Task) -> Ended | None:
+        """Remove what a dead shim has left of a task."""
+        files = self._files(task)
+        if not await blocking.call(_owner(task), files.exist):
+            return None
+        return await self._program.delete(task.id, files.directory, self._parts.events.socket)
+
+    async def _end_shim(self, client: TaskClient, task: Task) -> None:
+        note = await blocking.call(_owner(task), self._files(task).shim)
+        process = open_process(note.process if note is not None else None)
+        with suppress(ShimGone):  # it may end before it answers
+            await client.shutdown(task.id)
+        if process is not None:
+            with process:
+                try:
+                    async with asyncio.timeout(_ENDS):
+                        await process.wait()
+                except TimeoutError:
+                    _log.warning("shim does not end: killing it", extra={"sandbox": task.id})
+                    with suppress(NotFound):
+                        process.send_signal(signal.SIGKILL)
+                        await process.wait()
+
+    def _files(self, task: Task) -> TaskFiles:
+        return TaskFiles(self.connections.directory / task.id)
+
+
+def _owner(task: Task) -> str:
+    return f"shim/{task.id}"
+
+
+def _remove_socket(path: str) -> None:
+    if path.startswith("/"):
+        Path(path).unlink(missing_ok=True)

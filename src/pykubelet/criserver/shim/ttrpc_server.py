@@ -1,0 +1,64 @@
+"""A ttRPC server with one call: shims send their events to it."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from pykubelet.base.errors import Permanent
+from pykubelet.criserver.shim.ttrpc_frames import REQUEST, RESPONSE, Frame, FrameReader
+from pykubelet.pb import shim_task_pb2, ttrpc_pb2
+from pykubelet.pb.containerd_events_service_pb2 import Envelope
+
+_log = logging.getLogger(__name__)
+_FORWARD: Final = ("containerd.services.events.ttrpc.v1.Events", "Forward")
+_UNIMPLEMENTED: Final = 12
+_INVALID: Final = 3
+
+
+class EventConnection(asyncio.Protocol):
+    """The connection of one shim."""
+
+    def __init__(self, received: Callable[[Envelope], None]) -> None:
+        self._received = received
+        self._reader = FrameReader()
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport; called by the event loop."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Answer requests; called by the event loop."""
+        assert self._transport is not None
+        try:
+            for frame in self._reader.feed(data):
+                if frame.kind == REQUEST:
+                    response = self._answer(frame.message)
+                    self._transport.write(Frame(frame.stream, RESPONSE, response.SerializeToString()).encode())
+        except Permanent as error:
+            _log.warning("shim disconnected: malformed message", extra={"error": str(error)})
+            self._transport.close()
+
+    def _answer(self, message: bytes) -> ttrpc_pb2.Response:
+        try:
+            request = ttrpc_pb2.Request.FromString(message)
+            if (request.service, request.method) != _FORWARD:
+                words = f"{request.service}/{request.method} is not served here"
+                return ttrpc_pb2.Response(status=ttrpc_pb2.Status(code=_UNIMPLEMENTED, message=words))
+            self._received(shim_task_pb2.ForwardRequest.FromString(request.payload).envelope)
+        except DecodeError:
+            return ttrpc_pb2.Response(status=ttrpc_pb2.Status(code=_INVALID, message="the request is malformed"))
+        return ttrpc_pb2.Response()
+
+
+async def serve_events(path: Path, received: Callable[[Envelope], None]) -> asyncio.Server:
+    """Listen for shims; ``received`` gets each event. A socket of a former server is replaced."""
+    path.unlink(missing_ok=True)
+    server = await asyncio.get_running_loop().create_unix_server(lambda: EventConnection(received), str(path))
+    path.chmod(0o600)
+    return server

@@ -1,0 +1,38 @@
+"""The files of tasks: marks of starts and ends, and damaged notes."""
+
+from pathlib import Path
+
+from pykubelet.criserver.conmon import Exit
+from pykubelet.criserver.shim.shim_files import ShimNote, TaskFiles
+from pykubelet.criserver.shim.shim_program import Bootstrap
+from pykubelet.criserver.types import ProcessRef
+
+
+def test_files_tell_how_far_a_task_has_come(tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle"
+    bundle.mkdir()
+    (bundle / "config.json").write_text("{}")
+    files = TaskFiles(tmp_path / "tasks" / "c1")
+    assert not files.exist()
+    assert (files.shim(), files.exit(), files.started(), files.shim_socket()) == (None, None, False, "")
+    files.make(bundle)
+    (bundle / "config.json").write_text('{"changed": 1}')
+    files.make(bundle)
+    assert (files.directory / "config.json").read_text() == '{"changed": 1}'
+    note = ShimNote(Bootstrap("unix:///run/s", 3), ProcessRef(7, 8, "boot"))
+    files.note_shim(note)
+    files.mark_started()
+    files.note_exit(Exit(137, 5, True))
+    (files.directory / "address").write_text("unix:///run/s")
+    assert (files.shim(), files.started(), files.exit()) == (note, True, Exit(137, 5, True))
+    assert files.shim_socket() == "/run/s"
+    for _ in range(2):
+        files.remove()
+    assert not files.exist()
+
+
+def test_damaged_notes_count_as_missing(tmp_path: Path) -> None:
+    files = TaskFiles(tmp_path)
+    for name in ("pykubelet-shim.json", "pykubelet-exit.json"):
+        (tmp_path / name).write_text("{")
+    assert (files.shim(), files.exit()) == (None, None)
