@@ -58,7 +58,7 @@ def test_no_file_is_longer_than_400_lines(path: Path) -> None:
                 "criserver/processes.py",
                 "criserver/conmon/find_and_kill.py",
                 "criserver/supervisor/supervisor.py",
-                "criserver/streaming/oci_session.py",
+                "criserver/streaming/commands/oci_session.py",
                 "linux/cgroups/files.py",
             },
         ),

@@ -20,8 +20,8 @@ from pykubelet.base.units import Seconds
 from pykubelet.criserver.cni import NetworkManager
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.config.metrics_address import parse_metrics_address
-from pykubelet.criserver.container.plan import lifecycle as container
 from pykubelet.criserver.conmon.find_and_kill import end_commands
+from pykubelet.criserver.container.plan import lifecycle as container
 from pykubelet.criserver.directories import entries, lock_directory, make_directory, make_traversable
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.netns import PinnedNamespaces

@@ -14,8 +14,8 @@ from pykubelet.criserver.oci import ExecResult, OciRuntime
 from pykubelet.criserver.oci.runtime import Features
 from pykubelet.criserver.processes import open_process
 from pykubelet.criserver.runtimes.runtime_interfaces import Found, Task, TaskStreams
-from pykubelet.criserver.streaming.oci_session import OciSession
-from pykubelet.criserver.streaming.session import ExecSession
+from pykubelet.criserver.streaming.commands.oci_session import OciSession
+from pykubelet.criserver.streaming.commands.session import ExecSession
 from pykubelet.criserver.streaming.streaming_types import StreamControl, Streams
 from pykubelet.criserver.types import ProcessRef
 from pykubelet.linux.pidfd import PidFd

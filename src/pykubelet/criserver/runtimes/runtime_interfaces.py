@@ -9,7 +9,7 @@ from pykubelet.base.units import Seconds
 from pykubelet.criserver.conmon import Exit, Launched
 from pykubelet.criserver.oci import ExecResult
 from pykubelet.criserver.oci.runtime import Features
-from pykubelet.criserver.streaming.session import ExecSession
+from pykubelet.criserver.streaming.commands.session import ExecSession
 from pykubelet.criserver.streaming.streaming_types import StreamControl, Streams
 from pykubelet.criserver.types import ContainerID, ProcessRef, SandboxID
 

@@ -35,7 +35,7 @@ from pykubelet.criserver.shim.shim_session import ShimControl, ShimSession
 from pykubelet.criserver.shim.stray_shims import end_strays
 from pykubelet.criserver.shim.task_client import Ended, Streams, TaskClient
 from pykubelet.criserver.shim.ttrpc_client import ShimGone
-from pykubelet.criserver.streaming.session import ExecSession
+from pykubelet.criserver.streaming.commands.session import ExecSession
 from pykubelet.criserver.streaming.streaming_types import StreamControl
 from pykubelet.criserver.streaming.streaming_types import Streams as ClientStreams
 from pykubelet.criserver.types import ProcessRef
@@ -159,7 +159,8 @@ class ShimRuntime:
     async def session(self, task: Task, process: Mapping[str, object], streams: ClientStreams) -> ExecSession:
         """Prepare a command whose streams are a client's."""
         client = await self.connections.client(task.sandbox)
-        return ShimSession(ShimExec(client=client, task=task, files=self._files(task)), process, streams)
+        command = ShimExec(client=client, task=task, files=self._files(task))
+        return ShimSession(command=command, process=process, streams=streams)
 
     def control(self, task: Task) -> StreamControl:
         """Resize and end of input go to the shim, which has the terminal and holds the input open."""

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pykubelet.base.errors import PykubeletError
 from pykubelet.criserver.shim.shim_exec import ShimExec
 from pykubelet.criserver.shim.task_client import TaskClient
-from pykubelet.criserver.streaming.session import ExecSession
+from pykubelet.criserver.streaming.commands.session import ExecSession
 from pykubelet.criserver.streaming.streaming_types import Channel, Size, Streams
 
 _LOST = 255
@@ -16,7 +16,7 @@ _LOST = 255
 class ShimSession(ExecSession):
     """One command, connected by FIFOs."""
 
-    def __init__(self, command: ShimExec, process: Mapping[str, object], streams: Streams) -> None:
+    def __init__(self, *, command: ShimExec, process: Mapping[str, object], streams: Streams) -> None:
         super().__init__(streams)
         self._command = command
         self._process = process

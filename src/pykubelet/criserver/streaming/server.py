@@ -15,8 +15,8 @@ from pykubelet.base.spdy import Bounds, StreamLink, WebSocketLink
 from pykubelet.base.units import KIB, Bytes
 from pykubelet.criserver.streaming import forward_spdy, forward_websocket, spdy_client, websocket
 from pykubelet.criserver.streaming.attach import attach
-from pykubelet.criserver.streaming.detached import DetachedExecs
-from pykubelet.criserver.streaming.execute import Executor, execute
+from pykubelet.criserver.streaming.commands.detached import DetachedExecs
+from pykubelet.criserver.streaming.commands.execute import Executor, execute
 from pykubelet.criserver.streaming.session_limits import SessionLimits, bounds, longest_message
 from pykubelet.criserver.streaming.streaming_types import AttachTo, Client, Execution, Forward, Target
 from pykubelet.criserver.streaming.tokens import Tokens

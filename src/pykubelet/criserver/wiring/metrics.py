@@ -14,8 +14,8 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.criserver.config import MetricsAddress, Settings
 from pykubelet.criserver.metrics.metrics_server import MetricsServer
 from pykubelet.criserver.metrics.server_metrics import ServerMetrics
-from pykubelet.criserver.runtimes import RuntimeHandlers
 from pykubelet.criserver.repairs import Repairs
+from pykubelet.criserver.runtimes import RuntimeHandlers
 from pykubelet.criserver.server.calls import Observer
 from pykubelet.criserver.types import ContainerPhase, SandboxID, SandboxPhase
 from pykubelet.criserver.wiring.images import ImageComponents

@@ -5,9 +5,9 @@ from typing import cast
 import pytest
 
 from pykubelet.base.errors import Invalid
-from pykubelet.criserver.oci import OciRuntime, RuntimeHandlers
+from pykubelet.criserver.runtimes import ContainerRuntime, RuntimeHandlers
 
-A, B, C = (cast("OciRuntime", object()) for _ in range(3))
+A, B, C = (cast("ContainerRuntime", object()) for _ in range(3))
 
 
 def test_replaced_handlers_can_be_requested_and_removed_ones_serve_their_sandboxes() -> None:

@@ -12,7 +12,7 @@ from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Permanent
 from pykubelet.criserver.oci.command import Command
 from pykubelet.criserver.streaming import Execution, StreamingServer
-from pykubelet.criserver.streaming.oci_session import OciSession
+from pykubelet.criserver.streaming.commands.oci_session import OciSession
 from pykubelet.criserver.streaming.streaming_types import Streams
 
 OUTPUT = Streams(stdin=False, stdout=True, stderr=True, terminal=False)

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from pykubelet.criserver.streaming.detached import DetachedExecs
+from pykubelet.criserver.streaming.commands.detached import DetachedExecs
 from pykubelet.testing.wait import settle
 
 

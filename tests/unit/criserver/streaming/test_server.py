@@ -203,7 +203,7 @@ async def test_an_oci_runtime_that_is_not_there(tmp_path: Path, monkeypatch: pyt
     async def missing(*_: object, **__: object) -> Child:
         raise NotFound("cannot run runc: it does not exist")
 
-    monkeypatch.setattr("pykubelet.criserver.streaming.oci_session.spawn", missing)
+    monkeypatch.setattr("pykubelet.criserver.streaming.commands.oci_session.spawn", missing)
     async with served(tmp_path) as (server, session):
         for streams in (OUTPUT, TERMINAL):
             got = await _talk(session, server.url(Execution("c", ("true",), streams)))

@@ -5,7 +5,7 @@ from pykubelet.criserver.container import ContainerComponents
 from pykubelet.criserver.sandbox import SandboxComponents
 from pykubelet.criserver.server.calls import Calls
 from pykubelet.criserver.streaming import AttachTo, Execution, Forward, StreamingServer
-from pykubelet.criserver.streaming.session import ExecSession
+from pykubelet.criserver.streaming.commands.session import ExecSession
 from pykubelet.criserver.streaming.streaming_types import Streams
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -58,7 +58,7 @@ class StreamingCalls:
 
 
 class ContainerExecutor:
-    """Implementation of ``streaming.execute.Executor`` with the components of containers."""
+    """Implementation of ``streaming.commands.execute.Executor`` with the components of containers."""
 
     def __init__(self, containers: ContainerComponents) -> None:
         self._containers = containers

@@ -4,8 +4,8 @@ from typing import Protocol
 
 from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import PykubeletError
-from pykubelet.criserver.streaming.detached import DetachedExecs
-from pykubelet.criserver.streaming.session import ExecSession
+from pykubelet.criserver.streaming.commands.detached import DetachedExecs
+from pykubelet.criserver.streaming.commands.session import ExecSession
 from pykubelet.criserver.streaming.streaming_types import Client, Execution
 
 

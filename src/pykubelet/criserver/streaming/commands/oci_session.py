@@ -18,8 +18,8 @@ from pykubelet.base.proc import Child, spawn
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.oci.command import Command
 from pykubelet.criserver.oci.runtime import errors_in_log
+from pykubelet.criserver.streaming.commands.session import ExecSession
 from pykubelet.criserver.streaming.pipes import PipeReader, PipeWriter
-from pykubelet.criserver.streaming.session import ExecSession
 from pykubelet.criserver.streaming.streaming_types import Channel, Size, Streams
 from pykubelet.linux import procfs
 from pykubelet.linux.pidfd import PidFd

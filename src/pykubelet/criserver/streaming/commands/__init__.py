@@ -1,0 +1,1 @@
+"""Commands in containers with a client's streams (Exec). Start reading at ``execute.py``."""
