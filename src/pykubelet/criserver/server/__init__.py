@@ -4,3 +4,7 @@ Imports of the server: ``config``, ``container``, ``events``, ``images``, ``relo
 ``spec``, ``stats``, ``streaming``, ``types``. Only the composition root imports it. ``errors.py`` maps errors to gRPC
 codes, ``view.py`` records to messages. Start reading at ``groups/containers.py``: ``register`` lists the calls.
 """
+
+from pykubelet.criserver.server.service import CriServer, Groups
+
+__all__ = ["CriServer", "Groups"]
