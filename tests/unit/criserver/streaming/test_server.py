@@ -73,7 +73,7 @@ async def test_a_command_outlives_its_client(tmp_path: Path) -> None:
     async with served(tmp_path) as (server, session):
         url = server.url(Execution("c", ("sh", "-c", "cat >/dev/null; exec sleep 60"), INPUT))
         async with session.ws_connect(url, protocols=("v4.channel.k8s.io",)):
-            await until(lambda: bool(list(tmp_path.glob("*/pid"))))
+            await until(lambda: any(each.read_text() for each in tmp_path.glob("*/pid")))
         pid = int(next(tmp_path.glob("*/pid")).read_text())
         await until(lambda: b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes())
         os.kill(pid, signal.SIGTERM)
@@ -126,7 +126,7 @@ async def test_the_server_ends_its_commands(tmp_path: Path) -> None:
     async with served(tmp_path) as (server, session):
         url = server.url(Execution("c", ("sleep", "60"), OUTPUT))
         async with session.ws_connect(url, protocols=("v4.channel.k8s.io",)):
-            await until(lambda: bool(list(tmp_path.glob("*/pid"))))
+            await until(lambda: any(each.read_text() for each in tmp_path.glob("*/pid")))
         pid = int(next(tmp_path.glob("*/pid")).read_text())
     await until(lambda: not Path(f"/proc/{pid}").exists())
 
