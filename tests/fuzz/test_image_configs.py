@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,9 +14,12 @@ from pykubelet.base.units import KIB
 from pykubelet.criserver.images import limits, manifests
 from pykubelet.criserver.images.image_types import ImageConfig, ImageRecord
 from pykubelet.criserver.images.manifests import Platform
-from pykubelet.criserver.images.registry.auth import parse_challenges
+from pykubelet.criserver.images.registry.auth import Challenge, Credentials, parse_challenges, token_requests
+from pykubelet.criserver.images.registry.config import Endpoint
+from pykubelet.criserver.images.registry.http import _redirected, same_origin
 from pykubelet.criserver.server.groups.images import image_of
 
+_T = TypeVar("_T")
 _WHAT = "image demo/app:1"
 _DIGEST = "sha256:" + "0" * 64
 _HERE = Platform("amd64", "linux")
@@ -132,3 +136,42 @@ def test_any_stored_configuration_is_checked_without_another_error(config: Image
 @given(st.lists(st.one_of(st.text(max_size=80), st.text('ab="\\, \t', max_size=300)), max_size=4))
 def test_any_challenges_are_read(headers: list[str]) -> None:
     assert all(challenge.scheme for challenge in parse_challenges(headers))
+
+
+_HOSTS = ("registry.example", "a..b", "[::1]", "[::1", "[v1.x]", "a b", "user@", "user:pw@host", "\ud800", "127.0.0.1")
+_PORTS = ("", ":0", ":443", ":99999", ":port", ":-1", ":", ":²")
+_PATHS = ("", "/token", "/a?b#c", "/\ud800", "?")
+_schemes = st.sampled_from(("https://", "http://", "//", "ftp://", ""))
+urls = st.one_of(
+    st.text(max_size=40),
+    st.tuples(_schemes, st.sampled_from(_HOSTS), st.sampled_from(_PORTS), st.sampled_from(_PATHS)).map("".join),
+)
+
+
+def allowed(work: Callable[[], _T]) -> _T | None:
+    """The result; None if it was refused with an intended error that can be shown."""
+    try:
+        return work()
+    except PykubeletError as error:
+        assert encodable(str(error)) and len(str(error)) < 4 * KIB
+        return None
+
+
+@given(urls)
+def test_any_token_service_is_asked_by_a_valid_url_or_refused(realm: str) -> None:
+    endpoint = Endpoint("https://registry.example", "registry.example")
+    challenge = Challenge("bearer", {"realm": realm, "service": realm})
+    secret = Credentials("user", "secret-word", identity_token="secret-word")
+    for asked in allowed(lambda: token_requests(challenge, secret, endpoint, "app")) or ():
+        parts = urlsplit(asked.url)
+        assert parts.scheme == "https" and parts.hostname and parts.port != -1
+        assert same_origin(asked.url, asked.url)
+
+
+@given(urls, st.sampled_from(("https://registry.example/v2/", "http://127.0.0.1:5000/v2/")))
+def test_any_redirect_leads_to_a_valid_url_or_is_refused(location: str, asked: str) -> None:
+    target = allowed(lambda: _redirected(asked, location))
+    if target is not None:
+        assert urlsplit(target).scheme in ("http", "https") and urlsplit(target).hostname
+        assert not (asked.startswith("https") and target.startswith("http:"))
+        same_origin(target, asked)

@@ -15,7 +15,7 @@ from pykubelet.criserver.images import (
     Progress,
     manifests,
 )
-from pykubelet.criserver.images.image_types import RegistryUnavailable
+from pykubelet.criserver.images.image_types import RegistryUnavailable, Unauthenticated
 from pykubelet.criserver.images.manifests import Descriptor, Platform
 from pykubelet.criserver.images.registry import Host, http
 from pykubelet.criserver.images.registry.client import _Pace
@@ -472,6 +472,14 @@ async def test_token_service_with_an_invalid_url_is_refused(registry: FakeRegist
     registry.token, registry.realm = "t0k", realm
     with pytest.raises(Permanent, match="not a valid URL"):
         await World(tmp_path).images.pull(f"{registry.host}/app:1")
+
+
+async def test_registry_whose_challenge_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    challenge = b'Bearer realm="http://127.0.0.1:1/token",service="caf\xe9"'
+    answer = b"HTTP/1.1 401 No\r\nWWW-Authenticate: %s\r\nContent-Length: 0\r\n\r\n" % challenge
+    async with http_server(lambda _: answer) as server, asyncio.timeout(20):
+        with pytest.raises(Unauthenticated, match="credentials"):
+            await World(tmp_path).images.pull(f"127.0.0.1:{server.port}/app:1")
 
 
 async def test_mirror_with_an_invalid_token_service_is_left_for_the_registry(

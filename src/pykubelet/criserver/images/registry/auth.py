@@ -11,6 +11,7 @@ from urllib.parse import urlencode, urlsplit
 
 from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.base.http import basic_auth
+from pykubelet.base.text import encodable
 from pykubelet.criserver.images.image_types import AuthConfig
 from pykubelet.criserver.images.registry.config import Endpoint, Host, same_registry
 
@@ -51,9 +52,12 @@ class Credentials:
 
 
 def parse_challenges(headers: Iterable[str]) -> list[Challenge]:
-    """Parse the challenges of WWW-Authenticate headers, in order; malformed parts are left out."""
+    """Parse the challenges of WWW-Authenticate headers, in order; malformed parts are left out.
+
+    So are headers with bytes that are not UTF-8, which the HTTP library makes surrogates of.
+    """
     found: list[Challenge] = []
-    for header in islice(headers, _MAX_HEADERS):
+    for header in filter(encodable, islice(headers, _MAX_HEADERS)):
         rest = header[:_MAX_CHALLENGE]
         while rest.strip(" ,\t"):
             scheme = _SCHEME.match(rest)
@@ -123,10 +127,11 @@ def token_requests(
         _ = parts.port  # ValueError: it is no port
     except ValueError:
         parts = urlsplit("")
-    if parts.scheme not in ("https", "http") or not parts.hostname or parts.username or parts.fragment:
+    sound = parts.hostname and not parts.username and not parts.fragment and encodable(realm)
+    if parts.scheme not in ("https", "http") or not sound:
         raise Permanent(f"registry {endpoint.host} names a token service {realm[:200]!r}, which is not a valid URL")
     if parts.scheme == "http" and not endpoint.plain:
-        raise Permanent(f"registry {endpoint.host} names a token service without TLS ({realm[:200]}); it is not used")
+        raise Permanent(f"registry {endpoint.host} names a token service without TLS ({realm[:200]!r}); it is not used")
     scopes = _scopes(challenge, path)
     service = challenge.parameters.get("service", "")
     trusted = parts.hostname == urlsplit(endpoint.base).hostname or (endpoint.proven and parts.scheme == "https")

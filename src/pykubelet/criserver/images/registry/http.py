@@ -13,6 +13,7 @@ from urllib.parse import urljoin, urlsplit
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError
 from pykubelet.base.http.proxy import proxy_for
+from pykubelet.base.text import encodable
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.images.image_types import Denied, RegistryUnavailable, Unauthenticated, Unreachable
 from pykubelet.criserver.images.registry.config import Tls
@@ -283,7 +284,7 @@ def _redirected(url: str, location: str) -> str:
         target = urljoin(url, location)
     except ValueError:
         target = location
-    if not _has_host(target):
+    if not _has_host(target) or not encodable(target):
         raise Permanent(f"{_origin(url)} redirects to {target[:200]!r}, which is not a valid URL")
     if urlsplit(url).scheme == "https" and urlsplit(target).scheme == "http":
         raise Permanent(f"{_origin(url)} redirects to {_origin(target)} without TLS; the redirect is not followed")
