@@ -10,6 +10,7 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from heapq import nlargest
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -23,6 +24,8 @@ CHUNK_BYTES: Final = 256 * 1024
 _BLOCK: Final = 64 * 1024
 _MAX_LINE_BYTES: Final = 1 << 20
 """A longer line is not of the CRI log format; it is skipped rather than held in memory."""
+_MOST_ATTEMPTS: Final = 4096
+"""More than the kubelet ever leaves; a pod with a volume among the logs can create any number."""
 _NAME: Final = re.compile(r"(\d{1,9})\.log", re.ASCII)
 
 
@@ -43,13 +46,12 @@ class LogDirectory:
             os.close(fd)
 
     def attempts(self) -> list[int]:
-        """Return the existing attempt numbers N, newest first; empty if there is no directory."""
+        """Return the existing attempt numbers N, newest first, at most 4096; empty if there is no directory."""
         try:
-            with self.opened() as path:
-                names = os.listdir(path)  # noqa: PTH208 - the path refers to a descriptor
+            with self.opened() as path, os.scandir(path) as entries:
+                return nlargest(_MOST_ATTEMPTS, (int(match[1]) for e in entries if (match := _NAME.fullmatch(e.name))))
         except NotFound:
             return []
-        return sorted((int(match[1]) for name in names if (match := _NAME.fullmatch(name))), reverse=True)
 
     def open(self, attempt: int) -> "LogFile":
         """Open the log file of one attempt. NotFound; Invalid: a link, or not a regular file."""

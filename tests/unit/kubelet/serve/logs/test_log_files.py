@@ -38,6 +38,14 @@ def test_attempts(tmp_path: Path, directory: Path) -> None:
     assert logs(tmp_path).attempts() == [10, 2, 0]
 
 
+def test_newest_attempts_of_many_are_returned(tmp_path: Path, directory: Path) -> None:
+    """As a pod can leave them that has a volume among the logs."""
+    for number in range(5000):
+        (directory / f"{number}.log").touch()
+        (directory / f"{number}.other").touch()
+    assert logs(tmp_path).attempts() == list(range(4999, 4999 - 4096, -1))
+
+
 def test_missing_directory_has_no_attempts(tmp_path: Path) -> None:
     (tmp_path / "pods").mkdir()
     assert logs(tmp_path).attempts() == []

@@ -9,6 +9,7 @@ import os
 import stat
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -18,8 +19,11 @@ from aiohttp import web
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.base.files.safe_path import open_in_root, open_regular_in_root, proc_path
+from pykubelet.base.text import printable
 
 _CHUNK: Final = 256 * 1024
+_MOST_NAMES: Final = 10_000
+"""Names of a directory that are listed; a pod with a volume among the logs could create millions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +74,12 @@ def _open(root: Path, path: str) -> _Opened:
 
 def _listing(directory: str) -> str:
     with os.scandir(directory) as entries:
-        names = sorted(e.name + ("/" if e.is_dir(follow_symlinks=False) else "") for e in entries)
-    return "<pre>\n" + "".join(f'<a href="{quote(n)}">{html.escape(n)}</a>\n' for n in names) + "</pre>\n"
+        some = islice(entries, _MOST_NAMES + 1)
+        names = sorted(e.name + ("/" if e.is_dir(follow_symlinks=False) else "") for e in some)
+    rows = [f'<a href="{quote(os.fsencode(n))}">{html.escape(printable(n))}</a>\n' for n in names[:_MOST_NAMES]]
+    if len(names) > _MOST_NAMES:
+        rows.append(f"more than {_MOST_NAMES} names; the others are left out\n")
+    return f"<pre>\n{''.join(rows)}</pre>\n"
 
 
 async def _send(request: web.Request, opened: _Opened) -> web.StreamResponse:

@@ -67,3 +67,23 @@ async def test_a_directory_is_a_list_of_links(world: NodeWorld) -> None:
         lines = (await response.text()).splitlines()
     assert '<a href="pods/">pods/</a>' in lines
     assert '<a href="with%20space%26%3Cb%3E">with space&amp;&lt;b&gt;</a>' in lines
+
+
+async def test_names_that_are_not_utf8_are_listed_with_escapes(world: NodeWorld) -> None:
+    """A pod with a volume among the logs chooses them."""
+    Path(os.fsdecode(os.fsencode(world.node_logs) + b"/caf\xe9")).touch()
+    (world.node_logs / "two\nlines").touch()
+    async with as_admin(world) as client, client.get("/logs/") as response:
+        assert response.status == 200
+        lines = (await response.text()).splitlines()
+    assert r'<a href="caf%E9">caf\xe9</a>' in lines
+    assert r'<a href="two%0Alines">two\nlines</a>' in lines
+    assert '<a href="pods/">pods/</a>' in lines
+
+
+async def test_list_of_a_huge_directory_is_limited(world: NodeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykubelet.kubelet.serve.kubelet_api.routes.node_logs._MOST_NAMES", 3)
+    async with as_admin(world) as client, client.get("/logs/") as response:
+        lines = (await response.text()).splitlines()
+    assert sum("<a href" in line for line in lines) == 3
+    assert "more than 3 names; the others are left out" in lines
