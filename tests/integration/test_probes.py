@@ -154,6 +154,7 @@ def test_startup_probe_that_never_succeeds_restarts_container(agent: AgentProces
         agent.wait_event(name, "Killing", "Container main failed startup probe, will be restarted")
 
 
+@pytest.mark.steady_clock  # it compares times of the status
 def test_timeouts_and_initial_delay(agent: AgentProcess, apply: Apply) -> None:
     hanging = {**exec_handler("sleep 30"), "periodSeconds": 1, "timeoutSeconds": 1}
     late = _probe("exec", initialDelaySeconds=3)
