@@ -63,7 +63,18 @@ def _damage(agent: AgentProcess, there: Pod) -> list[Path]:
     os.mkfifo(registry / "fifo.sock")
     (registry / "loop.sock").symlink_to("loop.sock")
     (registry / "dead.sock").write_bytes(b"no socket")
-    files = [dirs.user_namespace(uid), dirs.resources(uid), dirs.resources(ghost), dirs.user_namespace(looped)]
+    image = _replace(agent.root / "image_manager" / "pulled" / f"sha256-{'0' * 64}")
+    os.mkfifo(image)
+    pull = _replace(agent.root / "image_manager" / "pulling" / f"sha256-{'1' * 64}")
+    pull.symlink_to(pull.name)
+    files = [
+        image,
+        pull,
+        dirs.user_namespace(uid),
+        dirs.resources(uid),
+        dirs.resources(ghost),
+        dirs.user_namespace(looped),
+    ]
     return [*files, kept]
 
 

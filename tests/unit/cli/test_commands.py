@@ -18,7 +18,14 @@ from pykubelet.cli.arguments.kinds import _image_rows
 from pykubelet.cli.arguments.lookup import FoundPod, find_container
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.client.streams import readable
-from pykubelet.cli.commands.node.doctor import Verdict, machine_findings, program_findings
+from pykubelet.cli.commands.node.doctor import (
+    Verdict,
+    _configuration,
+    _quarantine,
+    _trash,
+    machine_findings,
+    program_findings,
+)
 from pykubelet.cli.commands.pods.logs import span_seconds
 from pykubelet.cli.commands.pods.timeline import chart
 
@@ -145,6 +152,20 @@ def test_doctor_prints_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert found["OCI runtime"]["packages"] == ["runc"]
     done = CliRunner().invoke(cli, [*arguments, "-o", "json", "--fix"])
     assert done.exit_code == 2
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '{"problems": 1, "trees": "x"}', '"\\ud800"', "[" * 100_000])
+def test_doctor_passes_over_what_another_runtime_says(text: str) -> None:
+    assert [*_configuration(text), *_trash(text), *_quarantine(text)] == []
+
+
+def test_doctor_names_refused_files_of_the_runtime_server() -> None:
+    text = json.dumps({"file": "/c.toml", "error": "line 1", "problems": ["policy.toml: not toml"], "readAt": 1.5})
+    texts = [(finding.verdict, finding.text) for finding in _configuration(text)]
+    assert texts == [
+        (Verdict.FAILED, "/c.toml is refused, the former version is in force: line 1"),
+        (Verdict.FAILED, "policy.toml: not toml"),
+    ]
 
 
 def test_doctor_checks_user_kernel_and_cgroups() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 import click
 import msgspec
@@ -25,6 +26,7 @@ from pykubelet.criserver.config.settings import DEFAULT_RUN
 from pykubelet.linux import cgroups, procfs, system
 from pykubelet.linux.filesystems import fsusage
 
+_T = TypeVar("_T")
 _OLDEST_KERNEL = (5, 4)
 _CNI_DIRECTORIES = (Path("/opt/cni/bin"), Path("/usr/lib/cni"), Path("/usr/libexec/cni"))
 _CNI_PLUGINS = ("bridge", "host-local", "loopback", "portmap")
@@ -331,10 +333,18 @@ class _Configuration(msgspec.Struct):
 
 def _configuration(text: str) -> Iterator[Finding]:
     """Yield what is wrong with the present files of pykubelet's own server, which it reads while it runs."""
-    found = msgspec.json.decode(text, type=_Configuration)
+    found = _decoded(text, _Configuration) or _Configuration()
     refused = (f"{found.file} is refused, the former version is in force: {found.error}",) if found.error else ()
     for problem in (*refused, *found.problems):
         yield Finding(Verdict.FAILED, "server's files", problem, "correct the file; no restart is needed")
+
+
+def _decoded(text: str, kind: type[_T]) -> _T | None:
+    """What pykubelet's own server says; None: it is another runtime, which means something else by the same name."""
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
 
 
 class _Waiting(msgspec.Struct):
@@ -345,7 +355,7 @@ class _Waiting(msgspec.Struct):
 
 def _trash(text: str) -> Iterator[Finding]:
     """Yield what pykubelet's own server still has to delete of removed containers and images."""
-    found = msgspec.json.decode(text, type=_Waiting)
+    found = _decoded(text, _Waiting) or _Waiting()
     if found.trees:
         size = f"{found.bytes / (1 << 20):.1f} MiB in {found.inodes} files"
         yield Finding(Verdict.OK, "trash", f"{size} of removed containers and images are being deleted")
@@ -359,7 +369,7 @@ class _Quarantined(msgspec.Struct):
 
 def _quarantine(text: str) -> Iterator[Finding]:
     """Yield what pykubelet's own server could not repair at its start, or cannot delete, and retries."""
-    for item in msgspec.json.decode(text, type=list[_Quarantined]):
+    for item in _decoded(text, list[_Quarantined]) or ():
         cause = item.error or "repair is slow"
         remedy = "remove the cause; the server retries by itself"
         yield Finding(Verdict.WARNING, "quarantine", f"{item.kind} {item.id}: {cause}", remedy)
