@@ -40,6 +40,8 @@ async def run_until_signal(
         raise _first(known) from group
     finally:
         shutdown.begin()  # a thread may still keep the process alive
+        if reload is not None:
+            shutdown.ignore_reloads()
 
 
 def _first(group: BaseExceptionGroup[PykubeletError]) -> PykubeletError:

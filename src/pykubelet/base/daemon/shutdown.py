@@ -6,10 +6,10 @@ daemons of this project can be killed at any moment.
 """
 
 import asyncio
+import fcntl
 import logging
 import os
 import signal
-import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -25,6 +25,8 @@ PATIENCE: Final[Seconds] = 15.0
 _AGAIN: Final[Seconds] = 5.0
 """Time after which every task is cancelled again."""
 _SHOWN: Final = 20
+_PIPE_SIZE: Final = 1 << 20
+"""Signals that wait for the thread: a storm of SIGHUP must not take the place of a SIGTERM."""
 _SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM})
 
 
@@ -44,9 +46,11 @@ class Shutdown:
 
         SIGHUP calls ``reload`` in the event loop; None: the signal keeps its disposition.
         """
-        reader, writer = socket.socketpair()
-        writer.setblocking(False)
-        signal.set_wakeup_fd(writer.detach(), warn_on_full_buffer=False)  # never reset: the process is going to end
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(writer, False)
+        with suppress(OSError):  # the limit of the user's pipes: the usual size holds fewer signals
+            fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)  # never reset: the process is going to end
         for number in _SIGNALS if reload is None else (*_SIGNALS, signal.SIGHUP):
             signal.signal(number, _nothing)
         threading.Thread(target=self._listen, args=(reader, reload), name="signals", daemon=True).start()
@@ -60,9 +64,14 @@ class Shutdown:
             except RuntimeError as error:
                 _log.warning("shutdown has no deadline: cannot start a thread", extra={"error": str(error)})
 
-    def _listen(self, wakeups: socket.socket, reload: Callable[[], object] | None) -> None:
+    def ignore_reloads(self) -> None:
+        """Let SIGHUP do nothing any more. When the interpreter ends, it restores the default of handled signals, by
+        which the process would end with the wrong status."""
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def _listen(self, wakeups: int, reload: Callable[[], object] | None) -> None:
         """Read signal numbers, which Python's C handler writes even while the main thread is blocked."""
-        while numbers := wakeups.recv(64):
+        while numbers := os.read(wakeups, _PIPE_SIZE):
             if reload is not None and signal.SIGHUP in numbers:
                 with suppress(RuntimeError):  # the loop is closed
                     self._loop.call_soon_threadsafe(reload)
@@ -100,6 +109,14 @@ class Shutdown:
             names = sorted(task.get_name() for task in asyncio.all_tasks(self._loop))
             return ", ".join(names[:_SHOWN])
         return "?"
+
+
+def ignore_early_reloads() -> None:
+    """Let SIGHUP do nothing until `Shutdown.on_signals`: a daemon that starts reads its configuration anyway.
+
+    Programs that the process starts get the signal's default disposition, which an ignored signal would not have.
+    """
+    signal.signal(signal.SIGHUP, _nothing)
 
 
 def _nothing(number: int, frame: FrameType | None) -> None:

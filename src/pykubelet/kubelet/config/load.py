@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from pykubelet.base.errors import Invalid
+from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.files.documents import field_places, read_yaml
+from pykubelet.base.files.regular_file import read_regular
 from pykubelet.base.tracing import trace_settings
 from pykubelet.base.units import parse_duration
 from pykubelet.kubelet.config.node_rules import wrong_node_fields
@@ -21,6 +22,8 @@ from pykubelet.models.quantity import to_value
 _FIELD_PATH = re.compile(r"(?P<name>\w+)[\w.\[\]-]*: ")
 _NAMES = frozenset(field.encode_name for field in msgspec.structs.fields(KubeletConfiguration))
 _MAX_BYTES = 1 << 20
+_MOST_FILES = 256
+"""Drop-in files: each costs milliseconds at each reload."""
 _SHORTEST_LOG_INTERVAL = 3.0
 _ZERO_DURATION = re.compile(r"(0+(h|m|s|ms|us|µs|ns)?)+")
 _ZERO_IS_DEFAULT = (
@@ -70,7 +73,7 @@ def located(error: Invalid, file: Path | None, drop_in: Path | None) -> Invalid:
     try:
         for path in configuration_files(file, drop_in):
             places |= {name: f"{path}:{line}:{column}" for name, (line, column) in field_places(_bytes(path)).items()}
-    except (Invalid, OSError):
+    except (PykubeletError, OSError):
         return error  # the files have changed meanwhile
     found = Origin("", places).error([str(error)])
     return error if str(found).startswith(": ") else found
@@ -80,15 +83,21 @@ def configuration_files(file: Path | None, drop_in: Path | None) -> list[Path]:
     """Return the files of the configuration in the order in which they are laid over each other.
 
     The directories in which ConfigMap volumes keep their versions (``..2026_01_31``) are left out: links lead to the
-    files of the present one. Raises Invalid if the drop-in directory does not exist.
+    files of the present one. Raises Invalid if the drop-in directory cannot be listed or has too many files.
     """
     layers = [file] if file else []
     if drop_in is None:
         return layers
     if not drop_in.is_dir():
         raise Invalid(f"{drop_in}: the configuration drop-in directory does not exist; create it or drop the flag")
-    found = (path for path in drop_in.rglob("*.conf") if path.is_file())
-    return [*layers, *sorted(path for path in found if not _is_version(path.relative_to(drop_in)))]
+    try:
+        found = [path for path in drop_in.rglob("*.conf") if path.is_file()]
+    except OSError as error:
+        raise Invalid(f"{drop_in}: the drop-in files cannot be listed: {error.strerror}") from error
+    found = [path for path in found if not _is_version(path.relative_to(drop_in))]
+    if len(found) > _MOST_FILES:
+        raise Invalid(f"{drop_in}: has {len(found)} drop-in files, at most {_MOST_FILES} are read; merge some of them")
+    return [*layers, *sorted(found)]
 
 
 def _is_version(path: Path) -> bool:
@@ -135,9 +144,9 @@ def _without_zero(document: dict[str, Any], path: list[str]) -> dict[str, Any]:
 
 def _bytes(path: Path) -> bytes:
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise Invalid(f"{path}: cannot be read: {error.strerror}") from error
+        data = read_regular(str(path), _MAX_BYTES + 1)  # never waits for a pipe, and never reads a device
+    except PykubeletError as error:
+        raise Invalid(f"{path}: {error}; name a file that the agent can read") from error
     if len(data) > _MAX_BYTES:
         raise Invalid(f"{path}: larger than 1 MiB, which no configuration needs")
     return data

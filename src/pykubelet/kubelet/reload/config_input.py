@@ -7,7 +7,7 @@ from typing import Final, Self
 
 from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.base.daemon.notify import Notifier
-from pykubelet.base.errors import Invalid, Transient
+from pykubelet.base.errors import Invalid, PykubeletError, Transient
 from pykubelet.kubelet.config import KubeletConfiguration
 from pykubelet.kubelet.config.load import configuration_files, located
 
@@ -49,9 +49,15 @@ class ConfigInput:
     def read_whole(self) -> tuple[KubeletConfiguration, Stamp]:
         """Read the files; return their stamp, too. Transient: they have changed meanwhile; else as `read`. Blocks."""
         before = stamp_of(self.file, self.directory)
-        config = self.read()
+        changed = Transient("the configuration has changed while it was read; it is read again")
+        try:
+            config = self.read()
+        except Invalid as error:
+            if stamp_of(self.file, self.directory) != before:  # such as a file that was removed after it was listed
+                raise changed from error
+            raise
         if stamp_of(self.file, self.directory) != before:
-            raise Transient("the configuration has changed while it was read; it is read again")
+            raise changed
         return config, before
 
     def located(self, error: Invalid) -> Invalid:
@@ -67,7 +73,7 @@ def stamp_of(file: Path | None, directory: Path | None) -> Stamp:
     """Return the stamp of the configuration's files; it changes whenever one of them does."""
     try:
         return tuple(_stamp(path) for path in configuration_files(file, directory))
-    except (Invalid, OSError):
+    except (PykubeletError, OSError):
         return MISSING
 
 

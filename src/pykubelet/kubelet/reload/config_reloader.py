@@ -33,6 +33,8 @@ CHECK_SECONDS: Final[Seconds] = 20.0
 """Interval of the checks that find changes without inotify."""
 _RETRY: Final[Seconds] = 1.0
 _LONGEST_RETRY: Final[Seconds] = 60.0
+_PAUSE: Final[Seconds] = 0.5
+"""Shortest time between two reloads, however many requests come."""
 _MOST_TEXT: Final = 900
 """Characters of an error in an event, whose message the API server limits to 1024."""
 
@@ -113,15 +115,17 @@ class ConfigReloader:
     async def _reload_when_due(self) -> None:
         clock = self._telemetry.clock
         check_at = clock.monotonic() if self._given.paths else math.inf
+        not_before = -math.inf
         while True:
             self._wakeup.clear()
-            due = min(check_at, self._settling.due(), self._retry_at)
+            due = max(min(check_at, self._settling.due(), self._retry_at), not_before)
             wait = due - clock.monotonic()
             if wait > 0:
                 await self._wakeup.sleep(None if wait == math.inf else wait)
                 continue
             with self._guard.item("reload"):
                 await self.check()
+            not_before = clock.monotonic() + _PAUSE
             if self._given.paths:
                 check_at = clock.monotonic() + CHECK_SECONDS
 

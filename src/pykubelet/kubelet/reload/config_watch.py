@@ -1,9 +1,11 @@
 """inotify watch of the configuration file and the drop-in directory; no other module of reloads uses inotify."""
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.reload.plan.settling import FileChange
 
@@ -11,6 +13,8 @@ Note = Callable[[str, FileChange], None]
 _DATA_LINK: Final = "..data"
 """The symbolic link that a ConfigMap volume replaces to update all its files at once."""
 _SUFFIX: Final = ".conf"
+_MOST_PLACES: Final = 1000
+"""Directories that are watched; beyond, the periodic check has to do."""
 _MOST_LINKS: Final = 40
 """As many as the kernel follows."""
 
@@ -34,7 +38,7 @@ async def watch(file: Path | None, directory: Path | None, note: Note) -> None:
     except OSError as error:
         raise Transient(f"no inotify: {error.strerror}; is fs.inotify.max_user_instances too low?") from error
     with inotify:
-        for place in _directories(file, directory):
+        for place in await blocking.call("configuration", _places, file, directory):
             try:
                 inotify.add_watch(place, changes[0][0] | changes[1][0] | changes[2][0] | Mask.ONLYDIR)
             except OSError as error:
@@ -51,6 +55,17 @@ async def watch(file: Path | None, directory: Path | None, note: Note) -> None:
             entry = bool(event.mask & (Mask.CREATE | Mask.MOVED_TO | Mask.MOVED_FROM | Mask.DELETE))
             if moved or (entry and event.path is not None and event.path.is_symlink()):
                 return
+
+
+def _places(file: Path | None, directory: Path | None) -> list[Path]:
+    """Return the directories in which a change may concern the configuration. Raises Transient. Blocks."""
+    try:
+        found = list(dict.fromkeys(islice(_directories(file, directory), _MOST_PLACES + 1)))
+    except OSError as error:
+        raise Transient(f"{error.filename}: cannot be watched: {error.strerror}") from error
+    if len(found) > _MOST_PLACES:
+        raise Transient(f"{directory}: has more than {_MOST_PLACES} directories and links; a part would not be watched")
+    return found
 
 
 def _directories(file: Path | None, directory: Path | None) -> Iterator[Path]:

@@ -21,6 +21,9 @@ class FakeShutdown:
     def begin(self) -> None:
         pass
 
+    def ignore_reloads(self) -> None:
+        pass
+
     def on_signals(self, reload: Callable[[], object] | None) -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.cancel)
         if reload is not None:

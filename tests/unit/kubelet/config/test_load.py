@@ -1,5 +1,6 @@
 """KubeletConfiguration files: defaults, drop-ins, and errors that name the field."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import parse_duration
 from pykubelet.kubelet.config import load_configuration, without_effect
-from pykubelet.kubelet.config.load import located
+from pykubelet.kubelet.config.load import configuration_files, located
 
 HEAD = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n"
 
@@ -311,3 +312,31 @@ def test_error_of_a_component_gets_the_place_of_its_field(tmp_path: Path) -> Non
     assert str(located(Invalid("evictionHard: wrong"), file, drop_ins)).startswith(f"{drop_ins}/a.conf:4:")
     file.unlink()
     assert str(located(Invalid("evictionHard: wrong"), file, drop_ins)) == "evictionHard: wrong"
+
+
+def test_pipe_device_directory_and_huge_file_are_refused_at_once(tmp_path: Path) -> None:
+    pipe, huge = tmp_path / "pipe", tmp_path / "huge"
+    os.mkfifo(pipe)
+    with huge.open("wb") as file:
+        file.truncate(1 << 40)
+    for path, wanted in (
+        (pipe, "is a pipe, socket or device"),
+        (Path("/dev/zero"), "is a pipe, socket or device"),
+        (tmp_path, "is a directory"),
+        (huge, "larger than 1 MiB"),
+        (tmp_path / "none", "the file does not exist"),
+    ):
+        with pytest.raises(Invalid) as caught:
+            load_configuration(path)
+        assert str(caught.value).startswith(f"{path}: {wanted}")
+
+
+def test_too_many_drop_in_files_are_refused(tmp_path: Path) -> None:
+    for number in range(257):
+        write(tmp_path / f"{number}.conf", "")
+    with pytest.raises(Invalid, match="has 257 drop-in files, at most 256 are read"):
+        load_configuration(None, tmp_path)
+    (tmp_path / "0.conf").unlink()
+    os.mkfifo(tmp_path / "pipe.conf")
+    (tmp_path / ".#1.conf").symlink_to("user@host.1")
+    assert len(configuration_files(None, tmp_path)) == 256

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from pykubelet.base.daemon.notify import Notifier
 from pykubelet.base.errors import Invalid
-from pykubelet.kubelet.config import KubeletConfiguration, Settings, load_configuration
+from pykubelet.kubelet.config import KubeletConfiguration, Settings, load, load_configuration
 from pykubelet.kubelet.config.live_settings import LivePart, LiveSettings
 from pykubelet.kubelet.config.plan.reload_plan import FieldView
 from pykubelet.kubelet.reload import config_reloader
@@ -245,6 +245,34 @@ async def test_systemd_is_told_of_a_reload(rig: Rig, tmp_path: Path) -> None:
     assert after[1].startswith("STATUS=Serving; configuration refused: ") and "port" in after[1]
 
 
+async def test_drop_in_that_vanishes_between_list_and_read_is_no_error(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, vanishing = load._bytes, rig.directory / "a.conf"
+
+    def late(path: Path) -> bytes:
+        if path == vanishing:
+            path.unlink()
+        return read(path)
+
+    monkeypatch.setattr(load, "_bytes", late)
+    rig.write(vanishing, maxPods=3)
+    rig.write(maxPods=4)
+    await rig.reloader.check()
+    assert (rig.reloader.view().error, rig.pods, rig.seen.results) == ("", [], [])
+    await rig.reloader.check()
+    assert (rig.reloader.view().error, rig.pods) == ("", [4])
+
+
+async def test_storm_of_requests_reloads_twice_a_second(rig: Rig) -> None:
+    async with following(rig):
+        await until(lambda: rig.reloader._wakeup._woken is not None)
+        for _ in range(200):
+            rig.reloader.request()
+            await rig.clock.advance(0.01)
+    assert 2 <= len(rig.seen.results) <= 5
+
+
 @asynccontextmanager
 async def following(rig: Rig) -> AsyncIterator[None]:
     task = asyncio.create_task(rig.reloader.run())
@@ -308,6 +336,7 @@ async def test_reload_that_raises_is_followed_by_others(rig: Rig, monkeypatch: p
     async with following(rig):
         for number in (1, 2, 3):
             rig.reloader.request()
+            await rig.clock.advance(1)
             await until(lambda number=number: tried == number)  # type: ignore[misc]
 
 

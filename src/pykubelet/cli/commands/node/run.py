@@ -21,6 +21,7 @@ from pykubelet.base.daemon.foreground import run_until_signal
 from pykubelet.base.daemon.log import Format, setup
 from pykubelet.base.daemon.loop import run_daemon
 from pykubelet.base.daemon.notify import Notifier
+from pykubelet.base.daemon.shutdown import ignore_early_reloads
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.tracing import DEFAULT_ENDPOINT
 from pykubelet.cli.arguments.cluster_flags import cluster_options, take_cluster_settings
@@ -112,6 +113,7 @@ def command(log_level: str | None, log_format: str | None, verbosity: str, versi
     if version:
         echo(f"Kubernetes {KUBERNETES_VERSION}")
         return
+    ignore_early_reloads()
     if _number(verbosity) >= _DEBUG_FROM:
         log_level = "debug"
     setup((log_level or "info").upper(), "json" if log_format == "json" else "text")
