@@ -41,6 +41,7 @@ contexts:
 """
 
 TOKEN = {"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": {"token": "t0k"}}
+NO_ZONE = {**TOKEN, "status": {"token": "secret-word", "expirationTimestamp": "0001-01-01T00:00:00"}}
 
 
 def write(tmp_path: Path, user: object) -> Path:
@@ -180,6 +181,7 @@ async def test_exec_plugin_leaves_no_process_behind(tmp_path: Path, end: str) ->
         ("echo secret-word; echo 'not\033[2J logged in' >&2; exit 3", r"exit code 3: not\x1b[2J logged in"),
         ("exec yes secret-word", "printed more than 1 MiB"),
         ("echo secret-word", "its output is not an ExecCredential"),
+        (f"echo '{json.dumps(NO_ZONE)}'", "its output is not an ExecCredential: Expected `datetime` with a timezone"),
     ],
 )
 async def test_failure_of_an_exec_plugin_shows_nothing_of_its_output(tmp_path: Path, body: str, message: str) -> None:

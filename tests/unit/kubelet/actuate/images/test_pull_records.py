@@ -95,6 +95,8 @@ def test_record_of_the_go_kubelet_is_read_and_written() -> None:
         b'{"kind":"ImagePulledRecord","apiVersion":"kubelet.config.k8s.io/v1beta1","imageRef":"a"}',
         b'{"kind":"ImagePulledRecord","apiVersion":"kubelet.config.k8s.io/v1beta1",'
         b'"lastUpdatedTime":"2024-10-21T12:26:40Z","imageRef":"a","more":1}',
+        b'{"kind":"ImagePulledRecord","apiVersion":"kubelet.config.k8s.io/v1beta1",'
+        b'"lastUpdatedTime":"0001-01-01T00:00:00","imageRef":"a"}',
     ],
 )
 def test_damaged_record_is_rejected(text: bytes) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 
@@ -68,7 +68,7 @@ class PulledRecord(
 ):
     """Record of an image that a kubelet has pulled."""
 
-    last_updated_time: datetime
+    last_updated_time: Annotated[datetime, msgspec.Meta(tz=True)]
     image_ref: str
     """The runtime's id of the image."""
     credential_mapping: dict[str, PullCredentials] = {}

@@ -77,7 +77,7 @@ def journal_command(query: LogQuery) -> list[str]:
     command = ["journalctl", "--utc", "--no-pager", "--output=short-precise"]
     for name, moment in (("since", options.since), ("until", options.until)):
         if moment is not None:
-            command.append(f"--{name}={moment.astimezone(UTC).strftime(_INTERVAL)}")
+            command.append(f"--{name}={moment.strftime(_INTERVAL)}")
     if options.tail is not None:
         command += ["--pager-end", f"--lines={options.tail}"]
     command += [f"--unit={service}" for service in query.services]
@@ -128,7 +128,10 @@ def _time(query: Mapping[str, str], name: str) -> datetime | None:
         raise BadQueryError(f"{name}: {text!r}: invalid time format, must be RFC 3339") from error
     if moment.tzinfo is None:
         raise BadQueryError(f"{name}: {text!r}: invalid time format, the zone is missing")
-    return moment
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise BadQueryError(f"{name}: {text!r}: not a time between the years 1 and 9999 in UTC") from error
 
 
 def _number(query: Mapping[str, str], name: str) -> int | None:

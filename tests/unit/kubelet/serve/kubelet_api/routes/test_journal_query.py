@@ -40,6 +40,8 @@ def test_queries(query: dict[str, list[str]], expected: LogQuery | None) -> None
         ({"query": ["  "]}, "cannot be empty"),
         ({"query": ["a"], "sinceTime": ["yesterday"]}, "invalid time format"),
         ({"query": ["a"], "untilTime": ["2026-01-31T12:00:00"]}, "zone"),
+        ({"query": ["a"], "sinceTime": ["0001-01-01T00:00:00+14:00"]}, "years 1 and 9999"),
+        ({"query": ["a"], "untilTime": ["9999-12-31T23:59:59-14:00"]}, "years 1 and 9999"),
         ({"query": ["a"], "boot": ["x"]}, "boot"),
     ],
 )
