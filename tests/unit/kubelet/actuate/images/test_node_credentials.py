@@ -177,3 +177,21 @@ async def test_file_that_is_no_regular_one_is_not_read(tmp_path: Path, kind: str
         first.symlink_to("/dev/zero")
     second.write_text(json.dumps({"auths": entry("new")}))
     assert await NodeCredentials([first, second], VirtualClock()).lookup(IMAGE) == (Credentials("new", "secret"),)
+
+
+async def test_answer_about_a_former_file_is_not_kept(tmp_path: Path, helper: Path) -> None:
+    file, go = tmp_path / "config.json", tmp_path / "go"
+    file.write_text(json.dumps({"credsStore": "test"}))
+    text = helper.read_text()
+    helper.write_text(text.replace("case", f'until [ -e "{go}" ]; do sleep 0.05; done\ncase', 1))
+    asked = helper.with_name("docker-credential-test.log")
+    node = NodeCredentials([file], VirtualClock())
+    async with asyncio.TaskGroup() as group:
+        group.create_task(node.lookup(IMAGE))
+        await until(lambda: asked.exists() and asked.read_text().split() == ["reg.example"])
+        file.write_text(json.dumps({"auths": {"reg.example": {}}, "credsStore": "test"}))
+        group.create_task(node.lookup("other.example/app"))
+        await until(lambda: len(asked.read_text().split()) == 2)
+        go.touch()
+    assert await node.lookup(IMAGE) == (Credentials("helped", "secret-word"),)
+    assert asked.read_text().split() == ["reg.example", "other.example", "reg.example"]
