@@ -12,6 +12,7 @@ from typing import TypeAlias
 from unittest import mock
 from urllib.parse import urlsplit
 
+from aiohttp import WSMsgType
 from hypothesis import settings
 
 from pykubelet.base.http import hangup
@@ -117,7 +118,9 @@ async def _run_attack(kind: str, head: Head, make: Callable[[Ports], bytes], lis
                 await client.send_bytes(b"\0still there?")
                 said = b""
                 while b"\0still there?" not in said:
-                    said += await client.receive_bytes()
+                    message = await client.receive()
+                    assert message.type is WSMsgType.BINARY, f"the server said {said!r}, then {message}"
+                    said += message.data
 
 
 @contextmanager
