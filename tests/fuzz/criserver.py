@@ -146,7 +146,7 @@ class Stage:
                 reloader=ConfigReloader(
                     given=ConfigInput.fixed(self.settings), parts=(), requested=(), clock=self.clock
                 ),
-                registries=ConfiguredRegistries(self.settings),
+                registries=ConfiguredRegistries(self.settings, self.clock),
                 network=network,
                 image_policy=ConfiguredPolicy(self.settings.image_policy_file),
             ),

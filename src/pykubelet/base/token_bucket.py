@@ -15,15 +15,15 @@ class TokenBucket:
         self._rate = rate
         self._burst = float(max(1, burst))
         self._tokens = self._burst
-        """Free tokens; below zero, the number of callers that wait."""
+        """Free tokens; below zero, the number of those that callers wait for."""
         self._at = now
 
-    def reserve(self, now: Seconds) -> Seconds:
-        """Take a token, even one of the future; return the seconds after which it is there."""
+    def reserve(self, now: Seconds, count: int = 1) -> Seconds:
+        """Take tokens, even those of the future; return the seconds after which all are there."""
         if self._rate <= 0:
             return 0.0
         self._fill(now)
-        self._tokens -= 1.0
+        self._tokens -= count
         return max(0.0, -self._tokens / self._rate)
 
     def try_take(self, now: Seconds) -> bool:

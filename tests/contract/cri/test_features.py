@@ -72,6 +72,33 @@ async def test_a_user_namespace(runtime: Runtime) -> None:
     assert (words, status.exit_code) == ([*expected, "0"], 0)
 
 
+@pytest.mark.parametrize("shared_pid", [False, True])
+async def test_user_namespace_with_the_network_of_the_node(runtime: Runtime, shared_pid: bool) -> None:
+    """As a kubelet with the gate UserNamespacesHostNetworkSupport requests it; only if the runtime announces it."""
+    if not (await runtime.client.status()).features.user_namespaces_host_network:
+        assert (
+            not await runtime.is_ours()
+            or not (await runtime.client.status()).runtime_handlers[0].features.user_namespaces
+        )
+        return
+    config = runtime.pod_config()
+    options = config.linux.security_context.namespace_options
+    options.network, options.pid = pb.NODE, pb.POD if shared_pid else pb.CONTAINER
+    for mapping in (options.userns_options.uids, options.userns_options.gids):
+        mapping.add(host_id=500000, container_id=0, length=65536)
+    script = (
+        "readlink /proc/self/ns/net; cut -c -80 /proc/self/uid_map; ls /sys/class/net | grep -c lo; mkdir /sys/fs/x"
+    )
+    wanted = runtime.container_config(Program("mapped", ("sh", "-c", script), Script()))
+    wanted.linux.security_context.namespace_options.CopyFrom(options)
+    container = await runtime.client.create_container(await runtime.sandbox(config), wanted, config)
+    await runtime.client.start_container(container)
+    status = await runtime.ended(container)
+    lines = [line.split(" ", 3)[3].split() for line in Path(status.log_path).read_text().splitlines()]
+    assert lines[:3] == [[str(Path("/proc/self/ns/net").readlink())], ["0", "500000", "65536"], ["1"]], lines
+    assert status.exit_code != 0 and "Read-only" in " ".join(lines[3]), lines
+
+
 async def test_an_image_as_a_volume(runtime: Runtime) -> None:
     config = runtime.container_config(STUBBORN)
     config.mounts.add(container_path="/image", readonly=True, image=pb.ImageSpec(image=runtime.image))

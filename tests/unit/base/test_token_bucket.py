@@ -46,3 +46,10 @@ def test_changed_limits_hold_from_then_on_and_free_no_tokens() -> None:
     full = TokenBucket(1, 9, now=0.0)
     full.change(1, 2, 0.0)
     assert [full.try_take(0.0) for _ in range(3)] == [True, True, False]
+
+
+def test_several_tokens_are_reserved_at_once() -> None:
+    bucket = TokenBucket(10, 20, now=0.0)
+    assert bucket.reserve(0.0, 20) == 0.0
+    assert bucket.reserve(0.0, 50) == 5.0
+    assert bucket.reserve(5.0) == pytest.approx(0.1)

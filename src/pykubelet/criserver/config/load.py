@@ -13,12 +13,15 @@ from pykubelet.base.errors import Invalid
 from pykubelet.base.files.documents import read_yaml
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.tracing import trace_settings
+from pykubelet.base.units import KIB
 from pykubelet.criserver.config.field_errors import field_error
 from pykubelet.criserver.config.metrics_address import parse_metrics_address
 from pykubelet.criserver.config.settings import Settings
 from pykubelet.criserver.spec.annotations import check_patterns
 
 _MAX_BYTES = 1 << 20
+_SLOWEST_PULL = 64 * KIB
+"""A slower download would run into the time limits of registries."""
 _HANDLER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -64,6 +67,11 @@ def load_settings(file: Path | None, *, defaults: Mapping[str, object] | None = 
         trace_settings(settings.tracing.endpoint, settings.tracing.per_million)
     except Invalid as error:
         raise Invalid(f"{origin}: tracing.{error}") from error
+    if settings.pull_bandwidth and settings.pull_bandwidth < _SLOWEST_PULL:
+        raise Invalid(
+            f"{origin}: pull_bandwidth: must be 0 for no limit, or at least {_SLOWEST_PULL} bytes per second, not "
+            f"{settings.pull_bandwidth}"
+        )
     for name, directory in (("root", settings.root), ("run", settings.run)):
         if not directory.is_absolute():
             raise Invalid(f"{origin}: {name} must be an absolute path, not {directory}")

@@ -144,6 +144,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     registry_dirs: tuple[Path, ...] = (Path("/etc/pykubelet/certs.d"), Path("/etc/containerd/certs.d"))
     """Directories with a directory for each registry, which has a hosts.toml or certificates, as containerd's and
     Docker's ``certs.d``. They are read at each pull of a registry that the other settings do not describe."""
+    pull_bandwidth: int = 0
+    """Bytes per second that all pulls together may receive of layers; 0: no limit."""
     image_policy_file: Path = Path("/etc/pykubelet/image-policy.toml")
     """A file that says which images may be used, and whose signatures they need. It is read again when it has changed;
     without it all images are allowed."""

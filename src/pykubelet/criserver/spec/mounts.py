@@ -66,7 +66,7 @@ def _defaults(given: ContainerInput) -> list[Json]:
             "/dev/pts", "devpts", "devpts", ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"]
         ),
         _mount("/dev/mqueue", "mqueue", "mqueue", _HARD),
-        _mount("/sys", "sysfs", "sysfs", [*_HARD, access]),
+        _sysfs(given, access),
         _mount("/sys/fs/cgroup", "cgroup", "cgroup", [*_HARD, "relatime", cgroup]),
         _mount("/dev/shm", "bind", sandbox.shm if own_ipc else "/dev/shm", ["rbind", "rprivate", "rw"]),
         *(
@@ -79,6 +79,17 @@ def _defaults(given: ContainerInput) -> list[Json]:
             if source
         ),
     ]
+
+
+def _sysfs(given: ContainerInput, access: str) -> Json:
+    """The mount of sysfs.
+
+    It shows a network namespace, and the kernel lets only the owner of that mount it: a user namespace of the pod's own
+    does not own the node's network. So such a pod sees the node's mount, read-only as all below it (as containerd).
+    """
+    if given.sandbox.user is not None and "network" not in given.sandbox.namespaces:
+        return _mount("/sys", "bind", "/sys", ["rbind", "rprivate", *_HARD, "rro"])
+    return _mount("/sys", "sysfs", "sysfs", [*_HARD, access])
 
 
 def _asked(path: str, mount: pb.Mount, given: ContainerInput) -> Json:

@@ -17,7 +17,7 @@ def id_map(options: pb.NamespaceOption) -> IdMap | None:
         return None
     if wanted.mode != pb.POD:
         raise Invalid(f"a user namespace can be the pod's or the node's, not {_name(wanted.mode)}")
-    for kind, mode in (("network", options.network), ("PID", options.pid), ("IPC", options.ipc)):
+    for kind, mode in (("PID", options.pid), ("IPC", options.ipc)):
         if mode == pb.NODE:
             raise Invalid(f"a pod with a user namespace cannot use the node's {kind} namespace")
     (uid, uids), (gid, gids) = _range(wanted.uids, "user"), _range(wanted.gids, "group")

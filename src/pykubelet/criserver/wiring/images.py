@@ -75,7 +75,7 @@ async def open_images(
     settings: Settings, clock: Clock, on_pulled: Callable[[Bytes, Seconds], None] | None = None
 ) -> ImageComponents:
     """Open the image store on disk. ``on_pulled`` gets the bytes that each pull has fetched, and its duration."""
-    registries = ConfiguredRegistries(settings)
+    registries = ConfiguredRegistries(settings, clock)
     return await blocking.call_to_end("images", _open, settings, registries, clock, on_pulled, deadline=None)
 
 
@@ -99,7 +99,12 @@ def _open(
         index=ImageIndex(index),
         layers=layers,
         retainer=snapshots,
-        registry=RegistryClient(hosts=registries.hosts, directories=registries.directories, clock=clock),
+        registry=RegistryClient(
+            hosts=registries.hosts,
+            directories=registries.directories,
+            bandwidth=registries.bandwidth,
+            clock=clock,
+        ),
         clock=clock,
         on_pulled=on_pulled,
         settings=ImageSettings(

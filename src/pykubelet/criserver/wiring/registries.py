@@ -2,22 +2,25 @@
 
 from collections.abc import Mapping
 
+from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.config import RegistryHost, RegistryTable, Settings
-from pykubelet.criserver.images.registry import Host, HostDirectories, Tls
+from pykubelet.criserver.images.registry import Host, HostDirectories, PullBandwidth, Tls
 
 
 class ConfiguredRegistries:
-    """What pulls know of registries. Files are read again when they have changed; a reload replaces the settings."""
+    """What pulls know of registries, and their limit. Changed files are read again; a reload replaces the settings."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, clock: Clock) -> None:
         self._table = RegistryTable(settings.registries_file, settings.registries)
         self.directories = HostDirectories(settings.registry_dirs)
+        self.bandwidth = PullBandwidth(settings.pull_bandwidth, clock)
 
     def configure(self, settings: Settings) -> None:
         """Use other settings from now on; pulls that run go on with the former ones."""
         self._table.configure(settings.registries_file, settings.registries)
         self.directories.configure(settings.registry_dirs)
+        self.bandwidth.configure(settings.pull_bandwidth)
 
     def hosts(self) -> dict[str, Host]:
         """The present configuration of hosts. Blocks briefly. Raises Invalid."""

@@ -135,6 +135,13 @@ def test_invalid_handlers_are_rejected_with_their_name(tmp_path: Path, field: st
         load_settings(tmp_path / "c.toml")
 
 
+@pytest.mark.parametrize("rate", [-1, 1000])
+def test_bandwidth_of_pulls_that_is_too_small_is_rejected(tmp_path: Path, rate: int) -> None:
+    (tmp_path / "c.toml").write_text(f"pull_bandwidth = {rate}\n")
+    with pytest.raises(Invalid, match=rf"c\.toml: pull_bandwidth: .* at least 65536 bytes per second, not {rate}"):
+        load_settings(tmp_path / "c.toml")
+
+
 def test_metrics_address_of_other_machines_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text("metrics_address = '0.0.0.0:94'\n")
     with pytest.raises(Invalid, match=r"c\.toml: metrics_address"):

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Transient
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.images.image_types import Phase, Progress, RegistryUnavailable
+from pykubelet.criserver.images.manifests import Descriptor
 from pykubelet.criserver.images.reference import parse
-from pykubelet.criserver.images.registry import Host
+from pykubelet.criserver.images.registry import Host, PullBandwidth, RegistryClient
 from pykubelet.linux.filesystems.mounts import mount, unmount
 from pykubelet.testing.wait import settle
 from tests.unit.criserver.images.fakeregistry import FakeRegistry, digest
@@ -181,3 +183,35 @@ async def test_a_full_disk_is_said_and_cleaned_up(registry: FakeRegistry, tmp_pa
         check(world, await world.images.pull(f"{registry.host}/small:1"))
     finally:
         unmount(str(small), lazy=True)
+
+
+async def test_all_pulls_together_keep_to_the_bandwidth(registry: FakeRegistry, tmp_path: Path) -> None:
+    """The clock stands still, so the last wait is the whole time of both pulls, less the burst."""
+    registry.add_image("a:1", LAYERS[:2], DIFFS[:2])
+    registry.add_image("b:1", LAYERS[2:], DIFFS[2:])
+    world = World(tmp_path, bandwidth=1_000_000)
+    await asyncio.gather(*(world.images.pull(f"{registry.host}/{name}:1") for name in "ab"))
+    configurations = 2 * 1000
+    total = sum(map(len, LAYERS))
+    assert (total - 100_000) / 1e6 <= max(world.clock.slept) <= (total + configurations) / 1e6
+    world.clock.slept.clear()
+    registry.add_image("c:1", [b"other" * 100_000], [digest(b"other" * 100_000)])
+    world.bandwidth.configure(0)
+    await world.images.pull(f"{registry.host}/c:1")
+    assert world.clock.slept == []
+
+
+async def test_limited_pull_takes_its_time(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS[:2], DIFFS[:2])
+    clock, world = SystemClock(), World(tmp_path)
+    client = RegistryClient(hosts=dict, bandwidth=PullBandwidth(8_000_000, clock), clock=clock)
+    begun = clock.monotonic()
+    async with client.open(parse(f"{registry.host}/app:1"), None) as repository:
+        for layer, diff in zip(LAYERS[:2], DIFFS[:2], strict=True):
+            with world.content.writer(diff, Bytes(len(layer))) as writer:
+                writer.resume()
+                await repository.blob(Descriptor(diff, Bytes(len(layer))), writer, lambda _: None)
+    assert clock.monotonic() - begun >= (sum(map(len, LAYERS[:2])) - 800_000) / 8e6
+    assert [world.content.has(diff, Bytes(len(layer))) for layer, diff in zip(LAYERS, DIFFS, strict=True)][:2] == [
+        True
+    ] * 2

@@ -18,7 +18,7 @@ from pykubelet.criserver.images import (
 from pykubelet.criserver.images.image_types import RegistryUnavailable, Unauthenticated
 from pykubelet.criserver.images.manifests import Descriptor, Platform
 from pykubelet.criserver.images.registry import Host, http
-from pykubelet.criserver.images.registry.client import _Pace
+from pykubelet.criserver.images.registry.bandwidth import Pace
 from pykubelet.criserver.images.registry.http import Request, _redirected, open_wire
 from pykubelet.testing.clock import VirtualClock
 from tests.unit.base.http.http_server import http_server
@@ -441,7 +441,7 @@ async def test_a_signed_url_is_asked_as_it_was_written(registry: FakeRegistry, t
 async def test_a_blob_that_hardly_comes_is_given_up() -> None:
     """It would hold up every other pull of this blob."""
     clock = VirtualClock()
-    pace = _Pace(clock)
+    pace = Pace(clock)
     for _ in range(3):
         pace.check(30_000, "blob")
         await clock.advance(30.0)
@@ -489,6 +489,17 @@ async def test_mirror_with_an_invalid_token_service_is_left_for_the_registry(
     other.token, other.realm = "t0k", "http://127.0.0.1:99999/token"
     world = World(tmp_path, {registry.host: Host((f"http://{other.host}",), plain_http=True)})
     check(world, await world.images.pull(f"{registry.host}/app:1"))
+
+
+async def test_wait_for_the_limit_is_no_slowness_of_the_server() -> None:
+    clock = VirtualClock()
+    pace = Pace(clock)
+    await clock.advance(300.0)
+    pace.excuse(299.0)
+    pace.check(1, "blob")
+    await clock.advance(59.0)
+    with pytest.raises(RegistryUnavailable, match="only 2 bytes"):
+        pace.check(1, "blob")
 
 
 async def test_a_manifest_that_hardly_comes_is_given_up(

@@ -18,7 +18,7 @@ from pykubelet.criserver.images import (
     Platform,
 )
 from pykubelet.criserver.images.manifests import digest_of
-from pykubelet.criserver.images.registry import Host, HostDirectories, RegistryClient
+from pykubelet.criserver.images.registry import Host, HostDirectories, PullBandwidth, RegistryClient
 from pykubelet.criserver.images.signatures import Rule, Trust, allow_all
 from pykubelet.testing.clock import VirtualClock
 
@@ -71,12 +71,16 @@ class World:
         *,
         on_pulled: Callable[[Bytes, Seconds], None] | None = None,
         rule_for: Callable[[str], Rule] = allow_all,
+        bandwidth: int = 0,
     ) -> None:
         self.clock = InstantClock()
         self.trust = Trust(rule_for)
         self.content = ContentStore(root / "images")
         found = HostDirectories(directories)
-        self.registry = RegistryClient(hosts=lambda: hosts or {}, directories=found, clock=self.clock)
+        self.bandwidth = PullBandwidth(bandwidth, self.clock)
+        self.registry = RegistryClient(
+            hosts=lambda: hosts or {}, directories=found, bandwidth=self.bandwidth, clock=self.clock
+        )
         layers = NoUnpacking()
         self.images = ImageManager(
             ImageDeps(

@@ -31,7 +31,7 @@ def test_id_map_of_a_pod() -> None:
     assert id_map(pb.NamespaceOption()) is None
 
 
-@pytest.mark.parametrize("kind", ["network", "pid", "ipc"])
+@pytest.mark.parametrize("kind", ["pid", "ipc"])
 def test_node_namespaces_with_a_user_namespace_are_rejected(kind: str) -> None:
     options = _options()
     setattr(options, kind, pb.NODE)
@@ -98,6 +98,23 @@ def test_the_spec_of_a_container() -> None:
     assert linux["gidMappings"] == [{"containerID": 0, "hostID": 200000, "size": 1000}]
     assert {"type": "user", "path": "/ns/user"} in cast(list[dict[str, str]], linux["namespaces"])
     assert "uidMappings" not in cast(Mapping[str, object], build_container(made)["linux"])
+
+
+def test_node_network_with_a_user_namespace_shows_the_node_s_sysfs_read_only() -> None:
+    """The kernel lets only the owner of the network namespace mount sysfs."""
+    assert id_map(pb.NamespaceOption(network=pb.NODE, userns_options=_options().userns_options)) == IDS
+    made = given()
+    own = {**made.sandbox.namespaces, "user": "/ns/user"}
+    node = {kind: path for kind, path in own.items() if kind not in ("network", "uts")}
+    for namespaces, user, expected in (
+        (node, UserNamespace("/ns/user", IDS), ("bind", "rro")),
+        (own, UserNamespace("/ns/user", IDS), ("sysfs", "ro")),
+        (node, None, ("sysfs", "ro")),
+    ):
+        view = replace(made.sandbox, user=user, namespaces=namespaces)
+        mounts = cast(list[dict[str, object]], build_container(replace(made, sandbox=view))["mounts"])
+        (found,) = [mount for mount in mounts if mount["destination"] == "/sys"]
+        assert found["type"] == expected[0] and expected[1] in cast(list[str], found["options"])
 
 
 def test_the_infra_process_runs_as_a_mapped_user() -> None:

@@ -5,8 +5,9 @@ that they are for, documents are bounded, and blobs are checked against digest a
 ``base`` and the pure modules of ``images``; start reading at ``client.py``.
 """
 
+from pykubelet.criserver.images.registry.bandwidth import PullBandwidth
 from pykubelet.criserver.images.registry.client import RegistryClient
 from pykubelet.criserver.images.registry.config import Host, Tls
 from pykubelet.criserver.images.registry.host_directories import HostDirectories
 
-__all__ = ["Host", "HostDirectories", "RegistryClient", "Tls"]
+__all__ = ["Host", "HostDirectories", "PullBandwidth", "RegistryClient", "Tls"]

@@ -28,6 +28,7 @@ from pykubelet.criserver.images.registry.auth import (
     parse_challenges,
     token_requests,
 )
+from pykubelet.criserver.images.registry.bandwidth import SLOWEST, Pace, PullBandwidth
 from pykubelet.criserver.images.registry.config import (
     Endpoint,
     Host,
@@ -64,9 +65,6 @@ _MAX_TOKEN = 256 * KIB
 _TOKEN_UNKNOWN = (400, 401, 404, 405, 501)
 """What token services without OAuth 2 answer to its POST request: ACR, Artifactory, GCR, and the rules of HTTP."""
 _PIECE = 1 * MIB
-_WINDOW: Seconds = 60.0
-_SLOWEST = 60 * KIB
-"""Bytes that a blob's download must bring within the window; a slower server holds up all pulls of this blob."""
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]+/(?:[0-9]+|\*)")
 
 
@@ -77,10 +75,16 @@ class RegistryClient:
     """
 
     def __init__(
-        self, *, hosts: Callable[[], Mapping[str, Host]], directories: HostDirectories | None = None, clock: Clock
+        self,
+        *,
+        hosts: Callable[[], Mapping[str, Host]],
+        directories: HostDirectories | None = None,
+        bandwidth: PullBandwidth | None = None,
+        clock: Clock,
     ) -> None:
         self._hosts = hosts
         self._directories = directories or HostDirectories(())
+        self._bandwidth = bandwidth or PullBandwidth(0, clock)
         self._clock = clock
 
     @asynccontextmanager
@@ -94,7 +98,9 @@ class RegistryClient:
             tls = await blocking.call("registries", load_server_tls, endpoint.base, endpoint.tls)
             servers.append(_Access(endpoint, credentials, reference.path, tls, endpoint.authorization))
         async with open_wire() as wire:
-            yield RemoteRepository(wire=wire, reference=reference, servers=servers, clock=self._clock)
+            yield RemoteRepository(
+                wire=wire, reference=reference, servers=servers, bandwidth=self._bandwidth, clock=self._clock
+            )
 
     async def _endpoints(self, host: str, hosts: Mapping[str, Host]) -> Sequence[Endpoint]:
         """The servers to try; what the configuration of hosts says of the registry precedes the directories."""
@@ -131,28 +137,14 @@ def _for(server: _Access, request: Request) -> Request:
     return replace(request, further=server.endpoint.headers, connect=server.endpoint.connect, tls=server.tls)
 
 
-class _Pace:
-    """The speed of one download."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._began = clock.monotonic()
-        self._bytes = 0
-
-    def check(self, count: int, what: str) -> None:
-        """Note bytes that have arrived. Raises RegistryUnavailable if there were too few in the last window."""
-        self._bytes += count
-        if self._clock.monotonic() - self._began >= _WINDOW:
-            if self._bytes < _SLOWEST:
-                raise RegistryUnavailable(f"{what}: only {self._bytes} bytes came within {_WINDOW:g} s")
-            self._began, self._bytes = self._clock.monotonic(), 0
-
-
 class RemoteRepository:
     """One repository on one or more servers; if a server lacks an object or fails, the next one is tried."""
 
-    def __init__(self, *, wire: Wire, reference: Reference, servers: list[_Access], clock: Clock) -> None:
+    def __init__(
+        self, *, wire: Wire, reference: Reference, servers: list[_Access], bandwidth: PullBandwidth, clock: Clock
+    ) -> None:
         self._wire = wire
+        self._bandwidth = bandwidth
         self._reference = reference
         self.servers = servers
         """Mirrors, and the registry itself as the last."""
@@ -300,7 +292,7 @@ class RemoteRepository:
                         f"blob {blob.digest}: the connection ended after {sink.offset} of {blob.size} bytes"
                     )
             except RegistryUnavailable as error:
-                failures = failures + 1 if sink.offset < before + _SLOWEST else 0
+                failures = failures + 1 if sink.offset < before + SLOWEST else 0
                 if failures >= attempts:
                     raise
                 delay = delay * 2 if failures else _FIRST_DELAY
@@ -317,11 +309,12 @@ class RemoteRepository:
                 if response.status != 200:
                     raise Permanent(f"{what}: {server.endpoint.host} sent another range than requested")
                 sink.restart()
-            pending, pace = bytearray(), _Pace(self._clock)
+            pending, pace = bytearray(), Pace(self._clock)
             try:
                 async for chunk in response.content.iter_any():
                     pending += chunk
                     pace.check(len(chunk), what)
+                    pace.excuse(await self._bandwidth.take(len(chunk)))
                     on_bytes(sink.offset + len(pending))
                     if len(pending) >= _PIECE:
                         whole, pending = pending, bytearray()

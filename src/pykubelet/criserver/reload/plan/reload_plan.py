@@ -15,6 +15,7 @@ LIVE: Final = frozenset(
         "registries",
         "registries_file",
         "registry_dirs",
+        "pull_bandwidth",
     }
 )
 """The fields of the settings that a running server takes."""

@@ -125,7 +125,9 @@ class RuntimeCalls:
         return pb.StatusResponse(
             status=pb.RuntimeStatus(conditions=conditions),
             runtime_handlers=handlers,
-            features=pb.RuntimeFeatures(supplemental_groups_policy=True),
+            features=pb.RuntimeFeatures(
+                supplemental_groups_policy=True, user_namespaces_host_network=self._host.user_namespaces
+            ),
             info=await self._info() if request.verbose else {},
         )
 
