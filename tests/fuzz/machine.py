@@ -428,7 +428,7 @@ class SimulatedImages:
     async def ensure(self, reference: str) -> ImageFacts:
         return cast(ImageFacts, self.find(IMAGE))
 
-    async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None) -> Path:
+    async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None, label: str = "") -> Path:
         await self._machine.step()
         self._machine.rootfs.add(container)
         directory = self._machine.root / "rootfs" / container

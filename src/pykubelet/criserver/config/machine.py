@@ -7,11 +7,10 @@ from pathlib import Path
 from pykubelet.criserver.spec import Host
 from pykubelet.criserver.spec.security.apparmor import PARSER
 from pykubelet.criserver.spec.security.capabilities import names_of
-from pykubelet.linux import cgroups, procfs, system
+from pykubelet.linux import cgroups, procfs, selinux, system
 from pykubelet.linux.filesystems import idmap
 
 _LEAST = -1000
-_SELINUX = Path("/sys/fs/selinux/enforce")
 
 
 def host_facts() -> Host:
@@ -25,6 +24,7 @@ def host_facts() -> Host:
     if memory is not None:
         swap = (memory / "memory.memsw.limit_in_bytes").exists()
     hugetlb = "hugetlb" in layout.controllers or system.own_cgroup_has("hugetlb.2MB.max")
+    labels = selinux.container_labels()
     own_score = int(procfs.machine("self/oom_score_adj"))
     return Host(
         capabilities=capabilities,
@@ -39,7 +39,9 @@ def host_facts() -> Host:
         recursive_read_only=idmap.kernel_is((5, 12)),
         apparmor=system.app_armor_enabled(),
         apparmor_parser=shutil.which(PARSER) is not None,
-        selinux=_SELINUX.exists(),
+        selinux=labels is not None,
+        selinux_process=labels[0] if labels else "",
+        selinux_files=labels[1] if labels else "",
         architecture=platform.machine(),
         kernel=idmap.kernel_version(),
     )

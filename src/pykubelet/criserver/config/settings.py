@@ -134,6 +134,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     cgroup_manager: CgroupManager = CgroupManager.CGROUPFS
     device_ownership_from_security_context: bool = False
     """Requested devices belong to the user and group of the container's security context, not to those of the host."""
+    enable_selinux: bool = True
+    """Where SELinux is enabled on the machine, pods get levels of their own, and their files labels."""
     seccomp_root: Path = Path("/var/lib/kubelet/seccomp")
     cdi_dirs: tuple[Path, ...] = (Path("/etc/cdi"), Path("/var/run/cdi"))
     """Directories of Container Device Interface files; a later directory takes precedence."""

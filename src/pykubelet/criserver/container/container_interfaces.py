@@ -28,8 +28,11 @@ class ImageFacts:
 class RootFilesystems(Protocol):
     """Root file systems made of images."""
 
-    async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None) -> Path:
-        """Mount a root file system for the container, with the ids of its user namespace, if any."""
+    async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None, label: str = "") -> Path:
+        """Mount a root file system for the container, with the ids of its user namespace, if any.
+
+        ``label``: the SELinux label that all its files have; empty: none.
+        """
         ...
 
     async def release(self, container: ContainerID) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import secrets
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.shield import shielded
@@ -18,6 +19,7 @@ from pykubelet.criserver.sandbox.state.records import SandboxRecords
 from pykubelet.criserver.sandbox.state.sandbox_state import Sandbox
 from pykubelet.criserver.sandbox.state.table import SandboxTable
 from pykubelet.criserver.sandbox.watch import InfraWatcher
+from pykubelet.criserver.spec.security.labels import LEVELS, choose_level
 from pykubelet.criserver.types import ProcessRef, SandboxID, SandboxPhase, SandboxRecord, new_id, request_digest
 from pykubelet.linux import system
 from pykubelet.linux.system import hostname
@@ -66,6 +68,7 @@ class SandboxRunner:
             created_at=self._records.creation_time(config.metadata.uid),
             request=request_digest(config),
             boot=system.boot_id(),
+            selinux_level=self._selinux_level(config),
         )
         holder = self._table.holder(name)
         if holder is not None:
@@ -88,6 +91,12 @@ class SandboxRunner:
         for kind in (EventKind.CREATED, EventKind.STARTED):
             self._records.publish(sandbox, kind)
         return record.id
+
+    def _selinux_level(self, config: pb.PodSandboxConfig) -> str:
+        """The level of a new pod. No other call can take it: nothing is awaited until its record is in the table."""
+        asked = config.linux.security_context.selinux_options
+        used = {each.record.selinux_level for each in self._table}
+        return choose_level(asked, self._machine.host, seed=secrets.randbelow(LEVELS), used=used)
 
     async def _clear(self, name: str) -> None:
         """Finish the removal of a sandbox that still holds the name because its removal failed."""

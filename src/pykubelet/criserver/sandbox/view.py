@@ -37,6 +37,7 @@ class SandboxViews:
             shm=str(files.shm),
             user=self._layout.user_namespace(found),
             id=found.id,
+            selinux_level=found.record.selinux_level,
             handler=self._machine.options(found.record.handler),
         )
 

@@ -5,7 +5,7 @@ from pykubelet.criserver.spec.base_spec import over_base
 from pykubelet.criserver.spec.mounts import build_mounts, rootfs_propagation
 from pykubelet.criserver.spec.process import build_process
 from pykubelet.criserver.spec.resources import build_resources, device_rules
-from pykubelet.criserver.spec.security.labels import selinux_labels
+from pykubelet.criserver.spec.security.labels import file_label
 from pykubelet.criserver.spec.spec_types import OCI_VERSION, ContainerInput, HostDevice, Json
 from pykubelet.criserver.spec.userns import mappings
 
@@ -50,8 +50,7 @@ def _linux(given: ContainerInput) -> Json:
         linux["seccomp"] = given.seccomp
     if given.sandbox.user is not None:
         linux |= mappings(given.sandbox.user.ids)
-    _, files = selinux_labels(context, given.host)
-    if files:
+    if files := file_label(context, given.host, given.sandbox.selinux_level):
         linux["mountLabel"] = files
     propagation = rootfs_propagation(given.config)
     if propagation:

@@ -1,7 +1,9 @@
 """Builds the mounts of a container. Pure."""
 
+from collections.abc import Mapping
+
 from pykubelet.base.errors import Invalid
-from pykubelet.criserver.spec.spec_types import ContainerInput, Json
+from pykubelet.criserver.spec.spec_types import ContainerInput, Json, SandboxView
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _HARD = ["nosuid", "noexec", "nodev"]
@@ -32,6 +34,19 @@ def build_mounts(given: ContainerInput) -> list[Json]:
     mounts.sort(key=lambda each: str(each["destination"]).count("/") if each["destination"] != "/" else 0)
     volumes = [_mount(path, "bind", given.volumes[path], ["rbind", "rprivate", "rw"]) for path in sorted(given.volumes)]
     return volumes + mounts
+
+
+def paths_to_relabel(config: pb.ContainerConfig, sandbox: SandboxView, volumes: Mapping[str, str]) -> list[str]:
+    """The paths on the host whose files get the SELinux label of the container.
+
+    They are mounts that the request marks, the files of the sandbox, and the image's volumes. A volume that was mounted
+    with a label (``seLinuxChangePolicy: MountOption``) is not marked, and file systems without labels are left alone.
+    """
+    asked = [mount.host_path for mount in config.mounts if mount.selinux_relabel and not mount.HasField("image")]
+    files = [sandbox.resolv_conf, sandbox.hosts, sandbox.hostname_file]
+    if "ipc" in sandbox.namespaces:
+        files.append(sandbox.shm)
+    return [*asked, *filter(None, files), *volumes.values()]
 
 
 def rootfs_propagation(config: pb.ContainerConfig) -> str:

@@ -7,7 +7,7 @@ from posixpath import normpath
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.spec.security.apparmor import apparmor_profile
 from pykubelet.criserver.spec.security.capabilities import capability_set
-from pykubelet.criserver.spec.security.labels import selinux_labels
+from pykubelet.criserver.spec.security.labels import process_label
 from pykubelet.criserver.spec.spec_types import ContainerInput, Host, ImageDefaults, Json
 from pykubelet.criserver.types import ContainerUser
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -69,7 +69,8 @@ def build_process(given: ContainerInput) -> Json:
         "noNewPrivileges": context.no_new_privs,
         "oomScoreAdj": _oom_score(config.linux.resources.oom_score_adj, given.host),
     }
-    profile, (label, _) = apparmor_profile(context, given.host), selinux_labels(context, given.host)
+    profile = apparmor_profile(context, given.host)
+    label = process_label(context, given.host, given.sandbox.selinux_level)
     process |= ({"apparmorProfile": profile} if profile else {}) | ({"selinuxLabel": label} if label else {})
     check_cwd(config.metadata.name, str(process["cwd"]))
     return process

@@ -59,6 +59,10 @@ class Host:
     apparmor_parser: bool = False
     """AppArmor profiles can be loaded."""
     selinux: bool = False
+    """SELinux is enabled, and the server's configuration does not say otherwise."""
+    selinux_process: str = ""
+    """The policy's label of container processes; that of their files."""
+    selinux_files: str = ""
     architecture: str = "x86_64"
     """As ``uname -m`` names it."""
     kernel: tuple[int, int] = (6, 1)
@@ -96,6 +100,8 @@ class SandboxView:
     user: UserNamespace | None = None
     """None: the node's user namespace."""
     id: str = ""
+    selinux_level: str = ""
+    """The pod's own level; empty without SELinux, and in pods of servers that allocated none."""
     handler: HandlerOptions = HandlerOptions()
 
 

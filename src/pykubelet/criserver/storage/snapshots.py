@@ -94,10 +94,13 @@ class Snapshots:
         self._trash.wake()
         self._leftovers.discard(place)
 
-    async def prepare_rootfs(self, image: ImageRecord, container_id: str, user: UserNamespace | None = None) -> Path:
+    async def prepare_rootfs(
+        self, image: ImageRecord, container_id: str, user: UserNamespace | None = None, label: str = ""
+    ) -> Path:
         """Mount a root file system of the image for a container and return its path. Idempotent.
 
-        Missing layers are unpacked. With a user namespace the files belong to the ids of that namespace. Raises Invalid
+        Missing layers are unpacked. With a user namespace the files belong to the ids of that namespace. ``label`` is
+        the SELinux label of all files. Raises Invalid
         if a layer is bad or the disk's file system does not support id-mapped mounts, and Transient for problems of the
         machine (disk full, for example).
         """
@@ -105,7 +108,7 @@ class Snapshots:
         async with self._layers.pinned(image.layers):
             metas = [await self._layers.ensure(image.stack[: count + 1]) for count in range(len(image.stack))]
             self._used[container_id] = image.layers
-            mount = partial(self._mount, place, image, metas, user)
+            mount = partial(self._mount, place, image, metas, user, label)
             if await blocking.call_to_end(f"rootfs/{container_id}", mount, at_once=1):
                 self._trash.wake()
         return place / "rootfs"
@@ -205,7 +208,9 @@ class Snapshots:
             raise Invalid(f"{container_id!r} cannot be the name of a container's directory")
         return self._directory / container_id
 
-    def _mount(self, place: Path, image: ImageRecord, metas: Sequence[LayerMeta], user: UserNamespace | None) -> bool:
+    def _mount(
+        self, place: Path, image: ImageRecord, metas: Sequence[LayerMeta], user: UserNamespace | None, label: str
+    ) -> bool:
         """Mount the root file system; returns whether leftovers were moved to the trash. Blocks."""
         target = place / "rootfs"
         if is_mount_point(target) and _chain_ids(place) == image.layers:
@@ -226,12 +231,12 @@ class Snapshots:
         lowers = [str(meta.directory) for meta in reversed(metas)] or [self._empty.name]
         directories = str(place / "upper"), str(place / "work"), str(target)
         if user is None:
-            mount_overlay(str(self._layers.directory), lowers, *directories, volatile=True)
+            mount_overlay(str(self._layers.directory), lowers, *directories, volatile=True, label=label)
             return discarded
         mapped = place / "mapped"
         try:
             names = self._map_layers(mapped, lowers, user)
-            mount_overlay(str(mapped), names, *directories, volatile=True)
+            mount_overlay(str(mapped), names, *directories, volatile=True, label=label)
         finally:
             # The overlay keeps its own clones of these mounts.
             _drop_mapped(mapped)

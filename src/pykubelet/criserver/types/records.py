@@ -49,6 +49,8 @@ class SandboxRecord(Struct, frozen=True):
     """Digest of the request: a retry of the same request gets this sandbox."""
     boot: str = ""
     """Id of the boot in which it was created; empty in records of versions that did not store it."""
+    selinux_level: str = ""
+    """The level of its processes and files; empty without SELinux, and in records of versions that allocated none."""
 
 
 class ContainerPhase(StrEnum):

@@ -50,9 +50,9 @@ class ContainerImages:
         await self.check_use(found.id, reference)
         return found
 
-    async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None) -> Path:
+    async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None, label: str = "") -> Path:
         """Mount a root file system made of the image. NotFound: the image was just removed."""
-        return await self._snapshots.prepare_rootfs(self._record(image_id), container, user)
+        return await self._snapshots.prepare_rootfs(self._record(image_id), container, user, label)
 
     async def check_use(self, image_id: str, name: str) -> None:
         """Check that the image policy permits the use of an image under the name by which it was requested."""

@@ -47,7 +47,11 @@ def open_machine(settings: Settings, factory: HandlerFactory) -> Machine:
         )
     handlers = factory.build(settings)
     return Machine(
-        host=replace(host, user_namespaces=host.user_namespaces and closed is None),
+        host=replace(
+            host,
+            user_namespaces=host.user_namespaces and closed is None,
+            selinux=host.selinux and settings.enable_selinux,
+        ),
         cgroups=cgroups.open_driver(),
         handlers=RuntimeHandlers(runtimes=handlers.runtimes, default=handlers.default),
         handler_options=dict(handlers.options),

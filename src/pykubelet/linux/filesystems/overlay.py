@@ -16,17 +16,22 @@ _INDEX = Path("/sys/module/overlay/parameters/index")
 """Exists if the kernel's overlayfs can index files, which some kernels do by default."""
 
 
-def mount_overlay(directory: str, lowers: Sequence[str], upper: str, work: str, target: str, *, volatile: bool) -> None:
+def mount_overlay(
+    directory: str, lowers: Sequence[str], upper: str, work: str, target: str, *, volatile: bool, label: str = ""
+) -> None:
     """Mount the ``lowers`` (topmost first, relative to ``directory``) below a writable ``upper`` at ``target``.
 
     The kernel accepts one page of options, too little for the paths of a hundred layers. So a thread with its own
     working directory mounts them by their short relative names. ``volatile`` avoids syncs of data that does not survive
-    a reboot anyway; kernels before 5.10 do not support it and mount without it. Blocks; raises the errors of ``mount``.
+    a reboot anyway; kernels before 5.10 do not support it and mount without it. ``label`` is the SELinux label of all
+    files; empty: none. Blocks; raises the errors of ``mount``.
     """
     options = f"lowerdir={':'.join(lowers)},upperdir={upper},workdir={work}"
     if _INDEX.exists():
         # The index ties the upper directory to its layers, which are shared and may move to another disk.
         options += ",index=off"
+    if label:
+        options += f',context="{label}"'
     if any(mark in part for part in (upper, work) for mark in ",\\:") or any("," in part for part in lowers):
         raise Invalid(f"overlay directories must have no comma, colon or backslash in their paths: {options}")
     if len(options) + len(",volatile") >= _PAGE:

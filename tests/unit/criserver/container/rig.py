@@ -101,7 +101,7 @@ class FakeImages:
         if name in self.refused:
             raise SignatureRejected(f"SignatureValidationFailed: {name}")
 
-    async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None) -> Path:
+    async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None, label: str = "") -> Path:
         self.held.add(container)
         (self.directory / container).mkdir(parents=True, exist_ok=True)
         return self.directory / container

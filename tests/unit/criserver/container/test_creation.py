@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Invalid
+from pykubelet.criserver.container.bundle import prepare
 from pykubelet.criserver.images.image_types import SignatureRejected
 from pykubelet.criserver.spec import SandboxView
 from pykubelet.criserver.types import ContainerID, ContainerPhase, IdMap, UserNamespace
 from pykubelet.pb import runtime_v1_pb2 as pb
+from tests.unit.criserver.container import rig as container_rig
 from tests.unit.criserver.container.rig import SANDBOX, Rig, rig_in
 
 
@@ -162,3 +164,27 @@ async def test_container_of_another_name_is_not_touched_by_a_creation(tmp_path: 
         identity: ContainerID = await rig.containers.creator.create(SANDBOX, _config())
         assert [each.id for each in rig.containers.table.of_sandbox(SANDBOX)] == [other.id, identity]
         await rig.containers.of_sandbox.remove_all(SANDBOX)
+
+
+async def test_files_get_the_selinux_label_of_the_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = {"selinux_process": "u:r:t:s0", "selinux_files": "u:object_r:f:s0"}
+    monkeypatch.setattr(container_rig, "HOST", replace(container_rig.HOST, selinux=True, **labels))
+    relabelled: list[tuple[str, str]] = []
+    monkeypatch.setattr(prepare, "relabel", lambda path, label: relabelled.append((path, label)))
+    prepared: list[str] = []
+    async with rig_in(tmp_path) as rig:
+        view, mount = rig.sandbox.view, rig.images.prepare
+        monkeypatch.setattr(rig.sandbox, "view", lambda sandbox: replace(view(sandbox), selinux_level="s0:c1,c2"))
+
+        async def noting(image: str, container: ContainerID, user: UserNamespace | None, label: str = "") -> Path:
+            prepared.append(label)
+            return await mount(image, container, user, label)
+
+        monkeypatch.setattr(rig.images, "prepare", noting)
+        config = _config()
+        config.mounts.add(container_path="/a", host_path=str(tmp_path / "a"), selinux_relabel=True)
+        config.mounts.add(container_path="/b", host_path=str(tmp_path / "b"))
+        identity = await rig.containers.creator.create(SANDBOX, config)
+        label = "u:object_r:f:s0:c1,c2"
+        assert relabelled == [(str(tmp_path / "a"), label), (f"/volumes/{identity}", label)]
+        assert prepared == [label]

@@ -162,7 +162,7 @@ async def test_creation_in_progress_is_cancelled_by_a_stop_of_its_sandbox(
     async with rig_in(tmp_path) as rig:
         gate, prepare = Gate(), rig.images.prepare
 
-        async def late(image_id: str, container: ContainerID, user: UserNamespace | None) -> Path:
+        async def late(image_id: str, container: ContainerID, user: UserNamespace | None, label: str = "") -> Path:
             found = await prepare(image_id, container, user)
             await gate.passed()
             return found

@@ -1,6 +1,8 @@
 """The calls on sandboxes, with a fake network and fake namespaces that record calls."""
 
 import asyncio
+import secrets
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from pykubelet.criserver.netns import NamespaceSpec
 from pykubelet.criserver.types import ProtectedIds, SandboxID, SandboxPhase
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.wait import until
+from tests.unit.criserver.sandbox import rig as sandbox_rig
 from tests.unit.criserver.sandbox.rig import Rig, config, rig_in
 
 
@@ -271,3 +274,30 @@ async def test_user_namespaces_without_host_support_are_rejected(tmp_path: Path)
             await rig.sandboxes.runner.run(wanted, "")
         assert rig.nothing_left()
         assert (await rig.store.load())[0] == []
+
+
+async def test_selinux_levels_of_pods_are_unique_also_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox_rig, "HOST", replace(sandbox_rig.HOST, selinux=True))
+    monkeypatch.setattr(secrets, "randbelow", lambda below: 5)
+    async with rig_in(tmp_path) as rig:
+        first = await rig.sandboxes.runner.run(config("a"), "")
+        assert rig.views.view(first).selinux_level == "s0:c0,c6"
+        again = Rig(tmp_path, rig.store, rig.scope.tasks)
+        again.sandboxes.recovery.recover((await rig.store.load())[0])
+        second = await again.sandboxes.runner.run(config("b"), "")
+        assert again.views.view(first).selinux_level == "s0:c0,c6"
+        assert again.views.view(second).selinux_level == "s0:c0,c7"
+        await again.sandboxes.stopper.stop(first)
+        await again.sandboxes.remover.remove(first)
+        third = await again.sandboxes.runner.run(config("c"), "")
+        assert again.views.view(third).selinux_level == "s0:c0,c6"
+        for each in (second, third):
+            await again.sandboxes.stopper.stop(each)
+            await again.sandboxes.remover.remove(each)
+
+
+async def test_pods_have_no_level_without_selinux(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        assert rig.views.view(await rig.sandboxes.runner.run(config(), "")).selinux_level == ""

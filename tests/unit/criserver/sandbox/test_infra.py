@@ -55,7 +55,7 @@ class FakePause:
         defaults = ImageDefaults(self._args[:1], self._args[1:], ("A=b",), "/w")
         return ImageFacts("sha256:1", "pause@sha256:2", defaults, "root", "", ())
 
-    async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None) -> Path:
+    async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None, label: str = "") -> Path:
         self.held.add(container)
         self.user = user
         return self._directory / "rootfs"

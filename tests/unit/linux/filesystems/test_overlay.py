@@ -21,3 +21,12 @@ def test_index_is_off_where_the_kernel_has_one(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(overlay, "mount", mount)
     overlay.mount_overlay(str(tmp_path), ["2", "1"], "u", "w", "t", volatile=True)
     assert asked == [f"lowerdir=2:1,upperdir=u,workdir=w{',index=off' if known else ''},volatile"]
+
+
+@pytest.mark.root
+def test_label_is_that_of_all_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(overlay, "_INDEX", tmp_path / "none")
+    monkeypatch.setattr(overlay, "mount", lambda *_, data: asked.append(data))
+    overlay.mount_overlay(str(tmp_path), ["1"], "u", "w", "t", volatile=False, label="u:r:t:s0:c1,c2")
+    assert asked == ['lowerdir=1,upperdir=u,workdir=w,context="u:r:t:s0:c1,c2"']

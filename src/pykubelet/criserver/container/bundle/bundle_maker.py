@@ -17,10 +17,12 @@ from pykubelet.criserver.container.container_interfaces import Directories, Imag
 from pykubelet.criserver.container.state.table import ContainerTable
 from pykubelet.criserver.spec import ContainerInput, Host, HostDevice, SandboxView, build_container, covered_paths
 from pykubelet.criserver.spec.cdi_request import asks_for_devices, devices_of
+from pykubelet.criserver.spec.mounts import paths_to_relabel
 from pykubelet.criserver.spec.security.apparmor import apparmor_profile
+from pykubelet.criserver.spec.security.labels import file_label
 from pykubelet.criserver.spec.security.seccomp import runtime_default
 from pykubelet.criserver.spec.spec_types import Json
-from pykubelet.criserver.types import ContainerID, ContainerRecord, ContainerUser, SandboxID, UserNamespace
+from pykubelet.criserver.types import ContainerID, ContainerRecord, ContainerUser, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _NODE_PATHS: Seconds = 60.0
@@ -56,8 +58,9 @@ class BundleMaker:
         async with AsyncExitStack() as undo:
             undo.push_async_callback(shielded, lambda: self._images.release(record.id))
             view = self._sandboxes.view(record.sandbox_id)
-            rootfs = await self._images.prepare(image.id, record.id, view.user)
-            sources = await self._image_mounts(record, config, view.user, undo)
+            label = file_label(config.linux.security_context, self._host, view.selinux_level)
+            rootfs = await self._images.prepare(image.id, record.id, view.user, label)
+            sources = await self._image_mounts(record, config, view, undo)
             # By name, since retries of the client have other ids: this bounds the blocking calls that can hang.
             owner = f"container/{record.sandbox_id}/{config.metadata.name}"
             devices = await blocking.call(
@@ -69,6 +72,9 @@ class BundleMaker:
                 owner, prepare.map_mounts, mapped, config.mounts, view.user, deadline=_NODE_PATHS
             )
             volumes = await self._images.make_volumes(image, record.id, covered=covered_paths(config), user=view.user)
+            if label:
+                paths = paths_to_relabel(config, view, volumes)
+                await blocking.call_to_end(owner, prepare.relabel_all, paths, label, deadline=None)
             pid_namespace = self._pid_namespace(config.linux.security_context.namespace_options, record.sandbox_id)
             work = _Work(record, config, image, view, rootfs, sources, volumes, pid_namespace, devices)
             user = await blocking.call_to_end(f"container/{record.id}", self._write, work)
@@ -89,9 +95,10 @@ class BundleMaker:
             )
 
     async def _image_mounts(
-        self, record: ContainerRecord, config: pb.ContainerConfig, user: UserNamespace | None, undo: AsyncExitStack
+        self, record: ContainerRecord, config: pb.ContainerConfig, view: SandboxView, undo: AsyncExitStack
     ) -> dict[str, str]:
         """Mount image volumes; return their host directories by container path."""
+        label = file_label(config.linux.security_context, self._host, view.selinux_level)
         sources: dict[str, str] = {}
         for index, mount in enumerate(config.mounts):
             if not mount.HasField("image"):
@@ -100,7 +107,7 @@ class BundleMaker:
             await self._images.check_use(image.id, mount.image.user_specified_image or mount.image.image)
             name = ContainerID(f"{record.id}-image-{index}")
             undo.push_async_callback(shielded, lambda name=name: self._images.release(name))
-            directory = await self._images.prepare(image.id, name, user)
+            directory = await self._images.prepare(image.id, name, view.user, label)
             owner = f"container/{record.id}"
             sources[mount.container_path] = await blocking.call(
                 owner, prepare.sub_path, directory, mount.image_sub_path

@@ -20,6 +20,7 @@ from pykubelet.linux.errors import wrap
 from pykubelet.linux.filesystems.idmap import mount_mapped
 from pykubelet.linux.filesystems.mountinfo import mount_of, mounts
 from pykubelet.linux.filesystems.mounts import unmount_all_under
+from pykubelet.linux.selinux import relabel
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _MAX_PROFILE = 1 << 20
@@ -60,6 +61,12 @@ def drop_mapped(directory: Path) -> None:
         directory.rmdir()
     except OSError as error:
         raise wrap(error, f"cannot remove mounted volumes in {directory}") from error
+
+
+def relabel_all(paths: Iterable[str], label: str) -> None:
+    """Give all files in these directories an SELinux label. Errors as of `relabel`."""
+    for path in paths:
+        relabel(path, label)
 
 
 def sub_path(directory: Path, relative: str) -> str:
