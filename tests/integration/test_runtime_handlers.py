@@ -13,6 +13,7 @@ import pytest
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.criserver import PrivateCriServer
 from pykubelet.testing.fake_cri import Script
 from pykubelet.testing.isolation import Isolation
@@ -29,6 +30,8 @@ _BASE = {
     "process": {"rlimits": [{"type": "RLIMIT_NOFILE", "hard": 77, "soft": 77}], "env": ["OF_BASE=yes"]},
     "hooks": {},
 }
+_DISK = next((f"/dev/{each.name}" for each in Path("/sys/block").iterdir() if each.name[:2] in ("vd", "sd", "nv")), "")
+"""A disk of this machine; empty: it has none of the usual kinds."""
 _LOOK = Program(
     "look",
     (
@@ -57,6 +60,7 @@ def server(isolation: Isolation) -> Iterator[PrivateCriServer]:
     further = {
         "default_handler": "runc",
         "handlers": {"runc": {"path": "runc"}, "special": special},
+        "blockio_config_file": str(home / "blockio.yaml"),
         "metrics_address": str(home / "metrics.sock"),
         "registries": {"r.example": {"username": "me", "password": "secret-word"}},
     }
@@ -66,6 +70,7 @@ def server(isolation: Isolation) -> Iterator[PrivateCriServer]:
         made.write_configuration()
         networks.mkdir(exist_ok=True)
         base.write_text(json.dumps(_BASE))
+        (home / "blockio.yaml").write_text(f"Classes: {{slow: [{{Devices: [{_DISK}], ThrottleReadBps: 3M}}]}}")
         (networks / "10.conflist").write_text(json.dumps(own))
         made.load(ImageSpec(BUSYBOX))
         made.start()
@@ -156,6 +161,39 @@ async def test_metrics_and_verbose_status(runtime: Runtime, server: PrivateCriSe
     assert settings["handlers"]["special"]["cgroup_writable"] is True
     assert settings["registries"]["r.example"]["password"] == "(set)"
     assert json.loads(info["lastCNILoadStatus"]) == "OK"
+
+
+@pytest.mark.skipif(not _DISK, reason="this machine has no disk (virtio, SCSI, NVMe)")
+async def test_block_io_class_of_a_pod_limits_its_disk(runtime: Runtime) -> None:
+    pod = runtime.pod_config()
+    pod.annotations["blockio.resources.beta.kubernetes.io/pod"] = "slow"
+    sandbox = await runtime.sandbox(pod)
+    container = await runtime.client.create_container(sandbox, runtime.container_config(_LOOK), pod)
+    await runtime.client.start_container(container)
+    top = Path("/sys/fs/cgroup")
+    name = "io.max" if (top / "cgroup.controllers").exists() else "blkio.throttle.read_bps_device"
+    (file,) = [path for path in top.glob(f"**/{container}/{name}") if path.parent.name == container]
+    number = Path(_DISK).stat().st_rdev
+    assert f"{os.major(number)}:{os.minor(number)}" in file.read_text() and "3000000" in file.read_text()
+    pod.annotations["blockio.resources.beta.kubernetes.io/pod"] = "fast"
+    with pytest.raises(PykubeletError, match=r"block I/O class 'fast' is not in .*; its classes: slow"):
+        await runtime.client.create_container(
+            await runtime.sandbox(_other(pod)), runtime.container_config(_LOOK, 1), _other(pod)
+        )
+    del pod.annotations["blockio.resources.beta.kubernetes.io/pod"]
+    pod.annotations["rdt.resources.beta.kubernetes.io/pod"] = "gold"
+    with pytest.raises(PykubeletError, match=r"RDT class 'gold'"):
+        await runtime.client.create_container(
+            await runtime.sandbox(_other(pod, 2)), runtime.container_config(_LOOK, 2), _other(pod, 2)
+        )
+
+
+def _other(pod: pb.PodSandboxConfig, attempt: int = 1) -> pb.PodSandboxConfig:
+    """The same pod in another attempt."""
+    found = pb.PodSandboxConfig()
+    found.CopyFrom(pod)
+    found.metadata.attempt = attempt
+    return found
 
 
 async def test_configuration_is_reloaded_without_a_restart(runtime: Runtime, server: PrivateCriServer) -> None:

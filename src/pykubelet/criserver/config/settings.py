@@ -137,6 +137,12 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     enable_selinux: bool = True
     """Where SELinux is enabled on the machine, pods get levels of their own, and their files labels."""
     seccomp_root: Path = Path("/var/lib/kubelet/seccomp")
+    blockio_config_file: Path | None = None
+    """A file with classes of block I/O, in the format of goresctrl as for containerd; it is read when it is used."""
+    ignore_blockio_not_enabled_errors: bool = False
+    """Without that file, classes that annotations give to containers are ignored instead of refused."""
+    ignore_rdt_not_enabled_errors: bool = False
+    """Classes of Intel RDT are ignored instead of refused if /sys/fs/resctrl is not mounted."""
     cdi_dirs: tuple[Path, ...] = (Path("/etc/cdi"), Path("/var/run/cdi"))
     """Directories of Container Device Interface files; a later directory takes precedence."""
     cni: CniSettings = CniSettings()

@@ -89,6 +89,19 @@ class Sandboxes(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceClassFiles:
+    """Where classes of block I/O and RDT are configured."""
+
+    blockio: Path | None = None
+    """The file of block I/O classes; None: there are none."""
+    ignore_blockio: bool = False
+    """Without that file, classes of containers are ignored instead of refused."""
+    resctrl: Path = Path("/sys/fs/resctrl")
+    ignore_rdt: bool = False
+    """The same for RDT, if its file system is not mounted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Directories:
     """The directories of containers."""
 
@@ -99,6 +112,7 @@ class Directories:
     """ID-mapped mounts of volumes; one directory for each container."""
     cdi: tuple[Path, ...] = ()
     """Directories of CDI files; later ones take precedence."""
+    classes: ResourceClassFiles = ResourceClassFiles()
 
     def bundle(self, container: ContainerID) -> Path:
         """A container's bundle: the directory with its spec and conmon's files."""

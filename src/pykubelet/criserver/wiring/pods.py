@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.container import ContainerComponents, ContainerDeps, Directories, build_containers
+from pykubelet.criserver.container.container_interfaces import ResourceClassFiles
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.netns import PinnedNamespaces
 from pykubelet.criserver.sandbox import (
@@ -62,6 +63,11 @@ def build_pods(deps: PodDeps) -> Pods:
                 seccomp=settings.seccomp_root,
                 mapped=settings.mapped,
                 cdi=settings.cdi_dirs,
+                classes=ResourceClassFiles(
+                    blockio=settings.blockio_config_file,
+                    ignore_blockio=settings.ignore_blockio_not_enabled_errors,
+                    ignore_rdt=settings.ignore_rdt_not_enabled_errors,
+                ),
             ),
         )
     )

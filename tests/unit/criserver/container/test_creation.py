@@ -13,6 +13,7 @@ from pykubelet.criserver.types import ContainerID, ContainerPhase, IdMap, UserNa
 from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.unit.criserver.container import rig as container_rig
 from tests.unit.criserver.container.rig import SANDBOX, Rig, rig_in
+from tests.unit.criserver.spec.given import HOST
 
 
 def _config(**fields: object) -> pb.ContainerConfig:
@@ -167,8 +168,8 @@ async def test_container_of_another_name_is_not_touched_by_a_creation(tmp_path: 
 
 
 async def test_files_get_the_selinux_label_of_the_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    labels = {"selinux_process": "u:r:t:s0", "selinux_files": "u:object_r:f:s0"}
-    monkeypatch.setattr(container_rig, "HOST", replace(container_rig.HOST, selinux=True, **labels))
+    host = replace(HOST, selinux=True, selinux_process="u:r:t:s0", selinux_files="u:object_r:f:s0")
+    monkeypatch.setattr(container_rig, "HOST", host)
     relabelled: list[tuple[str, str]] = []
     monkeypatch.setattr(prepare, "relabel", lambda path, label: relabelled.append((path, label)))
     prepared: list[str] = []

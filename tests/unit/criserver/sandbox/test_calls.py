@@ -14,6 +14,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.wait import until
 from tests.unit.criserver.sandbox import rig as sandbox_rig
 from tests.unit.criserver.sandbox.rig import Rig, config, rig_in
+from tests.unit.criserver.spec.given import HOST
 
 
 async def test_sandbox_life_cycle(tmp_path: Path) -> None:
@@ -279,7 +280,7 @@ async def test_user_namespaces_without_host_support_are_rejected(tmp_path: Path)
 async def test_selinux_levels_of_pods_are_unique_also_after_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox_rig, "HOST", replace(sandbox_rig.HOST, selinux=True))
+    monkeypatch.setattr(sandbox_rig, "HOST", replace(HOST, selinux=True))
     monkeypatch.setattr(secrets, "randbelow", lambda below: 5)
     async with rig_in(tmp_path) as rig:
         first = await rig.sandboxes.runner.run(config("a"), "")

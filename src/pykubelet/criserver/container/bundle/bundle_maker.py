@@ -18,6 +18,7 @@ from pykubelet.criserver.container.state.table import ContainerTable
 from pykubelet.criserver.spec import ContainerInput, Host, HostDevice, SandboxView, build_container, covered_paths
 from pykubelet.criserver.spec.cdi_request import asks_for_devices, devices_of
 from pykubelet.criserver.spec.mounts import paths_to_relabel
+from pykubelet.criserver.spec.resource_classes import asks_for_classes
 from pykubelet.criserver.spec.security.apparmor import apparmor_profile
 from pykubelet.criserver.spec.security.labels import file_label
 from pykubelet.criserver.spec.security.seccomp import runtime_default
@@ -143,6 +144,10 @@ class BundleMaker:
             from pykubelet.criserver.container.bundle.cdi import inject
 
             spec = inject(spec, devices_of(config), self._directories.cdi)
+        if asks_for_classes(config, work.view.config):
+            from pykubelet.criserver.container.bundle.resource_classes import apply_classes
+
+            spec = apply_classes(spec, config, work.view.config, self._directories.classes)
         prepare.write_bundle(self._directories.bundle(record.id), spec)
         return user
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import cast
+from typing import TypeAlias, cast
 
 import pytest
 from hypothesis import given as forall
@@ -16,7 +16,8 @@ from pykubelet.criserver.spec.security.labels import LEVELS, choose_level, file_
 from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.unit.criserver.spec.given import HOST, given
 
-Context, Options = pb.LinuxContainerSecurityContext, pb.SELinuxOption
+Context: TypeAlias = pb.LinuxContainerSecurityContext
+Options: TypeAlias = pb.SELinuxOption
 CONFINING = replace(
     HOST, selinux=True, selinux_process="su:sr:container_t:s0", selinux_files="su:object_r:container_file_t:s0"
 )
