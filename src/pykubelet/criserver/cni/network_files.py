@@ -79,6 +79,9 @@ def _read(directory: Path, former: Mapping[str, NetworkList]) -> FoundNetworks:
     for file in (directory / name for name in names):
         try:
             found[str(file)] = _read_network(file)
+        except _EmptyError:
+            if str(file) in former:
+                found[str(file)] = former[str(file)]
         except (Invalid, OSError) as error:
             problems.append(str(error))
             if str(file) in former:
@@ -87,9 +90,16 @@ def _read(directory: Path, former: Mapping[str, NetworkList]) -> FoundNetworks:
     return FoundNetworks(found, tuple(problems), f"no network configuration in {directory}")
 
 
+class _EmptyError(Exception):
+    """A file has no content yet: another program is about to write it."""
+
+
 def _read_network(file: Path) -> NetworkList:
-    """Read one configuration, with its further plugins. Raises Invalid, OSError."""
-    network = parse_network(read_regular(file, _LONGEST), str(file))
+    """Read one configuration, with its further plugins. Raises Invalid, OSError, _EmptyError."""
+    data = read_regular(file, _LONGEST)
+    if not data:
+        raise _EmptyError
+    network = parse_network(data, str(file))
     if network.only_inlined or not may_have_directory(network.name):
         return with_plugins(network, (), str(file))
     directory = file.parent / network.name

@@ -91,10 +91,17 @@ class Attachments:
         await self._network.collect_garbage(self._used)
 
     def _used(self) -> list[SandboxID] | None:
-        """The sandboxes that must keep their addresses; None while some are kept that the table does not know."""
-        if self._protected.everything or self._protected.ids:
+        """The sandboxes that must keep their addresses, also protected ones without a record; None: not all are known.
+
+        Protected ids are those of containers, too, which no plugin knows.
+        """
+        if self._protected.everything:
             return None
-        return [sandbox.id for sandbox in self._table if self._is_used(sandbox.id)]
+        unknown = (SandboxID(each) for each in sorted(self._protected.ids))
+        return [
+            *(sandbox.id for sandbox in self._table if self._is_used(sandbox.id)),
+            *(each for each in unknown if self._table.lookup(each) is None),
+        ]
 
     def _stale(self) -> list[SandboxID]:
         return [each for each in self._network.held() if not self._is_used(each)]

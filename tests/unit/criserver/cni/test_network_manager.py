@@ -340,6 +340,15 @@ async def test_invalid_file_leaves_its_former_version_in_force(rig: Rig, caplog:
     await rig.network.detach(ID)
 
 
+async def test_file_that_is_about_to_be_written_is_no_error(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("05-new.conflist", "10.conflist"):
+        (rig.directory / "conf" / name).write_text("")
+    await rig.network.reload()
+    assert (rig.network.problem(), rig.network.problems(), caplog.records) == ("", [], [])
+    assert (await rig.network.attach(REQUEST)).ips == ("10.9.0.2",)
+    await rig.network.detach(ID)
+
+
 async def test_releases_of_one_sandbox_do_not_meet(rig: Rig) -> None:
     await rig.network.attach(REQUEST)
     await asyncio.gather(*(rig.network.detach(REQUEST.sandbox) for _ in range(3)))
