@@ -222,6 +222,7 @@ class Server:
         rootfs_names = {*self.pods.containers.table.rootfs_names(), *await of_sandboxes.rootfs_names()}
         self._parts.images.recover(rootfs_names, protected, repairs)
         await of_sandboxes.clean_up(protected)
+        await blocking.call("start-up", self.pods.containers.checkpointer.recover)
         await repairs.wait_for_first_attempts(_REPAIRS)
 
     async def serve(self) -> None:

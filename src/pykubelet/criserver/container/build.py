@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.container.bundle.apparmor import AppArmorProfiles
 from pykubelet.criserver.container.bundle.bundle_maker import BundleMaker
+from pykubelet.criserver.container.checkpoint.checkpointer import ContainerCheckpointer
 from pykubelet.criserver.container.container_interfaces import Directories, Images, Sandboxes
 from pykubelet.criserver.container.containers_of_sandbox import ContainersOfSandbox
 from pykubelet.criserver.container.create import ContainerCreator
@@ -51,6 +52,7 @@ class ContainerComponents:
     stopper: ContainerStopper
     remover: ContainerRemover
     commands: ContainerCommands
+    checkpointer: ContainerCheckpointer
     updater: ContainerUpdater
     log: LogReopener
     of_sandbox: ContainersOfSandbox
@@ -109,6 +111,7 @@ def build_containers(deps: ContainerDeps) -> ContainerComponents:
         stopper=stopper,
         remover=remover,
         commands=ContainerCommands(table=table, sandboxes=sandboxes, directories=directories),
+        checkpointer=ContainerCheckpointer(table=table, sandboxes=sandboxes, directories=directories, scope=deps.scope),
         updater=ContainerUpdater(
             table=table, records=records, launcher=launcher, host=machine.host, directories=directories
         ),

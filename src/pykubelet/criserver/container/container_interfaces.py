@@ -108,6 +108,9 @@ class Directories:
     bundles: Path
     exits: Path
     seccomp: Path
+    root_filesystems: Path
+    checkpoints: Path
+    """Directories of checkpoints that are being written, on a disk; one for each container."""
     mapped: Path
     """ID-mapped mounts of volumes; one directory for each container."""
     cdi: tuple[Path, ...] = ()

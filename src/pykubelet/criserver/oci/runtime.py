@@ -157,7 +157,7 @@ class OciRuntime:
         state = self.root / container
         fifo = fifo_of(state) if self._plain_runc and process is not None else None
         if fifo is None or process is None or not (state / "state.json").exists():
-            await self._call("start", container)
+            await self.call("start", container)
         else:
             with self._span("start", container):
                 await release_exec_fifo(fifo, process, self._env)
@@ -183,17 +183,17 @@ class OciRuntime:
                 raise wrap(error, f"cannot remove the state of container {container}") from error
             return
         try:
-            await self._call("delete", container)
+            await self.call("delete", container)
         except Permanent as error:
             if "does not exist" in str(error):
                 return
             # Without force, it rejects the incomplete state of a create that was killed.
-            await self._call("delete", "--force", container)
+            await self.call("delete", "--force", container)
 
     async def update(self, container: ContainerID, resources: Mapping[str, object]) -> None:
         """Change the cgroup limits of a created or running container; ``resources`` as in the OCI spec."""
         data = json.dumps(resources).encode()
-        await self._call("update", "--resources", "-", container, input=data)
+        await self.call("update", "--resources", "-", container, input=data)
 
     async def execute(self, container: ContainerID, process: Mapping[str, object], timeout: Seconds) -> ExecResult:
         """Run a process (OCI form) in a running container and return its exit code and output.
@@ -262,13 +262,14 @@ class OciRuntime:
         ]
         return argv, Command(pid_file, container), directory
 
-    async def _call(self, *arguments: str, input: bytes = b"") -> None:
+    async def call(self, *arguments: str, input: bytes = b"", limit: Seconds = _CALL) -> None:
+        """Run a command of the runtime. Permanent, with its message: it failed; Transient: it took over ``limit``."""
         with tempfile.TemporaryDirectory(prefix="call-", dir=self._scratch) as directory:
             argv = [*self._argv(directory), *arguments]
             try:
                 with self._observe(arguments[0]), self._span(arguments[0], arguments[-1]):
                     env = {**self._env, **tracing.variables()}
-                    await run(argv, timeout=_CALL, input=input, cwd="/", env=env)
+                    await run(argv, timeout=limit, input=input, cwd="/", env=env)
             except ExitError as error:
                 words = _words(Path(directory, "log")) or str(error)
                 raise Permanent(f"{Path(self.path).name} {arguments[0]}: {words}") from error

@@ -271,6 +271,11 @@ class Snapshots:
         return self._trash.take(place)
 
 
+def writable_layer(root_filesystems: Path, container_id: str) -> Path:
+    """The directory of what a container has changed in its root file system, as overlayfs writes it."""
+    return root_filesystems / container_id / "upper"
+
+
 def _drop_mapped(mapped: Path) -> None:
     if not mapped.is_dir():
         return

@@ -61,6 +61,8 @@ def build_pods(deps: PodDeps) -> Pods:
                 bundles=settings.bundles,
                 exits=settings.exits,
                 seccomp=settings.seccomp_root,
+                root_filesystems=settings.root_filesystems,
+                checkpoints=settings.root / "checkpoints",
                 mapped=settings.mapped,
                 cdi=settings.cdi_dirs,
                 classes=ResourceClassFiles(

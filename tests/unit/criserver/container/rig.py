@@ -189,6 +189,8 @@ class Rig:
                 bundles=directory / "bundles",
                 exits=directory / "exits",
                 seccomp=directory,
+                root_filesystems=directory / "containers",
+                checkpoints=directory / "checkpoints",
                 mapped=directory / "mapped",
             ),
         )

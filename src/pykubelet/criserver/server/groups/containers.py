@@ -36,6 +36,7 @@ class ContainerCalls:
         update = run_to_completion(self._tasks, self.update)
         calls.unary("UpdateContainerResources", pb.UpdateContainerResourcesRequest, update)
         calls.unary("ReopenContainerLog", pb.ReopenContainerLogRequest, self.reopen_log)
+        calls.unary("CheckpointContainer", pb.CheckpointContainerRequest, self.checkpoint)
         calls.unary("ExecSync", pb.ExecSyncRequest, self.exec_sync)
 
     async def create(self, request: pb.CreateContainerRequest) -> pb.CreateContainerResponse:
@@ -94,6 +95,14 @@ class ContainerCalls:
         """Reopen a container's log after a rotation."""
         await self._containers.log.reopen(request.container_id)
         return pb.ReopenContainerLogResponse()
+
+    async def checkpoint(self, request: pb.CheckpointContainerRequest) -> pb.CheckpointContainerResponse:
+        """Write the state of a running container to an archive."""
+        status = container_status(self._containers.table.get(request.container_id))
+        await self._containers.checkpointer.checkpoint(
+            request.container_id, request.location, float(max(0, request.timeout)), json.dumps(as_asked(status))
+        )
+        return pb.CheckpointContainerResponse()
 
     async def exec_sync(self, request: pb.ExecSyncRequest) -> pb.ExecSyncResponse:
         """Run a command in a container and return its output."""

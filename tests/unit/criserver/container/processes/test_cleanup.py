@@ -49,7 +49,12 @@ def _container(name: str) -> Container:
 
 async def test_removals_of_cgroups_that_hang_delay_no_other_container(tmp_path: Path) -> None:
     directories = Directories(
-        bundles=tmp_path / "bundles", exits=tmp_path / "exits", seccomp=tmp_path, mapped=tmp_path / "mapped"
+        bundles=tmp_path / "bundles",
+        exits=tmp_path / "exits",
+        seccomp=tmp_path,
+        root_filesystems=tmp_path,
+        checkpoints=tmp_path / "checkpoints",
+        mapped=tmp_path / "mapped",
     )
     cgroups = HungCgroups()
     cleanup = Cleanup(directories=directories, cgroups=cast(CgroupDriver, cgroups))

@@ -1,0 +1,42 @@
+"""The commands of an OCI runtime for checkpoints: freeze, write, thaw."""
+
+from contextlib import suppress
+from pathlib import Path
+
+from pykubelet.base.errors import Permanent
+from pykubelet.base.units import Seconds
+from pykubelet.criserver.oci.runtime import OciRuntime
+from pykubelet.criserver.types import ContainerID
+
+_FOREVER: Seconds = 1e9
+
+
+async def pause(runtime: OciRuntime, container: ContainerID) -> None:
+    """Freeze all processes of a running container. Errors as of ``call``."""
+    await runtime.call("pause", container)
+
+
+async def resume(runtime: OciRuntime, container: ContainerID) -> None:
+    """Thaw the processes of a container. Permanent: it is not frozen, or does not exist."""
+    await runtime.call("resume", container)
+
+
+async def write_checkpoint(runtime: OciRuntime, container: ContainerID, images: Path, *, work: Path) -> None:
+    """Have CRIU write the processes of a container to a directory, and its log to ``work``; they run on.
+
+    Open TCP connections do not prevent it. Permanent, with the last error of CRIU's log: it failed.
+    """
+    flags = ("--leave-running", "--tcp-established", "--file-locks")
+    places = ("--image-path", str(images), "--work-path", str(work))
+    try:
+        await runtime.call("checkpoint", *flags, *places, container, limit=_FOREVER)
+    except Permanent as error:
+        raise Permanent(f"{error}{_said_by_criu(work / 'dump.log')}") from error
+
+
+def _said_by_criu(log: Path) -> str:
+    """The last error in CRIU's log, for the end of a message; empty: none."""
+    with suppress(OSError):
+        errors = [line for line in log.read_text(errors="replace").splitlines() if "Error (" in line]
+        return f"; criu: {errors[-1]}" if errors else ""
+    return ""
