@@ -41,14 +41,14 @@ class ClusterAuthority:
     def certificate_pem(self) -> bytes:
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
-    def server(self, names: Sequence[str]) -> tuple[bytes, bytes]:
-        """(key, certificate) of a server with these names and addresses, in PEM."""
+    def server(self, names: Sequence[str], *, identifiers: bool = True) -> tuple[bytes, bytes]:
+        """(key, certificate) of a server with these names and addresses, in PEM; without key identifiers if asked."""
         key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
         builder = _builder(subject, self.certificate.subject, key.public_key(), _YEAR)
         builder = builder.add_extension(x509.SubjectAlternativeName([_name(n) for n in names]), critical=False)
         builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        return _pem(key), self._signed(builder)
+        return _pem(key), self._signed(builder, identifiers=identifiers)
 
     def client(self, user: str, group: str, life: timedelta = _YEAR) -> tuple[bytes, bytes]:
         """(key, certificate) of a client in a group, in PEM."""
@@ -72,7 +72,10 @@ class ClusterAuthority:
             builder = builder.add_extension(extension.value, extension.critical)
         return self._signed(builder)
 
-    def _signed(self, builder: x509.CertificateBuilder) -> bytes:
+    def _signed(self, builder: x509.CertificateBuilder, *, identifiers: bool = True) -> bytes:
+        if identifiers:
+            identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
+            builder = builder.add_extension(identifier, critical=False)
         return builder.sign(self.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 

@@ -12,6 +12,9 @@ from tools import mutant_runs, mutations
 from tools.mutant_runs import Record, differing
 from tools.mutations import mutants_of
 
+INNER = "outer" if sys.version_info >= (3, 12) else "outer.<locals>.<listcomp>"
+"""The function of a list comprehension; since Python 3.12 it is the one around it (PEP 709)."""
+
 MODULE = """
 def outer(a):
     def inner(b):
@@ -35,7 +38,7 @@ def compiled(source: str) -> CodeType:
     [
         ("b + 1", "b + 2", {"outer.<locals>.inner"}),
         ("b + 1", "b - 1", {"outer.<locals>.inner"}),
-        ("each + inner", "each - inner", {"outer.<locals>.<listcomp>"}),
+        ("each + inner", "each - inner", {INNER}),
         ("    return 1", "    return 2", {"later"}),
         ("in a]", "in a[1:]]", {"outer"}),
         ("each < 1", "each <= 1", {"two.<locals>.<genexpr>"}),

@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from pykubelet.base.concurrency import blocking
@@ -42,7 +42,8 @@ async def process_in_new_namespaces(kinds: tuple[str, ...], ids: IdMap) -> Async
             os.close(fd)
             open_fds.remove(fd)
         try:
-            os.write(there[1], b"x")
+            with suppress(BrokenPipeError):  # it has ended already; the read finds that
+                os.write(there[1], b"x")
             if await _byte(here[0]) != b"x":
                 raise Permanent("cannot create a user namespace (see user.max_user_namespaces)")
             await blocking.call(f"userns/{child.pid}", _map, child.pid, ids)

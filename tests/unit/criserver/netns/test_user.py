@@ -3,13 +3,15 @@
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pykubelet.base.errors import Conflict, Invalid
+from pykubelet.base.errors import Conflict, Invalid, Permanent
+from pykubelet.base.proc import spawn
 from pykubelet.criserver.container.bundle import prepare
 from pykubelet.criserver.images.image_types import ImageConfig, ImageRecord
-from pykubelet.criserver.netns import Kind, NamespaceSpec, PinnedNamespaces
+from pykubelet.criserver.netns import Kind, NamespaceSpec, PinnedNamespaces, user_namespace
 from pykubelet.criserver.storage import Layers, Snapshots, VolumeRequest
 from pykubelet.criserver.types import IdMap, SandboxID, UserNamespace
 from pykubelet.linux.filesystems import idmap
@@ -73,6 +75,25 @@ def _mapped(target: str, source: Path) -> pb.Mount:
         uidMappings=[pb.IDMapping(host_id=IDS.uid, length=IDS.uids)],
         gidMappings=[pb.IDMapping(host_id=IDS.gid, length=IDS.gids)],
     )
+
+
+async def test_unshare_that_fails_at_once_is_an_error_with_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "unshare"
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+
+    async def ended(*args: Any, **settings: Any) -> Any:
+        child = await spawn(*args, **settings)
+        await child.wait()
+        return child
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(user_namespace, "spawn", ended)
+    with pytest.raises(Permanent, match=r"user\.max_user_namespaces"):
+        async with user_namespace.process_in_new_namespaces(("user",), IDS):
+            raise AssertionError("it has begun")
 
 
 async def test_volumes_show_the_pod_s_ids_and_outlive_the_mount(namespaces: PinnedNamespaces, tmp_path: Path) -> None:

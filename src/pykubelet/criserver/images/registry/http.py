@@ -13,6 +13,7 @@ from urllib.parse import urljoin, urlsplit
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError
 from pykubelet.base.http.proxy import proxy_for
+from pykubelet.base.http.tls_clients import system_context, verifying_context
 from pykubelet.base.text import encodable
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.images.image_types import Denied, RegistryUnavailable, Unauthenticated, Unreachable
@@ -53,8 +54,11 @@ class ServerTls:
 
     def context(self, url: str) -> "ssl.SSLContext | bool":
         """What to verify a URL's server with."""
-        found = self.own if urlsplit(url).hostname == self.host else self.others
-        return True if found is None else found
+        parts = urlsplit(url)
+        if parts.scheme != "https":
+            return True
+        found = self.own if parts.hostname == self.host else self.others
+        return system_context() if found is None else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +173,7 @@ def load_tls(host: str, tls: Tls) -> ssl.SSLContext:
     """Load a TLS context from files. Blocks. Raises Invalid, which names the host and the file."""
     what = f"registry {host}"
     try:
-        context = ssl.create_default_context(cafile=tls.ca or None)
+        context = verifying_context(tls.ca or None)
     except (OSError, ValueError) as error:
         raise Invalid(f"{what}: its ca {tls.ca!r} cannot be used: {_reason(error)}") from error
     for file in tls.further_ca:

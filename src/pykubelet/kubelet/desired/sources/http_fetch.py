@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urljoin, urlsplit
 
 from pykubelet.base.errors import Transient
+from pykubelet.base.http.tls_clients import system_context
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.desired.manifest.manifest_types import MAX_BYTES
 from pykubelet.kubelet.desired.sources.source_interfaces import Response
@@ -63,7 +64,8 @@ class AiohttpFetch:
     ) -> Response | str:
         """Send one request; return the response, or the target of a redirect."""
         sent = [*headers, ("Accept-Encoding", "identity")]
-        async with session.get(url, headers=sent, allow_redirects=False) as response:
+        context = system_context() if urlsplit(url).scheme == "https" else True
+        async with session.get(url, headers=sent, allow_redirects=False, ssl=context) as response:
             if response.status in _REDIRECTS:
                 target = urljoin(url, response.headers.get("Location", ""))
                 if _place(target) != _place(url):
