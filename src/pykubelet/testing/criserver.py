@@ -159,8 +159,9 @@ class PrivateCriServer:
         """The places where pods can leave something behind."""
         root, run = self.home / "root", self.home / "run"
         return RuntimeTraces(
-            # conmon is found by its directory for exit codes; OCI runtime calls and plugins by their scratch directory.
-            process_marks=(f"--exit-dir\0{run}/exits", f"{run}/tmp"),
+            # conmon is found by its directory for exit codes, shims by the socket for their events, OCI runtime calls
+            # and plugins by their scratch directory.
+            process_marks=(f"--exit-dir\0{run}/exits", f"{run}/shims.sock", f"{run}/tmp"),
             mount_roots=(str(self.home),),
             netns_directories=(str(run / "ns"), str(run / "netns")),
             directories=(

@@ -19,7 +19,8 @@ from pykubelet.criserver.types import ProcessRef
 from pykubelet.linux.errors import wrap
 
 _LIMIT: Final = 1 << 16
-_SHIM, _STARTED, _EXIT, _EXECS = "pykubelet-shim.json", "pykubelet-started", "pykubelet-exit.json", "execs"
+_SHIM, _CREATED, _STARTED = "pykubelet-shim.json", "pykubelet-created", "pykubelet-started"
+_EXIT, _EXECS = "pykubelet-exit.json", "execs"
 
 
 class ShimNote(msgspec.Struct, frozen=True):
@@ -64,6 +65,14 @@ class TaskFiles:
             return read_regular(self.directory / "address", _LIMIT).decode(errors="replace").removeprefix("unix://")
         return ""
 
+    def mark_created(self) -> None:
+        """Mark that the shim may have the task from now on."""
+        (self.directory / _CREATED).touch()
+
+    def created(self) -> bool:
+        """Whether the shim may have, or have had, the task."""
+        return (self.directory / _CREATED).exists()
+
     def mark_started(self) -> None:
         """Mark that the program may run from now on."""
         (self.directory / _STARTED).touch()
@@ -95,10 +104,16 @@ class TaskFiles:
         return []
 
     def remove(self) -> None:
-        """Remove the directory. Idempotent."""
+        """Remove the directory. Idempotent.
+
+        It is renamed first: the shim's program cannot remove a task of which only some files are left.
+        """
+        removed = self.directory.with_name(f".removed-{self.directory.name}")
         try:
-            shutil.rmtree(self.directory)
-        except FileNotFoundError:
-            return
+            with suppress(FileNotFoundError):
+                shutil.rmtree(removed)  # that of an interrupted removal
+            with suppress(FileNotFoundError):
+                self.directory.rename(removed)
+                shutil.rmtree(removed)
         except OSError as error:
             raise wrap(error, f"cannot remove {self.directory}") from error

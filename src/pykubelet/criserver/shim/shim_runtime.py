@@ -18,7 +18,9 @@ from typing import Final
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.shield import shielded
-from pykubelet.base.errors import NotFound, PykubeletError, Transient
+from pykubelet.base.errors import NotFound, Permanent, PykubeletError, Transient
+from pykubelet.base.proc import ProgramTimeout
+from pykubelet.base.text import printable
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.conmon import Exit, Launched
 from pykubelet.criserver.oci import ExecResult
@@ -90,6 +92,7 @@ class ShimRuntime:
             client = await self.connections.client(task.sandbox)
             kept, fifos = await self._parts.logs.open(task, streams)
             monitor = kept.monitor
+        await blocking.call_to_end(_owner(task), files.mark_created)
         pid = await client.create(task.id, str(files.directory), fifos, self._program.options)
         return Launched(pid, monitor)
 
@@ -129,6 +132,7 @@ class ShimRuntime:
         """Kill and remove a task; with a sandbox's own its shim ends."""
         files, own = self._files(task), task.of_sandbox
         if not await blocking.call(_owner(task), files.exist):
+            await blocking.call_to_end(_owner(task), files.remove)
             return
         try:
             client = await self.connections.client(task.sandbox)
@@ -227,11 +231,20 @@ class ShimRuntime:
             raise Transient(f"container {task.id} does not end after SIGKILL") from error
 
     async def _remove_rest(self, task: Task) -> Ended | None:
-        """Remove what a dead shim has left of a task."""
+        """Remove what a dead shim has left of a task; its exit, if the shim's program tells one."""
         files = self._files(task)
-        if not await blocking.call(_owner(task), files.exist):
+        if not await blocking.call(_owner(task), files.created):
             return None
-        return await self._program.delete(task.id, files.directory, self._parts.events.socket)
+        try:
+            return await self._program.delete(task.id, files.directory, self._parts.events.socket)
+        except NotFound:
+            return None  # its directory was removed meanwhile
+        except (Permanent, ProgramTimeout) as error:
+            # Its cgroup is removed nevertheless, with all its processes. The shim may have died before it had the task.
+            _log.warning(
+                "shim's program cannot remove a task", extra={"container": task.id, "error": printable(str(error))}
+            )
+            return None
 
     async def _end_shim(self, client: TaskClient, task: Task) -> None:
         note = await blocking.call(_owner(task), self._files(task).shim)

@@ -29,6 +29,17 @@ def test_files_tell_how_far_a_task_has_come(tmp_path: Path) -> None:
     for _ in range(2):
         files.remove()
     assert not files.exist()
+    assert list((tmp_path / "tasks").iterdir()) == []
+
+
+def test_interrupted_removal_is_finished_by_the_next_one(tmp_path: Path) -> None:
+    files = TaskFiles(tmp_path / "c1")
+    files.directory.mkdir()
+    files.mark_created()
+    assert files.created()
+    (tmp_path / ".removed-c1" / "execs").mkdir(parents=True)
+    files.remove()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_damaged_notes_count_as_missing(tmp_path: Path) -> None:

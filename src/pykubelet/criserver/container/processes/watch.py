@@ -49,7 +49,7 @@ class ContainerWatcher:
         record = container.record
         if noted is None:
             code, at, why = UNKNOWN_EXIT, max(self._records.now(), record.started_at), "Unknown"
-            message = "exit code unknown: conmon was killed, or the machine was rebooted"
+            message = "exit code unknown: its monitor was killed, or the machine was rebooted"
         else:
             code, at, message = noted.code, max(noted.at, record.started_at), ""
             why = reason(code, await self._is_oom_killed(container, noted))
