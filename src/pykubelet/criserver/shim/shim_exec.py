@@ -12,7 +12,7 @@ from typing import Final
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.shield import shielded
-from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.base.errors import PykubeletError
 from pykubelet.base.proc import ProgramTimeout
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.oci import ExecResult
@@ -27,6 +27,9 @@ from pykubelet.criserver.streaming.pipes import PipeReader, PipeWriter
 _DRAIN: Final[Seconds] = 2.0
 """Time for output after the command's end: a process that it left may hold its pipes open."""
 _KILLED: Final[Seconds] = 10.0
+_PAUSE: Final[Seconds] = 0.002
+_OPENING: Final = 1000
+"""How often it is looked whether the shim has opened the input."""
 _NAMES: Final = ("stdin", "stdout", "stderr")
 
 
@@ -41,7 +44,7 @@ class ShimExec:
         self._held: tuple[int, ...] = ()
         """Other ends of the FIFOs of the outputs, until the shim has opened them."""
         self._input = -1
-        """A reader of the FIFO of the input, until the end: shims may open it after the start has returned."""
+        """A reader of the FIFO of the input, until the shim has opened it."""
         self._owner = f"exec/{task.id}"
         self.pid = 0
         """Of the command's first process; 0: it has not started."""
@@ -58,6 +61,24 @@ class ShimExec:
         self.pid = await self._client.start(self._task.id, self.id)
         # From here the shim holds them, and closes them when the output ends.
         self._release()
+        await self._input_opened()
+
+    async def _input_opened(self) -> None:
+        """Wait until the shim has opened the input, which it does in the background after the start.
+
+        If the last writer closed it before, that would never end: to open a FIFO waits for the other end.
+        """
+        path = self._directory / "stdin"
+        for _ in range(_OPENING):
+            if self._input < 0:
+                return
+            os.close(self._input)
+            self._input = -1
+            try:
+                os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+            except OSError:
+                self._input = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+                await asyncio.sleep(_PAUSE)
 
     async def wait(self) -> Ended:
         """Wait for the end of the command."""
@@ -78,7 +99,7 @@ class ShimExec:
     async def kill(self) -> None:
         """Kill the command with its descendants, and wait a limited time for its end."""
         # Descendants are found on this machine; those in a virtual machine end with its agent's process group.
-        await blocking.call(self._owner, self._kill_tree)
+        await blocking.call(self._owner, _kill_tree, self.pid, self._task)
         with suppress(PykubeletError, TimeoutError):
             await self._client.kill(self._task.id, signal.SIGKILL, exec_id=self.id)
             async with asyncio.timeout(_KILLED):
@@ -121,9 +142,10 @@ class ShimExec:
         for fd in held:
             os.close(fd)
 
-    def _kill_tree(self) -> None:
-        if self.pid > 0:
-            kill_tree(self.pid, lambda pid: in_container(pid, self._task.id))
+
+def _kill_tree(first: int, task: Task) -> None:
+    if first > 0:
+        kill_tree(first, lambda pid: in_container(pid, task.id))
 
 
 async def execute(command: ShimExec, process: Mapping[str, object], timeout: Seconds) -> ExecResult:
@@ -168,8 +190,11 @@ async def _read(reader: PipeReader, into: bytearray) -> None:
 async def end_execs(client: TaskClient, task: Task, files: TaskFiles) -> None:
     """Kill commands that a former server left running in a container: no client reads their output."""
     for exec_id in await blocking.call(f"exec/{task.id}", files.running_execs):
-        with suppress(NotFound):
-            await client.kill(task.id, signal.SIGKILL, exec_id=exec_id)
+        with suppress(PykubeletError, TimeoutError):
+            pid = (await client.state(task.id, exec_id)).pid
+            await blocking.call(f"exec/{task.id}", _kill_tree, pid, task)
+            with suppress(PykubeletError):  # it may have ended
+                await client.kill(task.id, signal.SIGKILL, exec_id=exec_id)
             async with asyncio.timeout(_KILLED):
                 await client.wait(task.id, exec_id)
             await client.delete(task.id, exec_id)

@@ -6,6 +6,7 @@ server neither runs a program twice nor forgets an exit code.
 
 import shutil
 from contextlib import suppress
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -19,8 +20,16 @@ from pykubelet.criserver.types import ProcessRef
 from pykubelet.linux.errors import wrap
 
 _LIMIT: Final = 1 << 16
-_SHIM, _CREATED, _STARTED = "pykubelet-shim.json", "pykubelet-created", "pykubelet-started"
-_EXIT, _EXECS = "pykubelet-exit.json", "execs"
+_SHIM, _EXIT, _EXECS = "pykubelet-shim.json", "pykubelet-exit.json", "execs"
+
+
+class Mark(StrEnum):
+    """How far a task may have come; the values are names of files."""
+
+    CREATED = "pykubelet-created"
+    """The shim may have, or have had, the task."""
+    STARTED = "pykubelet-started"
+    """The program may have run."""
 
 
 class ShimNote(msgspec.Struct, frozen=True):
@@ -65,21 +74,13 @@ class TaskFiles:
             return read_regular(self.directory / "address", _LIMIT).decode(errors="replace").removeprefix("unix://")
         return ""
 
-    def mark_created(self) -> None:
-        """Mark that the shim may have the task from now on."""
-        (self.directory / _CREATED).touch()
+    def mark(self, mark: Mark) -> None:
+        """Set a mark, before the step that it stands for."""
+        (self.directory / mark).touch()
 
-    def created(self) -> bool:
-        """Whether the shim may have, or have had, the task."""
-        return (self.directory / _CREATED).exists()
-
-    def mark_started(self) -> None:
-        """Mark that the program may run from now on."""
-        (self.directory / _STARTED).touch()
-
-    def started(self) -> bool:
-        """Whether the program may have run."""
-        return (self.directory / _STARTED).exists()
+    def has(self, mark: Mark) -> bool:
+        """Whether a mark is set."""
+        return (self.directory / mark).exists()
 
     def note_exit(self, ended: Exit) -> None:
         """Store the exit; afterwards the shim may forget it."""

@@ -30,7 +30,7 @@ from pykubelet.criserver.runtimes import Found, Task, TaskStreams
 from pykubelet.criserver.shim.shim_connections import ShimConnections
 from pykubelet.criserver.shim.shim_events import ShimEvents
 from pykubelet.criserver.shim.shim_exec import ShimExec, end_execs, execute
-from pykubelet.criserver.shim.shim_files import ShimNote, TaskFiles
+from pykubelet.criserver.shim.shim_files import Mark, ShimNote, TaskFiles
 from pykubelet.criserver.shim.shim_logs import ShimLogs
 from pykubelet.criserver.shim.shim_program import ShimProgram
 from pykubelet.criserver.shim.shim_session import ShimControl, ShimSession
@@ -92,14 +92,14 @@ class ShimRuntime:
             client = await self.connections.client(task.sandbox)
             kept, fifos = await self._parts.logs.open(task, streams)
             monitor = kept.monitor
-        await blocking.call_to_end(_owner(task), files.mark_created)
+        await blocking.call_to_end(_owner(task), files.mark, Mark.CREATED)
         pid = await client.create(task.id, str(files.directory), fifos, self._program.options)
         return Launched(pid, monitor)
 
     async def start(self, task: Task) -> None:
         """Let the program run."""
         client = await self.connections.client(task.sandbox)
-        await blocking.call_to_end(_owner(task), self._files(task).mark_started)
+        await blocking.call_to_end(_owner(task), self._files(task).mark, Mark.STARTED)
         await client.start(task.id)
 
     async def wait(self, task: Task) -> Exit | None:
@@ -173,7 +173,7 @@ class ShimRuntime:
     async def found(self, task: Task, *, monitored: bool) -> Found:
         """Ask the shim, and kill commands of the former server."""
         files = self._files(task)
-        exists, started = await blocking.call(_owner(task), lambda: (files.exist(), files.started()))
+        exists, started = await blocking.call(_owner(task), lambda: (files.exist(), files.has(Mark.STARTED)))
         pid, runs = 0, started
         if started:
             with suppress(ShimGone, NotFound):
@@ -233,7 +233,7 @@ class ShimRuntime:
     async def _remove_rest(self, task: Task) -> Ended | None:
         """Remove what a dead shim has left of a task; its exit, if the shim's program tells one."""
         files = self._files(task)
-        if not await blocking.call(_owner(task), files.created):
+        if not await blocking.call(_owner(task), files.has, Mark.CREATED):
             return None
         try:
             return await self._program.delete(task.id, files.directory, self._parts.events.socket)

@@ -70,9 +70,9 @@ class TaskClient:
         """Start the program; returns the PID."""
         return (await self._call("Start", api.StartRequest(id=task, exec_id=exec_id), api.StartResponse)).pid
 
-    async def state(self, task: str) -> api.StateResponse:
-        """Read the state of the first process."""
-        return await self._call("State", api.StateRequest(id=task), api.StateResponse)
+    async def state(self, task: str, exec_id: str = "") -> api.StateResponse:
+        """Read the state of a process."""
+        return await self._call("State", api.StateRequest(id=task, exec_id=exec_id), api.StateResponse)
 
     async def wait(self, task: str, exec_id: str = "") -> Ended:
         """Wait for the end of a process."""

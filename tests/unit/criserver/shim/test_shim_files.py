@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pykubelet.criserver.conmon import Exit
-from pykubelet.criserver.shim.shim_files import ShimNote, TaskFiles
+from pykubelet.criserver.shim.shim_files import Mark, ShimNote, TaskFiles
 from pykubelet.criserver.shim.shim_program import Bootstrap
 from pykubelet.criserver.types import ProcessRef
 
@@ -14,17 +14,17 @@ def test_files_tell_how_far_a_task_has_come(tmp_path: Path) -> None:
     (bundle / "config.json").write_text("{}")
     files = TaskFiles(tmp_path / "tasks" / "c1")
     assert not files.exist()
-    assert (files.shim(), files.exit(), files.started(), files.shim_socket()) == (None, None, False, "")
+    assert (files.shim(), files.exit(), files.has(Mark.STARTED), files.shim_socket()) == (None, None, False, "")
     files.make(bundle)
     (bundle / "config.json").write_text('{"changed": 1}')
     files.make(bundle)
     assert (files.directory / "config.json").read_text() == '{"changed": 1}'
     note = ShimNote(Bootstrap("unix:///run/s", 3), ProcessRef(7, 8, "boot"))
     files.note_shim(note)
-    files.mark_started()
+    files.mark(Mark.STARTED)
     files.note_exit(Exit(137, 5, True))
     (files.directory / "address").write_text("unix:///run/s")
-    assert (files.shim(), files.started(), files.exit()) == (note, True, Exit(137, 5, True))
+    assert (files.shim(), files.has(Mark.STARTED), files.exit()) == (note, True, Exit(137, 5, True))
     assert files.shim_socket() == "/run/s"
     for _ in range(2):
         files.remove()
@@ -35,8 +35,8 @@ def test_files_tell_how_far_a_task_has_come(tmp_path: Path) -> None:
 def test_interrupted_removal_is_finished_by_the_next_one(tmp_path: Path) -> None:
     files = TaskFiles(tmp_path / "c1")
     files.directory.mkdir()
-    files.mark_created()
-    assert files.created()
+    files.mark(Mark.CREATED)
+    assert files.has(Mark.CREATED)
     (tmp_path / ".removed-c1" / "execs").mkdir(parents=True)
     files.remove()
     assert list(tmp_path.iterdir()) == []
