@@ -31,7 +31,7 @@ def test_units_are_written_and_removed_again(tmp_path: Path) -> None:
     )
     for text in (server, agent):
         expected = {"Type=notify", "WatchdogSec=120", "KillMode=process", "Restart=always", "TimeoutStartSec=300"}
-        assert expected <= set(text.splitlines())
+        assert expected | {"ExecReload=/bin/kill -HUP $MAINPID"} <= set(text.splitlines())
     assert _run("uninstall", "--dry-run", *flags).stdout.count("would remove") == 2
     assert len([*units.iterdir()]) == 2
     assert _run("uninstall", *flags).stdout.count("removed") == 2

@@ -33,6 +33,8 @@ RestartSec=1
 # default, control-group, a restart of the server would kill them, and all pods with them.
 KillMode=process
 TimeoutStopSec=30
+# `systemctl reload`: the server reads its configuration, registries and networks again.
+ExecReload=/bin/kill -HUP $MAINPID
 # A start may be slow: on a slow or busy machine, or just after a boot.
 TimeoutStartSec={START_SECONDS}
 # The server creates cgroups of its own; systemd must leave them alone.
