@@ -98,7 +98,8 @@ async def test_user_namespace_with_the_network_of_the_node(runtime: Runtime, sha
     for mapping in (options.userns_options.uids, options.userns_options.gids):
         mapping.add(host_id=500000, container_id=0, length=65536)
     script = (
-        "readlink /proc/self/ns/net; cut -c -80 /proc/self/uid_map; ls /sys/class/net | grep -c lo; mkdir /sys/fs/x"
+        "readlink /proc/self/ns/net; cut -c -80 /proc/self/uid_map; ls /sys/class/net | grep -c lo; "
+        "mkdir /sys/fs/x 2>&1"
     )
     wanted = runtime.container_config(Program("mapped", ("sh", "-c", script), Script()))
     wanted.linux.security_context.namespace_options.CopyFrom(options)
