@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -82,3 +83,12 @@ def test_long_values_are_cut_on_a_terminal() -> None:
 
     (_, line) = config_table([field("evictionHard", {"a": "b" * 100}, {})], whole=False).splitlines()
     assert len(line) < 110 and "…" in line
+
+
+def test_fields_are_completed_with_what_a_change_needs() -> None:
+    param = config.status.params[0]
+    items = param.shell_complete(click.Context(config.status), "maxp")
+    assert [(item.value, item.help) for item in items] == [
+        ("maxParallelImagePulls", "applied live: image pulls"),
+        ("maxPods", "applied live: admission of new pods, and the node's status"),
+    ]

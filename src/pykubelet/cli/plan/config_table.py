@@ -8,7 +8,7 @@ from pykubelet.cli.plan.columns import Columns
 from pykubelet.cli.plan.screen_text import cut
 
 _WIDTH: Final = 28
-_CHANGES: Final = {"live": "applied live", "restart": "needs a restart", "none": "no effect"}
+CHANGES: Final = {"live": "applied live", "restart": "needs a restart", "none": "no effect"}
 WAITS: Final = "needs restart"
 """The state of a field whose new value needs a restart."""
 
@@ -19,7 +19,7 @@ def config_table(fields: Sequence[Mapping[str, Any]], *, whole: bool) -> str:
     for each in fields:
         in_force, configured = _text(each["inForce"]), _text(each["configured"])
         shown = [in_force, "" if configured == in_force else configured]
-        change = _CHANGES.get(each["onChange"], each["onChange"])
+        change = CHANGES.get(each["onChange"], each["onChange"])
         rows.append(
             (
                 *(each["field"], *(text if whole else cut(text, _WIDTH) for text in shown)),

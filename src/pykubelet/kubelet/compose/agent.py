@@ -235,7 +235,7 @@ def _core_tasks(
         "history": ground.recorders.history.run(partial(_desired_uids, ground, stages)),
         "upkeep": trim_periodically(clock),
         "usage": stages.usage.run(),
-        **({"node-shutdown": stages.shutdown.run()} if stages.shutdown.enabled else {}),
+        "node-shutdown": stages.shutdown.run(),
         **servers.parts(),
         **others(),
     }

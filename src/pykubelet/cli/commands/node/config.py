@@ -2,7 +2,7 @@
 
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,9 +10,22 @@ from pykubelet.base.errors import NotFound
 from pykubelet.cli.arguments.lookup import api_of
 from pykubelet.cli.command_group import SuggestingGroup
 from pykubelet.cli.exit_status import ExitStatus
-from pykubelet.cli.plan.config_table import config_table, is_of_interest, summary
+from pykubelet.cli.plan.config_table import CHANGES, config_table, is_of_interest, summary
 from pykubelet.cli.plan.suggestions import did_you_mean
 from pykubelet.cli.terminal import echo
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+
+def _field_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """Return the fields of the configuration, with what a change of each needs."""
+    from click.shell_completion import CompletionItem
+
+    from pykubelet.kubelet.config.plan.field_effects import EFFECTS
+
+    known = sorted((name, effect) for name, effect in EFFECTS.items() if name.lower().startswith(incomplete.lower()))
+    return [CompletionItem(name, help=f"{CHANGES[effect.on_change]}: {effect.text}") for name, effect in known]
 
 
 @click.group(name="config", cls=SuggestingGroup)
@@ -21,7 +34,7 @@ def command() -> None:
 
 
 @command.command(short_help="Show each field, and what a change of it needs.")
-@click.argument("fields", nargs=-1, metavar="[FIELD]...")
+@click.argument("fields", nargs=-1, metavar="[FIELD]...", shell_complete=_field_names)
 @click.option("--changed", is_flag=True, help="Only fields that are set, or that wait for a restart.")
 @click.option("-o", "--output", type=click.Choice(["wide", "json"]), help="Output form; wide: whole values.")
 @click.pass_context

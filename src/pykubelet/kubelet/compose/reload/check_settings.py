@@ -6,11 +6,11 @@ from pykubelet.kubelet.actuate.assembly import gc_policy, node_options, rotation
 from pykubelet.kubelet.actuate.node import read_machine
 from pykubelet.kubelet.actuate.node.enforcement import reserved_cgroups
 from pykubelet.kubelet.compose.kubelet_api import check_files, check_tls_names
-from pykubelet.kubelet.compose.observe import eviction_config, shutdown_periods
+from pykubelet.kubelet.compose.observe import eviction_config, shutdown_periods, stats_config
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.config.server import check_server, server_enabled
 
-_CONVERSIONS: Final = (rotation_config, gc_policy, eviction_config, shutdown_periods)
+_CONVERSIONS: Final = (rotation_config, gc_policy, eviction_config, shutdown_periods, stats_config)
 
 
 def check_settings(settings: Settings) -> None:

@@ -12,7 +12,7 @@ from pykubelet.kubelet.actuate.assembly import (
 )
 from pykubelet.kubelet.actuate.node import NodeOptions, read_machine
 from pykubelet.kubelet.actuate.podruntime import PodRuntimeConfig
-from pykubelet.kubelet.compose.observe import eviction_config, stats_config
+from pykubelet.kubelet.compose.observe import eviction_config, shutdown_periods, stats_config
 from pykubelet.kubelet.compose.stages import Stages
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.config.live_settings import LivePart
@@ -46,6 +46,9 @@ def live_parts(stages: Stages) -> tuple[LivePart[Any], ...]:
             reconfigure=actuators.pulled.reconfigure,
         ),
         LivePart(fields=_fields(field_effects.RESTARTS), convert=runtime_config, reconfigure=limit_restarts),
+        LivePart(
+            fields=_fields(field_effects.SHUTDOWN), convert=shutdown_periods, reconfigure=stages.shutdown.reconfigure
+        ),
         LivePart(fields=_fields(field_effects.SOURCES), convert=source_periods, reconfigure=sources.reconfigure),
         LivePart(fields=_fields(field_effects.VOLUMES), convert=stats_config, reconfigure=stages.usage.reconfigure),
         LivePart(

@@ -49,6 +49,7 @@ PRESENT_IMAGES: Final = "use of present images"
 RESTARTS: Final = "back-off of containers, also of those that wait"
 SOURCES: Final = "sources of static pods"
 VOLUMES: Final = "measurement of the disk usage of pods"
+SHUTDOWN: Final = "shutdowns of the machine that have not begun"
 SYNC_LOOP: Final = "health check of the sync loop"
 NODE_STATUS: Final = "the node's status"
 EVENTS: Final = "events that are sent to the API server"
@@ -74,6 +75,7 @@ LIVE: Final[Mapping[str, tuple[str, ...]]] = {
     RESTARTS: ("crashLoopBackOff",),
     SOURCES: ("fileCheckFrequency", "httpCheckFrequency"),
     VOLUMES: ("volumeStatsAggPeriod",),
+    SHUTDOWN: ("shutdownGracePeriod", "shutdownGracePeriodByPodPriority", "shutdownGracePeriodCriticalPods"),
     SYNC_LOOP: ("syncFrequency",),
     NODE_STATUS: ("nodeStatusMaxImages", "nodeStatusReportFrequency", "nodeStatusUpdateFrequency"),
     EVENTS: ("eventBurst", "eventRecordQPS"),
@@ -114,9 +116,6 @@ _RESTART: Final[Mapping[str, tuple[str, ...]]] = {
     "the node's resources and the eviction of pods have to change together": ("localStorageCapacityIsolation",),
     "programs that the agent has started have inherited it": ("oomScoreAdj",),
     "containers of one pod would differ": ("clusterDNS", "clusterDomain", "resolvConf", "seccompDefault"),
-    "logind is configured for it at the start": (
-        *("shutdownGracePeriod", "shutdownGracePeriodByPodPriority", "shutdownGracePeriodCriticalPods"),
-    ),
     "it names the format of the file": ("apiVersion", "kind"),
 }
 

@@ -13,7 +13,7 @@ from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import PykubeletError, Transient
 from pykubelet.base.files.atomic import write_atomic
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.observe.node_shutdown.plan.groups import PodGroup, grace_seconds, grouped, total_seconds
+from pykubelet.kubelet.observe.node_shutdown.plan.groups import Period, PodGroup, grace_seconds, grouped, total_seconds
 from pykubelet.kubelet.observe.node_shutdown.shutdown_interfaces import Lock, Logind, ShutdownConfig, ShutdownDeps
 from pykubelet.kubelet.observe.node_shutdown.shutdown_state import ShutdownTimes, read_times, write_times
 from pykubelet.kubelet.types.admission import SHUTDOWN_MESSAGE, SHUTDOWN_REASON
@@ -49,11 +49,18 @@ class NodeShutdown:
         self._lock: Lock | None = None
         self._under_way = False
         self._requested = asyncio.Event()
+        self._periods = config.periods
+        self._reconfigured = asyncio.Event()
+        self._connection: asyncio.Timeout | None = None
+        """Ends the connection to logind when the periods change."""
 
-    @property
-    def enabled(self) -> bool:
-        """Whether the configuration has periods for the pods."""
-        return bool(self._config.periods)
+    def reconfigure(self, periods: tuple[Period, ...]) -> None:
+        """Use these periods from now on; a shutdown that is under way keeps the former ones."""
+        self._periods = periods
+        if not self._under_way:
+            self._reconfigured.set()
+            if self._connection is not None:
+                self._connection.reschedule(asyncio.get_running_loop().time())
 
     def under_way(self) -> bool:
         """Whether the machine is shutting down, so that no pod is admitted."""
@@ -66,7 +73,8 @@ class NodeShutdown:
     async def run(self) -> None:
         """Wait for shutdowns and end the pods, until cancelled; then the lock is released."""
         try:
-            await self._restore_metrics()
+            if self._periods:
+                await self._restore_metrics()
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._watch(), name="node-shutdown-watch")
                 group.create_task(self._end_pods_on_request(), name="node-shutdown-pods")
@@ -82,11 +90,27 @@ class NodeShutdown:
         self._deps.telemetry.metrics.shutdown_times(times.start, times.end)
 
     async def _watch(self) -> None:
-        """Follow logind; connect again after a second, or later if that fails repeatedly."""
+        """Follow logind while there are periods; connect again after a second, or later if that fails repeatedly."""
         while True:
+            self._reconfigured.clear()
+            if not self._periods:
+                self._release()
+                await self._reconfigured.wait()
+                continue
             with self._connections.item("logind"):
+                await self._follow_until_reconfigured()
+            if not self._reconfigured.is_set():
+                await self._clock.sleep(max(RECONNECT_SECONDS, self._connections.delay("logind")))
+
+    async def _follow_until_reconfigured(self) -> None:
+        try:
+            async with asyncio.timeout(None) as self._connection:
                 await self._follow()
-            await self._clock.sleep(max(RECONNECT_SECONDS, self._connections.delay("logind")))
+        except TimeoutError:
+            if not self._reconfigured.is_set():
+                raise
+        finally:
+            self._connection = None
 
     async def _follow(self) -> None:
         """Hold a lock and handle announcements until the connection ends, which raises Transient."""
@@ -108,7 +132,7 @@ class NodeShutdown:
 
         Raises Transient if the delay stays too short: another file of logind's configuration may override it.
         """
-        wanted = total_seconds(self._config.periods)
+        wanted = total_seconds(self._periods)
         if await logind.max_delay() >= wanted:
             return
         await blocking.call(_OWNER, self._write_drop_in, wanted)
@@ -162,7 +186,7 @@ class NodeShutdown:
     async def _end_pods(self) -> None:
         start = self._clock.now()
         await self._store(ShutdownTimes(start))
-        for group in grouped(self._config.periods, self._deps.workers.running()):
+        for group in grouped(self._periods, self._deps.workers.running()):
             await self._end_group(group)
         await self._store(ShutdownTimes(start, self._clock.now()))
 

@@ -34,6 +34,7 @@ def settings(*, cluster: bool = False, **fields: Any) -> Settings:
             {"eviction_soft_grace_period": {"memory.available": "soon"}},
             "evictionSoftGracePeriod[memory.available]: 'soon' is not a duration",
         ),
+        ({"cgroup_root": "/../x"}, "invalid cgroupRoot '/../x'"),
         ({"allowed_unsafe_sysctls": ("UPPER CASE",)}, "allowedUnsafeSysctls: 'UPPER CASE' is not the name of a sysctl"),
     ],
 )

@@ -18,6 +18,7 @@ from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.telemetry import telemetry
+from pykubelet.testing.wait import until
 from tests.unit.kubelet.observe.node_shutdown.test_groups import make_pod
 
 PERIODS = (Period(0, 20), Period(100, 10))
@@ -352,6 +353,31 @@ async def test_damaged_state_file_is_set_aside(machine: Machine) -> None:
         assert not machine.state_file.exists()
 
 
-def test_shutdown_is_disabled_without_periods(machine: Machine) -> None:
-    assert not machine.shutdown(()).enabled
-    assert machine.shutdown().enabled
+async def test_changed_periods_hold_for_the_next_shutdown(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, delay=25, delay_after_reload=30)
+    found = machine.shutdown(())
+    async with running(machine, found):
+        await machine.clock.advance(5)
+        assert (machine.connections, machine.held) == (0, 0)
+        found.reconfigure(PERIODS)
+        await until(lambda: machine.held == 1)
+        machine.delay_after_reload = 90
+        assert "InhibitDelayMaxSec=30" in machine.drop_in.read_text()
+        found.reconfigure((Period(0, 90),))
+        await until(lambda: machine.connections == 2 and machine.held == 1)
+        assert "InhibitDelayMaxSec=90" in machine.drop_in.read_text()
+        found.reconfigure(())
+        await until(lambda: machine.held == 0)
+        await machine.clock.advance(60)
+        assert machine.connections == 2
+
+
+async def test_changed_periods_leave_a_shutdown_that_is_under_way(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, pods=[make_pod("lasting")], lasting={"lasting"})
+    found = machine.shutdown()
+    async with running(machine, found):
+        await until(lambda: machine.held == 1)
+        await machine.announce(True)
+        found.reconfigure(())
+        await machine.clock.advance(10)
+        assert (found.under_way(), machine.connections, machine.held) == (True, 1, 1)
