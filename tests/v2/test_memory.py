@@ -96,8 +96,8 @@ def test_oom_kill_ends_all_processes_of_the_container(node: Node, cgroups: Any) 
 
 
 def test_summary_has_the_pressure_of_the_control_files(node: Node, cgroups: Any) -> None:
-    # Two processes on one processor wait for each other, and a full cgroup waits for its memory.
-    limits = {"resources": {"limits": {"memory": "32Mi", "cpu": "100m"}}}
+    # Two processes with half a processor wait for it.
+    limits = {"resources": {"limits": {"memory": "32Mi", "cpu": "500m"}}}
     node.add("pressed", "while :; do :; done & while :; do :; done", container=limits)
     names = (*PODS, "pressed")
     pods = node.ask(wait_running, *names)
