@@ -21,6 +21,8 @@ _CGROUPS = Path("/sys/fs/cgroup")
 _POLL_SECONDS, _REST = 1.0, 3.0
 """Least time between two looks, and their least ratio to the time of a look: the daemons need the processor, too."""
 _TRIES = 5
+# Read by itself: systemd may take longer than its clients wait to list them in an emulated machine.
+_UNITS = ("/etc/systemd/system", "/usr/lib/systemd/system", "/run/systemd/system", "/run/systemd/transient")
 _PRESSURES = ("cpu", "memory", "io")
 _ID = re.compile(r"[0-9a-f]{64}")
 """The id of a container."""
@@ -208,7 +210,7 @@ def traces() -> dict[str, list[str]]:
     units = _output("systemctl", "list-units", "--all", "--plain", "--no-legend")
     return {
         "units": sorted(row.split()[0] for row in units if own.search(row.split()[0])),
-        "unit files": [row for row in _output("systemctl", "list-unit-files", "--no-legend") if own.search(row)],
+        "unit files": sorted(str(path) for top in _UNITS for path in Path(top).rglob("*") if own.search(str(path))),
         "mounts": sorted(row.split()[1] for row in _output("cat", "/proc/self/mounts") if own.search(row)),
         "cgroups": sorted(str(path) for path in _CGROUPS.rglob("*") if path.is_dir() and own.search(str(path))),
         "links": sorted(row.split(":")[1].strip().partition("@")[0] for row in _output("ip", "-o", "link")),

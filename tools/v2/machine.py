@@ -236,14 +236,20 @@ class Machine:
     def _send(self, data: bytes) -> None:
         assert self._channel is not None, "the machine was not started"
         self._channel.settimeout(_ANSWER_SECONDS)
-        self._channel.sendall(data)
+        try:
+            self._channel.sendall(data)
+        except ConnectionError as error:
+            raise MachineLostError(self._why("qemu has ended")) from error
 
     def _receive(self, deadline: float) -> dict[str, Any]:
         """The next answer; empty if a line is not an answer. TimeoutError: nothing came."""
         assert self._channel is not None, "the machine was not started"
         while b"\n" not in self._received:
             self._channel.settimeout(max(deadline - time.monotonic(), 0.01))
-            data = self._channel.recv(1 << 16)
+            try:
+                data = self._channel.recv(1 << 16)
+            except ConnectionError:
+                data = b""
             if not data:
                 raise MachineLostError(self._why("qemu has ended"))
             self._received += data

@@ -1,6 +1,7 @@
 """The parts of the emulated machine that need no emulator: its RAM disk, its environment, its apt sources."""
 
 import subprocess
+import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -130,3 +131,24 @@ def test_memory_of_the_machine_depends_on_what_the_host_can_spare(tmp_path: Path
     file = tmp_path / "meminfo"
     file.write_text(f"MemTotal: 99999999 kB\nMemAvailable: {available_kib} kB\nHugePages_Total: 0\n")
     assert memory_mib(file) == mib
+
+
+def test_commands_fail_as_without_a_machine_after_qemu_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "qemu"
+    serve = "import socket; s = socket.socket(socket.AF_UNIX); s.bind('channel.new'); s.listen(); import os; "
+    serve += "os.rename('channel.new', 'channel'); c, _ = s.accept(); c.recv(1)"
+    (tmp_path / "run").mkdir()
+    program.write_text(f'#!/bin/sh\ncd {tmp_path}/run && exec {sys.executable} -c "{serve}"\n')
+    program.chmod(0o755)
+    monkeypatch.setattr("tools.v2.machine.PROGRAM", str(program))
+    machine = Machine(image.Image(tmp_path), tmp_path / "project", tmp_path / "run")
+    machine.start()
+    try:
+        # The first one may still be sent before the end is seen.
+        for _ in range(2):
+            with pytest.raises(MachineLostError, match="qemu has ended"):
+                machine.run("true")
+    finally:
+        machine.destroy()
