@@ -40,6 +40,12 @@ class LogStream:
         """Whether the last line was written in part."""
         self._left = PATIENCE
         self._since = clock.monotonic()
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, as for other streams of handlers."""
+        return self._closed
 
     def write(self, text: str) -> None:
         """Write text, which is whole lines; drop it if it is not taken in time."""
@@ -67,6 +73,7 @@ class LogStream:
 
     def close(self) -> None:
         """Give back what the stream has opened; the descriptor stays open."""
+        self._closed = True
         self._end.close()
 
     def _ready(self) -> bool:
