@@ -30,7 +30,7 @@ _ANSWER_SECONDS = 120.0
 _POLL_SECONDS = 0.2
 _KERNEL = (
     "root=/dev/vda rw console=ttyS0 quiet loglevel=4 apparmor=1 security=apparmor mitigations=off nokaslr "
-    "random.trust_cpu=on systemd.unified_cgroup_hierarchy=1 systemd.show_status=no audit=0"
+    "random.trust_cpu=on systemd.unified_cgroup_hierarchy=1 systemd.show_status=no audit=0 no_timer_check"
 )
 
 
