@@ -87,14 +87,14 @@ class Races:
 
 @pytest.fixture(scope="module")
 def races(isolation: Isolation) -> Iterator[Races]:
-    home, cgroup = isolation.home / "r", f"{isolation.cgroup_root}-r"
+    home, cgroup = isolation.home / "c", f"{isolation.cgroup_root}-c"
     home.mkdir(parents=True)
     script, runtime = home / _HANDLER, shutil.which("runc")
     script.write_text(_GATED.format(runtime=runtime, home=home))
     script.chmod(0o755)
     (home / "gate").write_text("")
     handlers = {_HANDLER: str(script)}
-    server = PrivateCriServer(home, f"{isolation.bridge}r", isolation.further_subnet("r"), handlers=handlers)
+    server = PrivateCriServer(home, f"{isolation.bridge}c", isolation.further_subnet("c"), handlers=handlers)
     try:
         server.write_configuration()
         server.load(ImageSpec(BUSYBOX))
