@@ -44,6 +44,11 @@ def boot_limit() -> float:
     return float(os.environ.get(_LIMIT, "1800"))
 
 
+def limited() -> bool:
+    """Whether the tests run within the time limit of this module."""
+    return _LIMIT in os.environ
+
+
 def main(cache: Path, tests: Sequence[str], seconds: float = _SECONDS) -> int:
     """Run; returns the exit status. ``tests`` is the command of the tests, ``cache`` the directory of the image."""
     began = time.monotonic()
