@@ -87,14 +87,14 @@ class Races:
 
 @pytest.fixture(scope="module")
 def races(isolation: Isolation) -> Iterator[Races]:
-    home, cgroup = isolation.home / "c", f"{isolation.cgroup_root}-c"
+    home, cgroup = isolation.home / "g", f"{isolation.cgroup_root}-g"
     home.mkdir(parents=True)
     script, runtime = home / _HANDLER, shutil.which("runc")
     script.write_text(_GATED.format(runtime=runtime, home=home))
     script.chmod(0o755)
     (home / "gate").write_text("")
     handlers = {_HANDLER: str(script)}
-    server = PrivateCriServer(home, f"{isolation.bridge}c", isolation.further_subnet("c"), handlers=handlers)
+    server = PrivateCriServer(home, f"{isolation.bridge}g", isolation.further_subnet("g"), handlers=handlers)
     try:
         server.write_configuration()
         server.load(ImageSpec(BUSYBOX))
