@@ -26,6 +26,10 @@ async def hangs(*args, **named):
             if way == "waits":
                 raise
 
+def reads(*args, **named):
+    print("reached", flush=True)
+    time.sleep(100)
+
 class Hangs:
     def __init__(self, *args, **named): pass
     async def __aenter__(self): await hangs()
@@ -36,12 +40,13 @@ owner = importlib.import_module(module)
 *outer, name = path.split(".")
 for each in outer:
     owner = getattr(owner, each)
-setattr(owner, name, Hangs if name == "supervised" else hangs)
+setattr(owner, name, Hangs if name == "supervised" else reads if way == "reads" else hangs)
 del sys.argv[1:3]
 main()
 """
-"""``python -c SCRIPT STAGE WAY …`` runs the command line ``…`` until it comes to STAGE, ``module:name`` of a coroutine
-function or context manager. That waits, refuses to be cancelled, or blocks the event loop, as WAY says."""
+"""``python -c SCRIPT STAGE WAY …`` runs the command line ``…`` until it comes to STAGE, ``module:name`` of a function
+or context manager. A coroutine function waits, refuses to be cancelled, or blocks the event loop, as WAY says; with
+``reads``, STAGE is a plain function, which blocks like a read from a disk that does not answer."""
 
 
 @contextmanager

@@ -77,18 +77,21 @@ def test_run_signalled_while_a_stage_does_not_end_is_ended_by_force(stage: str, 
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_run_signalled_while_it_reads_its_configuration_ends(number: signal.Signals, home: Path) -> None:
+    with started(["-c", SCRIPT, "pykubelet.kubelet.config.load:read_regular", "reads", *command(home)]) as process:
+        wait_reached(process)
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=20 * PATIENCE)
+        assert process.returncode in (130, -number), output
+
+
+def test_run_with_a_pipe_as_its_configuration_says_so_and_exits(home: Path) -> None:
     arguments = command(home)
     (home / "config.yaml").unlink()
     os.mkfifo(home / "config.yaml")
     with started(["-m", "pykubelet.cli", *arguments]) as process:
-        # The writer's open returns when the agent has opened the FIFO; the data that the agent waits for never arrives.
-        writer = os.open(home / "config.yaml", os.O_WRONLY)
-        try:
-            process.send_signal(number)
-            process.communicate(timeout=20 * PATIENCE)
-        finally:
-            os.close(writer)
-        assert process.returncode in (130, -number)
+        output, _ = process.communicate(timeout=20 * PATIENCE)
+        assert process.returncode == 2, output
+        assert f"{home}/config.yaml: is a pipe, socket or device, not a regular file" in output
 
 
 @pytest.mark.parametrize("silent", [False, True], ids=["no runtime", "a silent runtime"])
