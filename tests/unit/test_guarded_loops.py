@@ -21,6 +21,8 @@ INJECTIONS: dict[str, str] = {
     "criserver.configuration": (
         "unit/criserver/reload/test_config_reloader.py::test_reload_that_raises_is_followed_by_others"
     ),
+    "shims.log-rounds": "unit/criserver/shim/test_shim_log_files.py::test_round_that_raises_is_followed_by_others",
+    "shims.logs": "unit/criserver/shim/test_shim_log_files.py::test_log_that_cannot_be_read_keeps_no_other",
     "stats.measured": "unit/criserver/server/groups/test_stats.py"
     "::test_container_that_cannot_be_measured_is_left_out_of_the_list",
     "metrics.measured": "unit/criserver/server/test_metric_calls.py"

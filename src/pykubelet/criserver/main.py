@@ -34,6 +34,7 @@ from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.server import CriServer, Groups
 from pykubelet.criserver.server.calls import Observer
 from pykubelet.criserver.server.groups.streaming import ContainerExecutor
+from pykubelet.criserver.shim.shim_log_files import ShimLogFiles
 from pykubelet.criserver.storage.remove import remove_any
 from pykubelet.criserver.store import Store
 from pykubelet.criserver.streaming import StreamingServer
@@ -250,6 +251,7 @@ class Server:
             "repairs": scope.repairs.run,
             "configuration": self._parts.reload.reloader.run,
             "trash": images.trash.run,
+            "shim-logs": ShimLogFiles(self._parts.settings.runtime_roots, scope.clock).run,
         }
         for name, follower in followers.items():
             scope.supervise(follower, name)

@@ -227,4 +227,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
     def runtime_root(self, handler: str) -> Path:
         """The directory in which the OCI runtime of a handler keeps its state, or the tasks of its shims are."""
-        return self.run / "oci" / handler
+        return self.runtime_roots / handler
+
+    @property
+    def runtime_roots(self) -> Path:
+        """The directory with one directory for each handler."""
+        return self.run / "oci"

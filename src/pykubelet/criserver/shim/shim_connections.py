@@ -18,7 +18,8 @@ class ShimConnections:
         """``directory``: of the directories of all tasks."""
         self.directory = directory
         self._clients: dict[SandboxID, TaskClient] = {}
-        self._connecting = asyncio.Lock()
+        self._connecting: dict[SandboxID, asyncio.Lock] = {}
+        """One lock for each sandbox: a shim that does not accept connections delays no other."""
 
     async def open(self, sandbox: SandboxID, bootstrap: Bootstrap) -> TaskClient:
         """Connect to a shim that was just started. Errors as of ``connect``."""
@@ -28,7 +29,10 @@ class ShimConnections:
 
     async def client(self, sandbox: SandboxID) -> TaskClient:
         """Return the client of a sandbox's shim. ShimGone: it has ended, or was not started."""
-        async with self._connecting:
+        found = self._clients.get(sandbox)
+        if found is not None and found.connection.open:
+            return found
+        async with self._connecting.setdefault(sandbox, asyncio.Lock()):
             found = self._clients.get(sandbox)
             if found is not None and found.connection.open:
                 return found
@@ -39,6 +43,7 @@ class ShimConnections:
 
     def drop(self, sandbox: SandboxID) -> None:
         """Close the connection to a sandbox's shim. Idempotent."""
+        self._connecting.pop(sandbox, None)
         client = self._clients.pop(sandbox, None)
         if client is not None:
             client.connection.close()

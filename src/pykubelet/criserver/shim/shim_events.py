@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Final
 
 from google.protobuf.message import DecodeError
 
@@ -10,6 +11,9 @@ from pykubelet.pb.containerd_events_pb2 import TaskOOM
 from pykubelet.pb.containerd_events_service_pb2 import Envelope
 
 _OOM = "/tasks/oom"
+_MOST_KILLED: Final = 4096
+"""Containers with OOM kills that are remembered; the oldest is forgotten first."""
+_LONGEST_ID: Final = 128
 
 
 class ShimEvents:
@@ -18,7 +22,7 @@ class ShimEvents:
     def __init__(self, socket: Path) -> None:
         self.socket = socket
         self._server: asyncio.Server | None = None
-        self._oom_killed: set[str] = set()
+        self._oom_killed: dict[str, None] = {}
 
     async def open(self) -> None:
         """Listen from now on."""
@@ -33,12 +37,16 @@ class ShimEvents:
     def take_oom(self, container: str) -> bool:
         """Whether a shim has reported an OOM kill of the container; forget it."""
         found = container in self._oom_killed
-        self._oom_killed.discard(container)
+        self._oom_killed.pop(container, None)
         return found
 
     def _received(self, event: Envelope) -> None:
         if event.topic == _OOM:
             try:
-                self._oom_killed.add(TaskOOM.FromString(event.event.value).container_id)
+                container = TaskOOM.FromString(event.event.value).container_id
             except DecodeError:
                 return
+            if len(container) <= _LONGEST_ID:
+                self._oom_killed[container] = None
+            if len(self._oom_killed) > _MOST_KILLED:
+                del self._oom_killed[next(iter(self._oom_killed))]

@@ -130,7 +130,11 @@ class ShimExec:
                 path = self._directory / name
                 os.mkfifo(path, 0o600)
                 reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-                writer = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+                try:
+                    writer = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+                except OSError:
+                    os.close(reader)
+                    raise
                 if name == "stdin":
                     self.stdin, self._input = PipeWriter(writer), reader
                 else:

@@ -5,6 +5,7 @@ server neither runs a program twice nor forgets an exit code.
 """
 
 import shutil
+import stat
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -20,6 +21,7 @@ from pykubelet.criserver.types import ProcessRef
 from pykubelet.linux.errors import wrap
 
 _LIMIT: Final = 1 << 16
+_UNIX: Final = "unix://"
 _SHIM, _EXIT, _EXECS = "pykubelet-shim.json", "pykubelet-exit.json", "execs"
 
 
@@ -68,11 +70,14 @@ class TaskFiles:
         except (OSError, msgspec.DecodeError):
             return None
 
-    def shim_socket(self) -> str:
-        """The path of the shim's socket, as the shim itself has noted it; empty: unknown."""
-        with suppress(OSError):
-            return read_regular(self.directory / "address", _LIMIT).decode(errors="replace").removeprefix("unix://")
-        return ""
+    def remove_socket(self) -> None:
+        """Remove the shim's socket, whose path the shim itself has noted; nothing else that it names. Idempotent."""
+        # It is a leftover of no consequence, so what cannot be read or removed must not keep the sandbox.
+        with suppress(OSError, ValueError):
+            noted = read_regular(self.directory / "address", _LIMIT).decode().removeprefix(_UNIX)
+            path = Path(noted)
+            if path.is_absolute() and stat.S_ISSOCK(path.lstat().st_mode):
+                path.unlink()
 
     def mark(self, mark: Mark) -> None:
         """Set a mark, before the step that it stands for."""

@@ -15,8 +15,9 @@ from google.protobuf.message import DecodeError
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent
 from pykubelet.base.proc import ExitError, run
+from pykubelet.base.text import printable
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.shim.task_client import NAMESPACE, VERSIONS, Ended, nanoseconds
+from pykubelet.criserver.shim.task_client import NAMESPACE, VERSIONS, Ended, ended
 from pykubelet.pb import shim_task_pb2 as api
 
 _PATH: Final = os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
@@ -24,6 +25,9 @@ _START: Final[Seconds] = 30.0
 _DELETE: Final[Seconds] = 60.0
 _UNIX: Final = "unix://"
 _LONGEST: Final = 1 << 16
+_LONGEST_SOCKET: Final = 107
+"""Bytes of a path in ``struct sockaddr_un``, without the NUL at its end."""
+_MOST_SHOWN: Final = 200
 _RUNC_FIELDS: Final = {
     "BinaryName": "binary_name",
     "SystemdCgroup": "systemd_cgroup",
@@ -103,7 +107,7 @@ class ShimProgram:
         except (ExitError, DecodeError) as error:
             words = _words(error) if isinstance(error, ExitError) else "its reply is malformed"
             raise Permanent(f"shim {self.name} delete: {words or error}") from error
-        return Ended(reply.exit_status, nanoseconds(reply.exited_at)) if reply.HasField("exited_at") else None
+        return ended(reply.exit_status, reply.exited_at) if reply.HasField("exited_at") else None
 
     def _argv(self, task: str, events: Path, command: str) -> list[str]:
         # Events go over ttRPC only; a shim that would run the publishing program gets one without effect.
@@ -123,12 +127,18 @@ class ShimProgram:
         text = said.decode(errors="replace").strip()
         try:
             found = msgspec.json.decode(text, type=Bootstrap) if text.startswith("{") else Bootstrap(text)
-        except msgspec.DecodeError as error:
-            raise Permanent(f"shim {self.name} start: unknown reply {text[:200]!r}") from error
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise Permanent(f"shim {self.name} start: unknown reply {_short(text)}") from error
         if found.protocol != "ttrpc" or found.version not in VERSIONS or not found.address.startswith(_UNIX):
             raise Permanent(
-                f"shim {self.name} speaks {found.protocol} version {found.version} at {found.address!r}; supported is "
-                f"ttrpc, versions {', '.join(map(str, VERSIONS))}, at a unix socket"
+                f"shim {self.name} speaks {printable(found.protocol[:_MOST_SHOWN])} version {found.version} at "
+                f"{_short(found.address)}; supported is ttrpc, versions {', '.join(map(str, VERSIONS))}, at a unix "
+                "socket"
+            )
+        if not found.path.startswith("/") or "\0" in found.path or len(os.fsencode(found.path)) > _LONGEST_SOCKET:
+            raise Permanent(
+                f"shim {self.name} start: {_short(found.address)} is not the address of a unix socket: an absolute "
+                f"path of at most {_LONGEST_SOCKET} bytes"
             )
         return found
 
@@ -143,6 +153,10 @@ def binary(name: str) -> str:
 
 def _publisher() -> str:
     return shutil.which("true", path=_PATH) or "/bin/true"
+
+
+def _short(said: str) -> str:
+    return repr(printable(said[:_MOST_SHOWN]))
 
 
 def _words(error: ExitError) -> str:

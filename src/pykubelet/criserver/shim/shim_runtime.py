@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from pykubelet.base.concurrency import blocking
@@ -24,8 +23,10 @@ from pykubelet.base.text import printable
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.conmon import Exit, Launched
 from pykubelet.criserver.oci import ExecResult
+from pykubelet.criserver.oci.command import in_container
+from pykubelet.criserver.oci.exectree import kill_all
 from pykubelet.criserver.oci.runtime import Features
-from pykubelet.criserver.processes import open_process, reference
+from pykubelet.criserver.processes import open_process
 from pykubelet.criserver.runtimes import Found, Task, TaskStreams
 from pykubelet.criserver.shim.shim_connections import ShimConnections
 from pykubelet.criserver.shim.shim_events import ShimEvents
@@ -34,19 +35,22 @@ from pykubelet.criserver.shim.shim_files import Mark, ShimNote, TaskFiles
 from pykubelet.criserver.shim.shim_logs import ShimLogs
 from pykubelet.criserver.shim.shim_program import ShimProgram
 from pykubelet.criserver.shim.shim_session import ShimControl, ShimSession
-from pykubelet.criserver.shim.stray_shims import end_strays
+from pykubelet.criserver.shim.stray_shims import end_strays, shim_process
 from pykubelet.criserver.shim.task_client import Ended, Streams, TaskClient
 from pykubelet.criserver.shim.ttrpc_client import ShimGone
 from pykubelet.criserver.streaming.commands.session import ExecSession
 from pykubelet.criserver.streaming.streaming_types import StreamControl
 from pykubelet.criserver.streaming.streaming_types import Streams as ClientStreams
 from pykubelet.criserver.types import ProcessRef
+from pykubelet.linux.pidfd import PidFd
 from pykubelet.pb import shim_task_pb2 as api
 
 _log = logging.getLogger(__name__)
 _KILLED: Final[Seconds] = 30.0
 _ENDS: Final[Seconds] = 5.0
 """Time for a shim to end after its last task was deleted."""
+_ANSWERS: Final[Seconds] = 30.0
+"""A shim that has not answered a call within its deadline and does not tell its PID within this time counts as hung."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,11 +122,17 @@ class ShimRuntime:
         return noted
 
     async def signal(self, task: Task, number: int) -> None:
-        """Send a signal to the first process. NotFound: it has ended, or the shim with it."""
+        """Send a signal to the first process. NotFound: it has ended, or the shim with it.
+
+        A shim that answers neither SIGKILL nor anything else is killed: its containers could not be stopped otherwise.
+        """
         try:
             await (await self.connections.client(task.sandbox)).kill(task.id, number)
         except ShimGone as error:
             raise NotFound(str(error)) from error
+        except Transient:
+            if number != signal.SIGKILL or not await self._killed_as_hung(task):
+                raise
 
     async def end_launch(self, task: Task) -> None:
         """Kill the writer of the log; the task itself is removed by ``delete``."""
@@ -142,12 +152,14 @@ class ShimRuntime:
             if own:
                 await self._end_shim(client, task)
         except ShimGone:
-            if own:
-                await blocking.call_to_end(_owner(task), end_strays, task.id)
-            await self._remove_rest(task)
+            await self._remove_unserved(task)
+        except Transient:
+            if not await self._killed_as_hung(task):
+                raise
+            await self._remove_unserved(task)
         if own:
             self.connections.drop(task.sandbox)
-            await blocking.call_to_end(_owner(task), _remove_socket, files.shim_socket())
+            await blocking.call_to_end(_owner(task), files.remove_socket)
         self._parts.events.take_oom(task.id)
         await blocking.call_to_end(_owner(task), files.remove)
 
@@ -190,7 +202,7 @@ class ShimRuntime:
         client = await self.connections.open(task.sandbox, bootstrap)
         process: ProcessRef | None = None
         with suppress(PykubeletError):
-            process = reference(await client.shim_pid(task.id))
+            process = await blocking.call(_owner(task), shim_process, await client.shim_pid(task.id), task.id)
         await blocking.call_to_end(_owner(task), files.note_shim, ShimNote(bootstrap, process))
         return client
 
@@ -230,6 +242,30 @@ class ShimRuntime:
         except TimeoutError as error:
             raise Transient(f"container {task.id} does not end after SIGKILL") from error
 
+    async def _killed_as_hung(self, task: Task) -> bool:
+        """Kill the shim of a task if it answers nothing any more; whether it has ended."""
+        try:
+            async with asyncio.timeout(_ANSWERS):
+                await (await self.connections.client(task.sandbox)).shim_pid(task.id)
+            return False
+        except (ShimGone, TimeoutError):
+            pass
+        except PykubeletError:
+            return False
+        note = await blocking.call(_owner(task), TaskFiles(self.connections.directory / task.sandbox).shim)
+        process = open_process(note.process if note is not None else None)
+        if process is None:
+            return False
+        _log.warning("shim not responding: killing it with its containers", extra={"sandbox": task.sandbox})
+        with process:
+            return await _killed(process)
+
+    async def _remove_unserved(self, task: Task) -> None:
+        """Remove what is left of a task whose shim has died, and shims of its sandbox whose address is unknown."""
+        if task.of_sandbox:
+            await blocking.call_to_end(_owner(task), end_strays, task.id)
+        await self._remove_rest(task)
+
     async def _remove_rest(self, task: Task) -> Ended | None:
         """Remove what a dead shim has left of a task; its exit, if the shim's program tells one."""
         files = self._files(task)
@@ -240,10 +276,12 @@ class ShimRuntime:
         except NotFound:
             return None  # its directory was removed meanwhile
         except (Permanent, ProgramTimeout) as error:
-            # Its cgroup is removed nevertheless, with all its processes. The shim may have died before it had the task.
+            # The shim may have died before it had the task. With cgroupfs, its cgroup is removed with all processes.
             _log.warning(
-                "shim's program cannot remove a task", extra={"container": task.id, "error": printable(str(error))}
+                "shim's program cannot remove a task: killing its processes",
+                extra={"container": task.id, "error": printable(str(error))},
             )
+            await blocking.call_to_end(_owner(task), kill_all, lambda pid: in_container(pid, task.id))
             return None
 
     async def _end_shim(self, client: TaskClient, task: Task) -> None:
@@ -258,9 +296,8 @@ class ShimRuntime:
                         await process.wait()
                 except TimeoutError:
                     _log.warning("shim does not end: killing it", extra={"sandbox": task.id})
-                    with suppress(NotFound):
-                        process.send_signal(signal.SIGKILL)
-                        await process.wait()
+                    if not await _killed(process):
+                        raise Transient(f"the shim of sandbox {task.id} does not end after SIGKILL") from None
 
     def _files(self, task: Task) -> TaskFiles:
         return TaskFiles(self.connections.directory / task.id)
@@ -270,6 +307,13 @@ def _owner(task: Task) -> str:
     return f"shim/{task.id}"
 
 
-def _remove_socket(path: str) -> None:
-    if path.startswith("/"):
-        Path(path).unlink(missing_ok=True)
+async def _killed(process: PidFd) -> bool:
+    """Kill a process; whether it has ended in time."""
+    with suppress(NotFound):
+        process.send_signal(signal.SIGKILL)
+    try:
+        async with asyncio.timeout(_KILLED):
+            await process.wait()
+    except TimeoutError:
+        return False
+    return True

@@ -1,4 +1,6 @@
-"""Finds and kills shims whose address is unknown: the server was killed while it started them. Blocking."""
+"""Identifies shims by their arguments, and kills those whose address is unknown: the server was killed while it started
+them. Blocking.
+"""
 
 import signal
 from contextlib import suppress
@@ -6,6 +8,7 @@ from itertools import pairwise
 
 from pykubelet.base.errors import NotFound
 from pykubelet.criserver.processes import is_of_machine, open_process, reference
+from pykubelet.criserver.types import ProcessRef
 from pykubelet.linux import procfs
 
 _ROUNDS = 8
@@ -17,9 +20,18 @@ def end_strays(sandbox: str) -> None:
     The id is random; and only processes of the machine itself count, so no container can pass for a shim.
     """
     for _ in range(_ROUNDS):
-        found = [pid for pid in procfs.pids() if _names(pid, sandbox)]
-        if not sum(_kill(pid, sandbox) for pid in found):
+        if not sum(_kill(pid, sandbox) for pid in procfs.pids()):
             return
+
+
+def shim_process(pid: int, sandbox: str) -> ProcessRef | None:
+    """Identify the process that a shim tells as its own; None: it is no shim of this sandbox.
+
+    It gets signals later, so the word of a broken shim is not enough.
+    """
+    ref = reference(pid)
+    # The arguments of a process in a container are not read: it can make that block for ever.
+    return ref if ref is not None and is_of_machine(pid) and _names(pid, sandbox) else None
 
 
 def _names(pid: int, sandbox: str) -> bool:
@@ -29,8 +41,7 @@ def _names(pid: int, sandbox: str) -> bool:
 
 def _kill(pid: int, sandbox: str) -> bool:
     """Kill a process that names the sandbox; whether it was there."""
-    ref = reference(pid)
-    process = open_process(ref) if ref is not None and is_of_machine(pid) and _names(pid, sandbox) else None
+    process = open_process(shim_process(pid, sandbox))
     if process is None:
         return False
     with process, suppress(NotFound):

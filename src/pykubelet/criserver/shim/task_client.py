@@ -21,6 +21,9 @@ VERSIONS: Final = tuple(_SERVICES)
 _CALL: Final[Seconds] = 60.0
 _CREATE: Final[Seconds] = 120.0
 """A virtual machine boots meanwhile."""
+_LARGEST_CODE: Final = 2**31 - 1
+_UNKNOWN_CODE: Final = 255
+_LATEST: Final = 2**63 - 1
 _PREFIX: Final = "types.containerd.io/opencontainers/runtime-spec/1/"
 
 
@@ -77,7 +80,7 @@ class TaskClient:
     async def wait(self, task: str, exec_id: str = "") -> Ended:
         """Wait for the end of a process."""
         reply = await self._call("Wait", api.WaitRequest(id=task, exec_id=exec_id), api.WaitResponse, None)
-        return Ended(reply.exit_status, nanoseconds(reply.exited_at))
+        return ended(reply.exit_status, reply.exited_at)
 
     async def kill(self, task: str, number: int, *, exec_id: str = "", everything: bool = False) -> None:
         """Send a signal to a process; ``everything``: to all processes of the container."""
@@ -123,9 +126,13 @@ class TaskClient:
         return await self.connection.call(self._service, method, request, reply, namespace=NAMESPACE, timeout=timeout)
 
 
-def nanoseconds(at: Timestamp) -> int:
-    """Convert to nanoseconds since the epoch; 0 for Go's zero time."""
-    return max(0, at.seconds * 1_000_000_000 + at.nanos)
+def ended(status: int, at: Timestamp) -> Ended:
+    """The end of a process as a shim tells it; numbers that CRI cannot express become 255 and the next possible time.
+
+    Go's zero time becomes 0.
+    """
+    code = status if status <= _LARGEST_CODE else _UNKNOWN_CODE
+    return Ended(code, min(max(0, at.seconds * 1_000_000_000 + at.nanos), _LATEST))
 
 
 def _any(kind: str, value: Mapping[str, object]) -> Any:

@@ -1,17 +1,26 @@
 """A connection to a shim: calls over ttRPC, any number at a time."""
 
 import asyncio
+import errno
+import logging
 from typing import Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, PykubeletError, Transient, Unsupported
-from pykubelet.base.units import Seconds
+from pykubelet.base.text import printable
+from pykubelet.base.units import MIB, Seconds
 from pykubelet.criserver.shim.ttrpc_frames import REQUEST, RESPONSE, Frame, FrameReader
 from pykubelet.pb import ttrpc_pb2
 
+_log = logging.getLogger(__name__)
 _M = TypeVar("_M", bound=Message)
 _CONNECT: Final[Seconds] = 10.0
+_MOST_UNSENT: Final = 16 * MIB
+"""Bytes of requests that a shim has not read; one may have 4 MiB."""
+_MOST_TEXT: Final = 2000
+"""Characters of a shim's error message."""
+_NO_LISTENER: Final = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE))
 _ERRORS: Final[dict[int, type[PykubeletError]]] = {
     3: Invalid,
     4: Transient,
@@ -51,11 +60,15 @@ class TtrpcConnection(asyncio.Protocol):
         """Pass responses to their calls; called by the event loop."""
         try:
             for frame in self._reader.feed(data):
+                if frame.kind != RESPONSE:
+                    continue  # no call here has a stream of data
                 waiting = self._waiting.pop(frame.stream, None)
-                if frame.kind == RESPONSE and waiting is not None and not waiting.done():
+                if waiting is not None and not waiting.done():
                     waiting.set_result(frame.message)
-        except Permanent:
-            self.close()
+        except Permanent as error:
+            _log.warning("shim disconnected: malformed message", extra={"shim": self._name, "error": str(error)})
+            if self._transport is not None:
+                self._transport.abort()  # to close it would wait until the shim has read all requests
 
     def connection_lost(self, error: Exception | None) -> None:
         """Fail all calls in progress; called by the event loop."""
@@ -86,6 +99,8 @@ class TtrpcConnection(asyncio.Protocol):
             metadata=[ttrpc_pb2.KeyValue(key="containerd-namespace-ttrpc", value=namespace)],
         )
         data = Frame(stream, REQUEST, message.SerializeToString()).encode()
+        if self._transport.get_write_buffer_size() > _MOST_UNSENT:
+            raise Transient(f"{self._name} does not read its requests")
         waiting = self._waiting[stream] = asyncio.get_running_loop().create_future()
         self._transport.write(data)
         try:
@@ -104,17 +119,28 @@ class TtrpcConnection(asyncio.Protocol):
                 return reply.FromString(response.payload)
         except DecodeError as error:
             raise Permanent(f"{self._name}: {method}: the response is malformed") from error
-        raise _ERRORS.get(response.status.code, Permanent)(response.status.message or f"{method} failed")
+        words = printable(response.status.message[:_MOST_TEXT]) or f"{method} failed"
+        raise _ERRORS.get(response.status.code, Permanent)(words)
 
 
 async def connect(path: str, name: str) -> TtrpcConnection:
-    """Connect to a shim's socket. ``name`` is for errors. ShimGone: nothing listens there; Transient: too slow."""
+    """Connect to a shim's socket. ``name`` is for errors.
+
+    ShimGone: nothing listens there; Transient: too slow, or this process cannot connect now (no descriptors, …).
+    """
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(_CONNECT):
-            _, connection = await loop.create_unix_connection(lambda: TtrpcConnection(name), path)
+            transport, connection = await loop.create_unix_connection(lambda: TtrpcConnection(name), path)
     except TimeoutError as error:
         raise Transient(f"{name} does not accept connections at {path}") from error
     except OSError as error:
-        raise ShimGone(f"{name} has ended: {path}: {error.strerror}") from error
+        if error.errno in _NO_LISTENER:
+            raise ShimGone(f"{name} has ended: {path}: {error.strerror}") from error
+        # What a shim that is gone has left is killed, so the server's own want of descriptors must not look like it.
+        raise Transient(f"cannot connect to {name} at {path}: {error.strerror or error}") from error
+    if transport.get_extra_info("peername") is None:
+        # Its queue is full: asyncio takes EAGAIN for a connection in progress, which a unix socket does not have.
+        transport.abort()
+        raise Transient(f"{name} does not accept connections at {path}")
     return connection

@@ -17,6 +17,7 @@ _log = logging.getLogger(__name__)
 _FORWARD: Final = ("containerd.services.events.ttrpc.v1.Events", "Forward")
 _UNIMPLEMENTED: Final = 12
 _INVALID: Final = 3
+_MOST_NAME: Final = 200
 
 
 class EventConnection(asyncio.Protocol):
@@ -32,6 +33,16 @@ class EventConnection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
+    def pause_writing(self) -> None:
+        """Read no more requests while the shim reads no responses; called by the event loop."""
+        assert self._transport is not None
+        self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Read requests again; called by the event loop."""
+        assert self._transport is not None
+        self._transport.resume_reading()
+
     def data_received(self, data: bytes) -> None:
         """Answer requests; called by the event loop."""
         assert self._transport is not None
@@ -42,13 +53,13 @@ class EventConnection(asyncio.Protocol):
                     self._transport.write(Frame(frame.stream, RESPONSE, response.SerializeToString()).encode())
         except Permanent as error:
             _log.warning("shim disconnected: malformed message", extra={"error": str(error)})
-            self._transport.close()
+            self._transport.abort()
 
     def _answer(self, message: bytes) -> ttrpc_pb2.Response:
         try:
             request = ttrpc_pb2.Request.FromString(message)
             if (request.service, request.method) != _FORWARD:
-                words = f"{request.service}/{request.method} is not served here"
+                words = f"{request.service[:_MOST_NAME]}/{request.method[:_MOST_NAME]} is not served here"
                 return ttrpc_pb2.Response(status=ttrpc_pb2.Status(code=_UNIMPLEMENTED, message=words))
             self._received(shim_task_pb2.ForwardRequest.FromString(request.payload).envelope)
         except DecodeError:

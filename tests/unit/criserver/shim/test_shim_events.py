@@ -1,13 +1,17 @@
 """Events that shims send: OOM kills are kept until they are asked for; anything else is answered and ignored."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from pykubelet.base.errors import Unsupported
+from pykubelet.base.units import MIB
 from pykubelet.criserver.shim import ShimEvents
 from pykubelet.criserver.shim.ttrpc_client import ShimGone, TtrpcConnection, connect
+from pykubelet.criserver.shim.ttrpc_frames import REQUEST, Frame
 from pykubelet.pb import shim_task_pb2 as api
+from pykubelet.pb import ttrpc_pb2
 from pykubelet.pb.containerd_events_pb2 import TaskExit, TaskOOM
 
 _SERVICE = "containerd.services.events.ttrpc.v1.Events"
@@ -34,3 +38,37 @@ async def test_oom_events_are_kept_until_they_are_taken(tmp_path: Path) -> None:
     await events.close()
     with pytest.raises(ShimGone):
         await connect(str(events.socket), "events")
+
+
+async def test_oom_events_of_a_shim_that_invents_containers_are_bounded(tmp_path: Path) -> None:
+    events = ShimEvents(tmp_path / "events")
+    await events.open()
+    connection = await connect(str(events.socket), "events")
+    await _forward(connection, "/tasks/oom", TaskOOM(container_id="long" * 100))
+    async with asyncio.TaskGroup() as group:
+        for number in range(5000):
+            group.create_task(_forward(connection, "/tasks/oom", TaskOOM(container_id=f"c{number}")))
+    assert not events.take_oom("long" * 100)
+    assert not events.take_oom("c0"), "the oldest is forgotten"
+    assert sum(events.take_oom(f"c{number}") for number in range(5000)) == 4096
+    connection.close()
+    await events.close()
+
+
+async def test_shim_that_reads_no_responses_is_not_read_from(tmp_path: Path) -> None:
+    events = ShimEvents(tmp_path / "events")
+    await events.open()
+    _, writer = await asyncio.open_unix_connection(str(events.socket))
+    writer.transport.pause_reading()  # type: ignore[attr-defined]
+    writer.transport.set_write_buffer_limits(high=0)
+    frame = Frame(1, REQUEST, ttrpc_pb2.Request(service="s" * 100, method="m").SerializeToString()).encode()
+    sent = 0
+    with pytest.raises(TimeoutError):
+        while sent < 256 * MIB:
+            async with asyncio.timeout(2):
+                writer.write(frame * 10_000)
+                await writer.drain()
+            sent += len(frame) * 10_000
+    assert sent < 64 * MIB, "its responses would fill the memory of the server"
+    writer.transport.abort()
+    await events.close()

@@ -1,6 +1,10 @@
 """The files of tasks: marks of starts and ends, and damaged notes."""
 
+import os
+import socket
 from pathlib import Path
+
+import pytest
 
 from pykubelet.criserver.conmon import Exit
 from pykubelet.criserver.shim.shim_files import Mark, ShimNote, TaskFiles
@@ -14,7 +18,7 @@ def test_files_tell_how_far_a_task_has_come(tmp_path: Path) -> None:
     (bundle / "config.json").write_text("{}")
     files = TaskFiles(tmp_path / "tasks" / "c1")
     assert not files.exist()
-    assert (files.shim(), files.exit(), files.has(Mark.STARTED), files.shim_socket()) == (None, None, False, "")
+    assert (files.shim(), files.exit(), files.has(Mark.STARTED)) == (None, None, False)
     files.make(bundle)
     (bundle / "config.json").write_text('{"changed": 1}')
     files.make(bundle)
@@ -23,9 +27,7 @@ def test_files_tell_how_far_a_task_has_come(tmp_path: Path) -> None:
     files.note_shim(note)
     files.mark(Mark.STARTED)
     files.note_exit(Exit(137, 5, True))
-    (files.directory / "address").write_text("unix:///run/s")
     assert (files.shim(), files.has(Mark.STARTED), files.exit()) == (note, True, Exit(137, 5, True))
-    assert files.shim_socket() == "/run/s"
     for _ in range(2):
         files.remove()
     assert not files.exist()
@@ -47,3 +49,42 @@ def test_damaged_notes_count_as_missing(tmp_path: Path) -> None:
     for name in ("pykubelet-shim.json", "pykubelet-exit.json"):
         (tmp_path / name).write_text("{")
     assert (files.shim(), files.exit()) == (None, None)
+
+
+def test_socket_that_the_shim_has_noted_is_removed(tmp_path: Path) -> None:
+    files, path = TaskFiles(tmp_path), tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+    (tmp_path / "address").write_text(f"unix://{path}")
+    for _ in range(2):
+        files.remove_socket()
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    "noted",
+    [
+        b"",
+        b"unix:///run/s\0",
+        b"unix:///" + b"a" * 300,
+        b"unix:///" + b"x/" * 9000,
+        b"unix:///etc",
+        b"\xff\xfe",
+        b"unix://relative",
+        b"x" * (1 << 17),
+    ],
+)
+def test_address_that_names_no_socket_does_not_keep_the_task(tmp_path: Path, noted: bytes) -> None:
+    (tmp_path / "address").write_bytes(noted)
+    TaskFiles(tmp_path).remove_socket()
+
+
+def test_address_file_of_another_kind_is_left_alone(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text("x")
+    (tmp_path / "address").write_text(f"unix://{kept}")
+    TaskFiles(tmp_path).remove_socket()
+    assert kept.exists(), "only a socket is removed"
+    (tmp_path / "address").unlink()
+    os.mkfifo(tmp_path / "address")
+    TaskFiles(tmp_path).remove_socket()

@@ -84,11 +84,18 @@ async def test_start_understands_both_forms_of_the_reply(tmp_path: Path, said: s
         ("echo hello", "speaks ttrpc version 2 at 'hello'"),
         ('echo \'{"version":3,"address":"unix:///s","protocol":"grpc"}\'', "speaks grpc version 3"),
         ("echo '{'", "unknown reply"),
+        ("echo '{\"a\":'; head -c 60000 /dev/zero | tr '\\0' '['", "unknown reply"),
+        ("head -c 1000000 /dev/urandom", "speaks ttrpc version 2 at"),
+        ("head -c 1000000 /dev/zero | tr '\\0' 'a'", "speaks ttrpc version 2 at 'aaaa"),
+        ("echo unix://run/s", "not the address of a unix socket"),
+        ("printf 'unix:///run/s\\000x'", "not the address of a unix socket"),
+        ("echo unix:///$(head -c 107 /dev/zero | tr '\\0' 'a')", "not the address of a unix socket"),
     ],
 )
 async def test_start_that_fails_says_why(tmp_path: Path, script: str, words: str) -> None:
-    with pytest.raises(Permanent, match=words):
+    with pytest.raises(Permanent, match=words) as raised:
         await _program(tmp_path, script).start("s1", tmp_path, tmp_path / "events")
+    assert len(str(raised.value)) < 2000
 
 
 async def test_delete_returns_the_exit_that_the_program_tells(tmp_path: Path) -> None:

@@ -1,6 +1,11 @@
-"""Calls over ttRPC: replies, errors by code, limits, and a shim that ends."""
+"""Calls over ttRPC: replies, errors by code, limits, a shim that ends, and one that answers nonsense."""
 
 import asyncio
+import errno
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -8,7 +13,7 @@ import pytest
 from pykubelet.base.errors import Conflict, NotFound, Permanent, PykubeletError, Transient, Unsupported
 from pykubelet.criserver.shim.task_client import Ended, Streams, TaskClient
 from pykubelet.criserver.shim.ttrpc_client import ShimGone, connect
-from pykubelet.criserver.shim.ttrpc_frames import LONGEST, REQUEST, Frame, FrameReader
+from pykubelet.criserver.shim.ttrpc_frames import LONGEST, REQUEST, RESPONSE, Frame, FrameReader
 from pykubelet.pb import shim_task_pb2 as api
 from pykubelet.pb import ttrpc_pb2
 from pykubelet.testing.wait import until
@@ -91,3 +96,125 @@ async def test_call_without_reply_ends_at_its_time_limit(tmp_path: Path) -> None
 async def test_socket_without_a_listener_means_that_the_shim_is_gone(tmp_path: Path) -> None:
     with pytest.raises(ShimGone, match="has ended"):
         await connect(str(tmp_path / "missing"), "shim")
+
+
+@asynccontextmanager
+async def _serving(
+    path: Path, answer: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+) -> AsyncIterator[None]:
+    """A shim that does what ``answer`` does on each connection, and then keeps it open."""
+    over = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await answer(reader, writer)
+        await over.wait()
+        writer.close()
+
+    server = await asyncio.start_unix_server(serve, str(path))
+    try:
+        yield
+    finally:
+        over.set()
+        server.close()
+
+
+async def _request(reader: asyncio.StreamReader) -> int:
+    """Read a request; return the number of its stream."""
+    head = await reader.readexactly(10)
+    await reader.readexactly(int.from_bytes(head[:4], "big"))
+    return int.from_bytes(head[4:8], "big")
+
+
+async def test_frames_that_are_no_response_do_not_lose_the_response_that_follows(tmp_path: Path) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        stream = await _request(reader)
+        reply = ttrpc_pb2.Response(payload=api.WaitResponse(exit_status=3).SerializeToString()).SerializeToString()
+        frames = [Frame(stream, 3, b"data"), Frame(77, RESPONSE, reply), Frame(stream, RESPONSE, reply)]
+        for frame in [*frames, frames[-1]]:
+            writer.write(frame.encode())
+
+    async with _serving(tmp_path / "s", answer):
+        connection = await connect(str(tmp_path / "s"), "shim")
+        async with asyncio.timeout(20):
+            assert await TaskClient(connection, 2).wait("c1") == Ended(3, 0)
+        connection.close()
+
+
+async def test_malformed_frame_ends_calls_although_the_shim_reads_no_requests(tmp_path: Path) -> None:
+    told = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        await told.wait()
+        writer.write(b"\xff" * 10)
+
+    async with _serving(tmp_path / "s", answer):
+        connection = await connect(str(tmp_path / "s"), "shim of s1")
+        update = {"pad": "x" * (2 << 20)}
+        calls = [asyncio.ensure_future(TaskClient(connection, 2).update("c1", update)) for _ in range(3)]
+        await asyncio.sleep(0)
+        told.set()
+        async with asyncio.timeout(20):
+            for each in calls:
+                with pytest.raises(ShimGone, match="shim of s1 has ended"):
+                    await each
+
+
+async def test_shim_that_reads_no_requests_gets_no_more_of_them(tmp_path: Path) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+
+    async with _serving(tmp_path / "s", answer):
+        connection = await connect(str(tmp_path / "s"), "shim")
+        update = {"pad": "x" * (3 << 20)}
+        calls = [asyncio.ensure_future(TaskClient(connection, 2).update("c1", update)) for _ in range(20)]
+        async with asyncio.timeout(20):
+            with pytest.raises(Transient, match="does not read its requests"):
+                await calls[-1]
+        for each in calls:
+            each.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        connection.close()
+
+
+async def test_numbers_that_cri_cannot_express_are_replaced(tmp_path: Path) -> None:
+    waited = api.WaitResponse(exit_status=2**32 - 1)
+    waited.exited_at.seconds = 2**62
+    async with shim_at(tmp_path / "s", {"Wait": lambda _: waited}):
+        connection = await connect(str(tmp_path / "s"), "shim")
+        assert await TaskClient(connection, 2).wait("c1") == Ended(255, 2**63 - 1)
+        connection.close()
+
+
+async def test_error_of_the_shim_is_shortened_and_printable(tmp_path: Path) -> None:
+    answers = {"Start": lambda _: ttrpc_pb2.Status(code=2, message="a\x1b[2Jb" + "x" * (1 << 20))}
+    async with shim_at(tmp_path / "s", answers):
+        connection = await connect(str(tmp_path / "s"), "shim")
+        with pytest.raises(Permanent, match=r"^a\\x1b\[2Jbx+$") as raised:
+            await TaskClient(connection, 2).start("c1")
+        assert len(str(raised.value)) < 3000
+        connection.close()
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES])
+async def test_failure_of_the_server_to_connect_does_not_mean_that_the_shim_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    async def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_unix_connection", fail)
+    with pytest.raises(Transient, match="cannot connect to shim") as raised:
+        await connect(str(tmp_path / "s"), "shim")
+    assert not isinstance(raised.value, ShimGone), "its containers would be killed"
+
+
+async def test_shim_that_accepts_no_connections_is_not_gone(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen(0)
+        first = await connect(str(tmp_path / "s"), "shim")
+        with pytest.raises(Transient, match="does not accept connections") as raised:
+            await connect(str(tmp_path / "s"), "shim")
+        assert not isinstance(raised.value, ShimGone), "its containers would be killed"
+        first.close()

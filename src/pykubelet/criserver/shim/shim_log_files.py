@@ -1,0 +1,88 @@
+"""Bounds the logs of shims themselves: the file ``log`` in the directory of each task.
+
+The shim holds the file open and may write to it as long as it lives, also while no server runs. So a file that takes
+too much space is emptied in place, and its end is kept beside it. Its size then still counts what was there, as a hole.
+"""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.guard import Guard
+from pykubelet.base.files.atomic import write_atomic
+from pykubelet.base.files.safe_path import open_regular_at
+from pykubelet.base.units import KIB, MIB, Bytes, Seconds
+
+_log = logging.getLogger(__name__)
+_NAME: Final = "log"
+_PREVIOUS: Final = "log.previous"
+_OWNER: Final = "shim-logs"
+CHECK_SECONDS: Final[Seconds] = 30.0
+LARGEST: Final = Bytes(4 * MIB)
+"""Space on the disk, or in memory, that one log may take."""
+KEPT: Final = 64 * KIB
+"""Bytes of its end that are kept when it is emptied."""
+_BLOCK: Final = 512
+
+
+class ShimLogFiles:
+    """The logs of all shims of a server."""
+
+    def __init__(self, directory: Path, clock: Clock) -> None:
+        """``directory``: of the directories of handlers, which have those of tasks."""
+        self._directory = directory
+        self._clock = clock
+        self._tasks = Guard("shims.logs", clock.monotonic)
+        self._rounds = Guard("shims.log-rounds", clock.monotonic)
+
+    async def run(self) -> None:
+        """Look at all logs periodically, until cancelled."""
+        while True:
+            await self._clock.sleep(CHECK_SECONDS)
+            with self._rounds.item("logs"):
+                await self.check()
+
+    async def check(self) -> None:
+        """Empty the logs that take too much space."""
+        for task in self._tasks.due(await blocking.call(_OWNER, self._found)):
+            with self._tasks.item(str(task)):
+                if await blocking.call(_OWNER, emptied, task):
+                    _log.warning("log of a shim emptied: it was too large", extra={"file": str(task / _NAME)})
+
+    def _found(self) -> list[Path]:
+        return [task for handler in _entries(self._directory) for task in _entries(handler)]
+
+
+def _entries(directory: Path) -> Iterator[Path]:
+    with suppress(OSError):  # it was removed, or is a file
+        yield from directory.iterdir()
+
+
+def emptied(task: Path) -> bool:
+    """Empty the log of a task if it takes too much space; whether it did. Blocking. Errors: of ``open_regular_at``."""
+    try:
+        directory = os.open(task, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    try:
+        fd = open_regular_at(directory, _NAME, os.O_RDWR)
+    except FileNotFoundError:
+        return False  # an OCI runtime's directory
+    finally:
+        os.close(directory)
+    try:
+        found = os.fstat(fd)
+        if found.st_blocks * _BLOCK <= LARGEST:
+            return False
+        end = os.pread(fd, KEPT, max(0, found.st_size - KEPT))
+        # First: what follows may fail without a loss that matters.
+        os.ftruncate(fd, 0)
+        write_atomic(task / _PREVIOUS, end)
+        return True
+    finally:
+        os.close(fd)

@@ -1,0 +1,71 @@
+"""Logs of shims themselves: a large one is emptied, its end is kept, and one that cannot be read keeps no other."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from pykubelet.criserver.shim.shim_log_files import CHECK_SECONDS, KEPT, LARGEST, ShimLogFiles
+from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.wait import until
+
+
+def _task(root: Path, name: str, size: int) -> Path:
+    task = root / "shim" / name
+    task.mkdir(parents=True)
+    (task / "log").write_bytes(b"x" * size + b"end\n")
+    return task
+
+
+async def test_large_log_is_emptied_while_the_shim_writes_on(tmp_path: Path) -> None:
+    small, large = _task(tmp_path, "small", 1000), _task(tmp_path, "large", LARGEST)
+    logs = ShimLogFiles(tmp_path, VirtualClock())
+    with (large / "log").open("r+b") as shim:
+        shim.seek(0, os.SEEK_END)
+        await logs.check()
+        shim.write(b"later\n")
+    assert (small / "log").stat().st_size == 1004
+    assert not (small / "log.previous").exists()
+    assert (large / "log").stat().st_blocks * 512 < LARGEST // 4
+    assert (large / "log").read_bytes().lstrip(b"\0") == b"later\n"
+    end = (large / "log.previous").read_bytes()
+    assert (len(end), end[-5:]) == (KEPT, b"xend\n")
+
+
+async def test_log_that_cannot_be_read_keeps_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shim/a").mkdir(parents=True)
+    os.mkfifo(tmp_path / "shim/a/log")
+    (tmp_path / "shim/b").mkdir()
+    (tmp_path / "shim/b/log").symlink_to("/dev/zero")
+    (tmp_path / "runc/state").mkdir(parents=True)
+    (tmp_path / "file").touch()
+    large = _task(tmp_path, "c", LARGEST)
+    # In this order, whatever the file system's is.
+    logs, listed = ShimLogFiles(tmp_path, VirtualClock()), ShimLogFiles._found
+    monkeypatch.setattr(ShimLogFiles, "_found", lambda self: sorted(listed(self)))
+    await logs.check()
+    assert (large / "log").stat().st_size == 0
+
+
+async def test_round_that_raises_is_followed_by_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, large = VirtualClock(), _task(tmp_path, "c", LARGEST)
+    rounds = 0
+    listed = ShimLogFiles._found
+
+    def found(self: ShimLogFiles) -> list[Path]:
+        nonlocal rounds
+        rounds += 1
+        if rounds == 1:
+            raise OSError("no memory")
+        return listed(self)
+
+    monkeypatch.setattr(ShimLogFiles, "_found", found)
+    running = asyncio.ensure_future(ShimLogFiles(tmp_path, clock).run())
+    try:
+        for _ in range(2):
+            await clock.advance(CHECK_SECONDS)
+        await until(lambda: (large / "log").stat().st_size == 0)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

@@ -1,0 +1,175 @@
+"""A shim's runtime beside shims that are broken: one that hangs, and one whose ``delete`` fails."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Transient
+from pykubelet.criserver.conmon import Conmon
+from pykubelet.criserver.oci.runtime import Features
+from pykubelet.criserver.processes import reference
+from pykubelet.criserver.runtimes import Task
+from pykubelet.criserver.shim import (
+    ShimConnections,
+    ShimEvents,
+    ShimLogs,
+    ShimParts,
+    ShimProgram,
+    ShimRuntime,
+    shim_runtime,
+)
+from pykubelet.criserver.shim.shim_files import Mark, ShimNote, TaskFiles
+from pykubelet.criserver.shim.shim_program import Bootstrap
+from pykubelet.criserver.shim.task_client import TaskClient
+from pykubelet.criserver.types import ContainerID, SandboxID
+from pykubelet.pb import shim_task_pb2 as api
+from tests.unit.criserver.shim.fakeshim import Answer, shim_at
+
+_SANDBOX = SandboxID("pykubelet-test-hung")
+_CONTAINER = ContainerID("pykubelet-test-container")
+
+
+async def _features() -> Features:
+    return Features(recursive_read_only=False, user_namespaces=False)
+
+
+def _runtime(directory: Path, delete: str) -> ShimRuntime:
+    program = directory / "containerd-shim-test-v1"
+    program.write_text(f"#!/bin/sh\n{delete}\n")
+    program.chmod(0o755)
+    return ShimRuntime(
+        ShimParts(
+            program=ShimProgram(str(program), {}, state=directory / "state", systemd=True),
+            connections=ShimConnections(directory / "tasks"),
+            logs=ShimLogs(Conmon.__new__(Conmon)),
+            events=ShimEvents(directory / "events"),
+            oom_kills=lambda _: 0,
+            features=_features,
+        )
+    )
+
+
+@pytest.fixture
+def process() -> Iterator["subprocess.Popen[bytes]"]:
+    """The process of a shim: its arguments name the sandbox."""
+    with subprocess.Popen(
+        [sys.executable, "-c", "print(flush=True); import signal; signal.pause()", "-id", _SANDBOX],
+        stdout=subprocess.PIPE,
+    ) as made:
+        assert made.stdout is not None
+        made.stdout.readline()
+        yield made
+        made.kill()
+
+
+@asynccontextmanager
+async def _shim(
+    directory: Path, runtime: ShimRuntime, pid: int, answers: dict[str, Answer]
+) -> AsyncIterator[TaskFiles]:
+    for name in (_SANDBOX, _CONTAINER):
+        TaskFiles(runtime.connections.directory / name).directory.mkdir(parents=True)
+        TaskFiles(runtime.connections.directory / name).mark(Mark.CREATED)
+    files = TaskFiles(runtime.connections.directory / _SANDBOX)
+    files.note_shim(ShimNote(Bootstrap(f"unix://{directory}/s"), reference(pid)))
+    async with shim_at(directory / "s", answers):
+        yield files
+        runtime.connections.close()
+
+
+def _task(directory: Path, name: str) -> Task:
+    return Task(id=ContainerID(name), sandbox=_SANDBOX, bundle=directory / "bundle")
+
+
+async def _times_out(*_: object, **__: object) -> None:
+    raise Transient("Kill did not end within 60 s")
+
+
+async def test_shim_that_answers_neither_sigkill_nor_anything_else_is_killed(
+    tmp_path: Path, process: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = _runtime(tmp_path, "")
+    monkeypatch.setattr(shim_runtime, "_ANSWERS", 0.1)
+    monkeypatch.setattr(TaskClient, "kill", _times_out)
+    async with _shim(tmp_path, runtime, process.pid, {"Connect": lambda _: None}):
+        with pytest.raises(Transient):
+            await runtime.signal(_task(tmp_path, _CONTAINER), signal.SIGTERM)
+        assert process.poll() is None, "a container may take its time to end"
+        await runtime.signal(_task(tmp_path, _CONTAINER), signal.SIGKILL)
+        assert process.wait(20) == -signal.SIGKILL
+
+
+async def test_shim_that_still_answers_is_not_killed(
+    tmp_path: Path, process: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = _runtime(tmp_path, "")
+    monkeypatch.setattr(TaskClient, "kill", _times_out)
+    async with _shim(tmp_path, runtime, process.pid, {"Connect": lambda _: api.ConnectResponse(shim_pid=1)}):
+        with pytest.raises(Transient):
+            await runtime.signal(_task(tmp_path, _CONTAINER), signal.SIGKILL)
+        assert process.poll() is None
+
+
+async def test_hung_shim_does_not_keep_its_sandbox(
+    tmp_path: Path, process: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = _runtime(tmp_path, 'echo "$@" >> ../../deleted')
+    monkeypatch.setattr(shim_runtime, "_ANSWERS", 0.1)
+    monkeypatch.setattr(TaskClient, "state", _times_out)
+    async with _shim(tmp_path, runtime, process.pid, {"Connect": lambda _: None}) as files:
+        await runtime.delete(_task(tmp_path, _SANDBOX), emptied=False)
+        assert process.wait(20) == -signal.SIGKILL
+        assert f"-id {_SANDBOX} " in (tmp_path / "deleted").read_text()
+        assert not files.exist()
+
+
+async def test_processes_are_killed_if_the_delete_of_a_dead_shim_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, process: "subprocess.Popen[bytes]"
+) -> None:
+    runtime = _runtime(tmp_path, "echo cannot >&2; exit 1")
+    asked: list[str] = []
+
+    def in_container(pid: int, container: str) -> bool:
+        asked.append(container)
+        return pid == process.pid  # its cgroup is that of the container
+
+    monkeypatch.setattr(shim_runtime, "in_container", in_container)
+    async with _shim(tmp_path, runtime, os.getpid(), {}):
+        (tmp_path / "s").unlink()
+        await runtime.delete(_task(tmp_path, _CONTAINER), emptied=False)
+    assert process.wait(20) == -signal.SIGKILL
+    assert set(asked) == {_CONTAINER}
+
+
+async def test_shim_that_does_not_accept_connections_delays_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connections = ShimConnections(tmp_path)
+    entered, never = asyncio.Event(), asyncio.Event()
+    opened: list[SandboxID] = []
+
+    async def open_client(sandbox: SandboxID, _: Bootstrap) -> TaskClient:
+        if sandbox == _SANDBOX:
+            entered.set()
+            await never.wait()
+        opened.append(sandbox)
+        return TaskClient.__new__(TaskClient)
+
+    monkeypatch.setattr(connections, "open", open_client)
+    for name in (_SANDBOX, "other"):
+        files = TaskFiles(tmp_path / name)
+        files.directory.mkdir()
+        files.note_shim(ShimNote(Bootstrap("unix:///s"), None))
+    hung = asyncio.ensure_future(connections.client(_SANDBOX))
+    await entered.wait()
+    async with asyncio.timeout(20):
+        await connections.client(SandboxID("other"))
+    assert opened == [SandboxID("other")]
+    hung.cancel()
+    await asyncio.gather(hung, return_exceptions=True)
