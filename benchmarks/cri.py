@@ -1,7 +1,8 @@
 """Compare ``pykubelet criserver`` with containerd: the same calls, alternately, with the same OCI runtime and image.
 
 ``cri.one.CALL``: one pod at a time; ``cri.30.CALL``: 30 pods at once; ``cri.shared.CALL``: one at a time, with a PID
-namespace that the pod's containers share. ``start`` is RunPodSandbox, CreateContainer and StartContainer together.
+namespace that the pod's containers share; ``cri.shim.CALL``: one at a time, our server with containerd's own shim as
+handler. ``start`` is RunPodSandbox, CreateContainer and StartContainer together.
 ``cri.100.memory``: memory (PSS) of the daemon and of the monitors or shims with their infra processes, with 100 pods;
 ``cri.100.cpu``: their CPU usage while idle; ``cri.100.daemon_memory``: memory of the daemon alone.
 """
@@ -9,7 +10,7 @@ namespace that the pod's containers share. ``start`` is RunPodSandbox, CreateCon
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,7 +20,7 @@ from benchmarks.manifests import IMAGE
 from benchmarks.observer import remove_sandboxes
 from benchmarks.plan import Plan
 from benchmarks.usage import sum_of, usage
-from benchmarks.world import World
+from benchmarks.world import SHIM, World
 from pykubelet.base.errors import Permanent
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
@@ -44,6 +45,7 @@ class _Side:
     client: CriClient
     cgroup: str
     logs: Path
+    handler: str = ""
     taken: dict[str, list[float]] = field(default_factory=dict)
 
     async def timed(self, call: str, work: Coroutine[Any, Any, _T]) -> _T:
@@ -56,7 +58,7 @@ class _Side:
         """Start one pod."""
         sandbox_config, container_config = self._configs(shared)
         begin = time.perf_counter()
-        sandbox = await self.timed("RunPodSandbox", self.client.run_pod_sandbox(sandbox_config))
+        sandbox = await self.timed("RunPodSandbox", self.client.run_pod_sandbox(sandbox_config, self.handler))
         create = self.client.create_container(sandbox, container_config, sandbox_config)
         container = await self.timed("CreateContainer", create)
         await self.timed("StartContainer", self.client.start_container(container))
@@ -109,6 +111,9 @@ async def compare(made: World, plan: Plan, figures: list[Figure], say: Callable[
         for group, shared in (("one", False), ("shared", True)):
             await _in_turn(sides, plan.one_at_a_time, shared, lambda text: say(f"runtimes: {text}"))
             figures += [figure for side in sides for figure in side.figures(group)]
+        shim = replace(sides[0], handler=SHIM, taken={})
+        await _in_turn((shim, sides[1]), plan.one_at_a_time, False, lambda text: say(f"runtimes, same shim: {text}"))
+        figures += [figure for side in (shim, sides[1]) for figure in side.figures("shim")]
         many = plan.at_once[0]
         for _ in range(plan.cri_rounds):
             for side in sides:

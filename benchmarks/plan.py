@@ -13,6 +13,7 @@ class Part(StrEnum):
     IDLE = "idle"
     CRI = "cri"
     IMAGES = "images"
+    PULLS = "pulls"
     API = "api"
     CLI = "cli"
 
@@ -33,6 +34,8 @@ class Plan:
     """Pods of each kind, started and deleted one after the other in such a round."""
     restarts: int = 10
     inits: int = 5
+    pulls: int = 5
+    """Pulls of each kind and compression."""
     commands: int = 10
     """Pods that are applied, and runs of each other command."""
     idle_pods: tuple[int, ...] = (0, 10, 100)
@@ -52,6 +55,7 @@ QUICK = Plan(
     api_pods=3,
     restarts=3,
     inits=2,
+    pulls=2,
     commands=3,
     idle_pods=(0, 10),
     settle_seconds=3.0,

@@ -14,7 +14,7 @@ from benchmarks.budgets import Judgement, Verdict
 from benchmarks.figures import AGENT, CONTAINERD, GO, SERVER, SUBJECTS, WHOLE, Figure, find
 
 _STYLES = {Verdict.REACHED: "green", Verdict.MISSED: "bold red", Verdict.NOT_MEASURED: "dim"}
-_CRI = {"one": "one pod at a time", "shared": "shared PID namespace"}
+_CRI = {"one": "one pod at a time", "shared": "shared PID namespace", "shim": "the same shim"}
 _API = {"default": "default pod", "tokenless": "no token", "inits": "5 inits of true"}
 _NAMES = {
     "start.one": "start, one at a time",
@@ -97,6 +97,9 @@ def _name(key: str) -> str:
         return f"command {parts[1]}: {kind}"
     if parts[0] == "images":
         return f"image of {parts[1]} files: {kind}"
+    if parts[0] == "pulls":
+        what = f"{parts[1]} files, {parts[2]}" if len(parts) > 2 else f"an {parts[1]} image"
+        return f"pull of {what}: {kind}"
     text = f"start, {parts[1]} at once" if parts[0] == "start" else f"idle with {parts[1]} pods"
     return f"{text}: {kind.replace('_', ' ')}"
 

@@ -12,6 +12,7 @@ from benchmarks.images import unpacking
 from benchmarks.manifests import plain
 from benchmarks.observer import Observer
 from benchmarks.plan import Part, Plan
+from benchmarks.pulls import pulls
 from benchmarks.restart import inits, restarts
 from benchmarks.session import Session
 from benchmarks.start import at_once, one_at_a_time
@@ -39,9 +40,11 @@ async def run(made: World, plan: Plan, out: Output) -> None:
         await _whole(made, plan, figures, say)
     if Part.IMAGES in plan.parts:
         await unpacking(made, plan, figures, say)
+    if Part.PULLS in plan.parts:
+        await pulls(made, plan, figures, say)
     if Part.API in plan.parts:
         await through_api(made, plan, out)
-    if plan.parts <= {Part.CRI, Part.IMAGES, Part.API, Part.CLI}:
+    if plan.parts <= {Part.CRI, Part.IMAGES, Part.PULLS, Part.API, Part.CLI}:
         return
     async with Observer.connect(made.agents.endpoint) as observer:
         async with Observer.connect(made.bare.endpoint) as bare_observer:

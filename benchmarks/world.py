@@ -29,6 +29,8 @@ _CGROUPS = (
     *("/pkbench-node", "/pkbench-gonode"),
 )
 _REMOVAL_SECONDS = 90.0
+SHIM = "shim"
+"""Handler of our server for the shim that containerd uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ def world(go_binary: Path | None) -> Iterator[World]:
             raise Conflict("another benchmark runs on this machine; wait for its end") from None
         agents = PrivateContainerd(_HOME / "a", "pkbench0", "10.197.0.0/20")
         bare = PrivateContainerd(_HOME / "b", "pkbench1", "10.197.16.0/20")
-        server = PrivateCriServer(_HOME / "c", "pkbench2", "10.197.32.0/20")
+        server = PrivateCriServer(_HOME / "c", "pkbench2", "10.197.32.0/20", handlers={SHIM: "containerd-shim-runc-v2"})
         agent = Agent(_HOME / "agent", agents.socket, _CGROUPS[0])
         whole = Agent(_HOME / "whole", server.socket, _CGROUPS[3], WHOLE)
         go = GoKubelet(go_binary, _HOME / "go", agents.socket, _CGROUPS[1]) if go_binary else None
