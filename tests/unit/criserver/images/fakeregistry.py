@@ -38,6 +38,10 @@ class FakeRegistry:
     """The bearer token that is wanted; ``token_user`` gets it at ``realm``."""
     token_user: str = ""
     realm: str = ""
+    challenge_scope: str = ',scope="repository:x:pull"'
+    """The end of the challenge for tokens."""
+    wanted_scope: str = ""
+    """The token service issues tokens for this scope only, if it is set."""
     cut: int = 0
     """Ends each blob's answer after this many bytes."""
     endless: str = ""
@@ -64,6 +68,14 @@ class FakeRegistry:
     """Answers for manifests have Docker-Content-Digest."""
     head_status: int = 200
     """What HEAD requests of manifests are answered."""
+    most_gets: int = 0
+    """GET requests of manifests after which 429 is answered, if any."""
+    exact_types: bool = False
+    """Manifests are unknown to clients that do not accept their media type by name."""
+    compresses: bool = False
+    """Compresses answers for clients that do not ask for the plain ones."""
+    storage_refuses_credentials: bool = False
+    """Requests to ``/elsewhere`` with an Authorization header, and by HEAD, are refused."""
     manifest_methods: list[str] = field(default_factory=list)
     """The methods of all requests for manifests."""
     old_tokens: int = 0
@@ -101,8 +113,9 @@ class FakeRegistry:
     @asynccontextmanager
     async def run(self) -> "AsyncIterator[FakeRegistry]":
         app = web.Application()
-        app.router.add_get("/token", self._token)
-        app.router.add_post("/token", self._token)
+        for path in ("/token", "/artifactory/api/docker/hub/v2/token"):
+            app.router.add_get(path, self._token)
+            app.router.add_post(path, self._token)
         app.router.add_get("/{prefix:v2|hub/proxy}/{repository:.+}/manifests/{target}", self._manifest)
         app.router.add_get("/{prefix:v2|hub/proxy}/{repository:.+}/blobs/{target}", self._blob)
         app.router.add_get("/v2/{repository:.+}/referrers/{target}", self._referrers)
@@ -136,7 +149,7 @@ class FakeRegistry:
         if self.basic and given != "Basic " + base64.b64encode(self.basic.encode()).decode():
             return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="here"'})
         if self.token and given != f"Bearer {self.token}":
-            challenge = f'Bearer realm="{self.realm}",service="fake",scope="repository:x:pull"'
+            challenge = f'Bearer realm="{self.realm}",service="fake"{self.challenge_scope}'
             return web.Response(status=401, headers={"WWW-Authenticate": challenge})
         return None
 
@@ -145,6 +158,8 @@ class FakeRegistry:
         if self.endless and self.endless in request.path:
             return web.Response(body=_without_end(self.endless_pause))
         given = request.headers.get("Authorization", "")
+        if self.wanted_scope and self.wanted_scope not in request.query.getall("scope", []):
+            return web.Response(status=401)
         if request.method == "POST" and self.old_tokens:
             return web.Response(status=self.old_tokens)
         if request.method == "POST":
@@ -166,8 +181,14 @@ class FakeRegistry:
         if key not in self.manifests:
             return web.json_response({"errors": [{"code": "MANIFEST_UNKNOWN", "message": "no such"}]}, status=404)
         media_type, data = self.manifests[key]
+        if self.exact_types and media_type not in request.headers.get("Accept", ""):
+            return web.json_response({"errors": [{"code": "MANIFEST_UNKNOWN", "message": "not accepted"}]}, status=404)
+        if self.most_gets and self.manifest_methods.count("GET") > self.most_gets:
+            return web.json_response({"errors": [{"code": "TOOMANYREQUESTS", "message": "limit"}]}, status=429)
         told = {"Docker-Content-Digest": digest(data)} if self.tells_digest else {}
-        return web.Response(body=data, headers={"Content-Type": media_type, **told})
+        answer = web.Response(body=data, headers={"Content-Type": media_type, **told})
+        self._compress(request, answer)
+        return answer
 
     async def _blob(self, request: web.Request) -> web.StreamResponse:
         refusal = self._refusal(request)
@@ -184,8 +205,14 @@ class FakeRegistry:
         found = self.referrers.get(f"{request.match_info['repository']}:{request.match_info['target']}")
         return web.Response(status=404) if found is None else web.Response(body=found, content_type=manifests.OCI_INDEX)
 
+    def _compress(self, request: web.Request, answer: web.StreamResponse) -> None:
+        if self.compresses and request.headers.get("Accept-Encoding", "") != "identity":
+            answer.enable_compression(web.ContentCoding.gzip)
+
     async def _elsewhere(self, request: web.Request) -> web.StreamResponse:
         self._note(request)
+        if self.storage_refuses_credentials and ("Authorization" in request.headers or request.method == "HEAD"):
+            return web.Response(status=400, text="Only one auth mechanism allowed")
         return await self._send(request)
 
     async def _send(self, request: web.Request) -> web.StreamResponse:
@@ -197,6 +224,7 @@ class FakeRegistry:
         headers = {"Content-Range": f"bytes {start}-{len(data) - 1}/{len(data)}"} if start else {}
         response = web.StreamResponse(status=206 if start else 200, headers=headers)
         response.content_length = len(part)
+        self._compress(request, response)
         await response.prepare(request)
         self._running += 1
         self.most = max(self.most, self._running)

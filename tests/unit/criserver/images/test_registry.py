@@ -323,7 +323,7 @@ async def test_tokens(registry: FakeRegistry, tmp_path: Path) -> None:
     await World(tmp_path / "4").images.pull(f"{registry.host}/app:1")
 
 
-@pytest.mark.parametrize("status", [400, 401, 404, 405, 501])
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 501])
 async def test_token_services_without_post_are_asked_by_get(
     registry: FakeRegistry, tmp_path: Path, status: int
 ) -> None:
@@ -509,6 +509,22 @@ async def test_a_manifest_that_hardly_comes_is_given_up(
     registry.endless, registry.endless_pause = "/manifests/", 0.05
     with pytest.raises(PykubeletError, match="stopped responding"):
         await World(tmp_path).images.pull(f"{registry.host}/app:1")
+
+
+async def test_proxy_of_the_environment_is_asked_but_not_for_this_machine(
+    registry: FakeRegistry, other: FakeRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("HTTP_PROXY", "NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("http_proxy", f"http://{other.host}")
+    other.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    world = World(tmp_path / "1", {"registry.invalid": Host(plain_http=True)})
+    check(world, await world.images.pull("registry.invalid/app:1"))
+    assert other.seen and all(path.startswith("http://registry.invalid/v2/app/") for path, _, _ in other.seen)
+    other.seen.clear()
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    await World(tmp_path / "2").images.pull(f"{registry.host}/app:1")
+    assert registry.seen and not other.seen
 
 
 async def test_foreign_urls_are_not_asked(registry: FakeRegistry, other: FakeRegistry, tmp_path: Path) -> None:

@@ -62,8 +62,8 @@ _MAY_GO_ELSEWHERE = (NotFound, Invalid, Permanent, RegistryUnavailable)
 _ATTEMPTS = 4
 _FIRST_DELAY: Seconds = 0.5
 _MAX_TOKEN = 256 * KIB
-_TOKEN_UNKNOWN = (400, 401, 404, 405, 501)
-"""What token services without OAuth 2 answer to its POST request: ACR, Artifactory, GCR, and the rules of HTTP."""
+_TOKEN_UNKNOWN = (400, 401, 403, 404, 405, 501)
+"""What token services without OAuth 2 answer to its POST request: ACR, Artifactory, Harbor, GCR, the rules of HTTP."""
 _PIECE = 1 * MIB
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]+/(?:[0-9]+|\*)")
 
