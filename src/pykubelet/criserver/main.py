@@ -224,6 +224,7 @@ class Server:
         self._parts.images.recover(rootfs_names, protected, repairs)
         await of_sandboxes.clean_up(protected)
         await blocking.call("start-up", self.pods.containers.checkpointer.recover)
+        await blocking.call("start-up", self.pods.containers.restorer.recover)
         await repairs.wait_for_first_attempts(_REPAIRS)
 
     async def serve(self) -> None:

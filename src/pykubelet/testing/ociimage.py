@@ -37,6 +37,10 @@ class ImageSpec:
     files: Mapping[str, bytes] = field(default_factory=dict)
     links: Mapping[str, str] = field(default_factory=dict)
     """Symbolic links (path → target)."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Annotations of the manifest."""
+    bare: bool = False
+    """Only the files: no busybox, no directories."""
 
 
 def find_busybox() -> Path:
@@ -85,6 +89,7 @@ def pack(spec: ImageSpec, target: Path, machine: str) -> None:
             "mediaType": _MANIFEST,
             "config": {"mediaType": _CONFIG, "digest": _digest(config), "size": len(config)},
             "layers": [{"mediaType": _GZIP, "digest": _digest(blob), "size": len(blob)}],
+            **({"annotations": dict(spec.annotations)} if spec.annotations else {}),
         }
     ).encode()
     index = json.dumps(
@@ -112,23 +117,28 @@ def pack(spec: ImageSpec, target: Path, machine: str) -> None:
 
 
 def _layer(spec: ImageSpec) -> bytes:
-    busybox = find_busybox()
-    applets = subprocess.run([busybox, "--list"], check=True, capture_output=True, text=True).stdout.split()
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for name, mode in (("bin", 0o755), ("etc", 0o755), ("root", 0o700), ("tmp", 0o1777), ("var", 0o755)):
-            _add_dir(archive, name, mode)
-        for name in ("dev", "proc", "sys", "run", "home", "usr", "usr/bin", "sbin"):
-            _add_dir(archive, name, 0o755)
-        _add_file(archive, "bin/busybox", busybox.read_bytes(), 0o755)
-        for applet in sorted(set(applets) - {"busybox"}):
-            _add_link(archive, f"bin/{applet}", "busybox")
-        files = {"etc/passwd": _PASSWD, "etc/group": _GROUP, **spec.files}
+        if not spec.bare:
+            _add_busybox(archive)
+        files = spec.files if spec.bare else {"etc/passwd": _PASSWD, "etc/group": _GROUP, **spec.files}
         for name, data in files.items():
             _add_file(archive, name.lstrip("/"), data, 0o755 if name.endswith(".sh") else 0o644)
         for name, target in spec.links.items():
             _add_link(archive, name, target)
     return buffer.getvalue()
+
+
+def _add_busybox(archive: tarfile.TarFile) -> None:
+    busybox = find_busybox()
+    applets = subprocess.run([busybox, "--list"], check=True, capture_output=True, text=True).stdout.split()
+    for name, mode in (("bin", 0o755), ("etc", 0o755), ("root", 0o700), ("tmp", 0o1777), ("var", 0o755)):
+        _add_dir(archive, name, mode)
+    for name in ("dev", "proc", "sys", "run", "home", "usr", "usr/bin", "sbin"):
+        _add_dir(archive, name, 0o755)
+    _add_file(archive, "bin/busybox", busybox.read_bytes(), 0o755)
+    for applet in sorted(set(applets) - {"busybox"}):
+        _add_link(archive, f"bin/{applet}", "busybox")
 
 
 def _add_dir(archive: tarfile.TarFile, name: str, mode: int) -> None:

@@ -143,6 +143,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Without that file, classes that annotations give to containers are ignored instead of refused."""
     ignore_rdt_not_enabled_errors: bool = False
     """Classes of Intel RDT are ignored instead of refused if /sys/fs/resctrl is not mounted."""
+    enable_experimental_restore_via_create: bool = False
+    """Containers may be created from checkpoint archives and images. Their authors can gain root on the node."""
     cdi_dirs: tuple[Path, ...] = (Path("/etc/cdi"), Path("/var/run/cdi"))
     """Directories of Container Device Interface files; a later directory takes precedence."""
     cni: CniSettings = CniSettings()

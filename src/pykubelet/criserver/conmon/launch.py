@@ -14,6 +14,7 @@ from pykubelet.base import tracing
 from pykubelet.base.errors import NotFound, Permanent, Transient
 from pykubelet.base.proc import run
 from pykubelet.base.units import Seconds
+from pykubelet.criserver.oci.checkpoint import said_by_criu
 from pykubelet.criserver.oci.runtime import errors_in_log
 from pykubelet.criserver.types import ContainerID
 
@@ -61,6 +62,8 @@ class Launch:
     terminal: bool = False
     stdin: bool = False
     stdin_once: bool = False
+    restore: Path | None = None
+    """A directory of CRIU's images: its processes are restored from them, and run at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,7 @@ class Conmon:
         """The directory of the files with exit codes."""
 
     async def launch(self, launch: Launch) -> Launched:
-        """Create the container as the child of a new conmon; its program does not run yet.
+        """Create the container as the child of a new conmon; its program does not run yet, unless it is restored.
 
         Permanent, with the OCI runtime's message: it cannot be created. Transient: conmon died or timed out.
         """
@@ -128,7 +131,8 @@ class Conmon:
             *(["-i"] if launch.stdin else []),
             *(["--leave-stdin-open"] if launch.stdin and not launch.stdin_once else []),
             *(["-s"] if launch.runtime.systemd else []),
-            *(["--no-new-keyring"] if launch.runtime.keyrings else []),
+            *(["--no-new-keyring"] if launch.runtime.keyrings and launch.restore is None else []),
+            *(["--restore", str(launch.restore), "--runtime-opt=--file-locks"] if launch.restore else []),
         ]
         runtime_arguments = launch.runtime.monitor_arguments(bundle)
         return [
@@ -168,8 +172,12 @@ def _launched(launch: Launch, data: bytes) -> Launched:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Transient(f"container {launch.container}: conmon died before it created the container") from error
     if reply.data <= 0:
-        words = errors_in_log(launch.bundle / "oci.log") or reply.message.strip()
-        raise Permanent(f"failed to create container {launch.container}: {words or 'the runtime gave no reason'}")
+        words = errors_in_log(launch.bundle / "oci.log") or reply.message.strip() or "the runtime gave no reason"
+        if launch.restore is None:
+            raise Permanent(f"failed to create container {launch.container}: {words}")
+        raise Permanent(
+            f"failed to restore container {launch.container}: {words}{said_by_criu(launch.bundle / 'restore.log')}"
+        )
     monitor = 0
     with suppress(OSError, ValueError):
         monitor = int((launch.bundle / "conmon.pid").read_bytes())

@@ -6,6 +6,7 @@ from pykubelet.base.units import Seconds
 from pykubelet.criserver.container.bundle.apparmor import AppArmorProfiles
 from pykubelet.criserver.container.bundle.bundle_maker import BundleMaker
 from pykubelet.criserver.container.checkpoint.checkpointer import ContainerCheckpointer
+from pykubelet.criserver.container.checkpoint.restorer import Restorer
 from pykubelet.criserver.container.container_interfaces import Directories, Images, Sandboxes
 from pykubelet.criserver.container.containers_of_sandbox import ContainersOfSandbox
 from pykubelet.criserver.container.create import ContainerCreator
@@ -53,6 +54,7 @@ class ContainerComponents:
     remover: ContainerRemover
     commands: ContainerCommands
     checkpointer: ContainerCheckpointer
+    restorer: Restorer
     updater: ContainerUpdater
     log: LogReopener
     of_sandbox: ContainersOfSandbox
@@ -86,6 +88,7 @@ def build_containers(deps: ContainerDeps) -> ContainerComponents:
     remover = ContainerRemover(
         table=table, records=records, stopper=stopper, launcher=launcher, cleanup=cleanup, images=deps.images
     )
+    restorer = Restorer(table=table, images=deps.images, sandboxes=sandboxes, directories=directories, scope=deps.scope)
     bundles = BundleMaker(
         table=table,
         sandboxes=sandboxes,
@@ -93,6 +96,7 @@ def build_containers(deps: ContainerDeps) -> ContainerComponents:
         host=machine.host,
         apparmor=deps.apparmor,
         directories=directories,
+        restorer=restorer,
     )
     creator = ContainerCreator(
         table=table,
@@ -102,15 +106,17 @@ def build_containers(deps: ContainerDeps) -> ContainerComponents:
         bundles=bundles,
         remover=remover,
         launcher=launcher,
+        restorer=restorer,
     )
     return ContainerComponents(
         table=table,
         directories=directories,
         creator=creator,
-        starter=_build_starter(shared, machine, sandboxes),
+        starter=_build_starter(shared, machine, sandboxes, restorer),
         stopper=stopper,
         remover=remover,
         commands=ContainerCommands(table=table, sandboxes=sandboxes, directories=directories),
+        restorer=restorer,
         checkpointer=ContainerCheckpointer(table=table, sandboxes=sandboxes, directories=directories, scope=deps.scope),
         updater=ContainerUpdater(
             table=table, records=records, launcher=launcher, host=machine.host, directories=directories
@@ -161,7 +167,7 @@ def _build_shared(
     return _Shared(table=table, records=records, cleanup=cleanup, launcher=launcher, watcher=watcher)
 
 
-def _build_starter(shared: _Shared, machine: Machine, sandboxes: Sandboxes) -> ContainerStarter:
+def _build_starter(shared: _Shared, machine: Machine, sandboxes: Sandboxes, restorer: Restorer) -> ContainerStarter:
     return ContainerStarter(
         table=shared.table,
         records=shared.records,
@@ -170,4 +176,5 @@ def _build_starter(shared: _Shared, machine: Machine, sandboxes: Sandboxes) -> C
         cleanup=shared.cleanup,
         oom_kills=machine.oom_kills,
         watcher=shared.watcher,
+        restorer=restorer,
     )

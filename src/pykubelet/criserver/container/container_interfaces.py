@@ -23,6 +23,8 @@ class ImageFacts:
     volumes: tuple[str, ...]
     artifact_type: str = ""
     """Not empty: it is an artifact, which can be mounted as an image volume only."""
+    checkpoint: str = ""
+    """Not empty: it has the files of a checkpoint of a container of that name."""
 
 
 class RootFilesystems(Protocol):
@@ -45,6 +47,10 @@ class Images(RootFilesystems, Protocol):
 
     def find(self, reference: str) -> ImageFacts | None:
         """Find an image by name, digest or id; None: it is not present."""
+        ...
+
+    async def pull(self, reference: str) -> None:
+        """Pull an image without credentials of a pod. Errors as of PullImage."""
         ...
 
     async def check_use(self, image_id: str, name: str) -> None:
@@ -111,11 +117,15 @@ class Directories:
     root_filesystems: Path
     checkpoints: Path
     """Directories of checkpoints that are being written, on a disk; one for each container."""
+    restores: Path
+    """Files of checkpoint archives that containers are restored from, on a disk; one directory for each container."""
     mapped: Path
     """ID-mapped mounts of volumes; one directory for each container."""
     cdi: tuple[Path, ...] = ()
     """Directories of CDI files; later ones take precedence."""
     classes: ResourceClassFiles = ResourceClassFiles()
+    may_restore: bool = False
+    """Whether containers may be restored from checkpoints: such a checkpoint may do what root on the node may do."""
 
     def bundle(self, container: ContainerID) -> Path:
         """A container's bundle: the directory with its spec and conmon's files."""

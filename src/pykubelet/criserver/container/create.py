@@ -1,11 +1,13 @@
 """CreateContainer: builds a record, a root file system and a bundle from a request. No process is started."""
 
 import logging
+from dataclasses import dataclass
 
 from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError
 from pykubelet.criserver.config.machine import cgroup_of
 from pykubelet.criserver.container.bundle.bundle_maker import BundleMaker, mounted_image
+from pykubelet.criserver.container.checkpoint.restorer import Restore, Restorer
 from pykubelet.criserver.container.container_interfaces import ImageFacts, Images, Sandboxes
 from pykubelet.criserver.container.plan.lifecycle import id_for_retry
 from pykubelet.criserver.container.processes.prelaunch import Launcher
@@ -42,6 +44,7 @@ class ContainerCreator:
         bundles: BundleMaker,
         remover: ContainerRemover,
         launcher: Launcher,
+        restorer: Restorer,
     ) -> None:
         self._table = table
         self._records = records
@@ -50,24 +53,41 @@ class ContainerCreator:
         self._bundles = bundles
         self._remover = remover
         self._launcher = launcher
+        self._restorer = restorer
 
     async def create(self, sandbox: SandboxID, config: pb.ContainerConfig) -> ContainerID:
         """Create a container, and begin to pre-launch it. A retry gets the first one unless that was started.
 
         Errors: NotFound, Invalid, Conflict (the name is taken), Permanent, Transient.
         """
-        await self._clear(sandbox, _name(config))
-        record, image = self._draft(sandbox, config)
-        for holder in self._table.of_sandbox(sandbox):
-            if holder.record.name == record.name:
-                return id_for_retry(holder.record, record.request)
+        name, request = _name(config), request_digest(config)
+        await self._clear(sandbox, name)
+        self._sandboxes.view(sandbox)
+        if holder := self._holder(sandbox, name):
+            return id_for_retry(holder.record, request)
+        identity = ContainerID(new_id())
+        restore = await self._restorer.open(identity, sandbox, config)
+        if restore is None:
+            return await self._create(_Asked(identity, sandbox, config, request))
+        made = None
+        try:
+            made = await self._create(_Asked(identity, sandbox, restore.config(config), request, restore))
+            return made
+        finally:
+            if made != identity:
+                await shielded(lambda: self._restorer.drop(identity))
+
+    async def _create(self, asked: "_Asked") -> ContainerID:
+        record, image = self._draft(asked)
+        if holder := self._holder(asked.sandbox, record.name):
+            return id_for_retry(holder.record, asked.request)
         # Nothing is awaited before the call is registered: either a stop of the sandbox sees it, or it sees the stop.
         container = self._table.add(record)
         container.launched = False
         try:
             with container.in_progress.call(f"the creation of container {record.name}"):
                 await self._records.insert(record)
-                user = await self._bundles.make(record, config, image)
+                user = await self._bundles.make(record, asked.config, image, asked.restore)
                 await self._records.put(container, container.moved(ContainerPhase.CREATED, user=user))
         except BaseException:
             await shielded(lambda: self._undo(container, record))
@@ -75,6 +95,10 @@ class ContainerCreator:
         self._records.publish(container.record, EventKind.CREATED, record.created_at)
         self._launcher.begin(container)
         return container.id
+
+    def _holder(self, sandbox: SandboxID, name: str) -> Container | None:
+        """The container of the sandbox that has the name."""
+        return next((each for each in self._table.of_sandbox(sandbox) if each.record.name == name), None)
 
     async def _clear(self, sandbox: SandboxID, name: str) -> None:
         """Finish the removal of a container that still holds the name because its removal failed."""
@@ -96,13 +120,14 @@ class ContainerCreator:
             extra = {"container": container.id, "error": str(error)}
             _log.warning("cannot remove a container whose creation failed: retrying later", extra=extra)
 
-    def _draft(self, sandbox: SandboxID, config: pb.ContainerConfig) -> tuple[ContainerRecord, ImageFacts]:
+    def _draft(self, asked: "_Asked") -> tuple[ContainerRecord, ImageFacts]:
         """Draft the record that reserves the name. NotFound: sandbox, image; Permanent: sandbox not ready; Invalid."""
+        sandbox, config = asked.sandbox, asked.config
         view = self._sandboxes.view(sandbox)
         if not config.metadata.name:
             raise Invalid("a container needs a name (metadata.name)")
         userns.check_container(config.linux.security_context.namespace_options, view.user.ids if view.user else None)
-        image = self._images.find(config.image.image)
+        image = asked.restore.base if asked.restore else self._images.find(config.image.image)
         if image is None:
             raise NotFound(
                 f"image {config.image.image!r} of container {config.metadata.name} is not present; pull it first"
@@ -114,10 +139,9 @@ class ContainerCreator:
             )
         signal_name = stop_signal(config, image.stop_signal)
         signal_number(signal_name)
-        identity = ContainerID(new_id())
         runtime = self._sandboxes.runtime(sandbox)
         record = ContainerRecord(
-            id=identity,
+            id=asked.identity,
             name=_name(config),
             sandbox_id=sandbox,
             config=self._resolved(config).SerializeToString(),
@@ -125,9 +149,10 @@ class ContainerCreator:
             image_id=image.id,
             image_ref=image.reference,
             log_path=_log_path(view.config.log_directory, config.log_path),
-            cgroup=cgroup_of(view.config.linux.cgroup_parent, identity, runtime.systemd),
+            cgroup=cgroup_of(view.config.linux.cgroup_parent, asked.identity, runtime.systemd),
             stop_signal=signal_name,
-            request=request_digest(config),
+            request=asked.request,
+            restore=str(asked.restore.images) if asked.restore else "",
         )
         return record, image
 
@@ -139,6 +164,19 @@ class ContainerCreator:
             if mount.HasField("image"):
                 mount.image.image_ref = mounted_image(self._images, mount).id
         return resolved
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request for a container."""
+
+    identity: ContainerID
+    sandbox: SandboxID
+    config: pb.ContainerConfig
+    request: str
+    """Its digest."""
+    restore: Restore | None = None
+    """The checkpoint that it is restored from."""
 
 
 def _name(config: pb.ContainerConfig) -> str:

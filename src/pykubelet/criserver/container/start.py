@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import Permanent, PykubeletError
+from pykubelet.criserver.container.checkpoint.restorer import Restorer
 from pykubelet.criserver.container.container_interfaces import Sandboxes
 from pykubelet.criserver.container.plan.lifecycle import START_FAILED
 from pykubelet.criserver.container.processes.cleanup import Cleanup
@@ -34,6 +35,7 @@ class ContainerStarter:
         cleanup: Cleanup,
         oom_kills: OomKills,
         watcher: ContainerWatcher,
+        restorer: Restorer,
     ) -> None:
         self._table = table
         self._records = records
@@ -42,6 +44,7 @@ class ContainerStarter:
         self._cleanup = cleanup
         self._oom_kills = oom_kills
         self._watcher = watcher
+        self._restorer = restorer
 
     async def start(self, identity: str) -> None:
         """Start a container.
@@ -72,7 +75,8 @@ class ContainerStarter:
         process, monitor = reference(launched.pid), reference(launched.monitor)
         pod_oom_kills = self._oom_kills.of_pod(record.cgroup)
         now = max(self._records.now(), record.created_at)
-        await self._launcher.runtime(container).start(replace(self._launcher.task(container), process=process))
+        if not record.restore:
+            await self._launcher.runtime(container).start(replace(self._launcher.task(container), process=process))
         changes = {"process": process, "monitor": monitor, "started_at": now, "pod_oom_kills": pod_oom_kills}
         return container.moved(ContainerPhase.RUNNING, **changes)
 
@@ -80,6 +84,8 @@ class ContainerStarter:
         await self._records.note(container, started)
         self._records.publish(started, EventKind.STARTED, started.started_at)
         self._watcher.watch(container)
+        if started.restore:
+            await self._restorer.drop(started.id)
 
     async def _fail(self, container: Container, error: BaseException) -> None:
         """Undo a failed start and record StartError; not if the server is ending: it may be started again then."""
@@ -97,3 +103,5 @@ class ContainerStarter:
         await self._records.note(container, container.moved(ContainerPhase.EXITED, **failed, **times))
         container.ended.set()
         self._records.publish(container.record, EventKind.STOPPED, now)
+        if container.record.restore:
+            await self._restorer.drop(container.id)

@@ -247,6 +247,7 @@ class Fetcher:
             config=config.config,
             stack=stack,
             manifest=manifest.digest,
+            checkpoint=parsed.checkpoint,
         )
 
     async def _add_empty(self, manifest: Manifest) -> bool:

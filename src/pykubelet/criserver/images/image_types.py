@@ -91,6 +91,8 @@ class ImageRecord(Struct, frozen=True):
     """The type of an artifact, from which no container can be created; empty for a container image."""
     artifact_config: str = ""
     """Digest of an artifact's configuration; it is a blob too."""
+    checkpoint: str = ""
+    """The name of the container whose checkpoint it is, by its manifest's annotation; empty: it is no checkpoint."""
     verified: tuple[Verified, ...] = ()
     """The signatures that were verified, as far as the image policy required one."""
 

@@ -43,6 +43,8 @@ _LAYER = re.compile(
     r"application/vnd\.(?:oci\.image\.layer(?:\.nondistributable)?\.v1\.tar(?:\+gzip|\+zstd)?"
     r"|docker\.image\.rootfs\.(?:foreign\.)?diff\.tar(?:\.gzip|\.zstd)?)"
 )
+_CHECKPOINT = ("org.criu.checkpoint.container.name", "io.kubernetes.cri-o.annotations.checkpoint.name")
+"""Annotations of images of checkpoints: that of checkpointctl, and an older one of CRI-O."""
 _FOREIGN = ("nondistributable", ".foreign.")
 _MAX_BLOB = 1024 * GIB
 _MAX_TYPE = 256
@@ -74,6 +76,8 @@ class Manifest(Struct, frozen=True):
     layers: tuple[Descriptor, ...]
     artifact_type: str = ""
     """Not empty: the blobs are those of an artifact, and not layers."""
+    checkpoint: str = ""
+    """Not empty: the layers have the files of a checkpoint of a container of that name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,7 @@ class _Document(Struct, frozen=True):
     layers: tuple[Descriptor, ...] | None = None
     artifact_type: str = field(name="artifactType", default="")
     manifests: tuple[Descriptor, ...] | None = None
+    annotations: dict[str, str] | None = None
     fs_layers: msgspec.Raw | None = field(name="fsLayers", default=None)
 
 
@@ -176,7 +181,8 @@ def parse_manifest(data: bytes, media_type: str, what: str) -> Manifest:
         _check(layer, what)
         if not is_artifact and not _LAYER.fullmatch(layer.media_type):
             raise Unsupported(f"{what}: layer {layer.digest} is of unknown type {layer.media_type[:80]!r}")
-    return Manifest(document.config, document.layers, _artifact_type(document, what) if is_artifact else "")
+    kind = _artifact_type(document, what) if is_artifact else ""
+    return Manifest(document.config, document.layers, kind, "" if is_artifact else _checkpoint(document))
 
 
 def parse_blobs(data: bytes, media_type: str, what: str) -> tuple[Descriptor, ...]:
@@ -189,6 +195,12 @@ def parse_blobs(data: bytes, media_type: str, what: str) -> tuple[Descriptor, ..
     for blob in document.layers:
         _check(blob, what)
     return document.layers
+
+
+def _checkpoint(document: _Document) -> str:
+    """The name of the container whose checkpoint an image is; empty: it is an ordinary image."""
+    annotations = document.annotations or {}
+    return next((annotations[key][:_MAX_TYPE] for key in _CHECKPOINT if annotations.get(key)), "")
 
 
 def _artifact_type(document: _Document, what: str) -> str:

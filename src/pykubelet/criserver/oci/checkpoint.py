@@ -4,11 +4,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from pykubelet.base.errors import Permanent
-from pykubelet.base.units import Seconds
+from pykubelet.base.units import KIB, Seconds
 from pykubelet.criserver.oci.runtime import OciRuntime
 from pykubelet.criserver.types import ContainerID
 
 _FOREVER: Seconds = 1e9
+_READ = 256 * KIB
+_LINE = 500
 
 
 async def pause(runtime: OciRuntime, container: ContainerID) -> None:
@@ -31,12 +33,18 @@ async def write_checkpoint(runtime: OciRuntime, container: ContainerID, images: 
     try:
         await runtime.call("checkpoint", *flags, *places, container, limit=_FOREVER)
     except Permanent as error:
-        raise Permanent(f"{error}{_said_by_criu(work / 'dump.log')}") from error
+        raise Permanent(f"{error}{said_by_criu(work / 'dump.log')}") from error
 
 
-def _said_by_criu(log: Path) -> str:
+def said_by_criu(log: Path) -> str:
     """The last error in CRIU's log, for the end of a message; empty: none."""
     with suppress(OSError):
-        errors = [line for line in log.read_text(errors="replace").splitlines() if "Error (" in line]
-        return f"; criu: {errors[-1]}" if errors else ""
+        errors = [line for line in _end_of(log).splitlines() if "Error (" in line]
+        return f"; criu: {errors[-1][:_LINE]}" if errors else ""
     return ""
+
+
+def _end_of(log: Path) -> str:
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _READ))
+        return file.read(_READ).decode(errors="replace")

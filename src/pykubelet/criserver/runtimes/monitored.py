@@ -49,6 +49,7 @@ class MonitoredRuntime:
                 terminal=streams.terminal,
                 stdin=streams.stdin,
                 stdin_once=streams.stdin_once,
+                restore=task.restore,
             )
         )
 

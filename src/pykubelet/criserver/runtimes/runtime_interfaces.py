@@ -29,6 +29,8 @@ class Task:
     """Its conmon, if it is known."""
     hooks: bool = False
     """Its start and end run hooks, which only the runtime's program does."""
+    restore: Path | None = None
+    """A directory of CRIU's images: ``create`` restores the processes from them, which run at once."""
 
     @property
     def of_sandbox(self) -> bool:

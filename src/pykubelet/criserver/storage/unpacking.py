@@ -73,23 +73,17 @@ class Unpacker:
         except OSError as error:
             raise wrap(error, f"cannot read layer {layer.digest}") from error
         try:
-            flags = (str(int(merged is not None)), str(os.getpid()))
             file = f"{layer.diff_id.partition(':')[0]}:{layer.file}" if layer.file else ""
-            argv = [sys.executable, "-P", "-m", _WORKER, str(merged or directory), str(fd), *flags, self._limits, file]
+            flags = (str(int(merged is not None)), str(os.getpid()), self._limits, file)
             async with self._workers:
                 lock = lock_layer(directory, fcntl.LOCK_SH)
                 try:
-                    done = await proc.run(argv, timeout=_TIMEOUT, check=False, pass_fds=(fd, lock))
+                    work = (f"layer {layer.digest}", str(merged or directory), str(fd), *flags)
+                    outcome = await _run_worker(*work, descriptors=(fd, lock))
                 finally:
                     os.close(lock)
         finally:
             os.close(fd)
-        outcome = _decode(done, layer)
-        if outcome.kind == "bad":
-            raise Invalid(f"layer {layer.digest}: {outcome.error}")
-        if outcome.kind:
-            kind = Permanent if outcome.errno in (errno.EPERM, errno.ENOSYS) else Transient
-            raise kind(f"cannot unpack layer {layer.digest}: {outcome.error}")
         if outcome.diff_id != layer.diff_id:
             raise Invalid(f"layer {layer.digest} unpacks to {outcome.diff_id}, its image says {layer.diff_id}")
         return outcome
@@ -142,6 +136,30 @@ class Unpacker:
             await run_blocking(directory.name, leave)
 
 
+async def unpack_archive(fd: int, what: str, directory: Path, *, merged: bool, max_files: int | None = None) -> Outcome:
+    """Unpack a tar file, which may be compressed, below a directory, by a worker that cannot leave it.
+
+    ``merged``: whiteouts in the file remove what is in the directory; else they become those of overlayfs. ``what``
+    names the file in errors. Errors as of ``Unpacker.run``.
+    """
+    limits = Limits() if max_files is None else Limits(max_entries=max_files, max_inodes=max_files)
+    known = json.dumps(asdict(limits))
+    work = (str(directory), str(fd), str(int(merged)), str(os.getpid()))
+    return await _run_worker(what, *work, known, "", descriptors=(fd,))
+
+
+async def _run_worker(what: str, *arguments: str, descriptors: tuple[int, ...]) -> Outcome:
+    """Run a worker. Invalid: the stream is bad; Transient or Permanent: problems of the machine."""
+    argv = [sys.executable, "-P", "-m", _WORKER, *arguments]
+    outcome = _decode(await proc.run(argv, timeout=_TIMEOUT, check=False, pass_fds=descriptors), what)
+    if outcome.kind == "bad":
+        raise Invalid(f"{what}: {outcome.error}")
+    if outcome.kind:
+        kind = Permanent if outcome.errno in (errno.EPERM, errno.ENOSYS) else Transient
+        raise kind(f"cannot unpack {what}: {outcome.error}")
+    return outcome
+
+
 async def run_blocking(layer: str, function: Callable[[*_Ts], _T], *args: *_Ts) -> _T:
     """Run a blocking function without a deadline: no other operation may touch the layer before its end."""
     return await blocking.call_to_end(f"layer/{layer}", function, *args, deadline=None)
@@ -158,12 +176,10 @@ def lock_layer(directory: Path, kind: int) -> int:
     return fd
 
 
-def _decode(done: proc.Completed, layer: Layer) -> Outcome:
+def _decode(done: proc.Completed, what: str) -> Outcome:
     try:
         # It may contain names that are not valid UTF-8, which msgspec's own decoder rejects.
         return msgspec.convert(json.loads(done.stdout), Outcome)
     except (ValueError, msgspec.ValidationError) as error:
         said = done.stderr[-500:].decode(errors="replace").strip()
-        raise Transient(
-            f"cannot unpack layer {layer.digest}: the worker ended with {done.returncode}: {said}"
-        ) from error
+        raise Transient(f"cannot unpack {what}: the worker ended with {done.returncode}: {said}") from error

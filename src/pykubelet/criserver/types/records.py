@@ -102,6 +102,8 @@ class ContainerRecord(Struct, frozen=True):
     """The OOM kills that the kernel had counted in its pod when it was started."""
     request: str = ""
     """Digest of the request: a retry of the same request gets this container."""
+    restore: str = ""
+    """It is restored from a checkpoint: the directory of CRIU's images, which goes when it has been started."""
 
 
 def request_digest(config: Message) -> str:

@@ -37,6 +37,7 @@ class ContainerImages:
             stop_signal=config.stop_signal,
             volumes=config.volumes,
             artifact_type=record.artifact_type,
+            checkpoint=record.checkpoint,
         )
 
     async def ensure(self, reference: str) -> ImageFacts:
@@ -49,6 +50,10 @@ class ContainerImages:
         assert found is not None, "it has just been pulled"
         await self.check_use(found.id, reference)
         return found
+
+    async def pull(self, reference: str) -> None:
+        """Pull an image with the credentials of the server's configuration, if any."""
+        await self._images.pull(reference)
 
     async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None, label: str = "") -> Path:
         """Mount a root file system made of the image. NotFound: the image was just removed."""

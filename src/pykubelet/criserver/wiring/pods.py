@@ -63,6 +63,7 @@ def build_pods(deps: PodDeps) -> Pods:
                 seccomp=settings.seccomp_root,
                 root_filesystems=settings.root_filesystems,
                 checkpoints=settings.root / "checkpoints",
+                restores=settings.root / "restores",
                 mapped=settings.mapped,
                 cdi=settings.cdi_dirs,
                 classes=ResourceClassFiles(
@@ -70,6 +71,7 @@ def build_pods(deps: PodDeps) -> Pods:
                     ignore_blockio=settings.ignore_blockio_not_enabled_errors,
                     ignore_rdt=settings.ignore_rdt_not_enabled_errors,
                 ),
+                may_restore=settings.enable_experimental_restore_via_create,
             ),
         )
     )

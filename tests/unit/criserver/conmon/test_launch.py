@@ -55,6 +55,26 @@ async def test_keyring_flag_only_for_runtimes_that_support_it(tmp_path: Path, na
     assert ("--no-new-keyring" in (tmp_path / "bundle/argv").read_text()) is flag
 
 
+async def test_container_is_restored_with_the_flags_of_that_command(tmp_path: Path) -> None:
+    """``runc restore`` has no flag for keyrings."""
+    conmon, launch = _launch(tmp_path, b'{"data": 42}\n')
+    (tmp_path / "runc").write_text("#!/bin/sh\n")
+    (tmp_path / "runc").chmod(0o755)
+    runtime = OciRuntime(program=str(tmp_path / "runc"), root=tmp_path / "oci", scratch=tmp_path)
+    await conmon.launch(replace(launch, runtime=runtime, restore=tmp_path / "images"))
+    said = (tmp_path / "bundle/argv").read_text()
+    assert f"--restore {tmp_path}/images --runtime-opt=--file-locks" in said and "keyring" not in said
+
+
+async def test_failed_restore_is_reported_with_the_last_error_of_criu(tmp_path: Path) -> None:
+    conmon, launch = _launch(tmp_path, b'{"data": -1, "message": "criu failed"}\n')
+    log = "".join(f"({number}) Error (criu/x.c:1): {number}\n" for number in range(20_000))
+    (tmp_path / "bundle/restore.log").write_text(log + f"(last) Error (criu/x.c:2): {'x' * 10_000}\n")
+    with pytest.raises(Permanent, match=r"failed to restore container c1: criu failed; criu: \(last\)") as caught:
+        await conmon.launch(replace(launch, restore=tmp_path / "images"))
+    assert len(str(caught.value)) < 1000
+
+
 async def test_error_of_the_runtime_is_reported(tmp_path: Path) -> None:
     conmon, launch = _launch(tmp_path, b'{"data": -1, "message": "raw"}\n')
     with pytest.raises(Permanent, match="raw"):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from pykubelet.base.clock import SystemClock
-from pykubelet.base.errors import Permanent
+from pykubelet.base.errors import NotFound, Permanent
 from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.container import Container, ContainerDeps, Directories, build_containers
 from pykubelet.criserver.container.container_interfaces import ImageFacts
@@ -47,8 +47,15 @@ if not shutil.which(args[0]):
     os._exit(1)
 state = root + "/" + container
 os.mkdir(state)
-os.mkfifo(state + "/exec.fifo")
-waiting = ["sh", "-c", 'printf 0 > "$0"; exec "$@"', state + "/exec.fifo", *args]
+if "--restore" in given:
+    if not os.path.exists(value("--restore") + "/inventory.img"):
+        open(bundle + "/restore.log", "w").write("(00.1) Error (criu/image.c:1): no inventory\\n")
+        os.write(reply, json.dumps({{"data": -1, "message": "criu failed"}}).encode() + b"\\n")
+        os._exit(1)
+    waiting = args
+else:
+    os.mkfifo(state + "/exec.fifo")
+    waiting = ["sh", "-c", 'printf 0 > "$0"; exec "$@"', state + "/exec.fifo", *args]
 child = subprocess.Popen(waiting, start_new_session=True)
 open(state + "/state.json", "w").close()
 open(bundle + "/pid", "w").write(str(child.pid))
@@ -100,6 +107,9 @@ class FakeImages:
     async def check_use(self, image_id: str, name: str) -> None:
         if name in self.refused:
             raise SignatureRejected(f"SignatureValidationFailed: {name}")
+
+    async def pull(self, reference: str) -> None:
+        raise NotFound(f"image {reference} is in no registry")
 
     async def prepare(self, image_id: str, container: ContainerID, user: UserNamespace | None, label: str = "") -> Path:
         self.held.add(container)
@@ -191,7 +201,9 @@ class Rig:
                 seccomp=directory,
                 root_filesystems=directory / "containers",
                 checkpoints=directory / "checkpoints",
+                restores=directory / "restores",
                 mapped=directory / "mapped",
+                may_restore=True,
             ),
         )
         self.containers = build_containers(self.deps)

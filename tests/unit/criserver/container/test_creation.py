@@ -138,8 +138,8 @@ async def test_user_namespace_other_than_that_of_the_sandbox_is_refused(
         if refused:
             await _refused(rig, config, "user namespace other than its sandbox's")
         else:
-            record, _ = rig.containers.creator._draft(SANDBOX, config)
-            assert record.phase is ContainerPhase.MAKING
+            made = await rig.containers.creator.create(SANDBOX, config)
+            assert rig.containers.table.get(made).record.phase is ContainerPhase.CREATED
 
 
 async def test_failed_creation_searches_for_no_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,19 @@ async def test_an_oci_archive_becomes_an_image(tmp_path: Path, archive: Path) ->
     assert stores.content.digests() == image.blobs
     info = await stores.images.fs_info()
     assert info.used_bytes > image.size and info.inodes_used > 250
+
+
+@pytest.mark.parametrize(
+    "name", ["org.criu.checkpoint.container.name", "io.kubernetes.cri-o.annotations.checkpoint.name"]
+)
+async def test_image_of_a_checkpoint_is_known_by_the_annotation_of_its_manifest(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "image.tar"
+    pack(replace(SPEC, annotations={name: "counter"}, bare=True), path, os.uname().machine)
+    (image,) = await import_file(open_stores(tmp_path / "root"), path)
+    assert image.checkpoint == "counter"
+    pack(replace(SPEC, annotations={"org.criu.checkpoint.pod.name": "pod"}), path, os.uname().machine)
+    (other,) = await import_file(open_stores(tmp_path / "root"), path)
+    assert other.checkpoint == ""
 
 
 async def test_a_rootfs_is_mounted_written_to_and_removed(tmp_path: Path, archive: Path) -> None:

@@ -13,6 +13,7 @@ from pykubelet.base.units import Seconds
 from pykubelet.criserver.container.bundle import prepare
 from pykubelet.criserver.container.bundle.accounts import find_user
 from pykubelet.criserver.container.bundle.apparmor import AppArmorProfiles
+from pykubelet.criserver.container.checkpoint.restorer import Restore, Restorer
 from pykubelet.criserver.container.container_interfaces import Directories, ImageFacts, Images, Sandboxes
 from pykubelet.criserver.container.state.table import ContainerTable
 from pykubelet.criserver.spec import ContainerInput, Host, HostDevice, SandboxView, build_container, covered_paths
@@ -42,6 +43,7 @@ class BundleMaker:
         host: Host,
         apparmor: AppArmorProfiles,
         directories: Directories,
+        restorer: Restorer,
     ) -> None:
         self._table = table
         self._sandboxes = sandboxes
@@ -49,9 +51,15 @@ class BundleMaker:
         self._host = host
         self._apparmor = apparmor
         self._directories = directories
+        self._restorer = restorer
 
-    async def make(self, record: ContainerRecord, config: pb.ContainerConfig, image: ImageFacts) -> ContainerUser:
-        """Create root file system, mounts and bundle; undo them on failure. Returns the user."""
+    async def make(
+        self, record: ContainerRecord, config: pb.ContainerConfig, image: ImageFacts, restore: Restore | None = None
+    ) -> ContainerUser:
+        """Create root file system, mounts and bundle; undo them on failure. Returns the user.
+
+        ``restore``: the checkpoint that the container is restored from, which must fit it.
+        """
         await self._images.check_use(image.id, config.image.user_specified_image or config.image.image)
         await self._check_recursive(record, config)
         if profile := apparmor_profile(config.linux.security_context, self._host):
@@ -77,8 +85,12 @@ class BundleMaker:
                 paths = paths_to_relabel(config, view, volumes)
                 await blocking.call_to_end(owner, prepare.relabel_all, paths, label, deadline=None)
             pid_namespace = self._pid_namespace(config.linux.security_context.namespace_options, record.sandbox_id)
-            work = _Work(record, config, image, view, rootfs, sources, volumes, pid_namespace, devices)
+            if restore is not None:
+                await self._restorer.apply(restore, record, rootfs)
+            work = _Work(record, config, image, view, rootfs, sources, volumes, pid_namespace, devices, restore)
             user = await blocking.call_to_end(f"container/{record.id}", self._write, work)
+            if restore is not None:
+                await self._restorer.continue_log(restore, record)
             undo.pop_all()
         return user
 
@@ -148,6 +160,8 @@ class BundleMaker:
             from pykubelet.criserver.container.bundle.resource_classes import apply_classes
 
             spec = apply_classes(spec, config, work.view.config, self._directories.classes)
+        if work.restore is not None:
+            spec = self._restorer.check(work.restore, spec, self._directories.bundle(record.id))
         prepare.write_bundle(self._directories.bundle(record.id), spec)
         return user
 
@@ -196,6 +210,7 @@ class _Work:
     volumes: Mapping[str, str]
     pid_namespace: str | None
     devices: tuple[HostDevice, ...]
+    restore: Restore | None
 
 
 def mounted_image(images: Images, mount: pb.Mount) -> ImageFacts:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from pykubelet.base.units import MIB
 from pykubelet.linux.errors import wrap
 
 CHECKPOINT: Final = "checkpoint"
@@ -17,6 +18,10 @@ SPEC: Final = "spec.dump"
 STATUS: Final = "status.dump"
 DIFF: Final = "rootfs-diff.tar"
 LOG: Final = "container.log"
+MAX_LOG: Final = 16 * MIB
+_CHUNK: Final = 1 * MIB
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _WHITEOUT: Final = ".wh."
 _OPAQUE: Final = ".wh..wh..opq"
 _KEPT_XATTRS: Final = ("user.", "security.capability")
@@ -33,6 +38,28 @@ def write_diff(upper: Path, target: Path) -> None:
                 _add(tar, path, str(path.relative_to(upper)))
     except OSError as error:
         raise wrap(error, f"cannot write the changed files of a container to {target}") from error
+
+
+def copy_log(log: Path, target: Path) -> None:
+    """Copy the last lines of a log, at most ``MAX_LOG`` bytes of it, to a new file.
+
+    No error if there is no log. Errors: those of ``base.errors`` for the disk, also if the target exists.
+    """
+    try:
+        with suppress(FileNotFoundError), open(os.open(log, _READ), "rb") as source:
+            facts = os.fstat(source.fileno())
+            if not stat.S_ISREG(facts.st_mode):
+                return
+            with open(os.open(target, _NEW, 0o640), "wb") as file:
+                if facts.st_size > MAX_LOG:
+                    source.seek(facts.st_size - MAX_LOG)
+                    source.readline(MAX_LOG)
+                left = MAX_LOG
+                while left and (piece := source.read(min(left, _CHUNK))):
+                    left -= len(piece)
+                    file.write(piece)
+    except OSError as error:
+        raise wrap(error, f"cannot copy the log {log} to {target}") from error
 
 
 def write_archive(directory: Path, location: Path) -> None:

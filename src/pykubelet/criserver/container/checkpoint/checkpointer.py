@@ -7,7 +7,6 @@ import asyncio
 import json
 import logging
 import shutil
-from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -122,6 +121,10 @@ class ContainerCheckpointer:
                 await write_checkpoint(runtime, identity, directory / archive.CHECKPOINT, work=directory)
                 upper = writable_layer(self._directories.root_filesystems, identity)
                 await blocking.call_to_end(owner, archive.write_diff, upper, directory / archive.DIFF, deadline=None)
+                # Not later: a restored container continues it.
+                if container.record.log_path:
+                    log = Path(container.record.log_path)
+                    await blocking.call_to_end(owner, archive.copy_log, log, directory / archive.LOG)
             finally:
                 await shielded(lambda: _thaw(runtime, identity))
             await blocking.call_to_end(owner, self._describe, container, runtime, directory, status)
@@ -147,9 +150,6 @@ class ContainerCheckpointer:
         write_atomic(directory / archive.CONFIG, json.dumps(described).encode())
         write_atomic(directory / archive.STATUS, status.encode())
         shutil.copyfile(self._directories.bundle(record.id) / "config.json", directory / archive.SPEC)
-        with suppress(FileNotFoundError):
-            if record.log_path:
-                shutil.copyfile(record.log_path, directory / archive.LOG)
 
 
 async def _thaw(runtime: OciRuntime, identity: ContainerID) -> None:

@@ -12,6 +12,7 @@ from pykubelet.criserver.container.bundle import prepare
 from pykubelet.criserver.container.container_interfaces import Directories
 from pykubelet.criserver.container.state.container_state import Container
 from pykubelet.criserver.runtimes import ContainerRuntime
+from pykubelet.criserver.storage.remove import remove_any
 from pykubelet.criserver.types import ContainerID
 from pykubelet.linux.cgroups import CgroupDriver
 
@@ -60,7 +61,7 @@ class Cleanup:
                 )
 
     async def remove_files(self, container: Container) -> None:
-        """Remove its bundle, exit file and mapped mounts."""
+        """Remove its bundle, exit file, mapped mounts, and the files that it would be restored from."""
         await self._call(container, self._remove_files, container.id)
 
     async def _call(self, container: Container, function: Callable[[_T], None], argument: _T) -> None:
@@ -71,6 +72,7 @@ class Cleanup:
         prepare.drop_mapped(self._directories.mapped / container)
         prepare.remove_bundle(self._directories.bundle(container))
         (self._directories.exits / container).unlink(missing_ok=True)
+        remove_any(str(self._directories.restores / container))
 
     def _remove_start_files(self, container: ContainerID) -> None:
         for name in _START_FILES:

@@ -59,8 +59,11 @@ class Launcher:
         return container.task(self._directories.bundles)
 
     def begin(self, container: Container) -> None:
-        """Begin to pre-launch a container, if it has no CDI devices. Returns at once."""
+        """Begin to pre-launch a container, if it has no CDI devices and is not restored. Returns at once."""
         # Hooks of CDI devices may have effects, and must run at the start.
+        # Restored processes run at once.
+        if container.record.restore:
+            return
         if self.runtime(container).supports_prelaunch and not asks_for_devices(container.config):
             prelaunch = self._prelaunches[container.id] = _Prelaunch()
             name = f"launch-{container.id[:13]}"

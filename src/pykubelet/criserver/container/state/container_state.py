@@ -39,9 +39,11 @@ class Container:
 
     @property
     def image_mounts(self) -> list[ContainerID]:
-        """The snapshot names of the images that are mounted into it."""
+        """The snapshot names of the images that are mounted for it."""
         mounts = enumerate(self.config.mounts)
-        return [ContainerID(f"{self.id}-image-{index}") for index, mount in mounts if mount.HasField("image")]
+        names = [ContainerID(f"{self.id}-image-{index}") for index, mount in mounts if mount.HasField("image")]
+        started = self._record.phase in (ContainerPhase.RUNNING, ContainerPhase.EXITED)
+        return [*names, checkpoint_mount(self.id)] if self._record.restore and not started else names
 
     def task(self, bundles: Path) -> Task:
         """Return it as its runtime knows it. ``bundles``: the directory of all bundles."""
@@ -55,6 +57,7 @@ class Container:
             monitor=record.monitor,
             # The OCI runtime must run the hooks of CDI devices.
             hooks=asks_for_devices(self.config),
+            restore=Path(record.restore) if record.restore else None,
         )
 
     @property
@@ -111,3 +114,8 @@ class Container:
     @property
     def running(self) -> bool:
         return self._record.phase is ContainerPhase.RUNNING
+
+
+def checkpoint_mount(container: ContainerID) -> ContainerID:
+    """The snapshot name of the checkpoint image that a container is restored from."""
+    return ContainerID(f"{container}-checkpoint")

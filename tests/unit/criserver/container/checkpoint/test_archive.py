@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import PykubeletError
-from pykubelet.criserver.container.checkpoint.archive import write_archive, write_diff
+from pykubelet.criserver.container.checkpoint import archive
+from pykubelet.criserver.container.checkpoint.archive import copy_log, write_archive, write_diff
 
 
 def members(path: Path) -> dict[str, tarfile.TarInfo]:
@@ -66,3 +67,20 @@ def test_archive_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(PykubeletError, match="cannot write the checkpoint archive"):
         write_archive(tmp_path / "files", tmp_path / "there")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["files", "there"]
+
+
+def test_last_lines_of_a_log_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "0.log"
+    copy_log(log, tmp_path / "missing")
+    assert not (tmp_path / "missing").exists()
+    log.write_text("first\nsecond\nthird\n")
+    copy_log(log, tmp_path / "all")
+    assert (tmp_path / "all").read_text() == "first\nsecond\nthird\n"
+    monkeypatch.setattr(archive, "MAX_LOG", 10)
+    copy_log(log, tmp_path / "last")
+    assert (tmp_path / "last").read_text() == "third\n"
+    with pytest.raises(PykubeletError, match="cannot copy the log"):
+        copy_log(log, tmp_path / "last")
+    os.mkfifo(tmp_path / "fifo")
+    copy_log(tmp_path / "fifo", tmp_path / "none")
+    assert not (tmp_path / "none").exists()

@@ -73,6 +73,7 @@ class Rig:
                 seccomp=home,
                 root_filesystems=home / "containers",
                 checkpoints=home / "checkpoints",
+                restores=home / "restores",
                 mapped=home,
             ),
             scope=self.scope,
@@ -126,6 +127,20 @@ async def test_archive_has_the_files_that_checkpointctl_reads(tmp_path: Path, mo
         "restored": False,
     }
     assert b"changed" in content["rootfs-diff.tar"]
+
+
+async def test_log_is_that_of_the_moment_of_the_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the container writes afterwards is written again by the restored one."""
+    async with rig_in(tmp_path, monkeypatch) as rig:
+        resumed = rig.home / "bin" / "runc"
+        resumed.write_text(
+            resumed.read_text().replace('*" resume "*)', f'*" resume "*) echo "a later line" >> {rig.home}/log;')
+        )
+        await rig.write()
+    with tarfile.open(tmp_path / "out.tar") as tar:
+        log = tar.extractfile("container.log")
+        assert log is not None and log.read() == b"a line\n"
+    assert (tmp_path / "log").read_text() == "a line\na later line\n"
 
 
 async def test_failed_checkpoint_resumes_the_container_and_names_the_error(

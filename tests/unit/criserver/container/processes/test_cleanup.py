@@ -54,6 +54,7 @@ async def test_removals_of_cgroups_that_hang_delay_no_other_container(tmp_path: 
         seccomp=tmp_path,
         root_filesystems=tmp_path,
         checkpoints=tmp_path / "checkpoints",
+        restores=tmp_path / "restores",
         mapped=tmp_path / "mapped",
     )
     cgroups = HungCgroups()

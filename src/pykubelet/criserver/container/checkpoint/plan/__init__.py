@@ -1,0 +1,1 @@
+"""Decides from the files of a checkpoint whether a container may be restored from it. Pure."""

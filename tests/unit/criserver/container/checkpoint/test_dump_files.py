@@ -1,0 +1,109 @@
+"""The files of checkpoints that others have written."""
+
+import json
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.criserver.container.checkpoint import archive, dump_files
+from pykubelet.criserver.container.checkpoint.dump_files import continue_log, open_archive, open_diff, read_dump
+
+
+def checkpoint(directory: Path) -> Path:
+    """The least files of a checkpoint."""
+    (directory / "checkpoint").mkdir(parents=True)
+    (directory / "checkpoint" / "inventory.img").write_bytes(b"1")
+    (directory / "config.dump").write_text(json.dumps({"rootfsImageRef": "app:1", "name": "app"}))
+    (directory / "spec.dump").write_text("{}")
+    return directory
+
+
+def test_description_is_read(tmp_path: Path) -> None:
+    found = read_dump(checkpoint(tmp_path / "c"), "it")
+    assert (found.described.base, found.described.name) == ("app:1", "app")
+
+
+@pytest.mark.parametrize("name", ["config.dump", "spec.dump", "checkpoint/inventory.img"])
+def test_file_that_is_missing_is_named(tmp_path: Path, name: str) -> None:
+    directory = checkpoint(tmp_path / "c")
+    (directory / name).unlink()
+    with pytest.raises(Invalid, match=f"it is not a checkpoint: it lacks .*{Path(name).name}"):
+        read_dump(directory, "it")
+
+
+@pytest.mark.parametrize("name", ["config.dump", "checkpoint/pages-1.img", "container.log", "checkpoint/parent"])
+@pytest.mark.parametrize("kind", ["link", "fifo", "socket"])
+def test_what_is_no_file_is_refused(tmp_path: Path, name: str, kind: str) -> None:
+    directory = checkpoint(tmp_path / "c")
+    place = directory / name
+    place.unlink(missing_ok=True)
+    if kind == "link":
+        place.symlink_to("/etc/shadow")
+    elif kind == "fifo":
+        os.mkfifo(place)
+    else:
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(str(place))
+    with pytest.raises(Invalid, match="is neither a file nor a directory"):
+        read_dump(directory, "it")
+
+
+def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = checkpoint(tmp_path / "c")
+    monkeypatch.setattr(dump_files, "_MAX_SPEC", 10)
+    (directory / "spec.dump").write_text(" " * 11)
+    with pytest.raises(Invalid, match=r"it: .*spec.dump"):
+        read_dump(directory, "it")
+    (directory / "spec.dump").write_text("{}")
+    monkeypatch.setattr(dump_files, "MAX_FILES", 4)
+    (directory / "more").touch()
+    with pytest.raises(Invalid, match="more than 4 files"):
+        read_dump(directory, "it")
+
+
+def test_descriptors_are_checked(tmp_path: Path) -> None:
+    directory = checkpoint(tmp_path / "c")
+    (directory / "checkpoint" / "descriptors.json").write_text(json.dumps(["pipe:[1]"] * 20))
+    with pytest.raises(Invalid, match=r"descriptors\.json"):
+        read_dump(directory, "it")
+
+
+def test_archive_is_a_regular_file(tmp_path: Path) -> None:
+    (tmp_path / "a.tar").write_bytes(b"tar")
+    fd = open_archive(str(tmp_path / "a.tar"))
+    assert os.read(fd, 10) == b"tar"
+    os.close(fd)
+    os.mkfifo(tmp_path / "fifo")
+    for name in ("fifo", "."):
+        with pytest.raises(Invalid):
+            open_archive(str(tmp_path / name))
+    with pytest.raises(NotFound):
+        open_archive(str(tmp_path / "missing"))
+
+
+def test_changed_files_are_optional(tmp_path: Path) -> None:
+    assert open_diff(tmp_path) is None
+    (tmp_path / "rootfs-diff.tar").touch()
+    fd = open_diff(tmp_path)
+    assert fd is not None
+    os.close(fd)
+
+
+def test_log_is_continued_unless_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "0.log"
+    continue_log(tmp_path, log)
+    assert not log.exists()
+    (tmp_path / "container.log").write_text("first\nsecond\nthird\n")
+    monkeypatch.setattr(archive, "MAX_LOG", 10)
+    continue_log(tmp_path, log)
+    assert log.read_text() == "third\n"
+    log.write_text("own\n")
+    continue_log(tmp_path, log)
+    assert log.read_text() == "own\n"
+    log.unlink()
+    log.symlink_to(tmp_path / "elsewhere")
+    continue_log(tmp_path, log)
+    assert not (tmp_path / "elsewhere").exists()
