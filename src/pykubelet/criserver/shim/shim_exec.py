@@ -101,8 +101,8 @@ class ShimExec:
         # Descendants are found on this machine; those in a virtual machine end with its agent's process group.
         await blocking.call(self._owner, _kill_tree, self.pid, self._task)
         with suppress(PykubeletError, TimeoutError):
-            await self._client.kill(self._task.id, signal.SIGKILL, exec_id=self.id)
             async with asyncio.timeout(_KILLED):
+                await self._client.kill(self._task.id, signal.SIGKILL, exec_id=self.id)
                 await self.wait()
 
     def close_streams(self) -> None:
@@ -119,8 +119,9 @@ class ShimExec:
             os.close(self._input)
             self._input = -1
         self.close_streams()
-        with suppress(PykubeletError):
-            await self._client.delete(self._task.id, self.id)
+        with suppress(PykubeletError, TimeoutError):
+            async with asyncio.timeout(_KILLED):
+                await self._client.delete(self._task.id, self.id)
         await blocking.call_to_end(self._owner, shutil.rmtree, self._directory, True)
 
     def _make(self, wanted: frozenset[str]) -> None:

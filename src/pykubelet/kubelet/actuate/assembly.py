@@ -13,11 +13,13 @@ from pykubelet.kubelet.actuate.cgroups import (
     PodCgroupConfig,
     PodCgroupManager,
     PolicyConfig,
+    check_policy,
     node_policy,
     open_manager,
 )
 from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle
 from pykubelet.kubelet.actuate.cgroups.plan.memory_qos import MemoryQos
+from pykubelet.kubelet.actuate.cgroups.reserved import check_reserved
 from pykubelet.kubelet.actuate.cluster_interfaces import ActuatorMetrics, ClusterInputs
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.actuate.criconfig.config_interfaces import ConfigReader
@@ -293,6 +295,18 @@ def _policy(settings: Settings, machine: Machine) -> PolicyConfig:
         refuse_swap=config.fail_swap_on and settings.cluster is not None,
         memory_qos=_memory_qos(settings, machine),
     )
+
+
+def check_machine(settings: Settings) -> None:
+    """Check that the machine has what the configuration requires of it: cgroups, swap, resources to reserve.
+
+    Raises Invalid. Blocks.
+    """
+    machine, layout = read_machine(settings), cgroups.detect()
+    check_policy(layout, _policy(settings, machine))
+    root_limits(settings, machine, system.pid_limit())
+    for reserved in reserved_cgroups(settings.config) if not cgroups.problem(layout) else ():
+        check_reserved(cgroups.open_driver(layout), reserved)
 
 
 def _resources(settings: Settings, machine: Machine, clock: Clock, meter: WorkMeter) -> PodCgroupManager:

@@ -21,7 +21,7 @@ from pykubelet.kubelet.compose.node.admission_node import AdmissionNode
 from pykubelet.kubelet.compose.node.node_status import NodeHealth, NodeStatusDeps, NodeStatusReader
 from pykubelet.kubelet.compose.observe import Observers
 from pykubelet.kubelet.compose.recorders import Recorders
-from pykubelet.kubelet.compose.reload.check_settings import check_settings
+from pykubelet.kubelet.compose.reload.check_settings import check_reload
 from pykubelet.kubelet.compose.reload.live_parts import live_parts
 from pykubelet.kubelet.compose.serve import ServeDeps, Servers, build_servers, first_fault, health_checks
 from pykubelet.kubelet.compose.stages import Stages, build_stages
@@ -92,7 +92,7 @@ def build_agent(settings: Settings, clock: Clock, given: ConfigInput | None = No
         given=given or ConfigInput.fixed(settings.config),
         live=ground.live,
         parts=(*live_parts(stages), *(cluster.live if cluster is not None else ())),
-        check=check_settings,
+        check=partial(check_reload, settings),
         telemetry=ground.recorders.telemetry().measured_by(ground.recorders.metrics.reloads),
     )
     view = build_view(

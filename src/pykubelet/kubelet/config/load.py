@@ -17,6 +17,7 @@ from pykubelet.kubelet.config.node_rules import wrong_node_fields
 from pykubelet.kubelet.config.pull_verification import wrong_verification
 from pykubelet.kubelet.config.strict_fields import Origin, convert_strictly
 from pykubelet.kubelet.config.v1beta1 import API_VERSION, KIND, KubeletConfiguration
+from pykubelet.kubelet.config.value_rules import wrong_values
 from pykubelet.models.quantity import to_value
 
 _FIELD_PATH = re.compile(r"(?P<name>\w+)[\w.\[\]-]*: ")
@@ -194,6 +195,7 @@ def _wrong(config: KubeletConfiguration) -> Iterator[str]:
     for name, field in (("healthz_port", "healthzPort"), ("port", "port"), ("read_only_port", "readOnlyPort")):
         if not 0 <= getattr(config, name) <= 65535:
             yield f"{field}: must be a port number from 0 (off) to 65535"
+    yield from wrong_values(config)
     yield from wrong_node_fields(config)
     yield from _wrong_server(config)
     yield from _wrong_log_rotation(config)
@@ -281,6 +283,12 @@ def _wrong_image_gc(config: KubeletConfiguration) -> Iterator[str]:
             yield f"{field}: must be a percentage from 0 to 100"
     if low >= high:
         yield "imageGCLowThresholdPercent: must be less than imageGCHighThresholdPercent"
+    try:
+        oldest, youngest = parse_duration(config.image_maximum_gc_age), parse_duration(config.image_minimum_gc_age)
+    except Invalid:
+        return  # reported with the other durations
+    if 0 < oldest <= youngest:
+        yield "imageMaximumGCAge: must be greater than imageMinimumGCAge, or 0s for no limit"
 
 
 def _wrong_log_rotation(config: KubeletConfiguration) -> Iterator[str]:

@@ -70,7 +70,7 @@ def _wrong_period(config: KubeletConfiguration) -> Iterator[str]:
 
 def _wrong_memory_qos(config: KubeletConfiguration) -> Iterator[str]:
     gate, policy = config.feature_gates.get(_MEMORY_GATE), config.memory_reservation_policy
-    if gate and not 0 < config.memory_throttling_factor <= 1:
+    if not 0 < config.memory_throttling_factor <= 1:
         yield "memoryThrottlingFactor: must be greater than 0 and not greater than 1"
     if policy not in _MEMORY_POLICIES:
         yield f"memoryReservationPolicy: {policy!r} is not known; use {' or '.join(_MEMORY_POLICIES)}"

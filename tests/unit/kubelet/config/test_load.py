@@ -149,6 +149,8 @@ def test_drop_ins_are_laid_over_the_file_in_the_order_of_their_names(tmp_path: P
             "memoryReservationPolicy: TieredReservation\n",
             "memoryReservationPolicy: requires the feature gate MemoryQoS; add it to featureGates",
         ),
+        ("memoryThrottlingFactor: .nan\n", "memoryThrottlingFactor: must be greater than 0"),
+        ("imageMaximumGCAge: 2m\n", "imageMaximumGCAge: must be greater than imageMinimumGCAge, or 0s for no limit"),
         ("cpuCFSQuotaPeriod: soon\n", "cpuCFSQuotaPeriod: 'soon' is not a duration"),
         ("kubeReserved: {cpu: lots}\n", "kubeReserved.cpu: "),
         ("systemReserved: {cpu: '-1'}\n", "systemReserved.cpu: must not be negative"),

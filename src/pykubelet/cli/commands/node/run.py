@@ -147,10 +147,11 @@ def command(log_level: str | None, log_format: str | None, verbosity: str, versi
 
 def _check(settings: Settings, given: ConfigInput) -> None:
     """Check what the components require of the configuration, before anything changes. Raises Invalid."""
-    from pykubelet.kubelet.compose.reload.check_settings import check_start
+    from pykubelet.kubelet.compose.reload.check_settings import check_ports, check_start
 
     try:
         check_start(settings)
+        check_ports(settings)
     except Invalid as error:
         raise given.located(error) from error
 

@@ -8,7 +8,7 @@ converts requests and limits to kernel settings.
 
 from pykubelet.kubelet.actuate.cgroups.cgroup_manager import PodCgroupManager, open_manager
 from pykubelet.kubelet.actuate.cgroups.cgroup_types import PodCgroupConfig, PolicyConfig, ReservedCgroup, RootLimits
-from pykubelet.kubelet.actuate.cgroups.node_policy import node_policy
+from pykubelet.kubelet.actuate.cgroups.node_policy import check_policy, node_policy
 from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle
 from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import (
     LinuxResources,
@@ -28,6 +28,7 @@ __all__ = [
     "PolicyConfig",
     "ReservedCgroup",
     "RootLimits",
+    "check_policy",
     "container_resources",
     "node_policy",
     "open_manager",

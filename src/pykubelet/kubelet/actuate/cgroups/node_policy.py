@@ -19,8 +19,8 @@ _NO_LIVELOCK: Final = (5, 9)
 """The first kernel in which memory.high does not stall a process for ever (commit b3ff92916af3)."""
 
 
-def node_policy(layout: Layout, config: PolicyConfig) -> NodePolicy:
-    """Build the policy from the machine's memory, huge page sizes and cgroups. Blocks briefly.
+def check_policy(layout: Layout, config: PolicyConfig) -> None:
+    """Check that the machine is as the configuration requires. Blocks briefly.
 
     Raises Invalid if the configuration needs cgroup v2 and the machine has v1, or if swap is on and must not be.
     """
@@ -35,9 +35,17 @@ def node_policy(layout: Layout, config: PolicyConfig) -> NodePolicy:
     ]
     if v2_only and layout.version == 1:
         raise Invalid(f"{' and '.join(v2_only)}: cgroup v2 is required, but this machine has version 1")
+    if config.refuse_swap and system.meminfo().swap_total:
+        raise Invalid("failSwapOn: swap is on: switch it off (swapoff -a), or set failSwapOn: false")
+
+
+def node_policy(layout: Layout, config: PolicyConfig) -> NodePolicy:
+    """Build the policy from the machine's memory, huge page sizes and cgroups. Blocks briefly.
+
+    Raises Invalid as ``check_policy``.
+    """
+    check_policy(layout, config)
     meminfo = system.meminfo()
-    if config.refuse_swap and meminfo.swap_total:
-        raise Invalid("swap is on: switch it off (swapoff -a), or set failSwapOn: false")
     memory_root = layout.controllers.get("memory")
     swap = (
         system.own_cgroup_has("memory.swap.max")

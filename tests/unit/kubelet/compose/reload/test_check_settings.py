@@ -1,5 +1,8 @@
 """What would end the agent later is found before anything changes."""
 
+import socket
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +10,16 @@ import pytest
 from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
-from pykubelet.kubelet.compose.reload.check_settings import check_settings, check_start
+from pykubelet.kubelet.compose.reload.check_settings import (
+    check_ports,
+    check_reload,
+    check_settings,
+    check_start,
+)
 from pykubelet.kubelet.config import ClusterSettings, KubeletConfiguration, Settings
 from pykubelet.kubelet.config.v1beta1 import KubeletAuthentication, KubeletAuthorization, KubeletX509Authentication
+from pykubelet.linux import system
+from pykubelet.models.core_v1 import Taint
 from pykubelet.testing.certificates import Authority
 
 _ALLOW: Any = {"authorization": KubeletAuthorization(mode="AlwaysAllow")}
@@ -35,6 +45,34 @@ def settings(*, cluster: bool = False, **fields: Any) -> Settings:
             "evictionSoftGracePeriod[memory.available]: 'soon' is not a duration",
         ),
         ({"cgroup_root": "/../x"}, "invalid cgroupRoot '/../x'"),
+        (
+            {"image_service_endpoint": "tcp://1.2.3.4:5"},
+            "imageServiceEndpoint: container runtime endpoint 'tcp:",
+        ),
+        (
+            {"container_runtime_endpoint": "run/x"},
+            "containerRuntimeEndpoint: container runtime endpoint 'run/x'",
+        ),
+        (
+            {"register_with_taints": (Taint(key="a b", effect="NoSchedule"),)},
+            "registerWithTaints[0].key: 'a b' is no",
+        ),
+        (
+            {"register_with_taints": (Taint(key="a", value="b c", effect="NoSchedule"),)},
+            "registerWithTaints[0].value: 'b c' is no label value",
+        ),
+        (
+            {"register_with_taints": (Taint(key="a"),)},
+            "registerWithTaints[0].effect: '' is not known",
+        ),
+        (
+            {"register_with_taints": (Taint(key="a", effect="NoExecute", time_added=datetime.now(UTC)),)},
+            "registerWithTaints[0].timeAdded: must not be set",
+        ),
+        (
+            {"register_with_taints": (*[Taint(key="a", effect="NoExecute", value=value) for value in "bc"],)},
+            "registerWithTaints[1]: key 'a' with effect 'NoExecute' is there already",
+        ),
         ({"allowed_unsafe_sysctls": ("UPPER CASE",)}, "allowedUnsafeSysctls: 'UPPER CASE' is not the name of a sysctl"),
     ],
 )
@@ -67,3 +105,100 @@ def test_files_of_the_server_are_read_at_the_start_only(tmp_path: Path) -> None:
         with pytest.raises(Invalid) as caught:
             check_start(found)
         assert str(caught.value).startswith(wanted)
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        ({"system_reserved": {"memory": "1000Ti"}}, "kubeReserved, systemReserved, evictionHard: "),
+        *(
+            (
+                {
+                    "kube_reserved": {"cpu": "100m"},
+                    "kube_reserved_cgroup": path,
+                    "enforce_node_allocatable": ("pods", "kube-reserved"),
+                },
+                f"kubeReservedCgroup: {message}",
+            )
+            for path, message in (
+                ("/pykubelet-test-none", "'/pykubelet-test-none' cgroup does not exist with all controllers"),
+                ("../../none", "'/../../none' is not the path of a cgroup below the root"),
+                ("/", "the root cgroup cannot be limited"),
+            )
+        ),
+    ],
+)
+def test_machine_that_lacks_what_is_required_is_noticed_at_the_start_and_when_a_field_changes(
+    fields: dict[str, Any], wanted: str
+) -> None:
+    found = settings(**fields)
+    check_settings(found)
+    with pytest.raises(Invalid) as caught:
+        check_start(found)
+    assert str(caught.value).startswith(wanted)
+    with pytest.raises(Invalid) as caught:
+        check_reload(settings(healthz_port=0), replaced(found, healthz_port=0))
+    assert str(caught.value).startswith(wanted)
+    check_reload(found, replaced(found, healthz_port=0, max_pods=3))
+
+
+def replaced(found: Settings, **fields: Any) -> Settings:
+    return Settings(found.node_name, replace(found.config, **fields), found.runtime_endpoint, cluster=found.cluster)
+
+
+def test_swap_is_noticed_before_anything_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = system.meminfo()
+    monkeypatch.setattr(system, "meminfo", lambda: type(facts)(**{**_fields(facts), "swap_total": 1}))
+    check_start(settings())
+    with pytest.raises(Invalid, match="failSwapOn: swap is on"):
+        check_start(settings(cluster=True))
+
+
+def _fields(facts: Any) -> dict[str, Any]:
+    return {name: getattr(facts, name) for name in type(facts).__dataclass_fields__}
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()[1]
+
+
+def test_port_that_another_program_uses_is_named(taken: int) -> None:
+    for fields, field in (
+        ({"healthz_port": taken, "port": 0, **_ALLOW}, "healthzPort"),
+        ({"healthz_port": 0, "port": taken, **_ALLOW}, "port"),
+        ({"healthz_port": 0, "port": 0, "read_only_port": taken, **_ALLOW}, ""),
+        ({"healthz_port": 0, "port": _free(), "read_only_port": taken, **_ALLOW}, "readOnlyPort"),
+    ):
+        found = settings(address="127.0.0.1", **fields)
+        if not field:
+            check_ports(found)  # the servers are off
+            continue
+        with pytest.raises(Invalid) as caught:
+            check_ports(found)
+        assert str(caught.value).startswith(f"{field}: cannot listen on 127.0.0.1:{taken}")
+        with pytest.raises(Invalid):
+            check_reload(settings(healthz_port=0), found)
+        check_reload(found, found)  # it is the agent itself that listens
+
+
+def _free() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    assert isinstance(port, int)
+    return port
+
+
+def test_files_that_a_reload_names_are_read_and_others_are_not(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "ca")
+    issued = authority.issue("node", ["127.0.0.1"])
+    pair = {"tls_cert_file": str(issued.certificate), "tls_private_key_file": str(issued.key)}
+    started = settings(cluster=True, healthz_port=0, port=_free(), **pair)
+    issued.certificate.write_text("half")
+    check_reload(started, replaced(started, max_pods=3))
+    with pytest.raises(Invalid, match="tlsCertFile: the certificate"):
+        check_reload(started, replaced(started, tls_cert_file="/none"))
+    missing = KubeletAuthentication(x509=KubeletX509Authentication(client_ca_file="/none"))
+    with pytest.raises(Invalid, match=r"authentication.x509.clientCAFile: /none"):
+        check_reload(started, replaced(started, tls_cert_file="", tls_private_key_file="", authentication=missing))
