@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from google.protobuf.message import Message
 
-from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency import thread_calls
 from pykubelet.base.units import Seconds
 from pykubelet.criserver import processes
 from pykubelet.criserver.config import Settings
@@ -237,7 +237,7 @@ def staged(loop: SimulatedLoop, directory: Path) -> Iterator[Stage]:
         patch.setattr(procfs, "pids", lambda: [each.pid for each in machine.living()])
         patch.setattr(system, "boot_id", lambda: machine.boot_id)
         patch.setattr(Database, "_transaction", limited)
-        patch.setattr(blocking._threads, "run", loop.later)
+        patch.setattr(thread_calls._threads, "run", lambda work, **kind: loop.later(lambda: work()(), **kind))
         yield stage
 
 

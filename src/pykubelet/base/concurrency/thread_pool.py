@@ -19,6 +19,8 @@ _MOST: Final = 1024
 _RESERVED: Final = 128
 """Threads reserved for components."""
 _BLAME: Final = "file systems or devices are not responding"
+Work = Callable[[], Callable[[], None]]
+"""What a thread runs. It returns what to run when the thread may be given other work: the report of its result."""
 _IDLE: Final[Seconds] = 10.0
 """Time after which an unused thread ends."""
 
@@ -33,7 +35,7 @@ class ThreadPool:
         self._of_others = 0
         """Threads that run calls of owners other than components."""
 
-    def run(self, work: Callable[[], None], *, of_component: bool) -> None:
+    def run(self, work: Work, *, of_component: bool) -> None:
         """Start the work at once. Raises Transient if no more threads can be started."""
         if of_component:
             self._start(work)
@@ -48,9 +50,9 @@ class ThreadPool:
             self._ended_for_others()
             raise
 
-    def _for_others(self, work: Callable[[], None]) -> None:
+    def _for_others(self, work: Work) -> Callable[[], None]:
         try:
-            work()
+            return work()
         finally:
             self._ended_for_others()
 
@@ -58,7 +60,7 @@ class ThreadPool:
         with self._lock:
             self._of_others -= 1
 
-    def _start(self, work: Callable[[], None]) -> None:
+    def _start(self, work: Work) -> None:
         with self._lock:
             thread = self._idle.pop() if self._idle else None
             if thread is None:
@@ -96,9 +98,9 @@ class _Thread(threading.Thread):
         super().__init__(name="blocking", daemon=True)
         self._offer = offer
         self._retire = retire
-        self._given: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._given: SimpleQueue[Work] = SimpleQueue()
 
-    def give(self, work: Callable[[], None]) -> None:
+    def give(self, work: Work) -> None:
         self._given.put(work)
 
     def run(self) -> None:
@@ -109,6 +111,8 @@ class _Thread(threading.Thread):
                 if self._retire(self):
                     return
                 continue
-            work()
+            report = work()
             del work
-            self._offer(self)
+            self._offer(self)  # first, so that whoever hears the report finds this thread idle
+            report()
+            del report

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from pykubelet.base.concurrency.blocking import Hung
+from pykubelet.base.concurrency.thread_calls import Hung
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.reports.events import WARNING, EventRecorder, Reason
 from pykubelet.models.core_v1 import Pod

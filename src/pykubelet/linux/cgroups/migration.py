@@ -8,9 +8,11 @@ such wait; there the warm-up gains nothing.
 """
 
 import os
-import threading
+from collections.abc import Callable
 from pathlib import Path
 
+from pykubelet.base.concurrency.thread_pool import ThreadPool
+from pykubelet.base.errors import Transient
 from pykubelet.linux.cgroups.detect import Layout
 from pykubelet.linux.procparse import parse_cgroups
 
@@ -24,25 +26,28 @@ class MigrationWarmUp:
         self._layout = layout
         self._own = own
         self._busy = False
+        self._threads = ThreadPool()
 
     def start(self) -> None:
         """Take the lock in a thread, for a migration some 10 ms from now. Returns at once; failures are ignored."""
         if not self._busy:
             self._busy = True
             try:
-                threading.Thread(target=self._stay, name="cgroup-migration", daemon=True).start()
-            except RuntimeError:  # no more threads can be started; then the runtime waits for the lock itself
+                self._threads.run(self._stay, of_component=True)
+            except Transient:  # no more threads can be started; then the runtime waits for the lock itself
                 self._busy = False
 
-    def _stay(self) -> None:
+    def _stay(self) -> Callable[[], None]:
         try:
             place = self._place()
             if place is not None:
                 place.write_text(str(os.getpid()))
-        except OSError:
+        except (OSError, ValueError):
             pass  # the tree may be read-only; then the runtime waits for the lock itself
-        finally:
-            self._busy = False
+        return self._end
+
+    def _end(self) -> None:
+        self._busy = False
 
     def _place(self) -> Path | None:
         """The ``cgroup.procs`` of this process's cgroup, in the hierarchy without controllers if there is one.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pykubelet.base.concurrency import blocking, thread_pool
+from pykubelet.base.concurrency import blocking, thread_calls, thread_pool
 from pykubelet.base.errors import Transient
 from pykubelet.testing.wait import settle, until
 
@@ -76,7 +76,7 @@ async def test_owner_waits_for_its_own_calls_only_and_at_most_four_run(release: 
 async def test_call_past_its_deadline_is_given_up_told_and_counted(
     release: threading.Event, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told: list[blocking.Hung] = []
+    told: list[thread_calls.Hung] = []
     before = blocking.hung_total().get("volume", 0)
     with blocking.on_hung(told.append):
         with pytest.raises(Transient, match=r"for volume/data has not ended within 0\.1 s"):
@@ -157,7 +157,7 @@ async def test_stoppable_call_that_stalls_is_told_to_stop_and_has_ended_when_its
 async def test_stoppable_call_that_hangs_is_left_after_a_grace(
     release: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocking, "_GRACE", 0.1)
+    monkeypatch.setattr(thread_calls, "_GRACE", 0.1)
     with pytest.raises(Transient, match="no progress"):
         await blocking.call_stoppable("rootfs/a", lambda stop: release.wait(), stall=0.1, at_once=1)
     assert _hangs("rootfs/a")
@@ -214,13 +214,13 @@ def test_loop_ends_while_a_call_hangs(release: threading.Event) -> None:
 
 
 async def test_pods_whose_calls_hang_leave_threads_to_components(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocking, "_threads", thread_pool.ThreadPool())
+    monkeypatch.setattr(thread_calls, "_threads", thread_pool.ThreadPool())
     monkeypatch.setattr(thread_pool, "_MOST", 6)
     monkeypatch.setattr(thread_pool, "_RESERVED", 2)
     gone = threading.Event()
     hanging = [asyncio.create_task(blocking.call(f"pod/{number}", gone.wait)) for number in range(4)]
     try:
-        await until(lambda: blocking._threads._of_others == 4)
+        await until(lambda: thread_calls._threads._of_others == 4)
         assert await blocking.call("images", lambda: "served", deadline=10) == "served"
         with pytest.raises(Transient, match="4 blocking calls are running"):
             await blocking.call("pod/other", gone.wait, deadline=10)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykubelet.base.concurrency.blocking import Hung
+from pykubelet.base.concurrency.thread_calls import Hung
 from pykubelet.kubelet.compose.hung_calls import HungCalls
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.models.core_v1 import Pod

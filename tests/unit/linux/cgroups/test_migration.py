@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import threading
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,7 @@ from pykubelet.testing.wait import until
 
 async def _expected(migration: MigrationWarmUp, file: Path) -> str:
     migration.start()
-    for thread in [each for each in threading.enumerate() if each.name == "cgroup-migration"]:
-        thread.join(10)
+    await until(lambda: not migration._busy)
     return file.read_text()
 
 

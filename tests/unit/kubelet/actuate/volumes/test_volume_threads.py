@@ -84,8 +84,8 @@ async def test_a_cancelled_job_is_waited_for(gate: Gate) -> None:
 
 
 async def test_young_jobs_are_bounded_but_hung_ones_do_not_count(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykubelet.base.concurrency.blocking._SHORT", 0.1)
-    monkeypatch.setattr("pykubelet.base.concurrency.blocking._PARALLEL", 2)
+    monkeypatch.setattr("pykubelet.base.concurrency.thread_calls.SHORT", 0.1)
+    monkeypatch.setattr("pykubelet.base.concurrency.thread_calls._PARALLEL", 2)
     blocking = Blocking(5)
     start = time.monotonic()
     tasks = [asyncio.create_task(blocking.run(str(i), partial(gate.job, str(i)))) for i in range(4)]

@@ -1,0 +1,298 @@
+"""One blocking call, and the scheduler that starts it in a thread within the limits per owner and in all.
+
+A call has at least one loop iteration and one switch of threads as its price; timers are only set for calls that take
+longer than ``SHORT``, and one timer finds those.
+"""
+
+import asyncio
+import contextvars
+import logging
+import weakref
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
+
+from pykubelet.base.concurrency.thread_pool import ThreadPool
+from pykubelet.base.errors import Transient
+from pykubelet.base.text import printable
+from pykubelet.base.units import Seconds
+
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+
+_PARALLEL: Final = 8
+"""Short calls of all owners at a time."""
+SHORT: Final[Seconds] = 0.05
+_RESOLUTION: Final[Seconds] = 0.001
+"""By how much a timer may fire early."""
+_GRACE: Final[Seconds] = 5.0
+"""How long a function that was given up, and told to stop, may take to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hung:
+    """A blocking call that is still running after its deadline."""
+
+    owner: str
+    call: str
+    """The function's name."""
+    deadline: Seconds
+
+
+hung_calls: Final[list[Hung]] = []
+hung_counts: Final[Counter[str]] = Counter()
+listeners: Final[list[Callable[[Hung], None]]] = []
+
+
+class Stop:
+    """What a stoppable function asks in its thread whether to stop; the event loop sees how often it has asked."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self._stopped = False
+
+    def __call__(self) -> bool:
+        self.steps += 1
+        return self._stopped
+
+    def set(self) -> None:
+        self._stopped = True
+
+
+class Job(Generic[_T]):
+    """One blocking call. Its function runs in a thread; everything else here runs in the event loop."""
+
+    def __init__(
+        self,
+        owner: str,
+        function: Callable[[], _T],
+        *,
+        deadline: Seconds | None,
+        at_once: int,
+        stall: Seconds | None = None,
+        stop: Stop | None = None,
+    ) -> None:
+        self.owner = owner
+        self.at_once = at_once
+        self.function = function
+        self.began: Seconds = 0.0
+        """When its thread was started, by the event loop's clock."""
+        self.patience: Final = deadline if stall is None else stall
+        """How long to wait for earlier calls of the owner, and then for the function, or for its next step."""
+        self._stalls = stall is not None
+        self._stop = stop
+        self._steps = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._hung: Hung | None = None
+        self._told_to_stop = False
+        self._answer: tuple[_T | None, BaseException | None] | None = None
+        self._caller: asyncio.Future[_T] | None = None
+
+    @property
+    def answered(self) -> bool:
+        """Whether the function has ended or was given up."""
+        return self._answer is not None
+
+    def outcome(self) -> "asyncio.Future[_T]":
+        """Return what the caller awaits: the function's result or error, or Transient when it was given up.
+
+        A cancellation ends this future and not the job; then a new one may be asked for.
+        """
+        self._caller = asyncio.get_running_loop().create_future()
+        self._tell()
+        return self._caller
+
+    def stop(self) -> None:
+        """Tell the function to stop, if it can be told."""
+        if self._stop is not None:
+            self._stop.set()
+
+    def watch(self) -> None:
+        """Begin to watch that the function ends, or makes its next step, within its patience."""
+        if self.patience is not None:
+            self._timer = asyncio.get_running_loop().call_at(self.began + self.patience, self._look)
+
+    def settle(self, value: _T | None, error: BaseException | None) -> None:
+        """Take the result of the function, which has ended."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._hung is not None:
+            hung_calls.remove(self._hung)
+            _log.info("blocking call has ended after all", extra={"owner": printable(self.owner), "call": self._name()})
+        if self._told_to_stop and error is not None:
+            failure, error = error, self.deadline_error()
+            error.__cause__ = failure
+        self._give(value, error)
+
+    def deadline_error(self) -> Transient:
+        """Return the error of a call that was given up."""
+        outcome = "has made no progress for" if self._stalls else "has not ended within"
+        return Transient(
+            f"{self._name()} for {printable(self.owner)} {outcome} {self.patience:g} s; "
+            "a file system or device may not be responding"
+        )
+
+    def _look(self) -> None:
+        """Judge the function, which still runs after its patience."""
+        steps = 0 if self._stop is None else self._stop.steps
+        if self._told_to_stop or not self._stalls:
+            if not self._told_to_stop:
+                self._mark_hung()
+            self._give(None, self.deadline_error())
+            return
+        if steps != self._steps:
+            self._steps, wait = steps, self.patience
+        else:
+            self._told_to_stop, wait = True, _GRACE
+            self._mark_hung()
+            self.stop()
+        assert wait is not None
+        self._timer = asyncio.get_running_loop().call_later(wait, self._look)
+
+    def _mark_hung(self) -> None:
+        """Record and report that the function hangs."""
+        assert self.patience is not None
+        self._hung = Hung(self.owner, self._name(), self.patience)
+        hung_calls.append(self._hung)
+        hung_counts[self.owner.partition("/")[0]] += 1
+        _log.warning(
+            "blocking call not responding",
+            extra={"owner": printable(self.owner), "call": self._name(), "deadline_s": self.patience},
+        )
+        for listener in tuple(listeners):
+            listener(self._hung)
+
+    def _give(self, value: _T | None, error: BaseException | None) -> None:
+        """Set the outcome, unless the function was given up before."""
+        if self._answer is None:
+            self._answer = (value, error)
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._answer is None or self._caller is None or self._caller.done():
+            return
+        value, error = self._answer
+        if isinstance(error, StopIteration):  # a future refuses it, since it would end the caller's coroutine
+            error = RuntimeError(f"{self._name()} raised StopIteration")
+        if error is not None:
+            self._caller.set_exception(error)
+            self._caller.exception()  # marks it as retrieved: the caller may have been cancelled
+        else:
+            self._caller.set_result(value)  # type: ignore[arg-type]
+
+    def _name(self) -> str:
+        function = self.function.func if isinstance(self.function, partial) else self.function
+        name: str = getattr(function, "__qualname__", type(function).__name__)
+        return name.rpartition("<locals>.")[2]
+
+
+class _Owner:
+    """The running and waiting calls of one owner."""
+
+    def __init__(self, at_once: int) -> None:
+        self.slots = asyncio.Semaphore(at_once)
+        self.users = 0
+
+
+class Scheduler:
+    """Starts the calls of one event loop within the limits per owner and in all."""
+
+    def __init__(self) -> None:
+        self._owners: dict[str, _Owner] = {}
+        self._short_slots = asyncio.Semaphore(_PARALLEL)
+        self._short: dict[Job[Any], None] = {}
+        """The short calls, in the order of their starts. One timer serves all: most have ended before it fires."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def short_calls(self) -> int:
+        return len(self._short)
+
+    def has_room(self, job: Job[Any]) -> bool:
+        """Whether the job's start would not have to wait."""
+        owner = self._owners.get(job.owner)
+        return not self._short_slots.locked() and (owner is None or not owner.slots.locked())
+
+    async def start(self, job: Job[_T]) -> None:
+        """Wait for a slot of the owner and a slot for short calls, then run the function in a thread."""
+        owner = self._owners.get(job.owner)
+        if owner is None:
+            owner = self._owners[job.owner] = _Owner(job.at_once)
+        owner.users += 1
+        try:
+            await owner.slots.acquire()
+            try:
+                await self._short_slots.acquire()
+                try:
+                    self._run(job, owner)
+                except BaseException:
+                    self._short_slots.release()
+                    raise
+            except BaseException:
+                owner.slots.release()
+                raise
+        except BaseException:
+            self._leave(job.owner, owner)
+            raise
+
+    def _run(self, job: Job[_T], owner: _Owner) -> None:
+        loop = asyncio.get_running_loop()
+
+        def ended(value: _T | None, error: BaseException | None) -> None:
+            self._end_short(job)
+            owner.slots.release()
+            self._leave(job.owner, owner)
+            job.settle(value, error)
+
+        def report(value: _T | None, error: BaseException | None) -> None:
+            with suppress(RuntimeError):  # the loop is closed: no caller waits any more
+                loop.call_soon_threadsafe(ended, value, error)
+
+        def work() -> Callable[[], None]:
+            try:
+                return partial(report, job.function(), None)
+            except BaseException as error:  # any error is raised again in the caller
+                return partial(report, None, error)
+
+        _threads.run(partial(contextvars.copy_context().run, work), of_component="/" not in job.owner)
+        job.began = loop.time()
+        self._short[job] = None
+        if self._timer is None:
+            self._timer = loop.call_at(job.began + SHORT, self._look_at_short_calls)
+
+    def _look_at_short_calls(self) -> None:
+        """Take the calls that are not short any more out of the limit, and watch them."""
+        loop = asyncio.get_running_loop()
+        self._timer = None
+        for job in tuple(self._short):
+            if job.began + SHORT > loop.time() + _RESOLUTION:
+                self._timer = loop.call_at(job.began + SHORT, self._look_at_short_calls)
+                return
+            self._end_short(job)
+            job.watch()
+
+    def _end_short(self, job: Job[Any]) -> None:
+        if job in self._short:
+            del self._short[job]
+            self._short_slots.release()
+
+    def _leave(self, name: str, owner: _Owner) -> None:
+        owner.users -= 1
+        if owner.users == 0:
+            del self._owners[name]
+
+
+_threads: Final = ThreadPool()
+_schedulers: Final["weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Scheduler]"] = weakref.WeakKeyDictionary()
+
+
+def scheduler_of_loop() -> Scheduler:
+    """Return the scheduler of the running event loop."""
+    loop = asyncio.get_running_loop()
+    scheduler = _schedulers.get(loop)
+    if scheduler is None:
+        scheduler = _schedulers[loop] = Scheduler()
+    return scheduler
