@@ -284,14 +284,16 @@ class Extractor:
 
     def _parents(self, path: str) -> None:
         """Create the missing parent directories of a path: the tool that built the layer must have had them."""
+        if self._merged:
+            self._charge_parents(path)
         missing = []
         parent = _real(path.rpartition("/")[0])
         while len(parent) > 1 and not os.path.isdir(parent):
             missing.append(parent)
             parent = parent.rpartition("/")[0]
         for directory in reversed(missing):
-            if directory not in self._copied:  # those are charged already
-                self._account.inode(directory.rpartition("/")[2], blocks=1 + int(self._merged))
+            if not self._merged:
+                self._account.inode(directory.rpartition("/")[2], blocks=1)
             try:
                 self._mkdir(directory)
             except (FileExistsError, NotADirectoryError) as error:

@@ -79,6 +79,10 @@ MERGED: dict[str, tuple[Entries, Charge]] = {
     "file deeper below": ([entry("low/er/f")], (BLOCK + 2 * COPY + names("low", "er", "f"), 3)),
     "file below implicit directories": ([entry("new/er/f")], (BLOCK + 2 * COPY + names("new", "er", "f"), 3)),
     "opaque directory without an entry": ([entry("new/.wh..wh..opq")], (COPY + names("new"), 1)),
+    "opaque directory without an entry in a directory of the layers below": (
+        [entry("low/er/new/.wh..wh..opq")],
+        (3 * COPY + names("low", "er", "new"), 3),
+    ),
     "two files in a directory": (
         [entry("low/f"), entry("low/er/f"), entry("low/er/g")],
         (3 * BLOCK + 2 * COPY + names("low", "er", "f", "f", "g"), 5),
