@@ -23,10 +23,13 @@ class LifeCycle(Generic[_P]):
         """``kind``: the noun in error messages; ``transitions``: from a phase, for a reason, to a phase."""
         self.kind = kind
         self.transitions = transitions
+        self._following: dict[_P, frozenset[_P]] = {}
+        for before, _, to in transitions:
+            self._following[before] = self._following.get(before, frozenset()) | {to}
 
     def following(self, phase: _P) -> frozenset[_P]:
         """The phases that can follow this one directly; it is among them if it can be entered again."""
-        return frozenset(to for before, _, to in self.transitions if before is phase)
+        return self._following.get(phase, frozenset())
 
 
 class Life(Generic[_P]):

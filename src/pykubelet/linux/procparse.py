@@ -55,9 +55,17 @@ def parse_stat(pid: int, data: bytes) -> Stat | None:
     words = data.rpartition(b")")[2].split()
     if len(words) < 22:
         return None
-    parent, group, session = (int(word) for word in words[1:4])
-    user, system, started, resident = (int(words[place]) for place in (11, 12, 19, 21))
-    return Stat(pid, words[0].decode("ascii"), parent, group, session, user, system, started, resident)
+    return Stat(
+        pid,
+        words[0].decode("ascii"),
+        int(words[1]),
+        int(words[2]),
+        int(words[3]),
+        int(words[11]),
+        int(words[12]),
+        int(words[19]),
+        int(words[21]),
+    )
 
 
 def parse_status(data: bytes) -> dict[str, str]:

@@ -49,8 +49,7 @@ async def call(
     """
     job = Job(owner, partial(function, *args), deadline=deadline, at_once=at_once)
     scheduler = scheduler_of_loop()
-    if scheduler.has_room(job):
-        await scheduler.start(job)
+    if scheduler.start_at_once(job):
         return await job.outcome()
     async with _limited(job):
         await scheduler.start(job)
@@ -129,9 +128,7 @@ async def _limited(job: Job[_T]) -> AsyncIterator[None]:
 async def _ended(job: Job[_T]) -> _T:
     """Run a job until its function has ended or was given up, also when the caller is cancelled."""
     scheduler = scheduler_of_loop()
-    if scheduler.has_room(job):
-        await scheduler.start(job)
-    else:
+    if not scheduler.start_at_once(job):
         async with _limited(job):
             await scheduler.start(job)
     cancelled: asyncio.CancelledError | None = None

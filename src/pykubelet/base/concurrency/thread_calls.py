@@ -8,19 +8,20 @@ import asyncio
 import contextvars
 import logging
 import weakref
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
-from pykubelet.base.concurrency.thread_pool import ThreadPool
+from pykubelet.base.concurrency.thread_pool import Report, ThreadPool
 from pykubelet.base.errors import Transient
 from pykubelet.base.text import printable
 from pykubelet.base.units import Seconds
 
 _T = TypeVar("_T")
+_Ended = Callable[[Any, BaseException | None], None]
 _log = logging.getLogger(__name__)
 
 _PARALLEL: Final = 8
@@ -189,11 +190,44 @@ class Job(Generic[_T]):
         return name.rpartition("<locals>.")[2]
 
 
+class _Slots:
+    """Slots, given in the order in which they were asked for. A free one costs a fraction of asyncio's Semaphore."""
+
+    def __init__(self, count: int) -> None:
+        self.free = count
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def wait(self) -> None:
+        """Take a slot as soon as there is one."""
+        if self.free:
+            self.free -= 1
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        try:
+            await waiter
+        except BaseException:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+            elif not waiter.cancelled():
+                self.give()  # it has got the slot, too late
+            raise
+
+    def give(self) -> None:
+        """Give a slot back; who waits first takes it."""
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+        self.free += 1
+
+
 class _Owner:
     """The running and waiting calls of one owner."""
 
     def __init__(self, at_once: int) -> None:
-        self.slots = asyncio.Semaphore(at_once)
+        self.slots = _Slots(at_once)
         self.users = 0
 
 
@@ -202,7 +236,7 @@ class Scheduler:
 
     def __init__(self) -> None:
         self._owners: dict[str, _Owner] = {}
-        self._short_slots = asyncio.Semaphore(_PARALLEL)
+        self._short_slots = _Slots(_PARALLEL)
         self._short: dict[Job[Any], None] = {}
         """The short calls, in the order of their starts. One timer serves all: most have ended before it fires."""
         self._timer: asyncio.TimerHandle | None = None
@@ -211,57 +245,58 @@ class Scheduler:
     def short_calls(self) -> int:
         return len(self._short)
 
-    def has_room(self, job: Job[Any]) -> bool:
-        """Whether the job's start would not have to wait."""
+    def start_at_once(self, job: Job[Any]) -> bool:
+        """Run the function in a thread, unless the job has to wait for a slot. Raises Transient: no thread."""
         owner = self._owners.get(job.owner)
-        return not self._short_slots.locked() and (owner is None or not owner.slots.locked())
+        if not self._short_slots.free or (owner is not None and not owner.slots.free):
+            return False
+        if owner is None:
+            owner = self._owners[job.owner] = _Owner(job.at_once)
+        owner.users += 1
+        owner.slots.free -= 1
+        self._short_slots.free -= 1
+        self._run(job, owner)
+        return True
 
-    async def start(self, job: Job[_T]) -> None:
+    async def start(self, job: Job[Any]) -> None:
         """Wait for a slot of the owner and a slot for short calls, then run the function in a thread."""
         owner = self._owners.get(job.owner)
         if owner is None:
             owner = self._owners[job.owner] = _Owner(job.at_once)
         owner.users += 1
         try:
-            await owner.slots.acquire()
+            await owner.slots.wait()
             try:
-                await self._short_slots.acquire()
-                try:
-                    self._run(job, owner)
-                except BaseException:
-                    self._short_slots.release()
-                    raise
+                await self._short_slots.wait()
             except BaseException:
-                owner.slots.release()
+                owner.slots.give()
                 raise
         except BaseException:
             self._leave(job.owner, owner)
             raise
+        self._run(job, owner)
 
-    def _run(self, job: Job[_T], owner: _Owner) -> None:
+    def _run(self, job: Job[Any], owner: _Owner) -> None:
         loop = asyncio.get_running_loop()
-
-        def ended(value: _T | None, error: BaseException | None) -> None:
-            self._end_short(job)
-            owner.slots.release()
-            self._leave(job.owner, owner)
-            job.settle(value, error)
-
-        def report(value: _T | None, error: BaseException | None) -> None:
-            with suppress(RuntimeError):  # the loop is closed: no caller waits any more
-                loop.call_soon_threadsafe(ended, value, error)
-
-        def work() -> Callable[[], None]:
-            try:
-                return partial(report, job.function(), None)
-            except BaseException as error:  # any error is raised again in the caller
-                return partial(report, None, error)
-
-        _threads.run(partial(contextvars.copy_context().run, work), of_component="/" not in job.owner)
+        work = partial(_work, job, loop, partial(self._ended, job, owner))
         job.began = loop.time()
         self._short[job] = None
+        try:
+            _threads.run(partial(contextvars.copy_context().run, work), of_component="/" not in job.owner)
+        except BaseException:
+            self._free(job, owner)
+            raise
         if self._timer is None:
             self._timer = loop.call_at(job.began + SHORT, self._look_at_short_calls)
+
+    def _ended(self, job: Job[_T], owner: _Owner, value: _T | None, error: BaseException | None) -> None:
+        self._free(job, owner)
+        job.settle(value, error)
+
+    def _free(self, job: Job[Any], owner: _Owner) -> None:
+        self._end_short(job)
+        owner.slots.give()
+        self._leave(job.owner, owner)
 
     def _look_at_short_calls(self) -> None:
         """Take the calls that are not short any more out of the limit, and watch them."""
@@ -277,12 +312,25 @@ class Scheduler:
     def _end_short(self, job: Job[Any]) -> None:
         if job in self._short:
             del self._short[job]
-            self._short_slots.release()
+            self._short_slots.give()
 
     def _leave(self, name: str, owner: _Owner) -> None:
         owner.users -= 1
         if owner.users == 0:
             del self._owners[name]
+
+
+def _work(job: Job[_T], loop: asyncio.AbstractEventLoop, ended: _Ended) -> Report:
+    """Run the function in its thread; return what reports the outcome to the event loop."""
+    try:
+        return partial(_report, loop, ended, job.function(), None)
+    except BaseException as error:  # any error is raised again in the caller
+        return partial(_report, loop, ended, None, error)
+
+
+def _report(loop: asyncio.AbstractEventLoop, ended: _Ended, value: object, error: BaseException | None) -> None:
+    with suppress(RuntimeError):  # the loop is closed: no caller waits any more
+        loop.call_soon_threadsafe(ended, value, error)
 
 
 _threads: Final = ThreadPool()

@@ -19,7 +19,8 @@ _MOST: Final = 1024
 _RESERVED: Final = 128
 """Threads reserved for components."""
 _BLAME: Final = "file systems or devices are not responding"
-Work = Callable[[], Callable[[], None]]
+Report = Callable[[], None]
+Work = Callable[[], Report]
 """What a thread runs. It returns what to run when the thread may be given other work: the report of its result."""
 _IDLE: Final[Seconds] = 10.0
 """Time after which an unused thread ends."""
@@ -50,7 +51,7 @@ class ThreadPool:
             self._ended_for_others()
             raise
 
-    def _for_others(self, work: Work) -> Callable[[], None]:
+    def _for_others(self, work: Work) -> Report:
         try:
             return work()
         finally:

@@ -13,29 +13,41 @@ class Wakeup:
         """``name`` is the prefix of the names of the tasks that wait."""
         self._clock = clock
         self._name = name
-        self._woken = asyncio.Event()
+        self._woken = False
+        self._sleep: asyncio.Future[None] | None = None
 
     def wake(self) -> None:
         """End the current sleep, or the next one if `clear` is not called before."""
-        self._woken.set()
+        self._woken = True
+        self._end_sleep()
 
     def clear(self) -> None:
         """Forget earlier calls of `wake`."""
-        self._woken.clear()
+        self._woken = False
 
     @property
     def woken(self) -> bool:
         """Whether `wake` has been called since the last `clear`."""
-        return self._woken.is_set()
+        return self._woken
 
     async def sleep(self, seconds: Seconds | None) -> None:
         """Sleep for this time, or until `wake` is called; None: only until then."""
-        if seconds is None:
-            await self._woken.wait()
+        if self._woken:
+            await asyncio.sleep(0)
             return
-        async with asyncio.TaskGroup() as group:
-            sleeper = group.create_task(self._clock.sleep(seconds), name=f"{self._name}-sleep")
-            watcher = group.create_task(self._woken.wait(), name=f"{self._name}-wakeup")
-            await asyncio.wait((sleeper, watcher), return_when=asyncio.FIRST_COMPLETED)
-            sleeper.cancel()
-            watcher.cancel()
+        self._sleep = asyncio.get_running_loop().create_future()
+        sleeper = None
+        if seconds is not None:
+            sleeper = asyncio.create_task(self._clock.sleep(seconds), name=f"{self._name}-sleep")
+            sleeper.add_done_callback(self._end_sleep)
+        try:
+            await self._sleep
+        finally:
+            self._sleep = None
+            if sleeper is not None:
+                sleeper.remove_done_callback(self._end_sleep)
+                sleeper.cancel()
+
+    def _end_sleep(self, sleeper: "asyncio.Task[None] | None" = None) -> None:
+        if self._sleep is not None and not self._sleep.done():
+            self._sleep.set_result(None)

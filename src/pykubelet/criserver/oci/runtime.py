@@ -162,6 +162,15 @@ class OciRuntime:
             with self._span("start", container):
                 await release_exec_fifo(fifo, process, self._env)
 
+    def _has_state(self, container: ContainerID) -> bool:
+        # runc and crun have a directory of that name, other runtimes files with that prefix.
+        if (self.root / container).exists():
+            return True
+        try:
+            return any(path.name.startswith(container) for path in self.root.iterdir())
+        except FileNotFoundError:
+            return False
+
     def is_waiting(self, container: ContainerID) -> bool:
         """Whether a created container waits for its start at a FIFO. Blocks briefly."""
         return fifo_of(self.root / container) is not None
@@ -172,8 +181,7 @@ class OciRuntime:
         Without ``--force``, which polls for 100 ms. Remaining processes in a shared PID namespace are killed.
         ``emptied``: its cgroup with all processes was removed already, and it has no hooks.
         """
-        # runc and crun have a directory of that name, other runtimes files with that prefix.
-        if next(self.root.glob(f"{container}*"), None) is None:
+        if not self._has_state(container):
             return
         if emptied and self._plain_runc:
             # Only the state directory remains: no need to run the program.
