@@ -214,7 +214,7 @@ class _Slots:
             raise
 
     def give(self) -> None:
-        """Give a slot back; who waits first takes it."""
+        """Give a slot back; the first that waits takes it."""
         while self._waiting:
             waiter = self._waiting.popleft()
             if not waiter.done():

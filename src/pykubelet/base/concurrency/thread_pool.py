@@ -114,6 +114,6 @@ class _Thread(threading.Thread):
                 continue
             report = work()
             del work
-            self._offer(self)  # first, so that whoever hears the report finds this thread idle
+            self._offer(self)  # first, so that the hearer of the report finds this thread idle
             report()
             del report
