@@ -23,9 +23,10 @@ class LifeCycle(Generic[_P]):
         """``kind``: the noun in error messages; ``transitions``: from a phase, for a reason, to a phase."""
         self.kind = kind
         self.transitions = transitions
-        self._following: dict[_P, frozenset[_P]] = {}
+        following = {before: frozenset[_P]() for before, _, _ in transitions}
         for before, _, to in transitions:
-            self._following[before] = self._following.get(before, frozenset()) | {to}
+            following[before] |= {to}
+        self._following = following
 
     def following(self, phase: _P) -> frozenset[_P]:
         """The phases that can follow this one directly; it is among them if it can be entered again."""

@@ -11,7 +11,7 @@ it is logged, counted and reported to the listeners of ``on_hung``, and its call
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Final, TypeVar, TypeVarTuple
 
@@ -131,20 +131,17 @@ async def _ended(job: Job[_T]) -> _T:
     if not scheduler.start_at_once(job):
         async with _limited(job):
             await scheduler.start(job)
-    cancelled: asyncio.CancelledError | None = None
-    while True:
+    try:
+        return await job.outcome()
+    except asyncio.CancelledError as error:
+        if job.answered:
+            raise
+        cancelled = error
+    while not job.answered:
+        job.stop()
         try:
-            value = await job.outcome()
-            break
+            with suppress(Exception):  # the cancellation is what the caller hears of
+                await job.outcome()
         except asyncio.CancelledError as error:
-            if job.answered:
-                raise
             cancelled = error
-            job.stop()
-        except BaseException:
-            if cancelled is None:
-                raise
-            break
-    if cancelled is not None:
-        raise cancelled
-    return value
+    raise cancelled
