@@ -220,15 +220,19 @@ async def test_a_command_that_is_too_slow_is_killed(runtime: Runtime) -> None:
     assert b"sleep 54321" not in left.stdout
 
 
-async def test_container_above_its_memory_limit_is_oom_killed(runtime: Runtime) -> None:
-    greedy = Program("greedy", ("sh", "-c", "tail /dev/zero"), Script())
+@pytest.mark.parametrize(("command", "code"), [("exec tail /dev/zero", 137), ("tail /dev/zero; sleep 1; exit 0", 0)])
+async def test_container_above_its_memory_limit_is_oom_killed(runtime: Runtime, command: str, code: int) -> None:
+    """Also if its program goes on without the child that was killed, and succeeds."""
+    greedy = Program("greedy", ("sh", "-c", command), Script())
     config = runtime.container_config(greedy)
     config.linux.resources.memory_limit_in_bytes = 16 << 20
     container = await runtime.client.create_container(await runtime.sandbox(), config, runtime.pod_config())
     await runtime.client.start_container(container)
     status = await runtime.ended(container)
-    assert status.exit_code != 0
-    assert status.reason == "OOMKilled"
+    # containerd 1.6 sometimes does not hear of a kill with which the container has ended.
+    lost = status.exit_code != 0 and not await runtime.is_ours()
+    assert status.exit_code == code
+    assert status.reason in ({"OOMKilled", "Error"} if lost else {"OOMKilled"})
 
 
 @pytest.mark.parametrize(

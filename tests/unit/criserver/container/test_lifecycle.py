@@ -77,7 +77,7 @@ def test_oom_killed_from_conmon_and_kernel_counts(code: int, facts: dict[str, in
 
 @pytest.mark.parametrize(
     ("code", "oom", "expected"),
-    [(0, False, "Completed"), (0, True, "Completed"), (1, False, "Error"), (137, True, "OOMKilled")],
+    [(0, False, "Completed"), (0, True, "OOMKilled"), (1, False, "Error"), (137, True, "OOMKilled")],
 )
 def test_reasons(code: int, oom: bool, expected: str) -> None:
     assert reason(code, oom) == expected

@@ -267,7 +267,7 @@ def test_pax_sparse_map_of_many_records_is_read_in_linear_time() -> None:
         return seconds
 
     # In quadratic time, sixteen times as much.
-    assert seconds_of(most) < 10 * min(seconds_of(most // 4) for _ in range(2))
+    assert min(seconds_of(most) for _ in range(3)) < 10 * min(seconds_of(most // 4) for _ in range(2))
 
 
 def test_global_extended_header_with_attributes_and_names_concerns_no_entry() -> None:

@@ -114,7 +114,11 @@ def oom_killed(exit_code: int, *, noted: bool, kills: int, pod_kills: int, by_us
 
 
 def reason(exit_code: int, oom_killed: bool) -> str:
-    """The reason of an exit, as kubelets show it."""
-    if exit_code == 0:
-        return "Completed"
-    return "OOMKilled" if oom_killed else "Error"
+    """The reason of an exit, as kubelets show it.
+
+    As in containerd, a container is OOMKilled also if its program has survived the kill of a child, and ended with 0:
+    kubelets count such an init container as failed.
+    """
+    if oom_killed:
+        return "OOMKilled"
+    return "Error" if exit_code else "Completed"
