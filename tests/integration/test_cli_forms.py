@@ -143,6 +143,43 @@ def test_words_that_do_not_exist_are_answered_with_the_closest(agent: AgentProce
         assert advice in done.stderr
 
 
+@pytest.mark.parametrize(
+    "words", [("logs", "-f", "web"), ("logs", "web"), ("get", "pods", "-w"), ("get", "events"), ("explain", "web")]
+)
+def test_command_whose_reader_has_ended_exits_with_141(agent: AgentProcess, words: tuple[str, ...]) -> None:
+    command = cli_command(agent.socket, *words)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        problem = process.stderr.read().decode()
+        assert (process.wait(30 * PATIENCE), problem) == (141, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("describe", "pod"), "give the name of a pod behind 'pod'; existing pods: db, web"),
+        (("delete", "pod"), "give the name of a pod behind 'pod'"),
+        (("delete", "pods", "-l", "app=none"), "no pods of the manifest directory match the selection"),
+        (("delete", "cm", "-l", "app=none"), "only pods can be selected with -l or --all; name the cm"),
+        (("delete", __file__), "is not a kind of object here; files are named with -f"),
+        (("delete", "pyproject.toml"), "the objects in a file: pykubelet delete -f pyproject.toml"),
+        (("top", "pod", "wbe"), "pod 'wbe' not found; did you mean web?"),
+    ],
+)
+def test_kinds_without_a_name_and_names_without_an_object(
+    agent: AgentProcess, words: tuple[str, ...], problem: str
+) -> None:
+    done = agent.cli(*words)
+    assert done.returncode != 0 and problem in done.stderr, done
+
+
+def test_events_are_listed_by_time(agent: AgentProcess) -> None:
+    template = "jsonpath={range .items[*]}{.lastTimestamp}{'\\n'}{end}"
+    times = ok(agent, "get", "events", "-o", template).split()
+    assert len(times) > 4 and times == sorted(times)
+
+
 def test_logs_of_several_containers_and_pods(agent: AgentProcess) -> None:
     every = "[pod/web-testnode/once] done\n[pod/web-testnode/main] up\n"
     assert ok(agent, "logs", "pod/web", "--all-containers", "--prefix") == every
@@ -186,6 +223,9 @@ def test_completion_knows_pods_containers_namespaces_and_ports(agent: AgentProce
         (("get", "pods", "-n", "a"), {"apart"}),
         (("get", "sec"), {"secrets"}),
         (("port-forward", "web", "9000:"), {"9000:http", "9000:8080"}),
+        (("restart", "web/"), {"web/main", "web/once"}),
+        (("cp", "w"), {"web-testnode:"}),
+        (("top", "pods", "d"), {"db-testnode"}),
         (("help", "gett"), set[str]()),
     ):
         variables = {
@@ -213,6 +253,12 @@ def test_an_agent_is_found_without_naming_its_socket(isolation: Isolation, daemo
             named = {**environment(), "PYKUBELET_AGENTS_DIR": "", "PYKUBELET_SOCKET": str(other.socket)}
             done = subprocess.run(command, capture_output=True, text=True, env=named)
             assert (done.returncode, done.stdout) == (0, "node/othernode\n"), done
+            forgotten = ("--config", str(other.config_file), "--root-dir", f"{home}/x", "--run-dir", f"{home}/y")
+            done = subprocess.run(
+                [*command[:3], "reset", "--dry-run", *forgotten], capture_output=True, text=True, env=environment()
+            )
+            assert (done.returncode, done.stdout) == (1, ""), done
+            assert f"another agent runs, at {other.socket}, with pods in the same cgroups" in done.stderr
             other.stop()
             assert not (home / "agents").exists()
         finally:

@@ -93,6 +93,10 @@ class Backoff:
         """Forget the key: the next failure starts from the initial delay."""
         self._entries.pop(key, None)
 
+    def known(self) -> list[Hashable]:
+        """The keys that have a series."""
+        return list(self._entries)
+
     def gc(self, now: Seconds) -> None:
         """Drop stale series: their next delay would be the initial one anyway."""
         for key in [key for key, entry in self._entries.items() if self._stale(entry, now)]:

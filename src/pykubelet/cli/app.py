@@ -3,6 +3,7 @@
 import importlib
 import io
 import os
+import re
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -12,7 +13,7 @@ import click
 import pykubelet
 from pykubelet.cli.client.agent_socket import default_socket
 from pykubelet.cli.command_group import SuggestingGroup
-from pykubelet.cli.ending import leave, status_of
+from pykubelet.cli.ending import PipeClosed, leave, status_of
 from pykubelet.cli.exit_status import ExitStatus
 from pykubelet.cli.terminal import echo
 
@@ -68,6 +69,13 @@ class _Lazy(SuggestingGroup):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
 
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            # The library would end with 1.
+            raise PipeClosed from error
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
@@ -121,5 +129,6 @@ def _run() -> int:
     except click.ClickException as error:
         shown = io.StringIO()
         error.show(shown)
-        echo(shown.getvalue(), err=True, nl=False)
+        # Errors of all kinds begin alike.
+        echo(re.sub(r"^Error: ", "error: ", shown.getvalue(), count=1, flags=re.MULTILINE), err=True, nl=False)
         return error.exit_code

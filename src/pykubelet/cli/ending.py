@@ -11,6 +11,10 @@ from pykubelet.cli.exit_status import ExitStatus
 from pykubelet.cli.terminal import echo
 
 
+class PipeClosed(Exception):  # noqa: N818 - it says what happened
+    """The reader of the output has ended."""
+
+
 def status_of(command: Callable[[], int]) -> int:
     """Run a command, print its error, and return an `ExitStatus`, or the status of a program that it has run."""
     try:
@@ -22,7 +26,7 @@ def status_of(command: Callable[[], int]) -> int:
         return _status(error)
     except KeyboardInterrupt:
         return ExitStatus.INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, PipeClosed):
         # The reader (head, less) has exited; buffered output is discarded.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitStatus.PIPE_CLOSED

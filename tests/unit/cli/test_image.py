@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pykubelet.base import proc
-from pykubelet.base.errors import Invalid, NotFound, Transient, Unsupported
+from pykubelet.base.errors import Invalid, NotFound, Permanent, Transient, Unsupported
 from pykubelet.cli.app import cli
 from pykubelet.cli.client.image_client import ImageClient, choose_endpoint
 from pykubelet.cli.client.registry_auth import find_auth, from_docker_config
@@ -127,7 +127,7 @@ async def test_new_names_at_import(commands: Commands, archive: Path, tmp_path: 
     for image in commands.rooms.images.list():
         await commands.good("rm", image.id)
     refused = await commands.run("import", str(both), "-t", "one:1")
-    assert isinstance(refused.exception, Invalid)
+    assert isinstance(refused.exception, Permanent) and str(refused.exception).startswith(f"{both}: ")
     assert "has 2 images (docker.io/library/demo:two, localhost/other:1)" in str(refused.exception)
     await commands.good("import", str(both))
     assert {tag for image in commands.rooms.images.list() for tag in image.tags} == {
@@ -135,13 +135,13 @@ async def test_new_names_at_import(commands: Commands, archive: Path, tmp_path: 
         "localhost/other:1",
     }
     bad = await commands.run("import", str(both), "-t", "one@" + digest_of(b""))
-    assert isinstance(bad.exception, Invalid)
+    assert isinstance(bad.exception, Permanent)
 
 
 @pytest.mark.parametrize("data", [b"", b"hello" * 5000, gzip.compress(os.urandom(3_000_000))[:-100]])
 async def test_invalid_archive_of_any_length_is_rejected(commands: Commands, data: bytes) -> None:
     done = await commands.run("import", "-", input=data)
-    assert isinstance(done.exception, Invalid) and "not an image archive" in str(done.exception)
+    assert isinstance(done.exception, Permanent) and "not an image archive" in str(done.exception)
     assert commands.rooms.content.digests() == set()
 
 
@@ -267,7 +267,7 @@ async def test_prune_removes_what_dry_run_announces_and_nothing_else(commands: C
 
 async def test_import_of_a_missing_file_names_it(commands: Commands, tmp_path: Path) -> None:
     done = await commands.run("import", str(tmp_path / "nope.tar"))
-    assert isinstance(done.exception, Invalid)
+    assert isinstance(done.exception, NotFound)
     assert str(done.exception) == f"{tmp_path / 'nope.tar'}: cannot be read: No such file or directory"
 
 
@@ -378,6 +378,7 @@ def test_progress_bars_sum_up_layers(capsys: pytest.CaptureFixture[str], monkeyp
         for layer, total in (("sha256:aaaa", 1000), ("sha256:bbbb", 2000)):
             update([transfer.Progress(image="a:1", layer=layer, phase=transfer.DOWNLOADING, done=500, total=total)])
     plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
+    assert "?" not in plain
     lines = [line.split() for line in plain.splitlines() if "/" in line][-3:]
     assert [(line[0], line[1], line[3:5]) for line in lines] == [
         ("image", "resolved", ["1.0/3.0", "kB"]),

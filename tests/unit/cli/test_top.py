@@ -33,8 +33,16 @@ SUMMARY = {
 }
 
 
+PODS = [
+    {"metadata": {"name": f"{name}-n1", "namespace": space}, "spec": {"nodeName": "n1"}}
+    for name, space in (("web", "default"), ("db", "data"), ("ended", "default"))
+]
+
+
 class FakeApi:
-    def get(self, path: str) -> object:
+    def get(self, path: str, **_: object) -> object:
+        if path == "/api/v1/pods":
+            return {"items": PODS}
         assert path == "/pykubelet/v1/usage"
         return SUMMARY
 
@@ -66,7 +74,16 @@ def test_top_sorts_by_usage() -> None:
 def test_top_of_a_namespace_or_name() -> None:
     assert [row[1] for row in run("pods", "web")[1:]] == ["web-n1"]
     assert [row[1] for row in run("pods", "-n", "data")[1:]] == ["db-n1"]
-    assert run("pods", "nope") == [["no", "running", "pods", "found"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [("wbe", "pod 'wbe' not found; did you mean web?"), ("ended", "pod ended-n1 has no measurements")],
+)
+def test_top_of_a_pod_that_is_missing_or_has_ended_fails(name: str, problem: str) -> None:
+    done = CliRunner().invoke(cli, ["top", "pods", name])
+    assert done.exit_code != 0
+    assert problem in str(done.exception)
 
 
 def test_top_containers() -> None:
@@ -91,7 +108,6 @@ def test_top_as_json_has_the_form_of_the_metrics_api() -> None:
     assert "cpu" not in db["containers"][0]["usage"]
     node = json.loads(CliRunner().invoke(cli, ["top", "node", "-o", "json"]).stdout)["items"]
     assert [(each["kind"], each["metadata"]["name"]) for each in node] == [("NodeMetrics", "n1")]
-    assert json.loads(CliRunner().invoke(cli, ["top", "pods", "none", "-o", "json"]).stdout)["items"] == []
 
 
 def test_top_without_headings() -> None:

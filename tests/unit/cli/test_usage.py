@@ -5,10 +5,11 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
 import pykubelet
@@ -30,6 +31,10 @@ ROOT = Path(__file__).resolve().parents[3]
         (("help", "discribe"), "did you mean describe?"),
         (("zzzz",), "the commands are run, criserver, "),
         (("get", "--all-namespace"), "--all-namespaces"),
+        (("apply", "web.yaml"), "name files with -f: pykubelet apply -f web.yaml"),
+        (("diff", "web.yaml"), "name files with -f: pykubelet diff -f web.yaml"),
+        (("describe", "node"), "describe shows pods; for nodes: pykubelet get nodes -o yaml"),
+        (("explain", "a", "b"), "name one pod; these are a, b"),
         (("get",), "name a kind: pods, events, configmaps, secrets, nodes, images, problems; for example"),
     ],
 )
@@ -37,6 +42,12 @@ def test_a_wrong_word_is_answered_with_the_closest_one(words: tuple[str, ...], a
     done = CliRunner().invoke(cli, words)
     assert done.exit_code == ExitStatus.USAGE
     assert advice in done.stderr
+
+
+def test_errors_of_all_kinds_begin_alike(tmp_path: Path) -> None:
+    for words in (("get",), ("get", "pods"), ("logs", "web", "--since", "1x")):
+        done = run(tmp_path / "none", *words)
+        assert re.search("^error: ", done.stderr, re.MULTILINE), done.stderr
 
 
 def test_version_and_help() -> None:
@@ -79,13 +90,89 @@ def test_the_table_of_exit_statuses_is_that_of_the_code() -> None:
         (("get",), ExitStatus.USAGE),
         (("logs", "web", "--since", "1x"), ExitStatus.USAGE),
         (("logs",), ExitStatus.USAGE),
+        (("logs", "web", "--since-time", "2026"), ExitStatus.USAGE),
+        (("logs", "web", "--since-time", "2026-01-31T12:00:00"), ExitStatus.USAGE),
+        (("logs", "web", "--since-time", "2026-01-31T12:00:00Z"), ExitStatus.FAILED),
+        (("image", "ls"), ExitStatus.FAILED),
+        (("image", "import", "/nonexistent.tar"), ExitStatus.FAILED),
         (("logs", "web", "--all-containers", "-c", "a"), ExitStatus.USAGE),
     ],
 )
 def test_exit_statuses(tmp_path: Path, words: tuple[str, ...], status: ExitStatus) -> None:
-    command = [sys.executable, "-m", "pykubelet.cli", "--socket", str(tmp_path / "none"), *words]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment())
+    done = run(tmp_path / "none", *words)
     assert done.returncode == status, done.stderr
+
+
+def run(socket: Path, *words: str, prefix: Sequence[str] = ()) -> "subprocess.CompletedProcess[str]":
+    command = [*prefix, sys.executable, "-m", "pykubelet.cli", "--socket", str(socket), *words]
+    return subprocess.run(command, capture_output=True, text=True, env=environment())
+
+
+@pytest.fixture
+def closed(tmp_path: Path) -> Iterator[Path]:
+    """A directory that only another user may enter."""
+    (tmp_path / "run").mkdir(mode=0)
+    yield tmp_path / "run"
+    (tmp_path / "run").chmod(0o700)
+
+
+_UNPRIVILEGED = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
+"""Runs a program that may not enter what is closed to its user. Another user could not run this interpreter."""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("get", "pods"),
+        ("image", "ls"),
+        ("top", "-w"),
+        ("logs", "web"),
+        ("apply", "-f", "README.md"),
+        ("explain", "web"),
+    ],
+)
+def test_user_who_may_not_ask_the_agent_is_told_to_be_root(closed: Path, words: tuple[str, ...]) -> None:
+    socket = closed / "agent.sock"
+    done = run(socket, *words, prefix=_UNPRIVILEGED)
+    problem = f"error: no permission to connect to the agent at {socket}; run the command as root, as with sudo\n"
+    assert (done.returncode, done.stderr) == (ExitStatus.FAILED, problem)
+
+
+def test_commands_that_need_no_agent_work_for_every_user(closed: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(
+        "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: a, image: i}]}}"
+    )
+    socket = closed / "agent.sock"
+    version = run(socket, "version", prefix=_UNPRIVILEGED)
+    assert (version.returncode, "unknown, only root may ask it" in version.stdout) == (0, True), version
+    doctor = run(socket, "doctor", prefix=_UNPRIVILEGED)
+    assert "only root may connect to the agent and its runtime server" in doctor.stdout, doctor
+    check = run(socket, "check", str(tmp_path / "a.yaml"), prefix=_UNPRIVILEGED)
+    assert (check.returncode, "no permission to connect" in check.stderr) == (0, True), check
+
+
+def test_default_socket_in_a_closed_directory_is_the_one_to_use(closed: Path) -> None:
+    script = (
+        "import pathlib, sys; from pykubelet.cli.client import agent_socket; "
+        "agent_socket.DEFAULT_SOCKET = pathlib.Path(sys.argv[1]); print(agent_socket.default_socket())"
+    )
+    command = [*_UNPRIVILEGED, sys.executable, "-c", script, str(closed / "agent.sock")]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment())
+    assert (done.returncode, done.stdout) == (0, f"{closed / 'agent.sock'}\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (("help", "re"), {"reset", "restart", "retry"}),
+        (("help", "image", "p"), {"prune", "pull"}),
+        (("wait", "--for", "c"), {"completed", "create", "condition=Ready"}),
+        (("get", "pods", "-o", "j"), {"json", "jsonpath="}),
+    ],
+)
+def test_words_of_commands_and_options_are_completed(words: tuple[str, ...], found: set[str]) -> None:
+    completion = BashComplete(cli, {}, "pykubelet", "_PYKUBELET_COMPLETE")
+    assert {item.value for item in completion.get_completions(list(words[:-1]), words[-1])} == found
 
 
 @pytest.fixture

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent
-from pykubelet.cli.client.agent_socket import DEFAULT_SOCKET, running_agents
+from pykubelet.cli.client.agent_socket import DEFAULT_SOCKET, may_exist, running_agents
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.plan.suggestions import did_you_mean
 
+_WORDS = ("pod", "pods", "po")
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -41,7 +42,7 @@ def api_of(socket: object) -> LocalApi:
     """Return the client for the socket given to the root command."""
     if not isinstance(socket, Path):
         raise Invalid("no socket given; use --socket")
-    if socket == DEFAULT_SOCKET and not socket.exists() and len(running := running_agents()) > 1:
+    if socket == DEFAULT_SOCKET and not may_exist(socket) and len(running := running_agents()) > 1:
         found = ", ".join(map(str, running))
         raise Invalid(f"several agents run; choose one with --socket or PYKUBELET_SOCKET: {found}")
     return LocalApi(socket)
@@ -71,12 +72,14 @@ def find_pod(api: LocalApi, name: str, namespace: str = "") -> FoundPod:
     NotFound: it does not exist. Invalid: several namespaces have one.
     """
     prefix, slash, rest = name.partition("/")
-    if slash and prefix in ("pod", "pods", "po"):
+    if slash and prefix in _WORDS:
         name = rest
     pods = list_pods(api, namespace)
     found = [pod for pod in pods if pod.name == name] or [pod for pod in pods if pod.name == f"{name}-{pod.node_name}"]
     if not found:
         known = [pod.name.removesuffix(f"-{pod.node_name}") for pod in pods]
+        if name in _WORDS:
+            raise NotFound(f"give the name of a pod behind {name!r}; existing pods: {', '.join(known) or 'none'}")
         where = f" in namespace {namespace}" if namespace else ""
         advice = did_you_mean(name, known) or f"; existing pods: {', '.join(known) or 'none'}"
         raise NotFound(f"pod {name!r} not found{where}{advice}")

@@ -85,7 +85,8 @@ def kind_and_names(words: Sequence[str]) -> list[tuple[str, str]]:
     for word in words:
         prefix, slash, name = word.rpartition("/")
         if slash and prefix not in _KINDS:
-            raise Invalid(f"{word!r}: {prefix!r} is not a kind of object here; use pod, configmap or secret")
+            remedy = "files are named with -f" if Path(word).is_file() else "use pod, configmap or secret"
+            raise Invalid(f"{word!r}: {prefix!r} is not a kind of object here; {remedy}")
         found.append((_KINDS[prefix] if slash else kind, name))
     return found
 
@@ -110,13 +111,26 @@ def one_pod(words: Sequence[str]) -> str:
     return names[0]
 
 
+def without_kind(words: Sequence[str], *, selects: bool) -> Sequence[str]:
+    """Return the words of a command line; where ``-l`` or ``--all`` selects pods, the word ``pods`` alone is left out.
+
+    UsageError: it is another kind, of which nothing can be selected.
+    """
+    if not selects or len(words) != 1 or words[0] not in _KINDS:
+        return words
+    if _KINDS[words[0]] != "Pod":
+        raise click.UsageError(f"only pods can be selected with -l or --all; name the {words[0]}")
+    return ()
+
+
 def chosen_pods(
     api: LocalApi, words: Sequence[str], namespace: str, *, selector: str = "", everything: bool = False
 ) -> list[FoundPod]:
     """Return the pods that the user names, or selects with ``-l`` or ``--all``.
 
-    Invalid: none or both are given. NotFound: a pod does not exist.
+    UsageError: none or both are given. NotFound: a pod does not exist.
     """
+    words = without_kind(words, selects=bool(selector) or everything)
     if bool(words) + bool(selector) + everything != 1:
         raise click.UsageError("name pods, or select them with -l or --all")
     if words:

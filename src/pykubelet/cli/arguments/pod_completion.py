@@ -27,6 +27,29 @@ def pod_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> "list[
     return found
 
 
+def pods_and_containers(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """Return pods, or behind ``POD/`` the containers of that pod."""
+    name, slash, rest = incomplete.partition("/")
+    if not slash or name in ("pod", "pods", "po"):
+        return pod_names(ctx, parameter, incomplete)
+    pod = _pod_named(ctx, name)
+    containers = pod.containers if pod is not None else ()
+    found = _starting(rest, ((str(each["name"]), str(each.get("image", ""))) for each in containers))
+    for item in found:
+        item.value = f"{name}/{item.value}"
+    return found
+
+
+def pods_and_files(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """Return pods with the colon that ``cp`` needs; files, if no pod begins like this."""
+    from click.shell_completion import CompletionItem
+
+    found = pod_names(ctx, parameter, incomplete)
+    for item in found:
+        item.value = f"{item.value}:"
+    return found or [CompletionItem(incomplete, type="file")]
+
+
 def container_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> "list[CompletionItem]":
     """Return the containers of the pod that is named before."""
     pod = _named_pod(ctx)
@@ -76,14 +99,17 @@ def _starting(incomplete: str, words: Iterable[tuple[str, str]]) -> "list[Comple
 
 def _named_pod(ctx: click.Context) -> "FoundPod | None":
     """Return the pod that the command line names already."""
+    # While the value of an option is completed, click has not yet assigned the arguments.
+    named = ctx.params.get("pod") or ctx.params.get("words") or ctx.args
+    return _pod_named(ctx, named if isinstance(named, str) else next(iter(named or ()), ""))
+
+
+def _pod_named(ctx: click.Context, name: str) -> "FoundPod | None":
     from pykubelet.base.errors import PykubeletError
     from pykubelet.cli.arguments.lookup import find_pod
     from pykubelet.cli.client.local_api import LocalApi
 
-    # While the value of an option is completed, click has not yet assigned the arguments.
-    named = ctx.params.get("pod") or ctx.params.get("words") or ctx.args
     socket = ctx.find_root().params.get("socket")
-    name = named if isinstance(named, str) else next(iter(named or ()), "")
     if not name or not isinstance(socket, Path):
         return None
     try:

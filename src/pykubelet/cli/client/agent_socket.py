@@ -22,10 +22,18 @@ _PROBE_SECONDS: Final = 1.0
 
 def default_socket() -> Path:
     """Return the socket to use if none is named: the default one also if there are several agents, or none."""
-    if DEFAULT_SOCKET.exists():
+    if may_exist(DEFAULT_SOCKET):
         return DEFAULT_SOCKET
     running = running_agents()
     return running[0] if len(running) == 1 else DEFAULT_SOCKET
+
+
+def may_exist(path: Path) -> bool:
+    """Return whether there is such a file, or its directory is closed to this user."""
+    try:
+        return path.exists()
+    except PermissionError:
+        return True
 
 
 def running_agents() -> list[Path]:

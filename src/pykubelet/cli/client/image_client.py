@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError, Transient, Unsupported
 from pykubelet.base.units import MIB, Seconds
 from pykubelet.cli.client.endpoint import KNOWN_SOCKETS, other_runtimes
-from pykubelet.cli.client.local_api import LocalApi
+from pykubelet.cli.client.local_api import LocalApi, NoPermission
 from pykubelet.pb import images_v1_pb2 as transfer
 from pykubelet.pb import images_v1_pb2_grpc as transfer_grpc
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -44,13 +44,16 @@ def choose_endpoint(given: str, agent: Path | None = None) -> str:
     """Return the endpoint of the image service.
 
     That is the given one, else that of the agent with the socket ``agent``, else pykubelet's own server's, else a known
-    runtime's. Invalid: none exists. Transient: another than the default agent was chosen, and it does not respond.
+    runtime's. NotFound: none exists. NoPermission: the agent is another user's. Transient: another than the default
+    agent was chosen, and it does not respond.
     """
     if given:
         return given if "://" in given else f"unix://{Path(given).absolute()}"
     if agent is not None:
         try:
             return image_endpoint_of(agent)
+        except NoPermission:
+            raise
         except PykubeletError as error:
             beside = agent.parent / "criserver" / OWN_SOCKET.name
             if beside.is_socket():
@@ -61,7 +64,7 @@ def choose_endpoint(given: str, agent: Path | None = None) -> str:
     found = own or other_runtimes()
     if not found:
         known = ", ".join((str(OWN_SOCKET), *KNOWN_SOCKETS))
-        raise Invalid(f"no container runtime found at {known}; start one, or name its socket with --endpoint")
+        raise NotFound(f"no container runtime found at {known}; start one, or name its socket with --endpoint")
     return found[0]
 
 

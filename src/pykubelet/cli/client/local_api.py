@@ -22,6 +22,10 @@ _LONGEST_SECONDS = 2_000_000.0
 """Longest limit of a read; Python waits wrongly with one of 2^31 ms. A later deadline is checked at each line."""
 
 
+class NoPermission(Permanent):
+    """The user may not use the agent's socket."""
+
+
 class LocalApi:
     """Requests to one agent. Paths are those of the Kubernetes API, and ``/pykubelet/v1/…``."""
 
@@ -60,11 +64,19 @@ class LocalApi:
                 raise self._no_json(error) from error
 
     def _connected(self, seconds: float | None) -> socket.socket:
-        """Return a connection to the agent; ``seconds`` limits each read and write. Transient: no agent responds."""
+        """Return a connection to the agent; ``seconds`` limits each read and write.
+
+        Transient: no agent responds. NoPermission: only another user may connect.
+        """
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             connection.settimeout(seconds)
             connection.connect(self._socket)
+        except PermissionError as error:
+            connection.close()
+            raise NoPermission(
+                f"no permission to connect to the agent at {self._socket}; run the command as root, as with sudo"
+            ) from error
         except OSError as error:
             connection.close()
             raise Transient(

@@ -8,6 +8,7 @@ import click
 import pykubelet
 from pykubelet.base.errors import PykubeletError
 from pykubelet.cli.arguments.lookup import api_of
+from pykubelet.cli.client.local_api import NoPermission
 from pykubelet.cli.terminal import echo
 
 
@@ -21,6 +22,8 @@ def command(socket: object, output: str | None) -> None:
         answer = api_of(socket).get("/pykubelet/v1/version")
         versions["agent"] = answer.get("agent", "")
         versions["runtime"] = f"{answer.get('runtimeName', '')} {answer.get('runtimeVersion', '')}".strip()
+    except NoPermission:
+        versions["agent"] = "unknown, only root may ask it"
     except PykubeletError:
         versions["agent"] = "not running"
     if output == "json":

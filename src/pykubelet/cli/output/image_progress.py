@@ -51,14 +51,27 @@ class Lines:
 @contextmanager
 def _bars() -> Iterator[OnProgress]:
     from rich.console import Console  # heavy; only where it is progress_output
-    from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
+    from rich.progress import BarColumn, DownloadColumn, Progress, Task, TaskID, TextColumn, TransferSpeedColumn
+    from rich.text import Text
+
+    class Extent(DownloadColumn):
+        """Nothing until something is known, instead of question marks."""
+
+        def render(self, task: Task) -> Text:
+            return super().render(task) if task.total or task.completed else Text()
+
+    class Speed(TransferSpeedColumn):
+        """The same for the bytes per second."""
+
+        def render(self, task: Task) -> Text:
+            return Text() if task.finished_speed is None and task.speed is None else super().render(task)
 
     columns = (
         TextColumn("{task.description:<12}"),
         TextColumn("[dim]{task.fields[phase]:<11}"),
         BarColumn(bar_width=40),
-        DownloadColumn(),
-        TransferSpeedColumn(),
+        Extent(),
+        Speed(),
     )
     with Progress(*columns, console=Console(stderr=True)) as progress:
         tasks: dict[str, TaskID] = {}

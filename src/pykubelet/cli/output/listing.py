@@ -49,6 +49,8 @@ def listed(api: LocalApi, target: Target, selection: Selection) -> Listed:
         return _events_of_pods(api, target, selection)
     answer = api.get(path, **query)
     items = list(answer["items"])
+    if target.kind.plural == "events":
+        items.sort(key=_last_seen)  # the newest is the last line, as of a log
     if target.kind.plural == "problems":
         items += pod_problems(api.get("/api/v1/pods")["items"])
     version = str(answer.get("metadata", {}).get("resourceVersion", ""))
@@ -111,6 +113,11 @@ def _names_of(item: Any) -> Sequence[str]:
     return [*item.get("repoTags", ()), *item.get("repoDigests", ()), name_of(item)]
 
 
+def _last_seen(event: Any) -> str:
+    """Return the time of an event in seconds, as text that sorts by time."""
+    return str(event.get("lastTimestamp") or event.get("eventTime") or "")
+
+
 def _events_of_pods(api: LocalApi, target: Target, selection: Selection) -> Listed:
     """Return the events of the named pods, also of those that are gone."""
     path, query = selection.of_kind(target.kind)
@@ -118,6 +125,7 @@ def _events_of_pods(api: LocalApi, target: Target, selection: Selection) -> List
     pods, _ = _pods_named(api, target.names, selection.namespace)
     names = {name_of(pod) for pod in pods} | set(target.names)
     items = [item for item in answer["items"] if item.get("involvedObject", {}).get("name") in names]
+    items.sort(key=_last_seen)
     return Listed(target.kind, items, str(answer.get("metadata", {}).get("resourceVersion", "")))
 
 

@@ -31,6 +31,12 @@ class OutputForm:
         return self.name in ("", "wide")
 
 
+def form_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Return the forms that begin like this, for a shell."""
+    forms = (f"{name}=" if name in _WITH_ARGUMENT else name for name in FORMS)
+    return [form for form in forms if form.startswith(incomplete)]
+
+
 class OutputParam(click.ParamType[OutputForm]):
     """The value of ``-o``."""
 

@@ -10,6 +10,7 @@ from pykubelet.cli.changes.apply_files import apply_files
 
 
 @click.command(name="apply")
+@click.argument("words", nargs=-1, metavar="", type=click.UNPROCESSED)
 @files_option
 @click.option("-n", "--namespace", default="", help="The namespace of objects that name none (default: default).")
 @click.option(
@@ -25,7 +26,13 @@ from pykubelet.cli.changes.apply_files import apply_files
 @click.option("--timeout", type=Limit(), default="5m", show_default=True, help="Limit of --wait; 0: none.")
 @click.pass_obj
 def command(
-    socket: object, files: tuple[Path, ...], namespace: str, dry_run: str, wait: bool, timeout: float | None
+    socket: object,
+    words: tuple[str, ...],
+    files: tuple[Path, ...],
+    namespace: str,
+    dry_run: str,
+    wait: bool,
+    timeout: float | None,
 ) -> None:
     """Create the objects of FILE, or change those that exist, in the agent's manifest directory.
 
@@ -35,6 +42,8 @@ def command(
 
     Example: pykubelet apply -f web.yaml --wait --timeout 2m
     """
+    if words:
+        raise click.UsageError(f"name files with -f: pykubelet apply -f {words[0]}")
     if not files:
         raise click.UsageError("no file given; for example: pykubelet apply -f web.yaml")
     apply_files(api_of(socket), files, namespace=namespace, dry_run=dry_run == "client", wait=wait, seconds=timeout)

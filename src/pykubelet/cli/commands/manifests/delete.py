@@ -16,6 +16,7 @@ from pykubelet.cli.arguments.pod_args import (
     files_option,
     kind_and_names,
     selection_options,
+    without_kind,
 )
 from pykubelet.cli.arguments.pod_completion import pod_names
 from pykubelet.cli.arguments.pod_objects import pod_object, pod_objects
@@ -156,7 +157,8 @@ def _keys(api: LocalApi, directory: ManifestDirectory, selection: _Selection) ->
             raise click.UsageError("name objects, or files with -f, not both")
         # Pods come first: they must not be started again without their ConfigMaps.
         return sorted(keys_of(read_documents(selection.files), selection.namespace), key=lambda key: key.kind != "Pod")
-    named = kind_and_names(selection.words)
+    selects = bool(selection.selector) or selection.everything
+    named = kind_and_names(without_kind(selection.words, selects=selects))
     found: list[ObjectKey] = []
     for kind, name in named:
         if kind == "Pod":
@@ -179,6 +181,8 @@ def _pod_key(api: LocalApi, directory: ManifestDirectory, name: str, namespace: 
         key = ObjectKey("Pod", namespace or "default", name)
         if directory.find(key) is not None:
             return key
+        if Path(name).is_file():
+            raise NotFound(f"pod {name!r} not found; the objects in a file: pykubelet delete -f {name}") from None
         raise
     if not _is_from_file(pod):
         source = pod.metadata.annotations.get(ANNOTATION_SOURCE, "another source")

@@ -28,16 +28,19 @@ _AGENTS_METADATA = ("uid", "resourceVersion", "creationTimestamp", "generation",
 
 
 @click.command(name="diff")
+@click.argument("words", nargs=-1, metavar="", type=click.UNPROCESSED)
 @files_option
 @click.option("-n", "--namespace", default="", help="The namespace of objects that name none (default: default).")
 @click.pass_context
-def command(ctx: click.Context, files: tuple[Path, ...], namespace: str) -> None:
+def command(ctx: click.Context, words: tuple[str, ...], files: tuple[Path, ...], namespace: str) -> None:
     """Show as a unified diff how the objects of FILE differ from those of the agent, defaults included.
 
     Exits with 0 if nothing differs, with 1 if something does, and with 2 after an error. Values of Secrets are masked.
 
     Example: pykubelet diff -f web.yaml
     """
+    if words:
+        raise click.UsageError(f"name files with -f: pykubelet diff -f {words[0]}")
     if not files:
         raise click.UsageError("no file given; for example: pykubelet diff -f web.yaml")
     try:

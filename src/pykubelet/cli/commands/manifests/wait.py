@@ -15,6 +15,8 @@ from pykubelet.cli.plan.pod_goals import Pod, created, deleted, parse_goal
 from pykubelet.cli.terminal import echo
 
 _MET: Final = "condition met"
+_GOALS: Final = ("ready", "completed", "deleted", "create", "condition=Ready")
+"""Values of --for that a shell completes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +42,19 @@ def _version(pod: Pod) -> str:
     return str(pod["metadata"].get("resourceVersion", ""))
 
 
+def _goals(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    return [goal for goal in _GOALS if goal.startswith(incomplete)]
+
+
 @click.command(name="wait")
 @click.argument("words", nargs=-1, metavar="POD...", shell_complete=pod_names)
-@click.option("--for", "goal", required=True, help="ready, completed, deleted, condition=NAME, or jsonpath=…")
+@click.option(
+    "--for",
+    "goal",
+    required=True,
+    shell_complete=_goals,
+    help="ready, completed, deleted, condition=NAME, or jsonpath=…",
+)
 @selection_options
 @click.option("--timeout", type=Limit(), default="30s", show_default=True, help="Limit for all pods; 0: none.")
 @click.pass_obj

@@ -19,7 +19,7 @@ from pykubelet.base.files.state_files import DamagedFile
 from pykubelet.base.text import printable
 from pykubelet.cli.changes.run_records import leftovers
 from pykubelet.cli.client.endpoint import other_runtimes
-from pykubelet.cli.client.local_api import LocalApi
+from pykubelet.cli.client.local_api import LocalApi, NoPermission
 from pykubelet.cli.machine.machine_fixes import apply_fixes, fixes
 from pykubelet.cli.terminal import echo
 from pykubelet.criserver.config.settings import DEFAULT_RUN
@@ -260,16 +260,25 @@ def _disk(directory: Path) -> Iterator[Finding]:
         yield Finding(Verdict.OK, "disk", text)
 
 
-def _runtime_of(agent: LocalApi) -> str:
-    """Return the endpoint of the running agent's runtime; empty if no agent responds."""
+def _runtime_of(agent: LocalApi) -> str | None:
+    """Return the endpoint of the running agent's runtime; empty if no agent responds, None if this user may not ask."""
     try:
         return str(agent.get("/pykubelet/v1/version").get("runtimeEndpoint", ""))
+    except NoPermission:
+        return None
     except (PykubeletError, AttributeError):
         return ""
 
 
-def _runtime(endpoint: str) -> Iterator[Finding]:
-    """Yield findings about the runtime: the named one, else the own server that `pykubelet run` would use."""
+def _runtime(endpoint: str | None) -> Iterator[Finding]:
+    """Yield findings about the runtime: the named one, else the own server that `pykubelet run` would use.
+
+    None: there is an agent that this user may not ask.
+    """
+    if endpoint is None:
+        text = "not asked: only root may connect to the agent and its runtime server"
+        yield Finding(Verdict.WARNING, "CRI runtime", text, "sudo pykubelet doctor")
+        return
     others = ", ".join(other_runtimes())
     if not endpoint:
         yield from _own_server()

@@ -10,7 +10,7 @@ from typing import IO
 
 import click
 
-from pykubelet.base.errors import Invalid, PykubeletError
+from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError
 from pykubelet.base.units import MIB
 from pykubelet.cli.changes.image_archive import archive_writer
 from pykubelet.cli.client.image_client import ImageClient, choose_endpoint
@@ -179,7 +179,10 @@ def prune(target: _Target, also_tagged: bool, dry_run: bool) -> None:
 def import_(target: _Target, file: Path, tags: Sequence[str], quiet: bool) -> None:
     """Import images from an OCI or docker archive, plain or compressed; FILE may be - for standard input."""
     with _opened(file) as archive, target.client() as client, progress_output(quiet=quiet) as update:
-        images = client.import_archive(_pieces(archive), tags, update)
+        try:
+            images = client.import_archive(_pieces(archive), tags, update)
+        except Invalid as error:
+            raise Permanent(f"{file}: {error}") from error
     for image in images:
         echo(image.id if quiet else f"{', '.join(image.repo_tags) or '<none>'} {short(image.id)}")
 
@@ -218,7 +221,7 @@ def _opened(file: Path) -> AbstractContextManager[IO[bytes]]:
     try:
         return file.open("rb")
     except OSError as error:
-        raise Invalid(f"{file}: cannot be read: {error.strerror}") from error
+        raise NotFound(f"{file}: cannot be read: {error.strerror}") from error
 
 
 def _pieces(file: IO[bytes]) -> Iterator[bytes]:

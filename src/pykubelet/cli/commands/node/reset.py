@@ -9,6 +9,7 @@ import click
 
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.cli.machine.embedded import embedded_server
+from pykubelet.cli.reset.other_agents import check_others
 from pykubelet.cli.reset.parts import parts_of
 from pykubelet.cli.reset.places import Places
 from pykubelet.cli.terminal import echo
@@ -40,6 +41,7 @@ def command(ctx: click.Context, /, dry_run: bool, images: bool, yes: bool, **fla
     places.check()
     if os.geteuid() != 0:
         raise Invalid("reset must run as root: it removes mounts, cgroups and firewall rules")
+    check_others(places.socket, places.cgroup_root)
     parts = parts_of(places)
     found = [item for part in parts for item in part.find()]
     if not found:

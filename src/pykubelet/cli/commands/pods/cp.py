@@ -12,6 +12,7 @@ import click
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent
 from pykubelet.cli.arguments.lookup import api_of, find_container, find_pod
+from pykubelet.cli.arguments.pod_completion import pods_and_files
 from pykubelet.cli.changes.tar_extract import base_name, extract
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.terminal import echo
@@ -82,8 +83,8 @@ class _Bounded:
 
 
 @click.command(name="cp")
-@click.argument("source")
-@click.argument("target")
+@click.argument("source", shell_complete=pods_and_files)
+@click.argument("target", shell_complete=pods_and_files)
 @click.option("-c", "--container", default=None, help="The container (default: the first).")
 @click.option("-n", "--namespace", default="", help="The pod's namespace (also NAMESPACE/POD:PATH).")
 @click.pass_context

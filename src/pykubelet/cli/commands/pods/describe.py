@@ -8,6 +8,7 @@ import msgspec
 
 from pykubelet.base.errors import NotFound
 from pykubelet.base.text import printable
+from pykubelet.cli.arguments.kinds import BY_NAME
 from pykubelet.cli.arguments.lookup import api_of, find_pod
 from pykubelet.cli.arguments.pod_args import one_pod
 from pykubelet.cli.arguments.pod_completion import namespaces, pod_names
@@ -37,6 +38,9 @@ _TITLES = {
 @click.pass_obj
 def command(socket: object, words: tuple[str, ...], namespace: str) -> None:
     """Show a pod in detail, with its events."""
+    other = BY_NAME.get(words[0].partition("/")[0])
+    if other is not None and other.plural != "pods":
+        raise click.UsageError(f"describe shows pods; for {other.plural}: pykubelet get {other.plural} -o yaml")
     api = api_of(socket)
     found = find_pod(api, one_pod(words), namespace)
     pod = pod_object(found)

@@ -11,6 +11,7 @@ import click
 from pykubelet.base.errors import NotFound
 from pykubelet.base.text import printable
 from pykubelet.cli.arguments.lookup import FoundPod, api_of, find_pod
+from pykubelet.cli.arguments.pod_args import one_pod
 from pykubelet.cli.arguments.pod_completion import pod_names
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.plan.columns import Columns, age
@@ -32,9 +33,7 @@ def command(
     socket: object, words: tuple[str, ...], namespace: str, watch: bool, output: str | None, everything: bool
 ) -> None:
     """Show why a pod is in its state: what it waits for, and the agent's decisions about it, the newest first."""
-    name = words[-1].removeprefix("pod/").removeprefix("pods/")
-    if len(words) > 2 or (len(words) == 2 and words[0] not in ("pod", "pods", "po")):
-        raise click.UsageError("only pods can be explained: pykubelet explain pod NAME")
+    name = one_pod(words)
     api, shown = api_of(socket), ""
     while True:
         pod, view = _ask(api, name, namespace)

@@ -15,7 +15,15 @@ from pykubelet.cli.arguments.targets import Target, parse_targets
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.output.listing import Listed, Selection, listed
 from pykubelet.cli.output.object_watch import print_table, table, watch_objects
-from pykubelet.cli.output.output_form import METAVAR, OutputForm, OutputParam, document, document_printer, print_names
+from pykubelet.cli.output.output_form import (
+    METAVAR,
+    OutputForm,
+    OutputParam,
+    document,
+    document_printer,
+    form_names,
+    print_names,
+)
 from pykubelet.cli.terminal import echo
 
 
@@ -40,7 +48,16 @@ class _Shown:
 @click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces, each with its column.")
 @click.option("-l", "--selector", default="", help="Only objects with these labels, for example app=web,tier!=db.")
 @click.option("--field-selector", default="", help="Only objects with these fields, for example status.phase=Running.")
-@click.option("-o", "--output", "form", type=OutputParam(), metavar=METAVAR, default=OutputForm(), help="Output form.")
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=OutputParam(),
+    metavar=METAVAR,
+    default=OutputForm(),
+    shell_complete=form_names,
+    help="Output form.",
+)
 @click.option("--no-headers", is_flag=True, help="Print no headings.")
 @click.option("--sort-by", default="", metavar="PATH", help="Sort by a field, for example .status.startTime.")
 @click.option("--ignore-not-found", is_flag=True, help="An object that does not exist is no error.")

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from datetime import datetime
 
 import click
 
@@ -26,6 +27,16 @@ def span_seconds(text: str) -> int:
     return sum(int(number) * _UNITS[unit] for number, unit in parts)
 
 
+def since_time(text: str) -> str:
+    """Return a time of RFC 3339 as it is. Invalid: the text is no time, or names no zone."""
+    try:
+        if datetime.fromisoformat(text).tzinfo is not None:
+            return text
+    except ValueError:
+        pass
+    raise Invalid(f"--since-time: {text!r} is not a time with its zone; use for example 2026-01-31T12:00:00Z")
+
+
 @click.command(name="logs")
 @click.argument("pod", required=False, shell_complete=pod_names)
 @click.argument("container", required=False, shell_complete=container_names)
@@ -45,7 +56,9 @@ def span_seconds(text: str) -> int:
 @click.option("--prefix", is_flag=True, help="Begin each line with the names of its pod and container.")
 @click.option("--tail", type=click.IntRange(-1), default=None, help="Print only this number of last lines; -1: all.")
 @click.option("--since", default="", help="Print only lines newer than this time span, for example 10m.")
-@click.option("--since-time", default="", help="Print only lines after this time, for example 2026-01-31T12:00:00Z.")
+@click.option(
+    "--since-time", "moment", default="", help="Print only lines after this time, for example 2026-01-31T12:00:00Z."
+)
 @click.option("--timestamps", is_flag=True, help="Print the time of each line.")
 @click.pass_obj
 def command(
@@ -61,7 +74,7 @@ def command(
     prefix: bool,
     tail: int | None,
     since: str,
-    since_time: str,
+    moment: str,
     timestamps: bool,
 ) -> None:
     """Print the log of a POD's CONTAINER, or of several.
@@ -72,11 +85,12 @@ def command(
     """
     if bool(pod) == bool(selector):
         raise click.UsageError("name a pod, or select pods with -l")
-    if since and since_time:
+    if since and moment:
         raise click.UsageError("give --since or --since-time, not both")
     if all_containers and (option or container):
         raise click.UsageError("name a container, or give --all-containers, not both")
     since_seconds = span_seconds(since) if since else None
+    since_moment = since_time(moment) if moment else None
     api = api_of(socket)
     pods = [find_pod(api, pod, namespace)] if pod else chosen_pods(api, (), namespace, selector=selector)
     sources = log_sources(pods, option or container, everything=all_containers)
@@ -89,7 +103,7 @@ def command(
         "previous": "true" if previous else None,
         "tailLines": None if tail == -1 else tail,
         "sinceSeconds": since_seconds,
-        "sinceTime": since_time or None,
+        "sinceTime": since_moment,
         "timestamps": "true" if timestamps else None,
     }
     read = concurrent if follow and len(sources) > 1 else sequential

@@ -5,7 +5,7 @@ import click
 from pykubelet.base.errors import Invalid
 from pykubelet.cli.arguments.lookup import FoundPod, api_of, find_container
 from pykubelet.cli.arguments.pod_args import Limit, chosen_pods, selection_options
-from pykubelet.cli.arguments.pod_completion import pod_names
+from pykubelet.cli.arguments.pod_completion import pods_and_containers
 from pykubelet.cli.changes.pod_wait import Awaited, by_uid, wait_for_pods
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.plan.pod_goals import restarted
@@ -13,7 +13,7 @@ from pykubelet.cli.terminal import echo
 
 
 @click.command(name="restart")
-@click.argument("words", nargs=-1, metavar="POD[/CONTAINER]...", shell_complete=pod_names)
+@click.argument("words", nargs=-1, metavar="POD[/CONTAINER]...", shell_complete=pods_and_containers)
 @selection_options
 @click.option("-c", "--container", default="", help="Only this container (also POD/CONTAINER).")
 @click.option("--wait", is_flag=True, help="Wait until the pods are ready again.")

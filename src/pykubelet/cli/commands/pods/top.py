@@ -3,12 +3,14 @@
 import json
 import signal
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import click
 
-from pykubelet.cli.arguments.lookup import api_of
-from pykubelet.cli.arguments.pod_completion import namespaces
+from pykubelet.base.errors import NotFound, Transient
+from pykubelet.cli.arguments.lookup import api_of, find_pod
+from pykubelet.cli.arguments.pod_completion import namespaces, pod_names
 from pykubelet.cli.live.live_options import LiveOptions
 from pykubelet.cli.plan.columns import Columns
 from pykubelet.cli.terminal import echo
@@ -19,7 +21,7 @@ _KINDS = {"po": "pods", "pod": "pods", "pods": "pods", "no": "nodes", "node": "n
 
 @click.command(name="top")
 @click.argument("kind", type=click.Choice(list(_KINDS)), required=False, metavar="pods|node")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=pod_names)
 @click.option("-n", "--namespace", default="", shell_complete=namespaces, help="Only this namespace (default: all).")
 @click.option("--containers", is_flag=True, help="Print a line for each container.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces (default).")
@@ -60,11 +62,15 @@ def command(
     if watch:
         _check_watch({"node": _KINDS.get(kind or "") == "nodes", "--containers": containers, "-o": output})
         space = "" if all_namespaces else namespace
-        _watch(LiveOptions(api_of(socket).path, space, name or "", interval, sort_by or "name"), headed=not no_headers)
+        api = api_of(socket)
+        with suppress(Transient):  # it may start later; a user who may not ask it has to know at once
+            api.get("/pykubelet/v1/version")
+        _watch(LiveOptions(api.path, space, name or "", interval, sort_by or "name"), headed=not no_headers)
         return
     if kind is None:
         raise click.UsageError("name what to show: pods or node; or follow the pods with -w")
-    summary = api_of(socket).get("/pykubelet/v1/usage")
+    api = api_of(socket)
+    summary = api.get("/pykubelet/v1/usage")
     if _KINDS[kind] == "nodes":
         if output:
             echo(json.dumps(_list("Node", [_node_metrics(summary["node"])]), indent=2))
@@ -74,7 +80,10 @@ def command(
     space = "" if all_namespaces else namespace
     pods = [p for p in summary["pods"] if (not space or p["podRef"]["namespace"] == space)]
     if name:
-        pods = [p for p in pods if p["podRef"]["name"] == name or p["podRef"]["name"].startswith(f"{name}-")]
+        found = find_pod(api, name, space)
+        pods = [p for p in pods if p["podRef"]["name"] == found.name and p["podRef"]["namespace"] == found.namespace]
+        if not pods:
+            raise NotFound(f"pod {found.name} has no measurements: none of its containers runs")
     if sort_by:
         measure = _cpu if sort_by == "cpu" else _memory
         pods.sort(key=measure, reverse=True)

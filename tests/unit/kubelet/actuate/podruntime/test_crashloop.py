@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pykubelet.kubelet.actuate.criconfig.labels import container_hash
 from pykubelet.kubelet.actuate.podruntime.plan.crashloop import CrashLoop, Wait, crash_streak
 from pykubelet.kubelet.actuate.podruntime.podruntime_types import PodRuntimeConfig
+from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.runtime import ContainerStatus, PodRuntimeStatus
 from pykubelet.models.core_v1 import Container, ResourceRequirements
 from tests.unit.kubelet.actuate.podruntime.build import DONE, EXITED, T0, UNKNOWN, at, pod_of, state_of
@@ -52,6 +53,23 @@ def test_ten_minutes_of_running_reset_the_back_off() -> None:
     assert loop.wait(late, APP, T0 + 606) is None
     loop.starting(late, APP, T0 + 606)
     assert loop.wait(states(exit_at(606, 607, 6)), APP, T0 + 607) == Wait(10, T0 + 617)
+
+
+def test_pod_that_was_removed_starts_again_without_delay() -> None:
+    """`delete` and `apply` of the same manifest make a pod with the same uid."""
+    loop = CrashLoop(PodRuntimeConfig())
+    for count in range(4):
+        loop.starting(states(exit_at(count, count + 1, count)), APP, T0 + count + 1)
+    loop.forget(states().uid)
+    loop.starting(states(exit_at(6, 7)), APP, T0 + 7)
+    assert loop.wait(states(exit_at(7, 8, 1)), APP, T0 + 8) == Wait(10, T0 + 18)
+
+
+def test_back_off_stays_when_another_pod_was_removed() -> None:
+    loop = CrashLoop(PodRuntimeConfig())
+    loop.starting(states(exit_at(0, 1)), APP, T0 + 1)
+    loop.forget(PodUID("other"))
+    assert loop.wait(states(exit_at(0, 1), exit_at(1, 2, 1)), APP, T0 + 3) == Wait(10, T0 + 12)
 
 
 def test_other_resources_reset_the_back_off() -> None:

@@ -175,6 +175,19 @@ async def test_crash_loop(world: World) -> None:
     assert (await world.status(pod)).containers[0].restart_count == 8
 
 
+async def test_the_back_off_ends_with_the_pod(world: World) -> None:
+    world.cri.script(Script(exit_after=1, exit_code=1))
+    pod = pod_of()
+    for _ in range(3):
+        await world.sync(pod)
+        await world.clock.advance(60)
+    await world.runtime.kill_pod(ref_of(pod), pod, await world.status(pod), None)
+    await world.runtime.remove_pod(ref_of(pod))
+    await world.sync(pod)
+    await world.clock.advance(1)
+    assert (await world.sync(pod)).started == ("app",), "the first restart has no delay"
+
+
 async def test_the_back_off_survives_the_agent(world: World) -> None:
     world.cri.script(Script(exit_after=1, exit_code=1))
     pod = pod_of()

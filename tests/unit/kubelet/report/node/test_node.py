@@ -173,6 +173,8 @@ async def test_nothing_is_sent_without_news(api: Api) -> None:
         rig.reporter.poke()
         await until(lambda: not rig.is_ready())
         assert rig.patches == 1
+        # They follow the answer to the patch.
+        await until(lambda: "NodeNotReady" in rig.events.reasons)
     ready, disk = rig.condition(), rig.condition("DiskPressure")
     assert ready is not None and disk is not None and since is not None
     assert (ready.reason, ready.message) == ("KubeletNotReady", "container runtime is down")

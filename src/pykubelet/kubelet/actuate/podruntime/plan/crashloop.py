@@ -80,6 +80,13 @@ class CrashLoop:
             self._first.setdefault(key[:3], key[3])
             self._backoff.next(key, now, self._ended(exits[0]))
 
+    def forget(self, uid: PodUID) -> None:
+        """Drop the back-offs of a pod that was removed. Its manifest may come back, with the same uid."""
+        for key in self._backoff.known():
+            if isinstance(key, tuple) and key[0] == uid:
+                self._backoff.reset(key)
+        self._first = {key: size for key, size in self._first.items() if key[0] != uid}
+
     def collect(self, now: Seconds) -> None:
         """Forget back-offs that would be reset anyway."""
         self._backoff.gc(now)

@@ -87,6 +87,7 @@ class ContainerStarter:
     def forget(self, uid: PodUID) -> None:
         """Forget a pod that was removed."""
         self.conflicts.forget(uid)
+        self.crashes.forget(uid)
         self.precreated.forget(uid)
         self._refusals.pop(uid, None)
 
