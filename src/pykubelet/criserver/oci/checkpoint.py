@@ -4,13 +4,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from pykubelet.base.errors import Permanent
-from pykubelet.base.units import KIB, Seconds
+from pykubelet.base.units import MIB, Seconds
 from pykubelet.criserver.oci.runtime import OciRuntime
 from pykubelet.criserver.types import ContainerID
 
 _FOREVER: Seconds = 1e9
-_READ = 256 * KIB
-_LINE = 500
+_READ = 16 * MIB
+_LINE = 300
+_ERRORS = 4
 
 
 async def pause(runtime: OciRuntime, container: ContainerID) -> None:
@@ -26,7 +27,7 @@ async def resume(runtime: OciRuntime, container: ContainerID) -> None:
 async def write_checkpoint(runtime: OciRuntime, container: ContainerID, images: Path, *, work: Path) -> None:
     """Have CRIU write the processes of a container to a directory, and its log to ``work``; they run on.
 
-    Open TCP connections do not prevent it. Permanent, with the last error of CRIU's log: it failed.
+    Open TCP connections do not prevent it. Permanent, with the first error of CRIU's log: it failed.
     """
     flags = ("--leave-running", "--tcp-established", "--file-locks")
     places = ("--image-path", str(images), "--work-path", str(work))
@@ -37,14 +38,12 @@ async def write_checkpoint(runtime: OciRuntime, container: ContainerID, images: 
 
 
 def said_by_criu(log: Path) -> str:
-    """The last error in CRIU's log, for the end of a message; empty: none."""
-    with suppress(OSError):
-        errors = [line for line in _end_of(log).splitlines() if "Error (" in line]
-        return f"; criu: {errors[-1][:_LINE]}" if errors else ""
-    return ""
-
-
-def _end_of(log: Path) -> str:
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - _READ))
-        return file.read(_READ).decode(errors="replace")
+    """The first errors in CRIU's log, for the end of a message; empty: none. The last ones only tell what it undoes."""
+    found: list[str] = []
+    with suppress(OSError), log.open("rb") as file:
+        left = _READ
+        while left > 0 and len(found) < _ERRORS and (line := file.readline(_LINE)):
+            left -= len(line)
+            if b"Error (" in line:
+                found.append(line.decode(errors="replace").strip())
+    return f"; criu: {'; '.join(found)}" if found else ""
