@@ -1,4 +1,4 @@
-"""The files of a checkpoint: what the container has changed in its root file system, and the archive. Blocking."""
+"""The files of a checkpoint, and the archive of them. Blocking."""
 
 import os
 import stat
@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from pykubelet.base.errors import Transient
 from pykubelet.base.units import MIB
 from pykubelet.linux.errors import wrap
 
@@ -19,25 +20,11 @@ STATUS: Final = "status.dump"
 DIFF: Final = "rootfs-diff.tar"
 LOG: Final = "container.log"
 MAX_LOG: Final = 16 * MIB
+RESERVED: Final = 0.05
+"""Share of the disk that checkpoints leave free."""
 _CHUNK: Final = 1 * MIB
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_WHITEOUT: Final = ".wh."
-_OPAQUE: Final = ".wh..wh..opq"
-_KEPT_XATTRS: Final = ("user.", "security.capability")
-
-
-def write_diff(upper: Path, target: Path) -> None:
-    """Write what is in a writable overlay directory as a layer: removed files are whiteouts (OCI image layer format).
-
-    The directory must not change meanwhile. Errors: those of ``base.errors`` for the disk.
-    """
-    try:
-        with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as tar:
-            for path in _below(upper):
-                _add(tar, path, str(path.relative_to(upper)))
-    except OSError as error:
-        raise wrap(error, f"cannot write the changed files of a container to {target}") from error
 
 
 def copy_log(log: Path, target: Path) -> None:
@@ -63,10 +50,16 @@ def copy_log(log: Path, target: Path) -> None:
 
 
 def write_archive(directory: Path, location: Path) -> None:
-    """Write all files of a directory to an archive that only root may read; it appears when it is complete."""
+    """Write all files of a directory to an archive that only root may read; it appears when it is complete.
+
+    Transient: the disk has no room. Errors: those of ``base.errors`` for the disk.
+    """
     partial = location.with_name(f"{location.name}.partial")
     try:
-        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
+        check_room(location.parent, sum(path.lstat().st_size for path in _below(directory)))
+        # A file that another user has put there would stay that user's.
+        partial.unlink(missing_ok=True)
+        with open(os.open(partial, _NEW, 0o600), "wb") as file:
             with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
                 for path in _below(directory):
                     tar.add(path, str(path.relative_to(directory)), recursive=False)
@@ -79,39 +72,18 @@ def write_archive(directory: Path, location: Path) -> None:
         raise wrap(error, f"cannot write the checkpoint archive {location}") from error
 
 
+def check_room(directory: Path, size: int) -> None:
+    """Check that a disk has room for so many bytes, and some for others. Transient: it has not."""
+    disk = os.statvfs(directory)
+    if size > (disk.f_bavail - RESERVED * disk.f_blocks) * disk.f_frsize:
+        raise Transient(
+            f"the disk of {directory} has no room for {size} bytes of a checkpoint; {RESERVED:.0%} are kept free"
+        )
+
+
 def _below(directory: Path) -> Iterator[Path]:
     """Yield all entries below a directory, parents first; links are not followed."""
     for path in sorted(directory.iterdir()):
         yield path
         if path.is_dir() and not path.is_symlink():
             yield from _below(path)
-
-
-def _add(tar: tarfile.TarFile, path: Path, name: str) -> None:
-    facts = path.lstat()
-    if stat.S_ISSOCK(facts.st_mode):
-        return  # a layer has none
-    if stat.S_ISCHR(facts.st_mode) and facts.st_rdev == 0:
-        parent, _, base = name.rpartition("/")
-        tar.addfile(_empty(f"{parent}/{_WHITEOUT}{base}".lstrip("/")))
-        return
-    info = tar.gettarinfo(path, name)
-    attributes = {} if path.is_symlink() else {key: os.getxattr(path, key) for key in os.listxattr(path)}
-    info.pax_headers = {
-        f"SCHILY.xattr.{key}": value.decode(errors="surrogateescape")
-        for key, value in attributes.items()
-        if key.startswith(_KEPT_XATTRS)
-    }
-    if info.isreg():
-        with path.open("rb") as file:
-            tar.addfile(info, file)
-    else:
-        tar.addfile(info)
-    if attributes.get("trusted.overlay.opaque") == b"y":
-        tar.addfile(_empty(f"{name}/{_OPAQUE}"))
-
-
-def _empty(name: str) -> tarfile.TarInfo:
-    info = tarfile.TarInfo(name)
-    info.mode = 0o600
-    return info

@@ -17,6 +17,7 @@ from pykubelet.base.errors import Conflict, Invalid, Permanent, PykubeletError, 
 from pykubelet.base.files.atomic import write_atomic
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.container.checkpoint import archive
+from pykubelet.criserver.container.checkpoint.changed_files import write_diff
 from pykubelet.criserver.container.container_interfaces import Directories, Sandboxes
 from pykubelet.criserver.container.state.container_state import Container
 from pykubelet.criserver.container.state.table import ContainerTable
@@ -120,7 +121,7 @@ class ContainerCheckpointer:
                 await pause(runtime, identity)
                 await write_checkpoint(runtime, identity, directory / archive.CHECKPOINT, work=directory)
                 upper = writable_layer(self._directories.root_filesystems, identity)
-                await blocking.call_to_end(owner, archive.write_diff, upper, directory / archive.DIFF, deadline=None)
+                await blocking.call_to_end(owner, write_diff, upper, directory / archive.DIFF, deadline=None)
                 # Not later: a restored container continues it.
                 if container.record.log_path:
                     log = Path(container.record.log_path)
