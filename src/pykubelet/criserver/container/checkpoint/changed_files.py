@@ -46,13 +46,13 @@ def write_diff(upper: Path, target: Path) -> None:
     """
     try:
         with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as tar:
-            _Diff(tar, target).write(upper)
+            _Diff(tar=tar, target=target).write(upper)
     except OSError as error:
         raise wrap(error, f"cannot write the changed files of a container to {target}") from error
 
 
 class _Diff:
-    def __init__(self, tar: tarfile.TarFile, target: Path) -> None:
+    def __init__(self, *, tar: tarfile.TarFile, target: Path) -> None:
         self._tar = tar
         self._target = target
         self._count = 0
@@ -166,7 +166,7 @@ class _Diff:
         }
         info.name = f"{parent}/GNUSparseFile.0/{base}".lstrip("/")
         info.size = len(table) + sum(length for _, length in segments)
-        self._put(info, cast(IO[bytes], _Segments(table, file, segments)))
+        self._put(info, cast(IO[bytes], _Segments(table=table, file=file, segments=segments)))
 
     def _put(self, info: tarfile.TarInfo, content: IO[bytes] | None = None) -> None:
         check_room(self._target.parent, info.size)
@@ -177,7 +177,7 @@ class _Diff:
 class _Segments(io.RawIOBase):
     """The content of a sparse file in an archive: the table, then the segments."""
 
-    def __init__(self, table: bytes, file: IO[bytes], segments: list[tuple[int, int]]) -> None:
+    def __init__(self, *, table: bytes, file: IO[bytes], segments: list[tuple[int, int]]) -> None:
         self._table = table
         self._file = file
         self._pending = segments[::-1]
