@@ -21,6 +21,18 @@ def release() -> Iterator[threading.Event]:
     event.set()
 
 
+class _Begun:
+    """A function for a thread that waits for ``release``, and tells that it has begun."""
+
+    def __init__(self, release: threading.Event) -> None:
+        self._release = release
+        self.begun = threading.Event()
+
+    def __call__(self) -> bool:
+        self.begun.set()
+        return self._release.wait()
+
+
 def _hangs(owner: str) -> bool:
     return any(each.owner == owner for each in blocking.hung())
 
@@ -91,16 +103,18 @@ async def test_call_past_its_deadline_is_given_up_told_and_counted(
 
 
 async def test_cancelled_call_is_left_at_once(release: threading.Event) -> None:
-    task = asyncio.create_task(blocking.call("pod/a", release.wait))
-    await until(blocking.short_calls)
+    waits = _Begun(release)
+    task = asyncio.create_task(blocking.call("pod/a", waits))
+    await until(waits.begun.is_set)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
 
 
 async def test_cancellation_of_a_call_to_its_end_waits_for_the_function(release: threading.Event) -> None:
-    task = asyncio.create_task(blocking.call_to_end("pod/a", release.wait))
-    await until(blocking.short_calls)
+    waits = _Begun(release)
+    task = asyncio.create_task(blocking.call_to_end("pod/a", waits))
+    await until(waits.begun.is_set)
     for _ in range(3):
         task.cancel()
         await settle()
@@ -111,8 +125,9 @@ async def test_cancellation_of_a_call_to_its_end_waits_for_the_function(release:
 
 
 async def test_cancellation_of_a_call_to_its_end_is_passed_on_at_the_deadline(release: threading.Event) -> None:
-    task = asyncio.create_task(blocking.call_to_end("pod/a", release.wait, deadline=0.2))
-    await until(blocking.short_calls)
+    waits = _Begun(release)
+    task = asyncio.create_task(blocking.call_to_end("pod/a", waits, deadline=0.2))
+    await until(waits.begun.is_set)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         async with asyncio.timeout(5):
