@@ -9,10 +9,12 @@ are those of containerd's api/runtime/task; calls and fields that the server doe
 Generated into src/pykubelet/pb by tools/gen_proto.py.
 """
 
+from collections import abc as _abc
 from google.protobuf import any_pb2 as _any_pb2
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 from pykubelet.pb import containerd_events_service_pb2 as _containerd_events_service_pb2
@@ -669,3 +671,93 @@ class RuntimeOptions(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RuntimeOptions: _TypeAlias = RuntimeOptions  # noqa: Y015
+
+@_typing.final
+class BootstrapParams(_message.Message):
+    """containerd.runtime.bootstrap.v1.BootstrapParams: what shims of containerd 2.3 and later read when they are started."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INSTANCE_ID_FIELD_NUMBER: _builtins.int
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    CONTAINERD_TTRPC_ADDRESS_FIELD_NUMBER: _builtins.int
+    CONTAINERD_GRPC_ADDRESS_FIELD_NUMBER: _builtins.int
+    CONTAINERD_BINARY_FIELD_NUMBER: _builtins.int
+    EXTENSIONS_FIELD_NUMBER: _builtins.int
+    instance_id: _builtins.str
+    """The task's id."""
+    namespace: _builtins.str
+    containerd_ttrpc_address: _builtins.str
+    """Sockets for events, by ttRPC and gRPC."""
+    containerd_grpc_address: _builtins.str
+    containerd_binary: _builtins.str
+    """Program that publishes events."""
+    @_builtins.property
+    def extensions(self) -> _containers.RepeatedCompositeFieldContainer[Global___BootstrapExtension]: ...
+    def __init__(
+        self,
+        *,
+        instance_id: _builtins.str = ...,
+        namespace: _builtins.str = ...,
+        containerd_ttrpc_address: _builtins.str = ...,
+        containerd_grpc_address: _builtins.str = ...,
+        containerd_binary: _builtins.str = ...,
+        extensions: _abc.Iterable[Global___BootstrapExtension] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["containerd_binary", b"containerd_binary", "containerd_grpc_address", b"containerd_grpc_address", "containerd_ttrpc_address", b"containerd_ttrpc_address", "extensions", b"extensions", "instance_id", b"instance_id", "namespace", b"namespace"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BootstrapParams: _TypeAlias = BootstrapParams  # noqa: Y015
+
+@_typing.final
+class BootstrapExtension(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VALUE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def value(self) -> _any_pb2.Any:
+        """The shim's own options, such as RuncOptions."""
+
+    def __init__(
+        self,
+        *,
+        value: _any_pb2.Any | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BootstrapExtension: _TypeAlias = BootstrapExtension  # noqa: Y015
+
+@_typing.final
+class BootstrapResult(_message.Message):
+    """containerd.runtime.bootstrap.v1.BootstrapResult: their reply."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERSION_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    PROTOCOL_FIELD_NUMBER: _builtins.int
+    version: _builtins.int
+    """Version of the task API."""
+    address: _builtins.str
+    protocol: _builtins.str
+    def __init__(
+        self,
+        *,
+        version: _builtins.int = ...,
+        address: _builtins.str = ...,
+        protocol: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "protocol", b"protocol", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BootstrapResult: _TypeAlias = BootstrapResult  # noqa: Y015

@@ -1,6 +1,9 @@
 """The program of a shim: its commands ``start`` and ``delete``, and its options.
 
 Source: containerd's docs/runtime-v2.md. The working directory is the task's bundle, whose name is the task's id.
+
+Shims that are built with containerd 2.3 or later read parameters from their standard input, and refuse to start with
+the options that earlier ones read there; these refuse the parameters. So both are tried.
 """
 
 import os
@@ -28,6 +31,10 @@ _LONGEST: Final = 1 << 16
 _LONGEST_SOCKET: Final = 107
 """Bytes of a path in ``struct sockaddr_un``, without the NUL at its end."""
 _MOST_SHOWN: Final = 200
+_NEWER: Final = "deprecated API"
+"""What a shim says that wants parameters and got options."""
+_BINARY: Final = (b"\x08", b"\x12")
+"""The first byte of a reply in protobuf: the tag of its version, or of its address."""
 _RUNC_FIELDS: Final = {
     "BinaryName": "binary_name",
     "SystemdCgroup": "systemd_cgroup",
@@ -63,6 +70,8 @@ class ShimProgram:
         self.of_runc = Path(found).name.startswith("containerd-shim-runc-")
         self.systemd = systemd if self.of_runc else bool(options.get("SystemdCgroup", systemd))
         self.options = self._encoded(options, state, systemd)
+        self._takes_parameters = False
+        """Whether the shim is known to read parameters instead of options."""
 
     def _encoded(self, options: Mapping[str, str | bool], state: Path, systemd: bool) -> Any | None:
         fields = _RUNC_FIELDS if self.of_runc else _OTHER_FIELDS
@@ -84,19 +93,41 @@ class ShimProgram:
 
     async def start(self, task: str, bundle: Path, events: Path) -> Bootstrap:
         """Start the shim of a sandbox. Permanent, with its message: it failed, or speaks no supported protocol."""
-        # Without the server's marks: the shim inherits the environment, and outlives the server.
         try:
-            done = await run(
-                self._argv(task, events, "start"),
-                timeout=_START,
-                env=self._env(events),
-                cwd=str(bundle),
-                input=self.options.SerializeToString() if self.options is not None else b"",
-                max_output=_LONGEST,
-            )
+            if not self._takes_parameters:
+                options = self.options.SerializeToString() if self.options is not None else b""
+                try:
+                    return self._bootstrap(await self._start(task, bundle, events, options))
+                except ExitError as error:
+                    if _NEWER not in _words(error):
+                        raise
+            said = await self._start(task, bundle, events, self._parameters(task, events))
         except ExitError as error:
             raise Permanent(f"shim {self.name} does not start: {_words(error) or error}") from error
-        return self._bootstrap(done.stdout)
+        self._takes_parameters = True
+        return self._bootstrap(said)
+
+    async def _start(self, task: str, bundle: Path, events: Path, given: bytes) -> bytes:
+        done = await run(
+            self._argv(task, events, "start"),
+            timeout=_START,
+            # Without the server's marks: the shim inherits the environment, and outlives the server.
+            env=self._env(events),
+            cwd=str(bundle),
+            input=given,
+            max_output=_LONGEST,
+        )
+        return done.stdout
+
+    def _parameters(self, task: str, events: Path) -> bytes:
+        return api.BootstrapParams(
+            instance_id=task,
+            namespace=NAMESPACE,
+            containerd_ttrpc_address=str(events),
+            containerd_grpc_address=str(events),
+            containerd_binary=_publisher(),
+            extensions=[] if self.options is None else [api.BootstrapExtension(value=self.options)],
+        ).SerializeToString()
 
     async def delete(self, task: str, bundle: Path, events: Path) -> Ended | None:
         """Kill and remove what a dead shim has left of a task; its exit, if the program tells one. Idempotent."""
@@ -126,8 +157,12 @@ class ShimProgram:
     def _bootstrap(self, said: bytes) -> Bootstrap:
         text = said.decode(errors="replace").strip()
         try:
-            found = msgspec.json.decode(text, type=Bootstrap) if text.startswith("{") else Bootstrap(text)
-        except (msgspec.DecodeError, RecursionError) as error:
+            if said.startswith(_BINARY):
+                result = api.BootstrapResult.FromString(said)
+                found = Bootstrap(result.address, result.version, result.protocol)
+            else:
+                found = msgspec.json.decode(text, type=Bootstrap) if text.startswith("{") else Bootstrap(text)
+        except (msgspec.DecodeError, DecodeError, RecursionError) as error:
             raise Permanent(f"shim {self.name} start: unknown reply {_short(text)}") from error
         if found.protocol != "ttrpc" or found.version not in VERSIONS or not found.address.startswith(_UNIX):
             raise Permanent(

@@ -77,9 +77,32 @@ async def test_start_understands_both_forms_of_the_reply(tmp_path: Path, said: s
     assert (tmp_path / "b/options").read_bytes() == program.options.SerializeToString()
 
 
+async def test_shim_that_refuses_options_is_given_parameters(tmp_path: Path) -> None:
+    """As those that are built with containerd 2.3 or later; it is remembered for the next start."""
+    refusal = "shim was started through the deprecated API but was built against the new API"
+    result = api.BootstrapResult(version=3, address="unix:///run/s/1", protocol="ttrpc").SerializeToString()
+    (tmp_path / "result").write_bytes(result)
+    script = f"echo start >> starts; cat > given; grep -q newer given || {{ echo {refusal} >&2; exit 1; }}; cat result"
+    program = _program(tmp_path, script, ConfigPath="/c")
+    for starts, task in ((2, "newer-1"), (3, "newer-2")):
+        found = await program.start(task, tmp_path, tmp_path / "events")
+        assert found == Bootstrap("unix:///run/s/1", 3, "ttrpc")
+        assert (tmp_path / "starts").read_text().count("start") == starts
+    given = api.BootstrapParams.FromString((tmp_path / "given").read_bytes())
+    assert (given.instance_id, given.namespace, given.containerd_ttrpc_address) == (
+        "newer-2",
+        "k8s.io",
+        str(tmp_path / "events"),
+    )
+    assert [each.value for each in given.extensions] == [program.options]
+
+
 @pytest.mark.parametrize(
     ("script", "words"),
     [
+        ("echo the deprecated API >&2; exit 1", "does not start: the deprecated API"),
+        ("printf '\\010\\003\\022\\001'", "unknown reply"),
+        ("printf '\\022\\010unix:///'", "speaks  version 0"),
         ("echo no kvm >&2; exit 1", "does not start: no kvm"),
         ("echo hello", "speaks ttrpc version 2 at 'hello'"),
         ('echo \'{"version":3,"address":"unix:///s","protocol":"grpc"}\'', "speaks grpc version 3"),
