@@ -224,6 +224,7 @@ class ImageManager:
             await self.collect()
         return Pruned(chosen, freed)
 
+    @property
     def running_pulls(self) -> Sequence[Progress]:
         """The pulls that are running now, each as a whole."""
         return self._pulls.list()

@@ -62,7 +62,7 @@ class Figures:
     async def read(self) -> dict[tuple[str, str], float]:
         """Read all figures, by name and help text; those that are unknown now are left out."""
         pulls = ("containerd_cri_sandboxed_in_progress_image_pulls_total", "Pulls that are running.")
-        found: dict[tuple[str, str], float] = {pulls: len(self.images.images.running_pulls())}
+        found: dict[tuple[str, str], float] = {pulls: len(self.images.images.running_pulls)}
 
         def add(name: str, text: str, value: float) -> None:
             found[(f"{_PREFIX}{name}", text)] = value

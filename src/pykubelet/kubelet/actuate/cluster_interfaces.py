@@ -74,6 +74,7 @@ class ClusterInputs(Protocol):
     def pod_certificate(self, pod: Pod, volume: str, index: int) -> tuple[bytes, bytes]:
         """Key and certificates (PEM) for a projected volume."""
 
+    @property
     def services(self) -> Iterable[Service]:
         """All services of the cluster."""
 

@@ -192,11 +192,10 @@ class RuntimeStatusReader:
 class DiskReclaimer:
     """The reclaim of disk space that no pod needs."""
 
-    def __init__(self, *, runtime: PodRuntime, images: ImageGc, known: Callable[[], Iterable[PodUID]]) -> None:
-        """``known`` returns the pods that have a worker."""
+    def __init__(self, *, runtime: PodRuntime, images: ImageGc, workers: PodWorkers) -> None:
         self._runtime = runtime
         self._images = images
-        self._known = known
+        self._workers = workers
 
     async def reclaim(self, what: Collection[Reclaim]) -> None:
         """Remove dead containers, unused images, or both."""
@@ -206,7 +205,7 @@ class DiskReclaimer:
             await self._images.remove_unused()
 
     def _with_worker(self) -> frozenset[PodUID]:
-        return frozenset(self._known())
+        return frozenset(self._workers.known)
 
 
 class ResizeStates:
@@ -232,7 +231,7 @@ class NodeCounter:
     csi: "CsiParts | None"
 
     def __call__(self) -> NodeCounts:
-        found = node_counts(self.pods, self.workers.states(), self.pleg.pods.values(), self.pleg_meter.last)
+        found = node_counts(self.pods, self.workers.states, self.pleg.pods.values(), self.pleg_meter.last)
         plugins = self.csi.drivers.counts() if self.csi is not None else {}
         return replace(found, volumes=self.volumes.counts(), plugins=plugins)
 
@@ -272,7 +271,7 @@ class ShutdownWorkers:
 
     def running(self) -> list[Pod]:
         """Return the pods whose containers may run, those that are being stopped included."""
-        return [state.pod for state in self._workers.states() if state.pod is not None and lifecycle.may_run(state)]
+        return [state.pod for state in self._workers.states if state.pod is not None and lifecycle.may_run(state)]
 
     def fail(self, uid: PodUID, reason: str, message: str, grace_seconds: int | None = None) -> None:
         """Stop the pod and fail it with this reason."""

@@ -187,7 +187,7 @@ def build_eviction(settings: Settings, deps: NodeEvictionDeps) -> EvictionManage
             usage=deps.usage.summary,
             alarm=MemoryAlarm(alarm_config(settings), telemetry.clock),
             workers=deps.workers,
-            reclaimer=DiskReclaimer(runtime=actuators.runtime, images=actuators.image_gc, known=deps.workers.known),
+            reclaimer=DiskReclaimer(runtime=actuators.runtime, images=actuators.image_gc, workers=deps.workers),
             telemetry=telemetry,
         ),
         config,

@@ -57,15 +57,15 @@ async def test_running_pulls_are_listed_until_they_end(registry: FakeRegistry, t
     images, name, total = World(tmp_path).images, f"{registry.host}/app:1", Bytes(sum(map(len, LAYERS[:2])))
     pull = asyncio.ensure_future(images.pull(name))
     await registry.halfway.wait()
-    (found,) = images.running_pulls()
+    (found,) = images.running_pulls
     assert (found.reference, found.phase, found.total) == (name, Phase.DOWNLOADING, total)
     assert 0 <= found.done < total
     registry.pause.set()
     await pull
-    assert images.running_pulls() == []
+    assert images.running_pulls == []
     with pytest.raises(Transient):
         await images.pull("127.0.0.1:1/none:1")
-    assert images.running_pulls() == []
+    assert images.running_pulls == []
 
 
 async def test_a_layer_is_told_as_it_comes_in(registry: FakeRegistry, tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ class Images(Protocol):
         """Remove unused images."""
         ...
 
+    @property
     def running_pulls(self) -> Sequence[Progress]:
         """The pulls that are running now."""
         ...
@@ -153,7 +154,7 @@ class TransferCalls:
 
     async def list_pulls(self, _: transfer.ListPullsRequest) -> transfer.ListPullsReply:
         """List the pulls that are running."""
-        return transfer.ListPullsReply(pulls=[_progress(step) for step in self._images.running_pulls()])
+        return transfer.ListPullsReply(pulls=[_progress(step) for step in self._images.running_pulls])
 
 
 def _check_named(image: str) -> None:

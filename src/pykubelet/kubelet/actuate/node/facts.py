@@ -178,7 +178,7 @@ class NodeFacts:
             return {}
         links = pod.spec.enable_service_links
         namespace = pod.metadata.namespace or "default"
-        return service_variables(self._cluster.services(), namespace, links is None or links)
+        return service_variables(self._cluster.services, namespace, links is None or links)
 
     def _read_resolver(self) -> Resolver:
         path = Path(self._options.resolv_conf)

@@ -46,7 +46,7 @@ class Housekeeping:
                 with self._rounds.item("round"):
                     await self.tidy(purges)
                     if clock.monotonic() >= next_gc:
-                        await self._deps.garbage.gc(lambda: frozenset(self._deps.workers.known()))
+                        await self._deps.garbage.gc(lambda: frozenset(self._deps.workers.known))
                         next_gc = clock.monotonic() + GC_SECONDS
                 _log.debug("housekeeping: round ended")
                 await clock.sleep(HOUSEKEEPING_SECONDS)
@@ -60,7 +60,7 @@ class Housekeeping:
         on_disk: set[PodUID] = set()
         with self._rounds.item("pods on disk"):
             on_disk = await self._deps.node_pods.pods_on_disk()
-        orphans = find_orphans(self._deps.workers.known(), runtime, on_disk)
+        orphans = find_orphans(self._deps.workers.known, runtime, on_disk)
         for ref in self._pods.due(orphans.pods):
             with self._pods.item(str(ref)):
                 self._deps.workers.adopt_orphan(ref)

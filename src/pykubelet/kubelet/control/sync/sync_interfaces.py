@@ -38,8 +38,9 @@ class Workers(Protocol):
     def poke_all(self) -> None:
         """Wake every worker."""
 
+    @property
     def known(self) -> Iterable[PodUID]:
-        """Return the pods that have a worker."""
+        """The pods that have a worker."""
 
 
 class Pods(Protocol):

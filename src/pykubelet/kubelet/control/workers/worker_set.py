@@ -122,12 +122,14 @@ class PodWorkers:
         for worker in self._workers.values():
             worker.poke()
 
+    @property
     def known(self) -> Iterable[PodUID]:
-        """Return the pods that have a worker, whatever their phase; none of them is an orphan."""
+        """The pods that have a worker, whatever their phase; none of them is an orphan."""
         return self._workers.keys()
 
+    @property
     def states(self) -> Iterable[WorkerState]:
-        """Return the current state of every worker."""
+        """The current state of every worker."""
         return (w.state for w in self._workers.values())
 
     def state(self, uid: PodUID) -> WorkerState | None:

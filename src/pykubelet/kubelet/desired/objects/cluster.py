@@ -142,6 +142,7 @@ class ClusterObjects:
         found = self._certificates.credentials(pod, volume, index)
         return found.key, found.chain
 
+    @property
     def services(self) -> Iterable[Service]:
         """Return all services of the cluster."""
         return self._services.values()

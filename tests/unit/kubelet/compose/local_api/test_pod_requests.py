@@ -32,4 +32,4 @@ async def test_grace_period_of_a_deletion_is_shortened_while_the_pod_stops() -> 
         assert [call for call in node.calls if call.startswith("kill")] == ["kill u1 grace=None", "kill u1 grace=1"]
         node.hold["kill"].set()
         await node.clock.settle()
-        assert not list(workers.known())
+        assert not list(workers.known)

@@ -133,6 +133,7 @@ class LoopFakes:
     def poke_all(self) -> None:
         self.calls.append("poke all")
 
+    @property
     def known(self) -> Iterable[PodUID]:
         return self.workers
 

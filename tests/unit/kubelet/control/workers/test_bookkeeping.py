@@ -92,5 +92,5 @@ async def test_nothing_is_remembered_of_names_that_no_pod_has_any_more() -> None
         for number in range(5):
             workers.remove(PodUID(f"u{number}"))
         await node.clock.settle()
-        assert list(workers.known()) == []
+        assert list(workers.known) == []
         assert (dict(workers._waiting), workers._active) == ({}, {})

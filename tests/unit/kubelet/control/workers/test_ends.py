@@ -76,7 +76,7 @@ async def test_pod_that_is_gone_has_no_timer() -> None:
         assert set(workers._timers._due) == {U1}
         workers.remove(U1)
         await node.clock.settle()
-        assert list(workers.known()) == []
+        assert list(workers.known) == []
         assert workers._timers._due == {}
 
 

@@ -48,7 +48,7 @@ async def test_removed_pod_leaves_nothing_on_the_node() -> None:
         workers.remove(U1)
         await node.clock.settle()
         assert node.calls == ["kill u1 grace=None", "release u1", "remove u1", "forget u1", "status-remove u1"]
-        assert not list(workers.known())
+        assert not list(workers.known)
         assert node.metered == ["started", "create", "sync", "terminate", "terminate", "terminate"]
 
 
@@ -101,7 +101,7 @@ async def test_api_pod_is_cleaned_up_after_its_replacement_had_time_to_start() -
         assert node.running == {U2: "web"}
         await node.clock.advance(1)
         assert "forget u1" in node.calls
-        assert list(workers.known()) == [U2]
+        assert list(workers.known) == [U2]
 
 
 async def test_pod_removed_while_it_waits_for_its_name_never_starts() -> None:
@@ -235,7 +235,7 @@ async def test_ended_pod_is_cleaned_up_and_keeps_its_worker() -> None:
         workers.update(make_pod("u1"))
         await node.clock.settle()
         assert node.calls == ["kill u1 grace=None", "release u1"]
-        assert list(workers.known()) == [U1]
+        assert list(workers.known) == [U1]
         workers.poke(U1)
         await node.clock.advance(200)
         assert node.calls == ["kill u1 grace=None", "release u1"]
@@ -359,7 +359,7 @@ async def test_rejected_pod_fails_at_once_and_never_starts() -> None:
         assert list(workers.active()) == []
         workers.remove(U1)
         await node.clock.settle()
-        assert list(workers.known()) == []
+        assert list(workers.known) == []
 
 
 async def test_rejected_pod_of_an_earlier_run_is_stopped() -> None:
@@ -401,7 +401,7 @@ async def test_pod_ended_by_the_node_fails_with_the_reason() -> None:
         workers.fail(U1, "Evicted", "too late")
         workers.fail(U2, "Evicted", "unknown pod")
         await node.clock.settle()
-        assert [state.terminal_reason for state in workers.states()] == ["Preempting"]
+        assert [state.terminal_reason for state in workers.states] == ["Preempting"]
 
 
 async def test_readiness_of_a_pod_is_reported_while_it_is_being_stopped() -> None:
@@ -438,7 +438,7 @@ async def test_pod_listed_again_while_stopping_may_be_rejected() -> None:
         await node.clock.settle()
         assert "reject u1 OutOfpods" in node.calls
         assert node.running == {}
-        assert [state.rejected for state in workers.states()] == [True]
+        assert [state.rejected for state in workers.states] == [True]
 
 
 async def test_rejected_pod_admitted_later_starts() -> None:

@@ -187,8 +187,8 @@ async def test_services_and_runtime_classes(rig: Rig) -> None:
     rig.api.put("services", "web", spec={"clusterIP": "10.0.0.1"})
     rig.api.put("runtimeclasses", "vm", "", CLASSES, handler="kata")
     await rig.use(pod("1"))
-    await until(lambda: rig.objects.services())
-    assert [each.metadata.name for each in rig.objects.services()] == ["web"]
+    await until(lambda: rig.objects.services)
+    assert [each.metadata.name for each in rig.objects.services] == ["web"]
     await until(lambda: not _is_unknown(rig))
     assert rig.objects.runtime_handler("vm") == "kata"
     with pytest.raises(NotFound, match="other"):
