@@ -122,6 +122,6 @@ def test_doctor_names_a_policy_that_cannot_be_used(agent: AgentProcess, registry
     policy.write_text("[")
     done = agent.cli("doctor")
     assert done.returncode == 1
-    assert f"{policy}: not toml" in done.stdout
+    assert f"{policy}: not TOML" in done.stdout
     policy.write_text(rules)
     assert "server's files" not in agent.cli("doctor").stdout

@@ -7,22 +7,23 @@ entries of a volume while it is relabelled.
 import errno
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from pykubelet.base.errors import Invalid
+from pykubelet.base.errors import Invalid, Transient
 from pykubelet.base.files.safe_path import close_quietly, proc_path
+from pykubelet.base.text import printable
 from pykubelet.linux.errors import wrap
+from pykubelet.linux.filesystems.treewalk import TreeWalk
 
 _PROCESS: Final = "system_u:system_r:container_t:s0"
 _FILES: Final = "system_u:object_r:container_file_t:s0"
 _XATTR: Final = "security.selinux"
 _ENTRY: Final = re.compile(r'^\s*(\w+)\s*=\s*"([^"]+)"', re.MULTILINE)
 _TYPE: Final = re.compile(r"^\s*SELINUXTYPE\s*=\s*(\w+)", re.MULTILINE)
-_DEEPEST: Final = 256
-"""Each level of directories takes a descriptor."""
+_OF_KERNEL: Final = ("/proc/", "/sys/", "/dev/")
 _OF_SYSTEM: Final = frozenset(
     (
         *("/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/media", "/mnt", "/opt", "/proc", "/root"),
@@ -46,17 +47,18 @@ def container_labels(root: Path = Path("/")) -> tuple[str, str] | None:
     return found.get("process", _PROCESS), found.get("file", _FILES)
 
 
-def relabel(path: str, label: str) -> int:
+def relabel(path: str, label: str, stop: Callable[[], bool] = lambda: False) -> int:
     """Give a file, or a directory with all that is in it, this label; return how many files had another one.
 
-    File systems without labels are left alone. Blocking. Raises Invalid for a directory of the system, and for one that
-    is nested too deeply; else the errors of ``base.errors``.
+    File systems without labels, and those that are mounted below the directory, are left alone. Blocking; Transient
+    soon after ``stop`` returns true. Raises Invalid for a directory of the system; else the errors of ``base.errors``.
     """
+    refused = Invalid(
+        f"{path} belongs to the system and cannot get the SELinux label of a pod; mount another directory"
+    )
     real = os.path.realpath(path)
-    if real in _OF_SYSTEM:
-        raise Invalid(
-            f"{path} belongs to the system and cannot get the SELinux label of a pod; mount another directory"
-        )
+    if real in _OF_SYSTEM or real.startswith(_OF_KERNEL):
+        raise refused
     try:
         top = os.open(real, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -64,43 +66,60 @@ def relabel(path: str, label: str) -> int:
     except OSError as error:
         raise wrap(error, f"{path} cannot be relabelled") from error
     try:
-        return sum(_set(fd, label) for fd in _tree(top, 0, path))
-    except OSError as error:
-        raise wrap(error, f"{path} cannot get the SELinux label {label}") from error
+        # By its identity, too: a link on the way may have been exchanged, and the same directory may be mounted there.
+        if _identity(os.fstat(top)) in _system_identities():
+            raise refused
+        return _relabel_tree(top, label, path, stop)
     finally:
         close_quietly(top)
 
 
-def _tree(fd: int, depth: int, path: str) -> Iterator[int]:
-    """Yield descriptors of all files in a directory, and at last its own; each is open until the next one."""
-    if depth > _DEEPEST:
-        raise Invalid(f"{path} has directories that are nested more than {_DEEPEST} levels deep; it is not relabelled")
-    for name in _names(fd):
+def _relabel_tree(top: int, label: str, path: str, stop: Callable[[], bool]) -> int:
+    device = os.fstat(top).st_dev
+    changed = 0
+
+    def visit(directory: int, name: str) -> None:
+        nonlocal changed
         try:
-            entry = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
-        except (FileNotFoundError, NotADirectoryError):
-            continue  # removed meanwhile
+            entry = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+        except FileNotFoundError:
+            return  # removed meanwhile
+        except OSError as error:
+            raise wrap(error, f"{path}: {printable(name)} cannot be relabelled") from error
         try:
-            yield from _tree(entry, depth + 1, path)
+            if os.fstat(entry).st_dev == device:
+                changed += _set(entry, label, path)
         finally:
             close_quietly(entry)
-    yield fd
+
+    try:
+        root = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=top)
+    except NotADirectoryError:
+        return int(_set(top, label, path))
+    except OSError as error:
+        raise wrap(error, f"{path} cannot be relabelled") from error
+    # A pod may nest directories a million deep, or put a million files into one.
+    for _ in TreeWalk(root, visit).steps():
+        if stop():
+            raise Transient(f"{path}: relabelling was stopped after {changed} files; it goes on with the next attempt")
+    return changed + _set(top, label, path)
 
 
-def _names(fd: int) -> list[str]:
-    """The entries of a directory; none if it is something else."""
-    with suppress(NotADirectoryError, FileNotFoundError):
-        directory = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=fd)
-        try:
-            with os.scandir(directory) as entries:
-                return [entry.name for entry in entries]
-        finally:
-            close_quietly(directory)
-    return []
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return (found.st_dev, found.st_ino)
 
 
-def _set(fd: int, label: str) -> bool:
-    """Set the label of one file; return whether it had another one."""
+def _system_identities() -> set[tuple[int, int]]:
+    """Device and inode of each directory of the system."""
+    found = set()
+    for path in _OF_SYSTEM:
+        with suppress(OSError):
+            found.add(_identity(os.stat(path)))  # noqa: PTH116 - a text is what there is
+    return found
+
+
+def _set(fd: int, label: str, path: str) -> bool:
+    """Set the label of one file below a path; return whether it had another one. Errors of ``linux.errors.wrap``."""
     wanted = label.encode() + b"\0"
     try:
         with suppress(OSError):
@@ -110,7 +129,7 @@ def _set(fd: int, label: str) -> bool:
     except OSError as error:
         if error.errno in (errno.ENOTSUP, errno.ENOENT):
             return False
-        raise
+        raise wrap(error, f"{path} cannot get the SELinux label {label}") from error
     return True
 
 

@@ -1,11 +1,13 @@
 """SELinux: facts below a root of the test's own, and labels of real files (any file system stores them for root)."""
 
+import errno
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from pykubelet.base.errors import Invalid
+from pykubelet.base.errors import Invalid, PykubeletError, Transient
 from pykubelet.linux import selinux
 from pykubelet.linux.selinux import container_labels, relabel
 
@@ -89,13 +91,86 @@ def test_link_to_a_directory_of_the_system_is_refused(tmp_path: Path) -> None:
         relabel(str(tmp_path / "link"), LABEL)
 
 
+@pytest.mark.parametrize("path", ["/proc/sys", "/sys/fs/cgroup", "/dev/shm"])
+def test_file_systems_of_the_kernel_are_refused(path: str) -> None:
+    with pytest.raises(Invalid, match="belongs to the system"):
+        relabel(path, LABEL)
+
+
 @pytest.mark.root
-def test_tree_that_is_too_deep_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selinux, "_DEEPEST", 3)
-    (tmp_path / "1/2/3/4").mkdir(parents=True)
-    with pytest.raises(Invalid, match="more than 3 levels"):
+def test_link_that_is_exchanged_after_it_was_resolved_leads_to_no_directory_of_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "volume" / "etc").mkdir(parents=True)
+    (tmp_path / "system" / "etc").mkdir(parents=True)
+    monkeypatch.setattr(selinux, "_OF_SYSTEM", frozenset((str(tmp_path / "system" / "etc"),)))
+
+    def resolved(path: str) -> str:
+        # A container exchanges the directory for a link at this moment.
+        (tmp_path / "volume").rename(tmp_path / "former")
+        (tmp_path / "volume").symlink_to(tmp_path / "system")
+        return path
+
+    monkeypatch.setattr(os.path, "realpath", resolved)
+    with pytest.raises(Invalid, match="belongs to the system"):
+        relabel(str(tmp_path / "volume" / "etc"), LABEL)
+    assert label_of(tmp_path / "system" / "etc") == ""
+
+
+@pytest.mark.root
+def test_tree_that_is_deeper_than_the_stack_is_relabelled_with_few_descriptors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fd = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=fd)
+        below = os.open("d", os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = below
+    before, most = len(list(Path("/proc/self/fd").iterdir())), 0
+
+    def stop() -> bool:
+        nonlocal most
+        most = max(most, len(list(Path("/proc/self/fd").iterdir())) - before)
+        return False
+
+    try:
+        assert relabel(str(tmp_path), LABEL, stop) == 1501
+        assert os.getxattr(f"/proc/self/fd/{fd}", "security.selinux").rstrip(b"\0").decode() == LABEL
+    finally:
+        os.close(fd)
+        subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)
+    assert 0 < most < 100
+
+
+@pytest.mark.root
+def test_relabelling_stops_when_it_is_told_to_and_goes_on_later(tmp_path: Path) -> None:
+    for number in range(5):
+        (tmp_path / f"{number}" / "below").mkdir(parents=True)
+    steps = iter([False, False, True])
+    with pytest.raises(Transient, match="stopped after"):
+        relabel(str(tmp_path), LABEL, lambda: next(steps))
+    done = sum(label_of(path) == LABEL for path in tmp_path.rglob("*"))
+    assert 0 < done < 11
+    assert relabel(str(tmp_path), LABEL) == 11 - done
+
+
+@pytest.mark.root
+def test_file_system_without_labels_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(*_: object) -> None:
+        raise OSError(errno.ENOTSUP, "not supported")
+
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(os, "setxattr", unsupported)
+    assert relabel(str(tmp_path), LABEL) == 0
+
+
+@pytest.mark.root
+def test_file_that_cannot_be_relabelled_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(*_: object) -> None:
+        raise OSError(errno.EROFS, "read-only")
+
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(os, "setxattr", denied)
+    with pytest.raises(PykubeletError, match="cannot get the SELinux label"):
         relabel(str(tmp_path), LABEL)
-
-
-def test_file_system_without_labels_is_left_alone() -> None:
-    assert relabel("/proc/sys/kernel/hostname", LABEL) == 0

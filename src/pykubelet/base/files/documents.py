@@ -1,12 +1,13 @@
-"""Safe decoding of untrusted YAML and JSON: configurations, registry credentials, output of plugins.
+"""Safe decoding of untrusted YAML, JSON and TOML: configurations, registry credentials, output of plugins.
 
 libyaml's composer and Python's JSON reader trust their input: a deeply nested document overflows the stack and ends
 the process, one with aliases of aliases takes all memory, and half a surrogate pair becomes text that cannot be
-encoded. The functions here reject all of these with Invalid.
+encoded. Python's TOML reader takes hours for a key of many parts. The functions here reject all of these with Invalid.
 """
 
+import tomllib
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import yaml
@@ -16,6 +17,8 @@ from pykubelet.base.errors import Invalid
 MAX_DEPTH: Final = 64
 MAX_VALUES: Final = 250_000
 """Limit of values in a YAML text; those of an alias count each time the alias is used."""
+_MOST_DOTS: Final = 256
+"""Limit of dots in one line of TOML: the reader's time grows with the square of the parts of a key."""
 
 
 def read_json(data: bytes | str) -> object:
@@ -37,6 +40,32 @@ def read_yaml(data: bytes) -> object:
         raise
     except Exception as error:  # PyYAML's constructors raise whatever their scalars make Python raise
         raise Invalid(f"not YAML or JSON: {' '.join(str(error).split())}") from error
+
+
+def read_toml(data: bytes) -> dict[str, Any]:
+    """The table of a TOML text. Raises Invalid."""
+    try:
+        text = data.decode()
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.count(".") > _MOST_DOTS:
+                raise Invalid(f"not TOML that can be read: line {number} has more than {_MOST_DOTS} dots")
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise Invalid("not TOML that can be read: nested too deeply") from error
+    except ValueError as error:  # also numbers that are too long
+        raise Invalid(f"not TOML: {' '.join(str(error).split())}") from error
+
+
+def has_nul(value: object) -> bool:
+    """Whether a text among decoded values, or a key, contains NUL, which no path, program or file can have."""
+    match value:
+        case str():
+            return "\0" in value
+        case dict():
+            return any(has_nul(key) or has_nul(each) for key, each in value.items())
+        case list():
+            return any(map(has_nul, value))
+    return False
 
 
 def field_places(data: bytes) -> dict[str, tuple[int, int]]:

@@ -2,7 +2,6 @@
 
 import errno
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import msgspec
 
 from pykubelet.base.errors import Invalid
-from pykubelet.base.files.documents import read_yaml
+from pykubelet.base.files.documents import has_nul, read_toml, read_yaml
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.tracing import trace_settings
 from pykubelet.base.units import KIB
@@ -95,11 +94,12 @@ def read_document(path: Path) -> dict[str, Any]:
             raise Invalid(f"{path}: larger than 1 MiB, which no configuration needs") from error
         raise Invalid(f"{path}: cannot be read: {error.strerror}") from error
     try:
-        document = tomllib.loads(data.decode()) if path.suffix == ".toml" else read_yaml(data) or {}
+        document = read_toml(data) if path.suffix == ".toml" else read_yaml(data) or {}
     except Invalid as error:
         raise Invalid(f"{path}: {error}") from error
-    except (ValueError, RecursionError) as error:
-        raise Invalid(f"{path}: not toml: {' '.join(str(error).split())}") from error
     if not isinstance(document, dict):
         raise Invalid(f"{path}: must be one table of settings")
+    for field, value in document.items():
+        if has_nul(field) or has_nul(value):
+            raise Invalid(f"{path}: {field!r}: contains NUL (\\0); remove it")
     return document

@@ -29,6 +29,8 @@ CHECK_SECONDS: Final[Seconds] = 20.0
 """Interval of the checks that find changes without inotify."""
 SETTLE_SECONDS: Final[Seconds] = 0.3
 """A file counts as complete when it has not changed for this time."""
+_MOST_SETTLING: Final = 30
+"""A file that changes all the time is read nevertheless after so many times: it keeps no request waiting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +168,8 @@ class ConfigReloader:
     async def _changed(self) -> bool:
         """Whether a file has changed since the last call; waits until it is complete."""
         stamps, former = await blocking.call(_OWNER, stamps_of, self._paths()), self._stamps
-        while changed := any(stamps[path] != former.get(path, stamps[path]) for path in stamps):
+        changed = any(stamps[path] != former.get(path, stamps[path]) for path in stamps)
+        for _ in range(_MOST_SETTLING if changed else 0):
             await self._clock.sleep(SETTLE_SECONDS)
             last, stamps = stamps, await blocking.call(_OWNER, stamps_of, self._paths())
             if stamps == last:

@@ -1,11 +1,11 @@
-"""YAML and JSON of others: whatever the text, values or one error."""
+"""YAML, JSON and TOML of others: whatever the text, values or one error."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.base.errors import Invalid
-from pykubelet.base.files.documents import MAX_DEPTH, read_json, read_yaml
+from pykubelet.base.files.documents import MAX_DEPTH, has_nul, read_json, read_toml, read_yaml
 
 _BOMB = b"a0: &b0 [x, x]\n" + b"".join(b"a%d: &b%d [*b%d, *b%d]\n" % (i, i, i - 1, i - 1) for i in range(1, 40))
 
@@ -77,3 +77,30 @@ def test_read_any_bytes_gives_values_or_invalid(data: bytes) -> None:
             read(data)
         except Invalid as error:
             assert str(error)
+
+
+def test_read_toml_good_text_gives_its_values() -> None:
+    assert read_toml(b'a.b.c = "1.2.3.4"\n[d]\n') == {"a": {"b": {"c": "1.2.3.4"}}, "d": {}}
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"[", "not TOML"),
+        (b"\xff", "not TOML"),
+        (b"a = " + b"9" * 5000, "not TOML"),
+        (b"a = " + b"[" * 100_000, "deep"),
+        (b"a" + b".a" * 500_000 + b" = 1", "line 1 has more than 256 dots"),
+        (b"\n[a" + b".a" * 500_000 + b"]", "line 2 has more than 256 dots"),
+        (b"x = {a" + b" . 'a'" * 100_000 + b" = 1}", "line 1 has more than 256 dots"),
+    ],
+    ids=lambda value: repr(value[:16]),
+)
+def test_read_toml_hostile_text_raises_invalid(data: bytes, told: str) -> None:
+    with pytest.raises(Invalid, match=told):
+        read_toml(data)
+
+
+def test_has_nul_finds_it_at_any_depth() -> None:
+    assert all(map(has_nul, ("\0", {"a": [{"b": "c\0"}]}, {"\0": 1})))
+    assert not any(map(has_nul, ("", None, 1, ["a", {"b": "c"}])))

@@ -56,7 +56,7 @@ def test_rules_and_keys_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[", r"policy\.toml: not toml"),
+        ("[", r"policy\.toml: not TOML"),
         ("[defaults]\npolicy = 'deny'", r"policy\.toml:1:2: defaults: unknown field \(did you mean default\?\)"),
         ("[default]\npolicy = 'refuse'", r"policy\.toml:2:1: default\.policy: invalid enum value 'refuse'"),
         ("[default]\nkeys = []", r"policy\.toml:1:2: default: .*missing required field `policy`"),
@@ -113,7 +113,7 @@ def test_changes_of_the_file_count_at_once(tmp_path: Path) -> None:
         assert policy.rules().default.policy == action
     file.write_text("[")
     for _ in range(2):
-        with pytest.raises(Invalid, match="not toml"):
+        with pytest.raises(Invalid, match="not TOML"):
             policy.rules()
     file.unlink()
     assert policy.rules().default.policy == "allow"

@@ -187,3 +187,18 @@ base_runtime_spec = "/base.json"
     assert found["registries"]["r.example"].items() >= registry.items()  # type: ignore[index]
     assert found["handlers"]["runc"]["base_runtime_spec"] == "/base.json"  # type: ignore[index]
     assert json.dumps(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r'registries_file = "/a\u0000b"',
+        r"[handlers.runc]" + "\n" + r'base_runtime_spec = "/a\u0000"',
+        r'registry_dirs = ["/a", "/b\u0000"]',
+        r'"a\u0000" = 1',
+    ],
+)
+def test_text_with_nul_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "c.toml").write_text(text + "\n")
+    with pytest.raises(Invalid, match=r"c\.toml: .*contains NUL"):
+        load_settings(tmp_path / "c.toml")

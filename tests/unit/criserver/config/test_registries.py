@@ -16,7 +16,7 @@ from pykubelet.criserver.wiring.images import open_images
         ("[registries.a]\nmirror = []", r"registries\.toml:2:1: .*mirror"),
         ("[registries.a]\nmirrors = 'x'", r"registries\[\.\.\.\]\.mirrors"),
         ("[registry.a]\n", "registry"),
-        ("[", r"registries\.toml: not toml"),
+        ("[", r"registries\.toml: not TOML"),
     ],
 )
 def test_files_that_make_no_sense(tmp_path: Path, text: str, message: str) -> None:
@@ -62,7 +62,7 @@ def test_invalid_version_leaves_the_former_in_force(tmp_path: Path, caplog: pyte
     path.write_text("[registries.b")
     for _ in range(2):
         assert set(table.hosts()) == {"fixed", "a"}
-    assert "registries.toml: not toml" in table.problem()
+    assert "registries.toml: not TOML" in table.problem()
     assert caplog.text.count("registries file refused") == 1
     path.write_text("[registries.b]\n")
     assert set(table.hosts()) == {"fixed", "b"} and table.problem() == ""

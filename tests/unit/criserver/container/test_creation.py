@@ -171,7 +171,7 @@ async def test_files_get_the_selinux_label_of_the_pod(tmp_path: Path, monkeypatc
     host = replace(HOST, selinux=True, selinux_process="u:r:t:s0", selinux_files="u:object_r:f:s0")
     monkeypatch.setattr(container_rig, "HOST", host)
     relabelled: list[tuple[str, str]] = []
-    monkeypatch.setattr(prepare, "relabel", lambda path, label: relabelled.append((path, label)))
+    monkeypatch.setattr(prepare, "relabel", lambda path, label, _: relabelled.append((path, label)))
     prepared: list[str] = []
     async with rig_in(tmp_path) as rig:
         view, mount = rig.sandbox.view, rig.images.prepare

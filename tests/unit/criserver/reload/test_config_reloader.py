@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from pykubelet.base.errors import Invalid, Transient
 from pykubelet.criserver.config import Settings, load_settings
 from pykubelet.criserver.reload import config_reloader
 from pykubelet.criserver.reload.config_reloader import ConfigInput, ConfigReloader
-from pykubelet.criserver.reload.config_watch import FileWatch, links_of, stamps_of
+from pykubelet.criserver.reload.config_watch import FileWatch, Stamps, links_of, stamps_of
 from pykubelet.testing.wait import until
 
 RUNC = '[handlers.runc]\npath = "runc"\n'
@@ -83,6 +83,24 @@ async def test_changed_file_reaches_all_parts(rig: Rig, caplog: pytest.LogCaptur
     assert "configuration reloaded" in caplog.text and rig.requests == 0
 
 
+async def test_file_that_changes_all_the_time_keeps_no_request_waiting(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = 0
+
+    def changing(paths: Iterable[Path]) -> Stamps:
+        nonlocal times
+        times += 1
+        return {path: (*stamp[:3], stamp[3] + times) for path, stamp in stamps_of(paths).items()}
+
+    monkeypatch.setattr(config_reloader, "stamps_of", changing)
+    rig.file.write_text(f'{RUNC}[handlers.new]\npath = "crun"\n')
+    async with rig.running():
+        await until(lambda: handlers(rig) == ["new", "runc"])
+        rig.reloader.request()
+        await until(lambda: rig.requests > 0)
+
+
 async def test_file_of_a_replaced_link_is_read(rig: Rig, tmp_path: Path) -> None:
     for name, text in (("a", RUNC), ("b", f'{RUNC}[handlers.new]\npath = "crun"\n')):
         (tmp_path / name).mkdir()
@@ -99,7 +117,7 @@ async def test_file_of_a_replaced_link_is_read(rig: Rig, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("[", "not toml"),
+        ("[", "not TOML"),
         ('default_handler = "absent"\n', "default_handler 'absent' is not among the handlers"),
         (f'{RUNC}[handlers.bad]\npath = "x"\n', "handler bad is refused"),
     ],

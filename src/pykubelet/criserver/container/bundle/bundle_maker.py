@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from dataclasses import replace as replaced
+from functools import partial
 from pathlib import Path
 
 from pykubelet.base.concurrency import blocking
@@ -27,6 +28,8 @@ from pykubelet.criserver.spec.spec_types import Json
 from pykubelet.criserver.types import ContainerID, ContainerRecord, ContainerUser, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 
+_STALL: Seconds = 120.0
+"""Time after which relabelling a volume is given up if no file has got its label meanwhile."""
 _NODE_PATHS: Seconds = 60.0
 """Deadline of preparing a container's host paths; shorter than clients' deadlines, so that they get the error."""
 
@@ -83,7 +86,8 @@ class BundleMaker:
             volumes = await self._images.make_volumes(image, record.id, covered=covered_paths(config), user=view.user)
             if label:
                 paths = paths_to_relabel(config, view, volumes)
-                await blocking.call_to_end(owner, prepare.relabel_all, paths, label, deadline=None)
+                # No deadline fits: volumes with many files take minutes.
+                await blocking.call_stoppable(owner, partial(prepare.relabel_all, paths, label), stall=_STALL)
             pid_namespace = self._pid_namespace(config.linux.security_context.namespace_options, record.sandbox_id)
             if restore is not None:
                 await self._restorer.apply(restore, record, rootfs)

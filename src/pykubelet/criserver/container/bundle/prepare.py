@@ -3,7 +3,7 @@
 import json
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -63,10 +63,10 @@ def drop_mapped(directory: Path) -> None:
         raise wrap(error, f"cannot remove mounted volumes in {directory}") from error
 
 
-def relabel_all(paths: Iterable[str], label: str) -> None:
+def relabel_all(paths: Iterable[str], label: str, stop: Callable[[], bool]) -> None:
     """Give all files in these directories an SELinux label. Errors as of `relabel`."""
     for path in paths:
-        relabel(path, label)
+        relabel(path, label, stop)
 
 
 def sub_path(directory: Path, relative: str) -> str:

@@ -3,7 +3,6 @@
 import errno
 import logging
 import re
-import tomllib
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.files.documents import has_nul, read_toml
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import MIB
 from pykubelet.criserver.images.registry.config import Endpoint
@@ -127,7 +127,9 @@ def _read(directory: Path, entries: list[str], host: str) -> tuple[Endpoint, ...
     if not data.strip():
         return (parse_certificates(entries, host, str(directory)),)
     try:
-        document = tomllib.loads(data.decode())
-    except (ValueError, RecursionError) as error:  # also numbers that are too long
-        raise Invalid(f"{file}: not TOML: {error}") from error
+        document = read_toml(data)
+    except Invalid as error:
+        raise Invalid(f"{file}: {error}") from error
+    if has_nul(document):
+        raise Invalid(f"{file}: contains NUL (\\0); remove it")
     return parse_hosts(document, host, str(directory))
