@@ -147,13 +147,18 @@ def _rows(api: LocalApi) -> list[tuple[PodRow, Pod]]:
     return [(pod_row(item, time.time()), from_builtins(item, Pod)) for item in api.get("/api/v1/pods")["items"]]
 
 
-def _greet(kubelet: AgentProcess) -> None:
+def _question(kubelet: AgentProcess) -> str:
+    """Return the command by which another terminal asks this agent."""
     bin_ = Path(sys.executable).with_name("pykubelet")
     program = bin_.relative_to(Path.cwd()) if bin_.is_relative_to(Path.cwd()) else bin_
     socket = "" if default_socket() == kubelet.socket else f" --socket {kubelet.socket}"
+    return as_root(f"{program}{socket} get pods")
+
+
+def _greet(kubelet: AgentProcess) -> None:
     lines = (
         ("manifests", f"{kubelet.manifests}  (edit them and watch)"),
-        ("ask it", as_root(f"{program}{socket} get pods")),
+        ("ask it", _question(kubelet)),
         ("logs", f"{kubelet.log}, {runtime().home}/root/criserver.log"),
         ("end", f"q or Ctrl-C stops the agent, the pods run on; {as_root('make clean-run')} removes everything"),
     )
@@ -188,7 +193,8 @@ def _commands() -> Iterator[tuple[int, list[bytes]]]:
 
 def show(kubelet: AgentProcess) -> int:
     """The live view of the command line; returns when the user or the agent has ended it."""
-    if run_live(LiveOptions(kubelet.socket, alive=partial(_lives, kubelet))) is not None:
+    hint = f"in another terminal: {_question(kubelet)}"
+    if run_live(LiveOptions(kubelet.socket, hint=hint, alive=partial(_lives, kubelet))) is not None:
         return 0  # Ctrl-C, or the terminal is gone
     return 0 if _lives(kubelet) else _report_end(kubelet)
 

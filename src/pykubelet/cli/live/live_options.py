@@ -26,4 +26,6 @@ class LiveOptions:
     interval: Seconds = 2.0
     sort_by: str = "name"
     """A value of `pykubelet.cli.live.plan.view_state.Sort`."""
+    hint: str = ""
+    """A line above the pods."""
     alive: Callable[[], bool] = _always

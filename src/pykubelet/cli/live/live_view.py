@@ -264,6 +264,7 @@ class _LiveView:
             lost=next(iter(self._failures.values()), ""),
             lost_seconds=now - self._lost_at,
             notice=notice if now < until else "",
+            hint=self._options.hint,
             connected=self._connected,
             ascii_only=self._terminal.ascii_only,
         )

@@ -8,6 +8,7 @@ import click
 from pykubelet.base.errors import PykubeletError, Transient
 from pykubelet.cli.arguments.lookup import api_of
 from pykubelet.cli.changes.check_sources import known_manifests, machine_capacity, node_of, sources_of
+from pykubelet.cli.client.local_api import NoPermission
 from pykubelet.cli.output.check_output import Checked, document, lines, sarif, summary
 from pykubelet.cli.terminal import echo
 from pykubelet.kubelet.desired.check import Severity, check
@@ -81,6 +82,6 @@ def _node(socket: object, wanted: bool | None) -> tuple[NodeView | None, str]:
     except PykubeletError as error:
         if wanted:
             raise
-        cause = str(error).partition("; ")[0] if isinstance(error, Transient) else str(error)
+        cause = str(error).partition("; ")[0] if isinstance(error, Transient | NoPermission) else str(error)
         return None, f"{cause}: checked against the size of this machine, {skipped}"
     return view, f"checked against node {view.name!r} of the agent at {api.path}"

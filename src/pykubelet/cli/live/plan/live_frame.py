@@ -49,6 +49,8 @@ class Scene:
     lost_seconds: Seconds = 0.0
     notice: str = ""
     """The result of the last action."""
+    hint: str = ""
+    """A line above the pods, while nothing more urgent is shown there."""
     connected: bool = True
     """The pods are known; False before the first answer."""
     ascii_only: bool = False
@@ -119,7 +121,7 @@ def _head(scene: Scene, pods: Sequence[PodEntry], shown: range, width: int) -> l
         Span(_memory_chart(samples, graph, scene, node.capacity_bytes), Style.GRAPH),
         Span(f" {memory(now.memory_bytes)}{share if node.capacity_bytes else ''}"),
     ]
-    banner = Line()
+    banner = Line((Span(cut(f" {scene.hint}", width), Style.FAINT),)) if scene.hint else Line()
     if len(shown) < len(pods):
         banner = Line((Span(f" pods {shown.start + 1} to {shown.stop} of {len(pods)}", Style.FAINT),))
     if scene.lost:

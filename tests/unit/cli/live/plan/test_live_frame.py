@@ -70,6 +70,12 @@ def test_screen_of_80_columns_has_all_columns() -> None:
     assert lines[-1].split("   ") == [" ↑↓ select", "l logs", "r restart", "s sort: name", "q quit"]
 
 
+def test_hint_is_shown_above_the_pods_unless_the_agent_is_away() -> None:
+    shown = scene(entry("cache"), hint="in another terminal: pykubelet get pods")
+    assert texts(shown)[2] == " in another terminal: pykubelet get pods"
+    assert texts(replace(shown, lost="gone"))[2] == " no agent, retrying: gone"
+
+
 def test_details_of_the_selected_pod_are_at_the_bottom() -> None:
     lines = texts(scene(entry("cache"), FAILING, selected="cache"))
     (at,) = (number for number, line in enumerate(lines) if line.startswith("── cache  10.0.0.1  age 5m ─"))
