@@ -27,7 +27,7 @@ def commands(
     words: tuple[str, ...], command: click.Command, parent: click.Context | None
 ) -> Iterator[tuple[tuple[str, ...], click.Context]]:
     """Yield the words and the context of a command and of all commands below it."""
-    context = click.Context(command, info_name=words[-1], parent=parent)
+    context = click.Context(command, info_name=words[-1], parent=parent, **command.context_settings)
     yield words, context
     if isinstance(command, click.Group):
         for name in command.list_commands(context):

@@ -17,6 +17,7 @@ def test_every_command_has_a_page_with_its_options() -> None:
     get = PAGES["pykubelet-get.1"]
     assert ".SH NAME\npykubelet\\-get \\- List objects of the agent\n" in get
     assert "\\-\\-field\\-selector TEXT" in get
+    assert "\\-h, \\-\\-help" in get
     assert ".B 124\n" in PAGES["pykubelet.1"]
     assert "pykubelet\\-image\\-pull(1)" in PAGES["pykubelet-image.1"]
 
