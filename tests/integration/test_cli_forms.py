@@ -242,7 +242,8 @@ def test_completion_knows_pods_containers_namespaces_and_ports(agent: AgentProce
 def test_an_agent_is_found_without_naming_its_socket(isolation: Isolation, daemon: PrivateRuntime) -> None:
     home = isolation.home / "linked"
     links = {"PYKUBELET_AGENTS_DIR": str(home / "agents")}
-    other = AgentProcess(home, daemon.endpoint, f"{isolation.cgroup_root}/linked", node_name="othernode")
+    missing = ("--manifests", str(home / "missing"))  # the last one counts
+    other = AgentProcess(home, daemon.endpoint, f"{isolation.cgroup_root}/linked", node_name="othernode", flags=missing)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYKUBELET_AGENTS_DIR", links["PYKUBELET_AGENTS_DIR"])
         other.start()
@@ -250,6 +251,9 @@ def test_an_agent_is_found_without_naming_its_socket(isolation: Isolation, daemo
             command = [sys.executable, "-m", "pykubelet.cli", "get", "nodes", "-o", "name"]
             done = subprocess.run(command, capture_output=True, text=True, env=environment())
             assert (done.returncode, done.stdout) == (0, "node/othernode\n"), done
+            assert (
+                f"manifest directory missing: no pods until it is created path={home / 'missing'}" in other.log_tail()
+            )
             named = {**environment(), "PYKUBELET_AGENTS_DIR": "", "PYKUBELET_SOCKET": str(other.socket)}
             done = subprocess.run(command, capture_output=True, text=True, env=named)
             assert (done.returncode, done.stdout) == (0, "node/othernode\n"), done

@@ -135,6 +135,8 @@ def command(log_level: str | None, log_format: str | None, verbosity: str, versi
         _log.warning("feature gates that the agent does not follow", extra={"gates": "; ".join(gates)})
     if ignored_flags:
         _log.warning("flags without effect in this version", extra={"flags": ", ".join(ignored_flags)})
+    if config.static_pod_path and not Path(config.static_pod_path).exists():
+        _log.warning("manifest directory missing: no pods until it is created", extra={"path": config.static_pod_path})
     grpc_core.configure("ERROR")
     notifier = Notifier.from_environment()
     given = dataclasses.replace(reloads, requested=requested, notifier=notifier)
