@@ -12,7 +12,7 @@ from typing import Final
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.shield import shielded
-from pykubelet.base.errors import PykubeletError
+from pykubelet.base.errors import PykubeletError, Transient
 from pykubelet.base.proc import ProgramTimeout
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.oci import ExecResult
@@ -58,7 +58,11 @@ class ShimExec:
         paths = {"stdout": os.devnull} if terminal else {"stdout": os.devnull, "stderr": os.devnull}
         paths |= {name: str(self._directory / name) for name in wanted}
         await self._client.exec(self._task.id, self.id, process, Streams(terminal=terminal, **paths))
-        self.pid = await self._client.start(self._task.id, self.id)
+        try:
+            self.pid = await self._client.start(self._task.id, self.id)
+        except Transient:
+            await self.kill()  # it may have been started nevertheless
+            raise
         # From here the shim holds them, and closes them when the output ends.
         self._release()
         await self._input_opened()

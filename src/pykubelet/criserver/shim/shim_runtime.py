@@ -228,6 +228,12 @@ class ShimRuntime:
             return
         except ShimGone:
             await self._remove_rest(task)
+        except PykubeletError as error:
+            # The exit is known, and ``delete`` removes the task later; the container must not run for ever.
+            _log.warning(
+                "shim cannot delete a task that has ended: trying again later",
+                extra={"container": task.id, "error": printable(str(error))},
+            )
 
     async def _kill(self, client: TaskClient, task: Task) -> None:
         try:
@@ -287,9 +293,11 @@ class ShimRuntime:
     async def _end_shim(self, client: TaskClient, task: Task) -> None:
         note = await blocking.call(_owner(task), self._files(task).shim)
         process = open_process(note.process if note is not None else None)
-        with suppress(ShimGone):  # it may end before it answers
+        with suppress(PykubeletError):  # it may end before it answers
             await client.shutdown(task.id)
-        if process is not None:
+        if process is None:
+            await blocking.call_to_end(_owner(task), end_strays, task.id)
+        else:
             with process:
                 try:
                     async with asyncio.timeout(_ENDS):

@@ -16,6 +16,7 @@ BLOCKIO: Final = "blockio"
 RDT: Final = "rdt"
 _RESERVED: Final = frozenset({"", ".", "..", "info", "mon_groups", "mon_data"})
 """Entries of resctrl that are not groups."""
+_LONGEST_NAME: Final = 255
 
 
 class DeviceParameters(Struct, frozen=True, forbid_unknown_fields=True, rename="pascal"):
@@ -71,8 +72,8 @@ def asks_for_classes(config: pb.ContainerConfig, pod: pb.PodSandboxConfig) -> bo
 
 def check_rdt_class(name: str) -> None:
     """Raise Invalid for a name that cannot be that of a group of resctrl."""
-    if name in _RESERVED or "/" in name or "\n" in name or "\0" in name:
-        raise Invalid(f"RDT class {name!r}: not the name of a group below /sys/fs/resctrl")
+    if name in _RESERVED or "/" in name or "\n" in name or "\0" in name or len(name.encode()) > _LONGEST_NAME:
+        raise Invalid(f"RDT class {name[:_LONGEST_NAME]!r}: not the name of a group below /sys/fs/resctrl")
 
 
 def block_io(

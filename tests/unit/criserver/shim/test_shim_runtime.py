@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Transient
-from pykubelet.criserver.conmon import Conmon
+from pykubelet.criserver.conmon import Conmon, Exit
 from pykubelet.criserver.oci.runtime import Features
 from pykubelet.criserver.processes import reference
 from pykubelet.criserver.runtimes import Task
@@ -30,6 +30,7 @@ from pykubelet.criserver.shim.shim_program import Bootstrap
 from pykubelet.criserver.shim.task_client import TaskClient
 from pykubelet.criserver.types import ContainerID, SandboxID
 from pykubelet.pb import shim_task_pb2 as api
+from pykubelet.pb import ttrpc_pb2
 from tests.unit.criserver.shim.fakeshim import Answer, shim_at
 
 _SANDBOX = SandboxID("pykubelet-test-hung")
@@ -173,3 +174,48 @@ async def test_shim_that_does_not_accept_connections_delays_no_other(
     assert opened == [SandboxID("other")]
     hung.cancel()
     await asyncio.gather(hung, return_exceptions=True)
+
+
+async def test_shim_that_refuses_to_end_is_killed_with_its_sandbox(
+    tmp_path: Path, process: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shim_runtime, "_ENDS", 0.1)
+    runtime = _runtime(tmp_path, "")
+    answers: dict[str, Answer] = {
+        "State": lambda _: api.StateResponse(status=api.STOPPED),
+        "Delete": lambda _: api.DeleteResponse(),
+        "Shutdown": lambda _: ttrpc_pb2.Status(code=2, message="never"),
+    }
+    async with _shim(tmp_path, runtime, process.pid, answers) as files:
+        await runtime.delete(_task(tmp_path, _SANDBOX), emptied=False)
+        assert process.wait(20) == -signal.SIGKILL
+        assert not files.exist()
+
+
+async def test_shim_whose_pid_is_unknown_ends_with_its_sandbox(
+    tmp_path: Path, process: "subprocess.Popen[bytes]"
+) -> None:
+    runtime = _runtime(tmp_path, "")
+    answers: dict[str, Answer] = {
+        "State": lambda _: api.StateResponse(status=api.STOPPED),
+        "Delete": lambda _: api.DeleteResponse(),
+        "Shutdown": lambda _: api.Nothing(),
+    }
+    async with _shim(tmp_path, runtime, process.pid, answers) as files:
+        files.note_shim(ShimNote(Bootstrap(f"unix://{tmp_path}/s"), None))
+        await runtime.delete(_task(tmp_path, _SANDBOX), emptied=False)
+        assert process.wait(20) == -signal.SIGKILL
+
+
+async def test_exit_is_known_although_the_shim_cannot_delete_the_task(tmp_path: Path) -> None:
+    runtime = _runtime(tmp_path, "")
+    ended = api.WaitResponse(exit_status=3)
+    ended.exited_at.FromNanoseconds(7)
+    answers: dict[str, Answer] = {
+        "Wait": lambda _: ended,
+        "Delete": lambda _: ttrpc_pb2.Status(code=9, message="the task is running"),
+    }
+    (tmp_path / "bundle").mkdir()
+    async with _shim(tmp_path, runtime, os.getpid(), answers):
+        for _ in range(2):
+            assert await runtime.wait(_task(tmp_path, _CONTAINER)) == Exit(3, 7, False)

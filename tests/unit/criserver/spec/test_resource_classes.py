@@ -84,7 +84,7 @@ def test_invalid_parameters_are_named(entry: dict[str, object], message: str) ->
         parameters(entry)
 
 
-@pytest.mark.parametrize("name", ["", "..", "info", "a/b", "a\nb"])
+@pytest.mark.parametrize("name", ["", "..", "info", "a/b", "a\nb", "a" * 256])
 def test_names_that_cannot_be_rdt_classes(name: str) -> None:
     with pytest.raises(Invalid, match="RDT class"):
         check_rdt_class(name)

@@ -55,7 +55,10 @@ def _block_io(name: str, container: str, files: ResourceClassFiles) -> Json | No
     if name not in document.classes:
         known = ", ".join(sorted(document.classes)) or "none"
         raise NotFound(f"container {container}: block I/O class {name!r} is not in {file}; its classes: {known}")
-    return block_io(name, document.classes[name], _devices, str(file))
+    try:
+        return block_io(name, document.classes[name], _devices, str(file))
+    except (ValueError, NotImplementedError) as error:  # of a pattern
+        raise Invalid(f"blockio_config_file {file}: Classes.{name}: Devices: {error}") from error
 
 
 def _devices(pattern: str) -> Sequence[Device]:

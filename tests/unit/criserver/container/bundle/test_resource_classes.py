@@ -52,6 +52,14 @@ def test_block_io_class_that_cannot_be_applied_is_refused(tmp_path: Path) -> Non
         apply(ResourceClassFiles(blockio=file), blockio="slow")
 
 
+@pytest.mark.parametrize("pattern", ["/", "/dev/a**b"])
+def test_pattern_that_cannot_be_one_is_named(tmp_path: Path, pattern: str) -> None:
+    file = tmp_path / "blockio.yaml"
+    file.write_text(f"Classes: {{slow: [{{Devices: ['{pattern}'], ThrottleReadBps: 1M}}]}}")
+    with pytest.raises(Invalid, match=r"blockio\.yaml: Classes\.slow: Devices: "):
+        apply(ResourceClassFiles(blockio=file), blockio="slow")
+
+
 def test_rdt_class_is_a_group_of_resctrl(tmp_path: Path) -> None:
     files = ResourceClassFiles(resctrl=tmp_path)
     with pytest.raises(Invalid, match="is not mounted; mount -t resctrl"):
