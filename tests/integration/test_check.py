@@ -2,12 +2,14 @@
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pykubelet.testing.agent import AgentProcess, free_port
+from pykubelet.testing.agent import AgentProcess, cli_command, environment, free_port
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 
@@ -106,6 +108,30 @@ def test_extended_resources_are_warnings_and_runtime_classes_errors(agent: Agent
     assert rules["extended-resource"] == "warning"
     if agent.api.get("/pykubelet/v1/node")["runtimeHandlers"]:  # older runtimes do not report them
         assert rules["runtime-class"] == "error"
+
+
+def test_image_that_is_no_reference_is_an_error(agent: AgentProcess, tmp_path: Path) -> None:
+    file = tmp_path / "image.yaml"
+    file.write_text(_pod("image").replace("localhost/pykubelet/busybox:1", "Nginx:lat est"))
+    done = agent.cli("check", str(file))
+    assert done.returncode == 1
+    assert re.search(r"image\.yaml:6:\d+: error: .*containers\[0\]\.image: 'Nginx:lat est' is no image", done.stdout)
+
+
+def test_standard_input_is_checked_and_answered_as_json(agent: AgentProcess) -> None:
+    def check(text: str) -> tuple[int, dict[str, Any]]:
+        command = cli_command(agent.socket, "check", "-", "-o", "json")
+        done = subprocess.run(command, input=text, capture_output=True, text=True, env=environment())
+        return done.returncode, json.loads(done.stdout)
+
+    status, answer = check(_pod("fine"))
+    assert (status, answer["node"], answer["findings"]) == (0, agent.node_name, [])
+    status, answer = check("services:\n  web: {image: nginx}\n")
+    (finding,) = answer["findings"]
+    assert (status, finding["line"], finding["rule"]) == (1, 1, "invalid-manifest")
+    assert "Compose file" in finding["message"] and "kompose" in finding["remedy"]
+    status, answer = check(f"{_pod('twice')}---\n{_pod('twice')}")
+    assert status == 1 and "first on line 1" in answer["findings"][0]["message"], answer
 
 
 def test_manifest_directory_of_the_agent_is_valid(agent: AgentProcess) -> None:

@@ -309,7 +309,7 @@ def test_run_refuses_wrong_configuration(agent: AgentProcess, tmp_path: Path) ->
     )
     done = agent.cli("run", "--manifests", str(tmp_path), "--config", str(config))
     assert done.returncode == 2
-    assert "maxPodz: unknown field" in done.stderr
+    assert f"error: {config}:3:1: maxPodz: unknown field (did you mean maxPods?)" in done.stderr
 
 
 def test_metrics_and_health(agent: AgentProcess, agent_config: dict[str, int]) -> None:

@@ -164,6 +164,7 @@ def test_command_whose_reader_has_ended_exits_with_141(agent: AgentProcess, word
         (("delete", "cm", "-l", "app=none"), "only pods can be selected with -l or --all; name the cm"),
         (("delete", __file__), "is not a kind of object here; files are named with -f"),
         (("delete", "pyproject.toml"), "the objects in a file: pykubelet delete -f pyproject.toml"),
+        (("image", "import", "/nope.tar"), "error: /nope.tar: cannot be read: No such file or directory"),
         (("top", "pod", "wbe"), "pod 'wbe' not found; did you mean web?"),
     ],
 )
@@ -172,6 +173,13 @@ def test_kinds_without_a_name_and_names_without_an_object(
 ) -> None:
     done = agent.cli(*words)
     assert done.returncode != 0 and problem in done.stderr, done
+
+
+def test_usage_is_printed_in_the_form_of_the_metrics_api(agent: AgentProcess) -> None:
+    found = json.loads(ok(agent, "top", "pods", "web", "-o", "json"))
+    (web,) = found["items"]
+    assert (found["kind"], web["metadata"]["name"]) == ("PodMetricsList", "web-testnode")
+    assert [each["name"] for each in web["containers"]] == ["main"] and "memory" in web["containers"][0]["usage"]
 
 
 def test_events_are_listed_by_time(agent: AgentProcess) -> None:
