@@ -2,7 +2,7 @@
 
 It is written in machine code, since a container has no interpreter and a test machine no compiler. Per number:
 
-    fork; in the child: alarm(5), the call with all six arguments -1, then exit with
+    fork; in the child: alarm(60), the call with all six arguments -1, then exit with
     1 (it returned -EPERM), 2 (-ENOSYS) or 0; in the parent: wait4, then put a letter into the list of numbers
 
 With such arguments a call that is allowed fails in the kernel, or does nothing that outlives the child.
@@ -23,7 +23,7 @@ _CODE = bytes.fromhex(
     "b92e200000 3d00010000 7505 b950200000"  # ". ", or "P " for the exit code 1
     "3d00020000 7505 b94e200000"  # "N " for 2
     "66890b 4883c302 eb9b"  # [rbx] = the letter and the blank; the next number
-    "b825000000 bf05000000 0f05"  # child: alarm(5)
+    "b825000000 bf3c000000 0f05"  # child: alarm(60)
     "4489e0 48c7c7ffffffff 4889fe 4889fa 4989fa 4989f8 4989f9 0f05"  # the call
     "31ff 4883f8ff 7505 bf01000000 4883f8da 7505 bf02000000 b8e7000000 0f05"  # exit_group(0, 1 or 2)
     "66c7030a00 488d351c000000 488d5301 4829f2 bf01000000 b801000000 0f05"  # end: write(1, numbers, …)
