@@ -8,6 +8,7 @@ import pytest
 
 from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.base.http.tls_clients import system_context
+from pykubelet.criserver.images.reference import parse
 from pykubelet.criserver.images.registry import Host, HostDirectories, host_directories
 from pykubelet.criserver.images.registry.config import Endpoint, Tls
 from pykubelet.criserver.images.registry.host_directories import find_endpoints
@@ -244,6 +245,34 @@ async def test_a_mirror_that_only_pulls_is_not_asked_for_tags(
     write(tmp_path / "none" / registry.host, f'server = "http://{registry.host}"\ncapabilities = ["push"]')
     with pytest.raises(Permanent, match=r"no server of its registry may be asked for 1 \(see hosts\.toml\)"):
         await World(tmp_path / "2", directories=[tmp_path / "none"]).images.pull(f"{registry.host}/app:1")
+
+
+async def test_only_servers_with_the_capability_or_pull_are_asked_for_referrers(
+    registry: FakeRegistry, other: FakeRegistry, tmp_path: Path
+) -> None:
+    found = parsed(
+        """
+        server = "https://upstream.example"
+        capabilities = ["resolve"]
+        [host."https://a.example"]
+        capabilities = ["pull"]
+        [host."https://b.example"]
+        capabilities = ["referrers"]
+        """
+    )
+    assert [(one.host, one.refers, one.pulls) for one in found] == [
+        ("a.example", True, True),
+        ("b.example", True, False),
+        ("upstream.example", False, False),
+    ]
+    registry.referrers["app:sha256:1"] = b"of the registry"
+    other.referrers["app:sha256:1"] = b"of the mirror"
+    for capability, answer in (("referrers", b"of the mirror"), ("resolve", b"of the registry")):
+        directory = tmp_path / capability / registry.host
+        write(directory, f'[host."http://{other.host}"]\ncapabilities = ["{capability}"]')
+        world = World(tmp_path / f"of-{capability}", directories=[directory.parent])
+        async with world.registry.open(parse(f"{registry.host}/app:1"), None) as repository:
+            assert (await repository.referrers("sha256:1"))[0] == answer
 
 
 def test_invalid_directory_leaves_the_former_servers_in_force(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -161,7 +161,7 @@ class RemoteRepository:
         async def get(server: _Access, attempts: int) -> tuple[bytes, str]:
             return await self._retrying(lambda: self._manifest(server, target, what, announced), attempts)
 
-        return await self._first(target, get)
+        return await self._first(target, get, self._serving(target))
 
     async def referrers(self, digest: str) -> tuple[bytes, str]:
         """Fetch the index of the manifests that refer to a digest; NotFound if nothing does.
@@ -178,7 +178,7 @@ class RemoteRepository:
             return await self._retrying(once, attempts)
 
         try:
-            return await self._first(digest, get)
+            return await self._first(what, get, [each for each in self.servers if each.endpoint.refers])
         except NotFound:
             return await self.manifest(digest.replace(":", "-"))
 
@@ -210,11 +210,13 @@ class RemoteRepository:
                 # Perhaps only the partial file of an earlier attempt is wrong.
                 await self._download(server, blob, sink, on_bytes, attempts)
 
-        await self._first(blob.digest, get)
+        await self._first(blob.digest, get, self._serving(blob.digest))
 
-    async def _first(self, target: str, get: Callable[[_Access, int], Awaitable[_T]]) -> _T:
-        """Try each mirror once, and then the registry itself with retries."""
-        able = [server for server in self.servers if server.serves(target)]
+    def _serving(self, target: str) -> list[_Access]:
+        return [server for server in self.servers if server.serves(target)]
+
+    async def _first(self, target: str, get: Callable[[_Access, int], Awaitable[_T]], able: Sequence[_Access]) -> _T:
+        """Try each mirror of those that may be asked once, and then the registry itself with retries."""
         if not able:
             raise Permanent(f"{self._reference}: no server of its registry may be asked for {target} (see hosts.toml)")
         for server in able[:-1]:

@@ -65,6 +65,8 @@ class Endpoint:
     """Whether it is asked for the digests of tags."""
     pulls: bool = True
     """Whether it is asked for manifests and blobs by their digests."""
+    refers: bool = True
+    """Whether it is asked for the manifests that refer to an image."""
 
     @property
     def plain(self) -> bool:

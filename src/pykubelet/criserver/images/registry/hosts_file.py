@@ -11,7 +11,7 @@ from pykubelet.criserver.images.registry.config import Endpoint, Tls, default_en
 
 FILE = "hosts.toml"
 _API = "/v2"
-_CAPABILITIES = frozenset(("pull", "resolve", "push"))
+_CAPABILITIES = frozenset(("pull", "resolve", "push", "referrers"))
 _CONNECT: Seconds = 30.0
 _AUTHORIZATION = "authorization"
 _FORBIDDEN = frozenset(
@@ -83,6 +83,8 @@ def _endpoint(url: str, fields: Mapping[str, object], host: str, directory: str,
         connect=_connect(fields, what),
         resolves="resolve" in able,
         pulls="pull" in able,
+        # Files for earlier versions of containerd cannot name it.
+        refers=not able.isdisjoint(("pull", "referrers")),
     )
 
 
