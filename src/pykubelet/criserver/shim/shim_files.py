@@ -19,6 +19,8 @@ from pykubelet.criserver.conmon import Exit
 from pykubelet.criserver.shim.shim_program import Bootstrap
 from pykubelet.criserver.types import ProcessRef
 from pykubelet.linux.errors import wrap
+from pykubelet.linux.filesystems.mounts import unmount_all_under
+from pykubelet.linux.filesystems.removal import remove_tree
 
 _LIMIT: Final = 1 << 16
 _UNIX: Final = "unix://"
@@ -110,16 +112,21 @@ class TaskFiles:
         return []
 
     def remove(self) -> None:
-        """Remove the directory. Idempotent.
+        """Remove the directory. Idempotent. Errors of ``linux.errors.wrap``; Conflict: something stays mounted in it.
 
-        It is renamed first: the shim's program cannot remove a task of which only some files are left.
+        It is renamed first: the shim's program cannot remove a task of which only some files are left. What a shim that
+        has died has left mounted there is unmounted, never deleted.
         """
         removed = self.directory.with_name(f".removed-{self.directory.name}")
         try:
-            with suppress(FileNotFoundError):
-                shutil.rmtree(removed)  # that of an interrupted removal
+            _remove(removed)  # that of an interrupted removal
             with suppress(FileNotFoundError):
                 self.directory.rename(removed)
-                shutil.rmtree(removed)
+                _remove(removed)
         except OSError as error:
             raise wrap(error, f"cannot remove {self.directory}") from error
+
+
+def _remove(directory: Path) -> None:
+    unmount_all_under(str(directory), lazy=True)
+    remove_tree(directory)

@@ -95,6 +95,8 @@ def configuration_files(file: Path | None, drop_in: Path | None) -> list[Path]:
         found = [path for path in drop_in.rglob("*.conf") if path.is_file()]
     except OSError as error:
         raise Invalid(f"{drop_in}: the drop-in files cannot be listed: {error.strerror}") from error
+    except RecursionError as error:
+        raise Invalid(f"{drop_in}: directories are nested too deeply; name a directory with files only") from error
     found = [path for path in found if not _is_version(path.relative_to(drop_in))]
     if len(found) > _MOST_FILES:
         raise Invalid(f"{drop_in}: has {len(found)} drop-in files, at most {_MOST_FILES} are read; merge some of them")

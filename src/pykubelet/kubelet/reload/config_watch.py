@@ -63,6 +63,8 @@ def _places(file: Path | None, directory: Path | None) -> list[Path]:
         found = list(dict.fromkeys(islice(_directories(file, directory), _MOST_PLACES + 1)))
     except OSError as error:
         raise Transient(f"{error.filename}: cannot be watched: {error.strerror}") from error
+    except RecursionError as error:
+        raise Transient(f"{directory}: directories are nested too deeply to be watched") from error
     if len(found) > _MOST_PLACES:
         raise Transient(f"{directory}: has more than {_MOST_PLACES} directories and links; a part would not be watched")
     return found

@@ -10,6 +10,7 @@ from pykubelet.criserver.conmon import Exit
 from pykubelet.criserver.shim.shim_files import Mark, ShimNote, TaskFiles
 from pykubelet.criserver.shim.shim_program import Bootstrap
 from pykubelet.criserver.types import ProcessRef
+from pykubelet.linux.filesystems.mounts import bind
 
 
 def test_files_tell_how_far_a_task_has_come(tmp_path: Path) -> None:
@@ -88,3 +89,17 @@ def test_address_file_of_another_kind_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "address").unlink()
     os.mkfifo(tmp_path / "address")
     TaskFiles(tmp_path).remove_socket()
+
+
+@pytest.mark.root
+def test_data_that_a_dead_shim_has_left_mounted_is_not_deleted(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "file").touch()
+    files = TaskFiles(tmp_path / "tasks" / "c1")
+    (files.directory / "rootfs").mkdir(parents=True)
+    bind(str(kept), str(files.directory / "rootfs"))
+    files.remove()
+    assert not files.exist()
+    assert (kept / "file").exists()
+    assert list((tmp_path / "tasks").iterdir()) == []

@@ -1,14 +1,17 @@
 """KubeletConfiguration files: defaults, drop-ins, and errors that name the field."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from pykubelet.base.errors import Invalid
+from pykubelet.base.errors import Invalid, Transient
 from pykubelet.base.units import parse_duration
 from pykubelet.kubelet.config import load_configuration, without_effect
 from pykubelet.kubelet.config.load import configuration_files, located
+from pykubelet.kubelet.reload.config_input import MISSING, stamp_of
+from pykubelet.kubelet.reload.config_watch import _places
 
 HEAD = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n"
 
@@ -342,3 +345,21 @@ def test_too_many_drop_in_files_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.conf")
     (tmp_path / ".#1.conf").symlink_to("user@host.1")
     assert len(configuration_files(None, tmp_path)) == 256
+
+
+def test_directories_that_are_nested_too_deeply_are_refused(tmp_path: Path) -> None:
+    fd = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1200):
+        os.mkdir("d", dir_fd=fd)
+        below = os.open("d", os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = below
+    os.close(fd)
+    try:
+        with pytest.raises(Invalid, match="nested too deeply"):
+            load_configuration(None, tmp_path)
+        with pytest.raises(Transient, match="nested too deeply"):
+            _places(None, tmp_path)
+        assert stamp_of(None, tmp_path) == MISSING
+    finally:
+        subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)
