@@ -1,9 +1,11 @@
-"""Containers created from checkpoints by the runtime server, with CRIU and a real OCI runtime.
+"""Containers created from checkpoints by the runtime server, with a real OCI runtime.
 
-Debian 12 has no package of CRIU: where it is not on PATH, the tests that need it are skipped.
+Debian 12 has no package of CRIU: where it is not on PATH, only the tests with a stand-in run. That one starts the
+program again; all else is real.
 """
 
 import asyncio
+import os
 import shutil
 import tarfile
 from collections.abc import AsyncIterator, Iterator
@@ -11,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.kubelet.actuate.cri import CriClient, CriError
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.agent import AgentProcess, wait_for
 from pykubelet.testing.criserver import PrivateCriServer
+from pykubelet.testing.criu import stand_in
 from pykubelet.testing.fake_cri import Script
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.ociimage import ImageSpec
@@ -25,7 +28,6 @@ from tests.contract.cri.support import CGROUP, Program, Runtime
 from tests.manifests import BUSYBOX, container, pod
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
-needs_criu = pytest.mark.skipif(shutil.which("criu") is None, reason="criu is not on PATH")
 
 _COUNT = """
 rm /etc/group; mkdir /made; echo kept > /made/file; chmod 640 /made/file
@@ -36,18 +38,32 @@ while :; do i=$((i+1)); echo count $i; echo $i > /number; sleep 0.05; done
 COUNTER = Program("counter", ("sh", "-c", _COUNT), Script())
 
 
+@pytest.fixture(scope="module", params=["stand-in", "criu"])
+def real(request: pytest.FixtureRequest) -> bool:
+    """Whether CRIU restores the processes; else a stand-in, which starts the program."""
+    if request.param == "criu" and shutil.which("criu") is None:
+        pytest.skip("criu is not on PATH")
+    return bool(request.param == "criu")
+
+
 @pytest.fixture(scope="module")
-def server(isolation: Isolation) -> Iterator[PrivateCriServer]:
-    made = PrivateCriServer(
-        isolation.home / "r",
-        f"{isolation.bridge}r",
-        isolation.further_subnet("r"),
-        further={"enable_experimental_restore_via_create": True},
-    )
-    made.start()
-    made.load(ImageSpec(BUSYBOX))
-    yield made
-    made.destroy()
+def server(isolation: Isolation, real: bool) -> Iterator[PrivateCriServer]:
+    with pytest.MonkeyPatch.context() as patched:
+        if not real:
+            stand_in(isolation.home / "bin")
+            patched.setenv("PATH", f"{isolation.home}/bin:{os.environ['PATH']}")
+        made = PrivateCriServer(
+            isolation.home / "r",
+            f"{isolation.bridge}r",
+            isolation.further_subnet("r"),
+            further={"enable_experimental_restore_via_create": True},
+        )
+        try:
+            made.start()
+            made.load(ImageSpec(BUSYBOX))
+            yield made
+        finally:
+            made.destroy()
 
 
 @pytest.fixture
@@ -63,19 +79,33 @@ async def runtime(server: PrivateCriServer, tmp_path: Path) -> AsyncIterator[Run
 
 
 def counts(log: Path) -> list[int]:
-    return [int(line.split()[-1]) for line in log.read_text().splitlines() if "count" in line]
+    found = log.read_text().splitlines() if log.exists() else []
+    return [int(line.split()[-1]) for line in found if "count" in line]
 
 
-async def counted(log: Path, least: int) -> int:
-    """Wait until the log has a count of at least this; returns the last one."""
+def of_archive(archive: Path) -> int:
+    """The count up to which the container had come."""
+    with tarfile.open(archive) as tar:
+        log = tar.extractfile("container.log")
+        assert log is not None
+        return int(log.read().split()[-1])
 
-    async def last() -> int | None:
-        found = counts(log) if log.exists() else []
-        return found[-1] if found and found[-1] >= least else None
 
-    found = await until_answer(last)
-    assert found is not None
-    return found
+async def goes_on(log: Path, reached: int, real: bool) -> None:
+    """Wait until the log goes on: without a gap from the checkpoint's, and without a second start."""
+
+    async def has_more() -> bool:
+        return len(counts(log)) > reached + 5
+
+    assert await until_answer(has_more)
+    assert_continued(log, reached, real)
+
+
+def assert_continued(log: Path, reached: int, real: bool) -> None:
+    seen = counts(log)
+    begin = reached if real else 0
+    assert seen[:reached] == list(range(1, reached + 1))
+    assert seen[reached : reached + 5] == list(range(begin + 1, begin + 6))
 
 
 async def output(runtime: Runtime, container: ContainerID, command: str) -> str:
@@ -83,26 +113,28 @@ async def output(runtime: Runtime, container: ContainerID, command: str) -> str:
     return done.stdout.decode() + done.stderr.decode()
 
 
-async def dumped(runtime: Runtime, archive: Path, program: Program = COUNTER) -> int:
+async def dumped(runtime: Runtime, archive: Path) -> int:
     """Run a counter, write its checkpoint, and remove its pod; returns the count up to which it came."""
-    container = await runtime.start(program)
+    container = await runtime.start(COUNTER)
     log = Path((await runtime.status(container)).log_path)
-    await counted(log, 5)
+
+    async def counted() -> bool:
+        return len(counts(log)) > 5
+
+    await until_answer(counted)
     await runtime.client.checkpoint_container(container, str(archive), 60)
-    reached = counts(log)[-1]
     await runtime.clean()
     log.unlink()
-    return reached
+    return of_archive(archive)
 
 
-async def restored(runtime: Runtime, image: str, program: Program = COUNTER) -> ContainerID:
-    config = runtime.container_config(program)
+async def restored(runtime: Runtime, image: str) -> ContainerID:
+    config = runtime.container_config(COUNTER)
     config.image.image = image
     return await runtime.client.create_container(await runtime.sandbox(), config, runtime.pod_config())
 
 
-@needs_criu
-async def test_counter_goes_on_in_a_new_pod(runtime: Runtime, tmp_path: Path) -> None:
+async def test_counter_goes_on_in_a_new_pod(runtime: Runtime, real: bool, tmp_path: Path) -> None:
     archive = tmp_path / "counter.tar"
     reached = await dumped(runtime, archive)
     container = await restored(runtime, str(archive))
@@ -111,22 +143,17 @@ async def test_counter_goes_on_in_a_new_pod(runtime: Runtime, tmp_path: Path) ->
     await runtime.client.start_container(container)
     status = await runtime.status(container)
     assert status.state == pb.CONTAINER_RUNNING and status.image_ref == created.image_ref
-    log = Path(status.log_path)
-    assert await counted(log, reached + 5) > reached
-    seen = counts(log)
-    # The log of the checkpoint is continued, without a gap and without a second start.
-    assert seen == list(range(1, len(seen) + 1))
+    await goes_on(Path(status.log_path), reached, real)
     words = await output(runtime, container, "cat /made/file; stat -c %a /made/file; ls /etc/group; hostname")
     assert words.split()[:2] == ["kept", "640"] and "No such file" in words
     await runtime.client.stop_container(container, 20)
     assert (await runtime.status(container)).exit_code == 9
 
 
-@needs_criu
-async def test_restart_of_the_server_between_creation_and_start_and_while_it_runs(
-    runtime: Runtime, server: PrivateCriServer, tmp_path: Path
+async def test_server_restarts_between_creation_and_start_and_while_it_runs(
+    runtime: Runtime, server: PrivateCriServer, real: bool, tmp_path: Path
 ) -> None:
-    archive = tmp_path / "counter.tar"
+    archive, again = tmp_path / "counter.tar", tmp_path / "again.tar"
     reached = await dumped(runtime, archive)
     container = await restored(runtime, str(archive))
     archive.unlink()
@@ -134,22 +161,82 @@ async def test_restart_of_the_server_between_creation_and_start_and_while_it_run
     server.start()
     await runtime.client.start_container(container)
     log = Path((await runtime.status(container)).log_path)
-    now = await counted(log, reached + 3)
+    await goes_on(log, reached, real)
     server.stop()
     server.start()
-    await counted(log, now + 5)
+    before = len(counts(log))
+
+    async def counted() -> bool:
+        return len(counts(log)) > before
+
+    assert await until_answer(counted)
     assert not list((server.home / "root" / "restores").iterdir())
     # It can be dumped again.
-    again = tmp_path / "again.tar"
     await runtime.client.checkpoint_container(container, str(again), 60)
     await runtime.client.stop_container(container, 20)
     assert (await runtime.status(container)).exit_code == 9
     await runtime.clean()
-    last = counts(log)[-1]
     log.unlink()
     third = await restored(runtime, str(again))
     await runtime.client.start_container(third)
-    await counted(log, last + 3)
+    if real:
+        await goes_on(log, of_archive(again), real)
+
+
+async def test_failed_restore_leaves_nothing(
+    runtime: Runtime, server: PrivateCriServer, real: bool, tmp_path: Path
+) -> None:
+    archive, broken = tmp_path / "counter.tar", tmp_path / "broken.tar"
+    await dumped(runtime, archive)
+    with tarfile.open(archive) as old, tarfile.open(broken, "w") as new:
+        for member in old.getmembers():
+            if member.name == "checkpoint/pstree.img":
+                member.size = 0
+                new.addfile(member)
+            else:
+                new.addfile(member, old.extractfile(member) if member.isreg() else None)
+    container = await restored(runtime, str(broken))
+    with pytest.raises(CriError, match=f"failed to restore container {container}"):
+        await runtime.client.start_container(container)
+    status = await runtime.status(container)
+    assert (status.state, status.reason, status.exit_code) == (pb.CONTAINER_EXITED, "StartError", 128)
+    await runtime.client.remove_container(container)
+    assert not list((server.home / "root" / "restores").iterdir())
+    assert not list((server.home / "run" / "bundles").glob(f"{container}*"))
+    assert str(container) not in Path("/proc/self/mountinfo").read_text()
+    # The sandbox takes another container.
+    config = runtime.container_config(COUNTER, attempt=1)
+    config.image.image = str(archive)
+    second = await runtime.client.create_container(runtime.sandboxes[-1], config, runtime.pod_config())
+    await runtime.client.start_container(second)
+    assert (await runtime.status(second)).state == pb.CONTAINER_RUNNING
+
+
+async def test_archives_that_are_refused(runtime: Runtime, server: PrivateCriServer, tmp_path: Path) -> None:
+    """With the reason, and nothing is left of them."""
+
+    def tar(name: str, *links: str) -> str:
+        with tarfile.open(tmp_path / name, "w") as made:
+            for link in links:
+                info = tarfile.TarInfo(link)
+                info.type, info.linkname = tarfile.SYMTYPE, "/etc/shadow"
+                made.addfile(info)
+        return str(tmp_path / name)
+
+    (tmp_path / "noise").write_bytes(os.urandom(10_000))
+    for image, words in (
+        (tar("empty.tar"), "is not a checkpoint"),
+        (tar("link.tar", "container.log"), "neither a file nor a directory"),
+        (tar("out.tar", "../../x"), "leads out of"),
+        (str(tmp_path / "noise"), "noise"),
+        ("/dev/zero", "/dev/zero"),
+        (str(tmp_path), "not a regular file"),
+        (str(tmp_path / "missing.tar"), "missing.tar"),
+    ):
+        with pytest.raises(CriError, match=words):
+            await restored(runtime, image)
+    assert not list((server.home / "root" / "restores").iterdir())
+    assert not await runtime.client.list_containers()
 
 
 def as_image(archive: Path, reference: str) -> ImageSpec:
@@ -161,8 +248,7 @@ def as_image(archive: Path, reference: str) -> ImageSpec:
     return ImageSpec(reference, (), environment=(), files=files, annotations=annotations, bare=True)
 
 
-@needs_criu
-async def test_checkpoint_image(runtime: Runtime, server: PrivateCriServer, tmp_path: Path) -> None:
+async def test_checkpoint_image(runtime: Runtime, server: PrivateCriServer, real: bool, tmp_path: Path) -> None:
     archive = tmp_path / "counter.tar"
     reached = await dumped(runtime, archive)
     name = "localhost/pykubelet/checkpoint:1"
@@ -172,15 +258,14 @@ async def test_checkpoint_image(runtime: Runtime, server: PrivateCriServer, tmp_
     server.start()
     await runtime.client.start_container(container)
     status = await runtime.status(container)
-    await counted(Path(status.log_path), reached + 5)
+    await goes_on(Path(status.log_path), reached, real)
     assert status.annotations["checkpointImage"] == name
     mounted = Path("/proc/self/mounts").read_text()
     assert f"{container}/rootfs" in mounted and f"{container}-checkpoint" not in mounted
 
 
-@needs_criu
 def test_pod_of_an_agent_with_a_checkpoint_image(
-    isolation: Isolation, server: PrivateCriServer, tmp_path: Path
+    isolation: Isolation, server: PrivateCriServer, real: bool, tmp_path: Path
 ) -> None:
     """Its pod is one of a manifest; the image is the checkpoint's, and the agent does nothing special."""
     agent = AgentProcess(isolation.home / "ra", server.endpoint, isolation.cgroup_root)
@@ -193,7 +278,7 @@ def test_pod_of_an_agent_with_a_checkpoint_image(
         (identity,) = agent.wait_running("first")[0].status.container_statuses
         archive = tmp_path / "counter.tar"
         asyncio.run(_checkpoint(server.endpoint, identity.container_id.rpartition("/")[2], archive))
-        reached = counts(log)[-1]
+        reached = of_archive(archive)
         (agent.manifests / "first").unlink()
         name = "localhost/pykubelet/checkpoint:2"
         server.load(as_image(archive, name))
@@ -201,9 +286,8 @@ def test_pod_of_an_agent_with_a_checkpoint_image(
         agent.write("second", pod("second", again))
         agent.wait_running("second")
         log = next(agent.pod_logs.glob("default_second*")) / "counter" / "0.log"
-        wait_for(lambda: counts(log)[-1] > reached + 10, 20, agent.log_tail)
-        seen = counts(log)
-        assert seen == list(range(1, len(seen) + 1))
+        wait_for(lambda: len(counts(log)) > reached + 10, 20, agent.log_tail)
+        assert_continued(log, reached, real)
         assert "count" in agent.cli("logs", "second").stdout
         agent.remove_all_pods()
         assert agent.stop() == 0

@@ -9,6 +9,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.base.files.safe_path import open_regular_in_root, read_regular
 from pykubelet.base.units import KIB, MIB
 from pykubelet.criserver.container.checkpoint import archive
+from pykubelet.criserver.container.checkpoint.plan.criu_images import kind_of
 from pykubelet.criserver.container.checkpoint.plan.dumped import Dumped, parse, parse_descriptors
 from pykubelet.linux.errors import wrap
 
@@ -16,6 +17,8 @@ MAX_FILES: Final = 100_000
 _MAX_CONFIG: Final = 1 * MIB
 _MAX_SPEC: Final = 16 * MIB
 _MAX_DESCRIPTORS: Final = 64 * KIB
+_MAX_IMAGE: Final = 16 * MIB
+_MAX_IMAGES: Final = 256 * MIB
 _INVENTORY: Final = "inventory.img"
 _DESCRIPTORS: Final = "descriptors.json"
 
@@ -33,6 +36,20 @@ def read_dump(directory: Path, what: str) -> Dumped:
         parse_descriptors(_read(images / _DESCRIPTORS, _MAX_DESCRIPTORS, what), what)
     config = _read(directory / archive.CONFIG, _MAX_CONFIG, what)
     return parse(config, _read(directory / archive.SPEC, _MAX_SPEC, what), what)
+
+
+def read_images(images: Path, what: str) -> dict[str, bytes]:
+    """Read the images of CRIU that are checked, by their names. Invalid: one is too large, or all of them are.
+
+    ``images`` is a directory of a checkpoint that was checked.
+    """
+    found: dict[str, bytes] = {}
+    left = _MAX_IMAGES
+    for path in images.iterdir():
+        if kind_of(path.name):
+            found[path.name] = _read(path, min(_MAX_IMAGE, left), what)
+            left -= len(found[path.name])
+    return found
 
 
 def open_archive(path: str) -> int:

@@ -25,8 +25,10 @@ from pykubelet.criserver.container.checkpoint.dump_files import (
     open_archive,
     open_diff,
     read_dump,
+    read_images,
 )
 from pykubelet.criserver.container.checkpoint.plan.dumped import Dumped, check_fits
+from pykubelet.criserver.container.checkpoint.plan.image_check import check_images
 from pykubelet.criserver.container.container_interfaces import Directories, ImageFacts, Images, Sandboxes
 from pykubelet.criserver.container.state.container_state import checkpoint_mount
 from pykubelet.criserver.container.state.table import ContainerTable
@@ -131,7 +133,9 @@ class Restorer:
 
     def check(self, restore: Restore, spec: Json, bundle: Path) -> Json:
         """Return the specification with options for CRIU. Invalid: the checkpoint does not fit. Blocks briefly."""
-        check_fits(restore.dumped, spec, f"checkpoint {restore.name}")
+        what = f"checkpoint {restore.name}"
+        check_fits(restore.dumped, spec, what)
+        check_images(read_images(restore.images, what), spec, what)
         options = bundle / "criu.conf"
         bundle.mkdir(0o700, exist_ok=True)
         write_atomic(options, _OPTIONS)

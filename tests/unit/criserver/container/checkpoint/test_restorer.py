@@ -20,16 +20,22 @@ from pykubelet.criserver.images.image_types import SignatureRejected
 from pykubelet.criserver.spec import SandboxView
 from pykubelet.criserver.types import ContainerID, ContainerPhase, IdMap, UserNamespace
 from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.criu import NODE_IDS, core, image, images_of, message
 from pykubelet.testing.wait import until
 from tests.unit.criserver.container.rig import SANDBOX, Rig, rig_in
 
 _CONFIG = {"rootfsImageRef": "app:1", "name": "app", "checkpointedTime": "2026-01-01T00:00:00Z"}
 
+_IDS = image("ids", message(*(NODE_IDS | {5: 9, 9: 13}).items()))
+"""The sandbox of the rig has the node's namespaces."""
 
-def _tree(directory: Path, spec: object, config: object = None, inventory: bool = True) -> Path:
+
+def _tree(directory: Path, spec: object, config: object = None, inventory: bool = True, **images: bytes) -> Path:
     (directory / "checkpoint").mkdir(parents=True)
-    if inventory:
-        (directory / "checkpoint" / "inventory.img").write_bytes(b"1")
+    for name, data in images_of(**{"ids": _IDS} | images).items():
+        (directory / "checkpoint" / name).write_bytes(data)
+    if not inventory:
+        (directory / "checkpoint" / "inventory.img").unlink()
     (directory / "config.dump").write_text(json.dumps(config or _CONFIG))
     (directory / "spec.dump").write_text(json.dumps(spec))
     (directory / "container.log").write_text("an old line\n")
@@ -182,6 +188,8 @@ async def test_checkpoints_that_are_refused_leave_nothing(tmp_path: Path, monkey
         await refused(NotFound, "is in no registry")
         given.write(spec=given.spec | {"mounts": []})
         await refused(Invalid, "does not fit the container: it lacks the mount")
+        given.write(core=core(creds=[(10, 1 << 21)]))
+        await refused(Invalid, r"core-1.img has the permitted capabilities CAP_SYS_ADMIN")
         given.archive.unlink()
         await refused(NotFound, "archive.tar")
 

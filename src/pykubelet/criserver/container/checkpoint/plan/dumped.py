@@ -40,6 +40,14 @@ class _Mount(Struct, frozen=True):
     type: str = ""
     options: tuple[str, ...] = ()
 
+    @property
+    def path(self) -> str:
+        return self.destination.rstrip("/") or "/"
+
+    @property
+    def readonly(self) -> bool:
+        return bool({"ro", "rro"} & set(self.options))
+
 
 class _User(Struct, frozen=True):
     uid: int = 0
@@ -97,6 +105,11 @@ def parse(config: bytes, spec: bytes, what: str) -> Dumped:
     return found
 
 
+def parse_spec(built: Json, what: str) -> Spec:
+    """The same parts of a specification that was built for a container."""
+    return _decode(msgspec.json.encode(built), Spec, what, "config.json")
+
+
 def parse_descriptors(data: bytes, what: str) -> None:
     """Check runc's ``descriptors.json``: what the standard streams were. Invalid: it has others.
 
@@ -111,7 +124,7 @@ def check_fits(dumped: Dumped, built: Json, what: str) -> None:
 
     Invalid, with all differences: a checkpoint of another pod.
     """
-    spec = _decode(msgspec.json.encode(built), Spec, what, "config.json")
+    spec = parse_spec(built, what)
     differences = [*_in_mounts(dumped.spec, spec), *_in_process(dumped.spec, spec), *_in_confinement(dumped.spec, spec)]
     if differences:
         more = f"; and {len(differences) - _SHOWN} more" if len(differences) > _SHOWN else ""
@@ -141,10 +154,7 @@ def _in_mounts(old: Spec, new: Spec) -> Iterable[str]:
 
 def _mounts(spec: Spec) -> Mapping[str, tuple[str, bool]]:
     """Type, and whether it is read-only, by path."""
-    return {
-        mount.destination.rstrip("/") or "/": (_kind(mount), bool({"ro", "rro"} & set(mount.options)))
-        for mount in spec.mounts or ()
-    }
+    return {mount.path: (_kind(mount), mount.readonly) for mount in spec.mounts or ()}
 
 
 def _kind(mount: _Mount) -> str:
