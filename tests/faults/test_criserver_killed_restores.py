@@ -103,36 +103,39 @@ def archive(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["up", "down"])
-def test_each_step_of(stage: Stage, archive: Path, real: bool, name: str, kills: int, luck: random.Random) -> None:
+@pytest.mark.parametrize("started", [True, False])
+def test_each_step_of(stage: Stage, archive: Path, real: bool, started: bool, kills: int, luck: random.Random) -> None:
+    """CreateContainer and StartContainer; or CreateContainer and the removal of a container that never ran."""
+
     def act(pod: Pod) -> Act:
-        return pod.up if name == "up" else pod.down
+        async def life(client: CriClient) -> None:
+            assert await pod.make(client) == pb.CONTAINER_CREATED
+            await pod.down(client)
 
-    def prepared(number: int) -> RestoredPod:
-        pod = RestoredPod(stage, f"{name}-{number}", archive=archive, real=real)
-        if name == "down":
-            stage.do(pod.up)
-            pod.assert_goes_on()
-        return pod
+        return pod.up if started else life
 
-    first = prepared(0)
+    def made(number: int) -> RestoredPod:
+        return RestoredPod(stage, f"{started}-{number}", archive=archive, real=real)
+
+    first = made(0)
     total = stage.steps(act(first))
-    if name == "up":
+    if started:
         first.assert_goes_on()
     stage.do(first.down)
     before = snapshot(stage.scope)
     chosen = sorted(luck.sample(range(1, total + 1), min(kills, total)))
     died = 0
     for step in chosen:
-        pod = prepared(step)
+        pod = made(step)
         died += stage.killed(act(pod), step)
         print(f"{died} killed, last step {stage.last_step()}")
         stage.server.start()
-        if name == "up":
+        if started:
             stage.do(pod.up)
             pod.assert_goes_on()
         stage.do(pod.down)
+        assert started or pod.runs == 0
         stage.assert_no_leaks(before)
         assert not list((stage.server.home / "root" / "restores").iterdir())
     print(f"{died} kills at {len(chosen)} of {total} steps: 0 lost, 0 doubled, 0 leaked")
-    assert died >= 0.8 * len(chosen) - 1, "the steps are counted wrongly"
+    assert died >= 0.7 * len(chosen) - 1, "the steps are counted wrongly"
