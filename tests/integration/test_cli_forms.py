@@ -2,12 +2,15 @@
 
 import base64
 import json
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import yaml
@@ -16,6 +19,7 @@ from pykubelet.testing.agent import AgentProcess, cli_command, environment, wait
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
+from pykubelet.testing.terminal import Terminal
 from tests.manifests import config_map, container, pod, secret, serving
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
@@ -245,6 +249,40 @@ def test_completion_knows_pods_containers_namespaces_and_ports(agent: AgentProce
         command = [sys.executable, "-c", "from pykubelet.cli import main; main()"]
         done = subprocess.run(command, capture_output=True, text=True, env=environment() | variables)
         assert {line.partition(",")[2] for line in done.stdout.splitlines() if line} == found, (words, done)
+
+
+def test_bash_completes_words_with_colons_and_equals_signs(agent: AgentProcess, tmp_path: Path) -> None:
+    program = tmp_path / "pykubelet"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m pykubelet.cli "$@"\n')
+    program.chmod(0o755)
+    variables = {"PYKUBELET_SOCKET": str(agent.socket), "PATH": f"{tmp_path}:{os.environ['PATH']}", "TERM": "dumb"}
+    with Terminal(["bash", "--norc", "--noprofile", "-i"], {**environment(), **variables}, size=(24, 200)) as terminal:
+        terminal.type("source <(pykubelet completion bash); echo re''ady\n")
+        terminal.until(lambda shown: "\nready" in shown)
+        for number, (typed, completed) in enumerate(
+            (
+                ("port-forward web 9000:h", "port-forward web 9000:http "),
+                ("cp web-t", "cp web-testnode:"),
+                ("cp web-testnode:/nowhere", "cp web-testnode:/nowhere"),
+                ("restart web/m", "restart web/main "),
+                ("wait --for=r", "wait --for=ready "),
+                ("get -l 'a b' sec", "get -l 'a b' secrets "),
+            ),
+            1,
+        ):
+            before = len(terminal.shown)
+            # What is typed behind the Tab shows the end of the completion; Ctrl-U removes the line.
+            terminal.type(f"pykubelet {typed}\t@")
+            terminal.until(partial(_has_signs, number))
+            shown = terminal.shown[before:].replace("\a", "")  # the bell: there is nothing to complete
+            assert shown.endswith(f"pykubelet {completed}@"), shown
+            terminal.type("\x15")
+        terminal.type("exit\n")
+        terminal.end()
+
+
+def _has_signs(number: int, shown: str) -> bool:
+    return shown.count("@") >= number
 
 
 def test_an_agent_is_found_without_naming_its_socket(isolation: Isolation, daemon: PrivateRuntime) -> None:
