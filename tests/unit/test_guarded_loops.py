@@ -106,6 +106,8 @@ INJECTIONS: dict[str, str] = {
     "configuration.reloads": (
         "unit/kubelet/reload/test_config_reloader.py::test_reload_that_raises_is_followed_by_others"
     ),
+    "configuration.components": "unit/kubelet/reload/test_config_reloader.py"
+    "::test_component_that_fails_to_take_its_value_keeps_no_other_from_it",
     "configuration.watch": "unit/kubelet/reload/test_config_reloader.py::test_watch_that_raises_is_begun_again",
     "network.configuration": (
         "unit/criserver/cni/test_damage.py::test_configuration_is_looked_at_periodically_without_inotify"

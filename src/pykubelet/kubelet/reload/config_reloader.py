@@ -82,6 +82,7 @@ class ConfigReloader:
         self._wakeup = Wakeup(clock, "configuration")
         self._guard = Guard("configuration.reloads", clock.monotonic)
         self._watches = Guard("configuration.watch", clock.monotonic)
+        self._applied = Guard("configuration.components", clock.monotonic)
         given.requested.subscribe(self.request)
 
     def request(self) -> None:
@@ -167,8 +168,10 @@ class ConfigReloader:
             cluster=settings.cluster is not None,
         )
         changes = await blocking.call(_OWNER, self._prepared, config, plan)
-        for change in changes:
-            change()
+        for number, change in enumerate(changes):
+            # A defect in one component must not leave the others with the former configuration.
+            with self._applied.item(str(number)):
+                change()
         was_refused, news = bool(self._error), plan.restart != self._restart
         self._live.reconfigure(replace(settings, config=plan.config))
         self._configured, self._stamp, self._restart = config, stamp, plan.restart

@@ -51,6 +51,7 @@ class Rig:
         self.directory.mkdir()
         self.write()
         self.clock, self.seen = VirtualClock(), Seen()
+        self.broken = False
         self.pods: list[int] = []
         self.files: list[int] = []
         self.levels: list[object] = []
@@ -71,14 +72,17 @@ class Rig:
             given=self.given,
             live=self.live,
             parts=(
-                LivePart(
-                    fields=frozenset(("maxPods",)), convert=lambda s: s.config.max_pods, reconfigure=self.pods.append
-                ),
+                LivePart(fields=frozenset(("maxPods",)), convert=lambda s: s.config.max_pods, reconfigure=self._take),
                 LivePart(fields=frozenset(("containerLogMaxFiles",)), convert=_files, reconfigure=self.files.append),
             ),
             check=_check,
             telemetry=telemetry(self.clock, self.seen, events=self.seen),
         )
+
+    def _take(self, most: int) -> None:
+        if self.broken:
+            raise ValueError("a defect")
+        self.pods.append(most)
 
     def read(self) -> KubeletConfiguration:
         return load_configuration(self.file, self.directory)
@@ -172,6 +176,18 @@ async def test_error_of_one_component_keeps_the_others_from_their_values(rig: Ri
     await rig.reloader.check()
     assert (rig.pods, rig.files) == ([], [])
     assert rig.reloader.view().error.endswith(": containerLogMaxFiles: too many for this component")
+
+
+async def test_component_that_fails_to_take_its_value_keeps_no_other_from_it(rig: Rig) -> None:
+    rig.broken = True
+    rig.write(maxPods=7, containerLogMaxFiles=9)
+    await rig.reloader.check()
+    assert (rig.pods, rig.files) == ([], [9])
+    assert rig.live.current().config.max_pods == 7
+    rig.broken = False
+    rig.write(maxPods=8, containerLogMaxFiles=9)
+    await rig.reloader.check()
+    assert rig.pods == [8]
 
 
 async def test_live_fields_that_do_not_fit_those_that_wait_for_a_restart_are_refused(rig: Rig) -> None:

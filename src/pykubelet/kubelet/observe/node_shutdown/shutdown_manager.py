@@ -59,7 +59,8 @@ class NodeShutdown:
         self._periods = periods
         if not self._under_way:
             self._reconfigured.set()
-            if self._connection is not None:
+            # One that ends already cannot be rescheduled; the next one has these periods.
+            if self._connection is not None and not self._connection.expired():
                 self._connection.reschedule(asyncio.get_running_loop().time())
 
     def under_way(self) -> bool:

@@ -51,6 +51,9 @@ class Machine:
     announced: bool = False
     changes: "asyncio.Queue[bool | None]" = field(default_factory=asyncio.Queue)
     connections: int = 0
+    closes: int = 0
+    closing: asyncio.Event | None = None
+    """What the end of a connection waits for."""
 
     @property
     def drop_in(self) -> Path:
@@ -85,7 +88,12 @@ class Machine:
     @asynccontextmanager
     async def connect(self) -> AsyncIterator["Machine"]:
         self.connections += 1
-        yield self
+        try:
+            yield self
+        finally:
+            self.closes += 1
+            if self.closing is not None:
+                await self.closing.wait()
 
     async def max_delay(self) -> float:
         return self.delay
@@ -370,6 +378,19 @@ async def test_changed_periods_hold_for_the_next_shutdown(tmp_path: Path) -> Non
         await until(lambda: machine.held == 0)
         await machine.clock.advance(60)
         assert machine.connections == 2
+
+
+async def test_periods_that_change_again_while_the_connection_ends_are_taken(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, delay=90)
+    found = machine.shutdown()
+    async with running(machine, found):
+        await until(lambda: machine.held == 1)
+        machine.closing = asyncio.Event()
+        found.reconfigure((Period(0, 80),))
+        await until(lambda: machine.closes == 1)
+        found.reconfigure((Period(0, 90),))  # must not fail: other components would keep the former configuration
+        machine.closing.set()
+        await until(lambda: machine.connections == 2)
 
 
 async def test_changed_periods_leave_a_shutdown_that_is_under_way(tmp_path: Path) -> None:
