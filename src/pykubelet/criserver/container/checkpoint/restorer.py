@@ -75,7 +75,7 @@ class Restore:
         changed.CopyFrom(asked)
         name = asked.image.user_specified_image or self.name
         changed.image.CopyFrom(pb.ImageSpec(image=self.base.reference, annotations=asked.image.annotations))
-        noted = {"restored": "true", "checkpointedAt": self.dumped.described.at[:64], "checkpointImage": name}
+        noted = {"restored": "true", "checkpointedAt": self.dumped.described.shown_at, "checkpointImage": name}
         for key, value in noted.items():
             changed.annotations[key] = value
         return changed

@@ -17,6 +17,7 @@ _T = TypeVar("_T")
 _INVALID = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _SHOWN: Final = 10
 _LONGEST_NAME: Final = 512
+_LONGEST_TIME: Final = 64
 _CAPABILITIES: Final = ("bounding", "effective", "permitted", "inheritable", "ambient")
 
 
@@ -28,6 +29,11 @@ class Described(Struct, frozen=True):
     image_ref: str = field(name="rootfsImageRef", default="")
     image_name: str = field(name="rootfsImageName", default="")
     at: str = field(name="checkpointedTime", default="")
+
+    @property
+    def shown_at(self) -> str:
+        """The time, for an annotation; empty if it is none."""
+        return self.at if len(self.at) <= _LONGEST_TIME and self.at.isprintable() else ""
 
     @property
     def base(self) -> str:
@@ -180,7 +186,7 @@ def _in_process(old: Spec, new: Spec) -> Iterable[str]:
     for name in _CAPABILITIES:
         if gained := set(before.capabilities.get(name) or ()) - set(after.capabilities.get(name) or ()):
             listed = ", ".join(sorted(gained))
-            yield f"it has the {name} capabilities {listed[:_LONGEST_NAME]}, which the container lacks"
+            yield f"it has the {name} capabilities {listed[:_LONGEST_NAME]!r}, which the container lacks"
 
 
 def _in_confinement(old: Spec, new: Spec) -> Iterable[str]:

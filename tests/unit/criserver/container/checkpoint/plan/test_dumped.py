@@ -4,10 +4,13 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.container.checkpoint.plan.dumped import Dumped, check_fits, parse, parse_descriptors
 
+_NAMES = ("process", "root", "mounts", "linux", "user", "uid", "capabilities", "bounding", "destination", "options")
 _CAPS = ["CAP_CHOWN", "CAP_KILL"]
 
 
@@ -81,8 +84,8 @@ def test_checkpoint_that_may_do_less_fits(path: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
-        ("process.capabilities.bounding", [*_CAPS, "CAP_SYS_ADMIN"], "bounding capabilities CAP_SYS_ADMIN"),
-        ("process.capabilities.ambient", ["CAP_KILL"], "ambient capabilities CAP_KILL"),
+        ("process.capabilities.bounding", [*_CAPS, "CAP_SYS_ADMIN"], "bounding capabilities 'CAP_SYS_ADMIN'"),
+        ("process.capabilities.ambient", ["CAP_KILL"], "ambient capabilities 'CAP_KILL'"),
         ("process.noNewPrivileges", False, "allowPrivilegeEscalation"),
         ("process.user", {"uid": 0, "gid": 1000}, "its user is 0:1000, the container's is 1000:1000"),
         ("process.user", {"uid": 1000, "gid": 1000, "additionalGids": [0]}, r"the groups [0]"),
@@ -144,6 +147,29 @@ def test_descriptions_that_are_invalid(config: bytes, spec_dump: bytes, words: s
 def test_base_image_is_named_by_reference_or_name() -> None:
     assert dumped({}).described.base == "app@sha256:1"
     assert dumped({}, rootfsImageRef="", rootfsImageName="app:1").described.base == "app:1"
+
+
+def test_time_is_shown_only_if_it_is_printable() -> None:
+    assert dumped({}).described.shown_at == "2026-01-01T00:00:00Z"
+    for time in ("\x1b[2J", "2" * 65):
+        assert dumped({}, checkpointedTime=time).described.shown_at == ""
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_NAMES), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(_JSON)
+def test_any_description_is_compared_or_refused(document: object) -> None:
+    for merged in (document, spec() | document if isinstance(document, dict) else document):
+        try:
+            found = parse(b'{"rootfsImageRef": "a"}', json.dumps(merged).encode(), "it")
+            check_fits(found, spec(), "it")
+        except Invalid as error:
+            assert str(error).isprintable()
 
 
 def test_descriptors_are_those_of_the_standard_streams() -> None:
