@@ -2,6 +2,7 @@
 
 import os
 import stat
+import tarfile
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +11,7 @@ from pykubelet.base.files.safe_path import open_regular_in_root, read_regular
 from pykubelet.base.units import KIB, MIB
 from pykubelet.criserver.container.checkpoint import archive
 from pykubelet.criserver.container.checkpoint.plan.criu_images import kind_of
-from pykubelet.criserver.container.checkpoint.plan.dumped import Dumped, parse, parse_descriptors
+from pykubelet.criserver.container.checkpoint.plan.dumped import Dumped, parse, parse_deleted, parse_descriptors
 from pykubelet.linux.errors import wrap
 
 MAX_FILES: Final = 100_000
@@ -19,6 +20,8 @@ _MAX_SPEC: Final = 16 * MIB
 _MAX_DESCRIPTORS: Final = 64 * KIB
 _MAX_IMAGE: Final = 16 * MIB
 _MAX_IMAGES: Final = 256 * MIB
+_MAX_DELETED: Final = 16 * MIB
+_DELETED: Final = "deleted.files"
 _INVENTORY: Final = "inventory.img"
 _DESCRIPTORS: Final = "descriptors.json"
 
@@ -63,6 +66,29 @@ def open_diff(directory: Path) -> int | None:
         return os.open(directory / archive.DIFF, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
+
+
+def open_deletions(directory: Path, what: str) -> int | None:
+    """Return a descriptor of a layer that removes what the checkpoint lists as removed; None: it lists nothing.
+
+    CRI-O lists them in a file of its own, containerd and this server in the layer of the changed files. Invalid.
+    """
+    if not (directory / _DELETED).exists():
+        return None
+    fd = os.memfd_create("deleted", os.MFD_CLOEXEC)
+    try:
+        with (
+            os.fdopen(os.dup(fd), "wb") as file,
+            tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar,
+        ):
+            for path in parse_deleted(_read(directory / _DELETED, _MAX_DELETED, what), what):
+                parent, _, name = path.rpartition("/")
+                tar.addfile(tarfile.TarInfo(f"{parent}/.wh.{name}".lstrip("/")))
+        os.lseek(fd, 0, os.SEEK_SET)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
 
 
 def continue_log(directory: Path, log: Path) -> None:

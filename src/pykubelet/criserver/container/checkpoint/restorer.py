@@ -23,6 +23,7 @@ from pykubelet.criserver.container.checkpoint.dump_files import (
     MAX_FILES,
     continue_log,
     open_archive,
+    open_deletions,
     open_diff,
     read_dump,
     read_images,
@@ -119,12 +120,16 @@ class Restorer:
 
     async def apply(self, restore: Restore, record: ContainerRecord, rootfs: Path) -> None:
         """Apply the changed files to the root file system, which nothing uses yet. Invalid: they are no layer."""
-        diff = await blocking.call_to_end(_owner(record.id), open_diff, restore.directory)
-        if diff is not None:
-            try:
-                await unpack_archive(diff, f"{restore.name}: {archive.DIFF}", rootfs, merged=True)
-            finally:
-                os.close(diff)
+        owner, what = _owner(record.id), f"checkpoint {restore.name}"
+        for opened in (
+            await blocking.call_to_end(owner, open_diff, restore.directory),
+            await blocking.call_to_end(owner, open_deletions, restore.directory, what),
+        ):
+            if opened is not None:
+                try:
+                    await unpack_archive(opened, f"{what}: its changed files", rootfs, merged=True)
+                finally:
+                    os.close(opened)
 
     async def continue_log(self, restore: Restore, record: ContainerRecord) -> None:
         """Begin the log of the container with that of the checkpoint."""

@@ -3,13 +3,21 @@
 import json
 import os
 import socket
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.criserver.container.checkpoint import archive, dump_files
-from pykubelet.criserver.container.checkpoint.dump_files import continue_log, open_archive, open_diff, read_dump
+from pykubelet.criserver.container.checkpoint.dump_files import (
+    continue_log,
+    open_archive,
+    open_deletions,
+    open_diff,
+    read_dump,
+)
+from pykubelet.criserver.storage.unpacking import unpack_archive
 
 
 def checkpoint(directory: Path) -> Path:
@@ -89,6 +97,41 @@ def test_changed_files_are_optional(tmp_path: Path) -> None:
     (tmp_path / "rootfs-diff.tar").touch()
     fd = open_diff(tmp_path)
     assert fd is not None
+    os.close(fd)
+
+
+def test_list_of_deleted_files_becomes_a_layer(tmp_path: Path) -> None:
+    """As CRI-O and Podman write it."""
+    assert open_deletions(tmp_path, "it") is None
+    (tmp_path / "deleted.files").write_text(json.dumps(["/etc/group", "one", "/a/b/"]))
+    fd = open_deletions(tmp_path, "it")
+    assert fd is not None
+    with os.fdopen(fd, "rb") as file, tarfile.open(fileobj=file) as tar:
+        assert tar.getnames() == ["etc/.wh.group", ".wh.one", "a/.wh.b"]
+    for content in ('["/"]', '["a", ""]', '["a\\u0000"]', '{"a": 1}', "["):
+        (tmp_path / "deleted.files").write_text(content)
+        with pytest.raises(Invalid, match=r"it: deleted\.files"):
+            open_deletions(tmp_path, "it")
+
+
+@pytest.mark.root
+async def test_deleted_files_are_removed_in_the_directory_only(tmp_path: Path) -> None:
+    outside, root = tmp_path / "outside", tmp_path / "root"
+    for directory in (outside, root / "d"):
+        directory.mkdir(parents=True)
+        (directory / "file").touch()
+    (root / "link").symlink_to(outside)
+    (tmp_path / "deleted.files").write_text(json.dumps(["/d/file", "/link/file", "/missing/file"]))
+    fd = open_deletions(tmp_path, "it")
+    assert fd is not None
+    await unpack_archive(fd, "it", root, merged=True)
+    os.close(fd)
+    assert not (root / "d" / "file").exists() and (outside / "file").exists()
+    (tmp_path / "deleted.files").write_text(json.dumps(["/../outside/file"]))
+    fd = open_deletions(tmp_path, "it")
+    assert fd is not None
+    with pytest.raises(Invalid, match="leads out"):
+        await unpack_archive(fd, "it", root, merged=True)
     os.close(fd)
 
 

@@ -32,7 +32,7 @@ class Described(Struct, frozen=True):
 
     @property
     def shown_at(self) -> str:
-        """The time, for an annotation; empty if it is none."""
+        """The time, for an annotation; empty if it is not printable."""
         return self.at if len(self.at) <= _LONGEST_TIME and self.at.isprintable() else ""
 
     @property
@@ -123,6 +123,14 @@ def parse_descriptors(data: bytes, what: str) -> None:
     """
     if len(_decode(data, tuple[str, ...], what, "descriptors.json")) > 3:
         raise Invalid(f"{what}: descriptors.json describes more than the three standard streams")
+
+
+def parse_deleted(data: bytes, what: str) -> tuple[str, ...]:
+    """Parse ``deleted.files`` of CRI-O and Podman: the paths that the dumped container had removed. Invalid."""
+    paths = _decode(data, tuple[str, ...], what, "deleted.files")
+    if any(path.strip("/") == "" or "\0" in path for path in paths):
+        raise Invalid(f"{what}: deleted.files names the root directory, or a path that is invalid")
+    return tuple(path.strip("/") for path in paths)
 
 
 def check_fits(dumped: Dumped, built: Json, what: str) -> None:
