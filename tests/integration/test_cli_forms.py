@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -258,7 +259,8 @@ def test_bash_completes_words_with_colons_and_equals_signs(agent: AgentProcess, 
     variables = {"PYKUBELET_SOCKET": str(agent.socket), "PATH": f"{tmp_path}:{os.environ['PATH']}", "TERM": "dumb"}
     with Terminal(["bash", "--norc", "--noprofile", "-i"], {**environment(), **variables}, size=(24, 200)) as terminal:
         terminal.type("source <(pykubelet completion bash); echo re''ady\n")
-        terminal.until(lambda shown: "\nready" in shown)
+        # What is typed before the prompt is echoed as it is.
+        terminal.until(lambda shown: re.search(r"\nready\r*\n[^\n]*[#$] $", shown))
         for number, (typed, completed) in enumerate(
             (
                 ("port-forward web 9000:h", "port-forward web 9000:http "),
