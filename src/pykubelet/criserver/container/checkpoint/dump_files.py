@@ -4,7 +4,7 @@ import os
 import stat
 import tarfile
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.files.safe_path import open_regular_in_root, read_regular
@@ -84,6 +84,7 @@ def open_deletions(directory: Path, what: str) -> int | None:
             for path in parse_deleted(_read(directory / _DELETED, _MAX_DELETED, what), what):
                 parent, _, name = path.rpartition("/")
                 tar.addfile(tarfile.TarInfo(f"{parent}/.wh.{name}".lstrip("/")))
+                cast(Any, tar).members.clear()  # it would keep all of them
         os.lseek(fd, 0, os.SEEK_SET)
     except BaseException:
         os.close(fd)

@@ -121,10 +121,8 @@ class Restorer:
     async def apply(self, restore: Restore, record: ContainerRecord, rootfs: Path) -> None:
         """Apply the changed files to the root file system, which nothing uses yet. Invalid: they are no layer."""
         owner, what = _owner(record.id), f"checkpoint {restore.name}"
-        for opened in (
-            await blocking.call_to_end(owner, open_diff, restore.directory),
-            await blocking.call_to_end(owner, open_deletions, restore.directory, what),
-        ):
+        for opening in (partial(open_diff, restore.directory), partial(open_deletions, restore.directory, what)):
+            opened = await blocking.call_to_end(owner, opening)
             if opened is not None:
                 try:
                     await unpack_archive(opened, f"{what}: its changed files", rootfs, merged=True)

@@ -190,6 +190,10 @@ async def test_checkpoints_that_are_refused_leave_nothing(tmp_path: Path, monkey
         await refused(Invalid, "does not fit the container: it lacks the mount")
         given.write(core=core(creds=[(10, 1 << 21)]))
         await refused(Invalid, r"core-1.img has the permitted capabilities CAP_SYS_ADMIN")
+        given.write()
+        with tarfile.open(given.archive, "a") as tar:
+            tar.addfile(tarfile.TarInfo("deleted.files"))
+        await refused(Invalid, r"deleted\.files is invalid")
         given.archive.unlink()
         await refused(NotFound, "archive.tar")
 

@@ -16,6 +16,7 @@ from pykubelet.criserver.spec.spec_types import Json
 _T = TypeVar("_T")
 _INVALID = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _SHOWN: Final = 10
+MAX_DELETED: Final = 100_000
 _LONGEST_NAME: Final = 512
 _LONGEST_TIME: Final = 64
 _CAPABILITIES: Final = ("bounding", "effective", "permitted", "inheritable", "ambient")
@@ -128,6 +129,8 @@ def parse_descriptors(data: bytes, what: str) -> None:
 def parse_deleted(data: bytes, what: str) -> tuple[str, ...]:
     """Parse ``deleted.files`` of CRI-O and Podman: the paths that the dumped container had removed. Invalid."""
     paths = _decode(data, tuple[str, ...], what, "deleted.files")
+    if len(paths) > MAX_DELETED:
+        raise Invalid(f"{what}: deleted.files names more than {MAX_DELETED} files")
     if any(path.strip("/") == "" or "\0" in path for path in paths):
         raise Invalid(f"{what}: deleted.files names the root directory, or a path that is invalid")
     return tuple(path.strip("/") for path in paths)

@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.base.errors import Invalid
-from pykubelet.criserver.container.checkpoint.plan.dumped import Dumped, check_fits, parse, parse_descriptors
+from pykubelet.criserver.container.checkpoint.plan.dumped import (
+    Dumped,
+    check_fits,
+    parse,
+    parse_deleted,
+    parse_descriptors,
+)
 
 _NAMES = ("process", "root", "mounts", "linux", "user", "uid", "capabilities", "bounding", "destination", "options")
 _CAPS = ["CAP_CHOWN", "CAP_KILL"]
@@ -170,6 +176,12 @@ def test_any_description_is_compared_or_refused(document: object) -> None:
             check_fits(found, spec(), "it")
         except Invalid as error:
             assert str(error).isprintable()
+
+
+def test_number_of_deleted_files_is_limited() -> None:
+    assert parse_deleted(b'["/a/b"]', "it") == ("a/b",)
+    with pytest.raises(Invalid, match="more than 100000 files"):
+        parse_deleted(json.dumps(["a"] * 100_001).encode(), "it")
 
 
 def test_descriptors_are_those_of_the_standard_streams() -> None:
