@@ -21,6 +21,8 @@ from pykubelet.base.proc import ExitError, run
 from pykubelet.base.text import printable
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.shim.task_client import NAMESPACE, VERSIONS, Ended, ended
+from pykubelet.linux.errors import wrap
+from pykubelet.linux.filesystems.removal import remove_tree
 from pykubelet.pb import shim_task_pb2 as api
 
 _PATH: Final = os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
@@ -70,6 +72,7 @@ class ShimProgram:
         self.of_runc = Path(found).name.startswith("containerd-shim-runc-")
         self.systemd = systemd if self.of_runc else bool(options.get("SystemdCgroup", systemd))
         self.options = self._encoded(options, state, systemd)
+        self._state = state / NAMESPACE
         self._takes_parameters = False
         """Whether the shim is known to read parameters instead of options."""
 
@@ -139,6 +142,18 @@ class ShimProgram:
             words = _words(error) if isinstance(error, ExitError) else "its reply is malformed"
             raise Permanent(f"shim {self.name} delete: {words or error}") from error
         return ended(reply.exit_status, reply.exited_at) if reply.HasField("exited_at") else None
+
+    def remove_state(self, task: str) -> None:
+        """Remove runc's state of a task that is deleted. Blocks. Idempotent.
+
+        A ``runc create`` that is killed with its shim writes there while the program's ``delete`` removes it.
+        """
+        if not self.of_runc:
+            return
+        try:
+            remove_tree(self._state / task)
+        except OSError as error:
+            raise wrap(error, f"cannot remove {self._state / task}") from error
 
     def _argv(self, task: str, events: Path, command: str) -> list[str]:
         # Events go over ttRPC only; a shim that would run the publishing program gets one without effect.

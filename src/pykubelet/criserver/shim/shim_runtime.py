@@ -161,6 +161,7 @@ class ShimRuntime:
             self.connections.drop(task.sandbox)
             await blocking.call_to_end(_owner(task), files.remove_socket)
         self._parts.events.take_oom(task.id)
+        await blocking.call_to_end(_owner(task), self._program.remove_state, task.id)
         await blocking.call_to_end(_owner(task), files.remove)
 
     async def update(self, task: Task, resources: Mapping[str, object]) -> None:

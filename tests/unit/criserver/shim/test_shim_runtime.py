@@ -41,8 +41,8 @@ async def _features() -> Features:
     return Features(recursive_read_only=False, user_namespaces=False)
 
 
-def _runtime(directory: Path, delete: str) -> ShimRuntime:
-    program = directory / "containerd-shim-test-v1"
+def _runtime(directory: Path, delete: str, name: str = "containerd-shim-test-v1") -> ShimRuntime:
+    program = directory / name
     program.write_text(f"#!/bin/sh\n{delete}\n")
     program.chmod(0o755)
     return ShimRuntime(
@@ -146,6 +146,19 @@ async def test_processes_are_killed_if_the_delete_of_a_dead_shim_fails(
         await runtime.delete(_task(tmp_path, _CONTAINER), emptied=False)
     assert process.wait(20) == -signal.SIGKILL
     assert set(asked) == {_CONTAINER}
+
+
+async def test_state_that_a_killed_runc_has_left_goes_with_its_task(tmp_path: Path) -> None:
+    """A ``runc create`` that its shim takes along writes its FIFO while the program's ``delete`` removes the rest."""
+    state = tmp_path / "state" / "k8s.io" / _CONTAINER
+    runtime = _runtime(tmp_path, f'case "$*" in *delete) mkfifo "{state}/exec.fifo"; esac', "containerd-shim-runc-v2")
+    files = TaskFiles(runtime.connections.directory / _CONTAINER)
+    files.directory.mkdir(parents=True)
+    files.mark(Mark.CREATED)
+    state.mkdir(parents=True)
+    await runtime.delete(_task(tmp_path, _CONTAINER), emptied=False)
+    assert not files.exist() and not state.exists()
+    await runtime.delete(_task(tmp_path, _CONTAINER), emptied=False)
 
 
 async def test_shim_that_does_not_accept_connections_delays_no_other(
