@@ -35,6 +35,7 @@ async def test_missing_program_does_not_delay_the_other(tmp_path: Path, monkeypa
     look, create = "-w 5 -t mangle -S KUBE-IPTABLES-HINT", "-w 5 -t mangle -N KUBE-IPTABLES-HINT"
     try:
         await until(lambda: log.exists() and log.read_text().splitlines() == [look, create])
+        await until(lambda: (tmp_path / "log.made").exists())  # made after the line was written
         (tmp_path / "log.made").unlink()
         await until(lambda: bool(clock.sleepers))
         await clock.advance(60)
