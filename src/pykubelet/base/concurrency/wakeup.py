@@ -14,12 +14,13 @@ class Wakeup:
         self._clock = clock
         self._name = name
         self._woken = False
-        self._sleep: asyncio.Future[None] | None = None
+        self._sleeps: set[asyncio.Future[None]] = set()
 
     def wake(self) -> None:
-        """End the current sleep, or the next one if `clear` is not called before."""
+        """End the current sleep (of each task), or the next one if `clear` is not called before."""
         self._woken = True
-        self._end_sleep()
+        for sleep in self._sleeps:
+            _end(sleep)
 
     def clear(self) -> None:
         """Forget earlier calls of `wake`."""
@@ -35,19 +36,20 @@ class Wakeup:
         if self._woken:
             await asyncio.sleep(0)
             return
-        self._sleep = asyncio.get_running_loop().create_future()
-        sleeper = None
+        sleep = asyncio.get_running_loop().create_future()
+        self._sleeps.add(sleep)
+        timer = None
         if seconds is not None:
-            sleeper = asyncio.create_task(self._clock.sleep(seconds), name=f"{self._name}-sleep")
-            sleeper.add_done_callback(self._end_sleep)
+            timer = asyncio.create_task(self._clock.sleep(seconds), name=f"{self._name}-sleep")
+            timer.add_done_callback(lambda _: _end(sleep))
         try:
-            await self._sleep
+            await sleep
         finally:
-            self._sleep = None
-            if sleeper is not None:
-                sleeper.remove_done_callback(self._end_sleep)
-                sleeper.cancel()
+            self._sleeps.discard(sleep)
+            if timer is not None:
+                timer.cancel()
 
-    def _end_sleep(self, sleeper: "asyncio.Task[None] | None" = None) -> None:
-        if self._sleep is not None and not self._sleep.done():
-            self._sleep.set_result(None)
+
+def _end(sleep: "asyncio.Future[None]") -> None:
+    if not sleep.done():
+        sleep.set_result(None)

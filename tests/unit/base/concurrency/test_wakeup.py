@@ -42,3 +42,14 @@ async def test_wake_before_the_sleep_ends_it_unless_cleared() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert clock.sleepers == 0
+
+
+async def test_wake_ends_the_sleeps_of_several_tasks() -> None:
+    clock = VirtualClock()
+    wakeup = Wakeup(clock, "test")
+    tasks = [asyncio.create_task(wakeup.sleep(seconds)) for seconds in (None, 3600, 7200)]
+    await clock.advance(3600)
+    assert [task.done() for task in tasks] == [False, True, False]
+    wakeup.wake()
+    await asyncio.wait_for(asyncio.gather(*tasks), 10)
+    assert clock.sleepers == 0
