@@ -60,7 +60,7 @@ async def test_start_runs_the_prelaunched_program(tmp_path: Path) -> None:
         await rig.containers.starter.start(container.id)
         assert container.record.process is not None
         assert container.record.process.pid == pid
-        await until((tmp_path / "ran").exists)
+        await until(lambda: (tmp_path / "ran").exists() and (tmp_path / "ran").read_text())
         assert not (tmp_path / "oci" / "started-by-program").exists()
         await rig.containers.remover.remove(container.id)
         assert (tmp_path / "ran").read_text() == "x\n"
