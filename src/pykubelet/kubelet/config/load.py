@@ -214,8 +214,6 @@ def _wrong(config: KubeletConfiguration) -> Iterator[str]:
         yield "maxParallelImagePulls: cannot be over 1 while serializeImagePulls is true"
     if config.memory_swap.swap_behavior not in ("", "NoSwap", "LimitedSwap"):
         yield f"memorySwap.swapBehavior: {config.memory_swap.swap_behavior!r} is not known; use NoSwap or LimitedSwap"
-    if config.static_pod_url_header and not config.static_pod_url:
-        yield "staticPodURLHeader: has no effect without staticPodURL"
 
 
 def _wrong_server(config: KubeletConfiguration) -> Iterator[str]:

@@ -91,7 +91,6 @@ def test_drop_ins_are_laid_over_the_file_in_the_order_of_their_names(tmp_path: P
             "memorySwap.swapBehavior: 'Lots' is not known; use NoSwap or LimitedSwap",
         ),
         ("serializeImagePulls: true\nmaxParallelImagePulls: 3\n", "maxParallelImagePulls: cannot be over 1"),
-        ("staticPodURLHeader: {a: [b]}\n", "staticPodURLHeader: has no effect without staticPodURL"),
         ("oomScoreAdj: -1001\n", "oomScoreAdj: must be from -1000 to 1000"),
         ("oomScoreAdj: 1001\n", "oomScoreAdj: must be from -1000 to 1000"),
         ("address: localhost\n", "address: 'localhost' is not an IP address"),
@@ -231,6 +230,13 @@ def test_fields_without_effect_are_reported(tmp_path: Path) -> None:
     file = write(tmp_path / "c.yaml", "maxOpenFiles: 10\npodPidsLimit: 5\nstreamingConnectionIdleTimeout: 1h\n")
     assert without_effect(load_configuration(file)) == ["streamingConnectionIdleTimeout", "maxOpenFiles"]
     assert without_effect(load_configuration(None)) == []
+
+
+@pytest.mark.parametrize(("more", "idle"), [("", ["staticPodURLHeader"]), ("staticPodURL: http://h/pods\n", [])])
+def test_headers_without_a_url_are_reported_and_not_refused(tmp_path: Path, more: str, idle: list[str]) -> None:
+    """Upstream starts with them, and drop-ins may name them before another one names the URL."""
+    file = write(tmp_path / "c.yaml", "staticPodURLHeader: {Authorization: [token]}\n" + more)
+    assert without_effect(load_configuration(file)) == idle
 
 
 KUBEADM = """\

@@ -173,10 +173,13 @@ EFFECTIVE: Final = frozenset(name for name, effect in EFFECTS.items() if effect.
 
 
 def without_effect(config: KubeletConfiguration) -> list[str]:
-    """Return the names of the fields that the configuration sets and that have no effect."""
+    """Return the names of the fields that the configuration sets and that have no effect, of some only without
+    another field."""
     default = KubeletConfiguration()
+    idle = {"staticPodURLHeader"} if not config.static_pod_url else set()
     return [
         field.encode_name
         for field in msgspec.structs.fields(KubeletConfiguration)
-        if field.encode_name not in EFFECTIVE and getattr(config, field.name) != getattr(default, field.name)
+        if (field.encode_name not in EFFECTIVE or field.encode_name in idle)
+        and getattr(config, field.name) != getattr(default, field.name)
     ]
