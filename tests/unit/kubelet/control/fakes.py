@@ -152,8 +152,8 @@ class Node:
         self.running.pop(ref.uid, None)
         return Outcome(changed=True)
 
-    async def remove_pod(self, ref: PodRef) -> None:
-        await self._enter("remove", ref.uid)
+    async def remove_pod(self, ref: PodRef, *, keep_logs: bool) -> None:
+        await self._enter("remove", f"{ref.uid} but not its logs" if keep_logs else ref.uid)
 
     async def prepare(self, pod: Pod, status: PodRuntimeStatus) -> Prepared:
         return Prepared(self.prepare_failures.pop(0) if self.prepare_failures else ())

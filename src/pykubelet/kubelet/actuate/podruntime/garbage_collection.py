@@ -82,18 +82,37 @@ class Collector:
             with self._links.item(str(link)):
                 await blocking.call("logs", self._logs.links.drop, link)
 
-    async def remove_pod(self, ref: PodRef) -> None:
-        """Remove containers, sandboxes and logs of a stopped pod. Raises Transient if something remains."""
+    async def remove_pod(self, ref: PodRef, *, keep_logs: bool = False) -> None:
+        """Remove containers, sandboxes and logs of a stopped pod. Raises Transient if something remains.
+
+        With ``keep_logs`` only the links to the logs are removed: the pod starts again, and its restart counts are
+        derived from the logs. Containers that never ran are marked, so that they do not count.
+        """
         sandboxes, containers = await self._reader.rows(ref.uid)
+        if keep_logs:
+            await self._mark_unstarted(ref, containers)
         errors = await concurrently((self._remove(ContainerID(row.id)) for row in containers), "remove-container")
         errors += await concurrently((self._remove_sandbox(SandboxID(box.id)) for box in sandboxes), "remove-sandbox")
         failed = [error for error in errors if error is not None]
         if failed:
             raise Transient(f"pod {ref} is not removed from the runtime yet: {'; '.join(failed)}")
         try:
-            await blocking.call_to_end(_owner(ref), self._logs.remove_pod, ref)
+            if keep_logs:
+                await blocking.call_to_end(_owner(ref), self._logs.links.remove_into, self._logs.pod_dir(ref))
+            else:
+                await blocking.call_to_end(_owner(ref), self._logs.remove_pod, ref)
         except OSError as error:
             raise Transient(f"cannot remove the logs of pod {ref}: {error}") from error
+
+    async def _mark_unstarted(self, ref: PodRef, rows: Sequence[pb.Container]) -> None:
+        for row in rows:
+            noted = parse_container(row.labels, row.annotations)
+            if noted is None or row.state != pb.CONTAINER_CREATED:
+                continue
+            try:
+                await blocking.call_to_end(_owner(ref), self._logs.mark_unstarted, ref, noted.name, noted.restart_count)
+            except OSError as error:
+                raise Transient(f"cannot mark the log of container {noted.name} of pod {ref}: {error}") from error
 
     async def remove_attempts(self, ref: PodRef, attempts: Sequence[ContainerStatus], *, with_logs: bool) -> None:
         """Remove attempts that have exited; a failure is only logged, since the next round retries.

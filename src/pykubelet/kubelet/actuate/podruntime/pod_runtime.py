@@ -209,9 +209,10 @@ class PodRuntime:
         failures = await self._killer.kill_pod(request, status)
         return Outcome(changed=_has_running_parts(status), failures=failures)
 
-    async def remove_pod(self, ref: PodRef) -> None:
-        """Remove containers, sandboxes and logs of a stopped pod. Repeatable; raises Transient if something remains."""
-        await self._collector.remove_pod(ref)
+    async def remove_pod(self, ref: PodRef, *, keep_logs: bool = False) -> None:
+        """Remove containers and sandboxes of a stopped pod, and its logs unless ``keep_logs``, from which a pod that
+        starts again derives its restart counts. Repeatable; raises Transient if something remains."""
+        await self._collector.remove_pod(ref, keep_logs=keep_logs)
         self._reader.forget(ref.uid)
         self._killer.forget(ref.uid)
         self._starter.forget(ref.uid)

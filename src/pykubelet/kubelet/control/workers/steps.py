@@ -215,7 +215,8 @@ class PodSteps:
         if state.pod is not None and not is_static(state.pod):
             # A replacement pod often arrives at once under another name; the cleanup would slow down its start.
             await self._telemetry.clock.sleep(_CLEANUP_DELAY_SECONDS)
-        await self._runtime.remove_pod(state.ref)
+        # A manifest that is deleted and written again is the same pod, restarted: upstream counts it as a restart.
+        await self._runtime.remove_pod(state.ref, keep_logs=state.restart is not None)
         await self._resources.forget(state.ref.uid)
         self._status.remove(state.ref.uid)
         return StepResult(finished=True)

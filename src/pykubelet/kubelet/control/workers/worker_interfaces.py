@@ -38,8 +38,9 @@ class Runtime(Protocol):
     ) -> Outcome:
         """Stop all containers and sandboxes of the pod."""
 
-    async def remove_pod(self, ref: PodRef) -> None:
-        """Remove all containers, sandboxes and logs of a stopped pod."""
+    async def remove_pod(self, ref: PodRef, *, keep_logs: bool) -> None:
+        """Remove all containers and sandboxes of a stopped pod, and its logs unless ``keep_logs``: a pod that starts
+        again continues its restart counts, which are derived from them."""
 
 
 class Resources(Protocol):

@@ -304,6 +304,21 @@ async def test_gc_retries_a_sandbox_that_cannot_be_removed(world: World) -> None
     assert world.cri.sandboxes == []
 
 
+async def test_pod_that_starts_again_continues_its_restart_counts(world: World) -> None:
+    pod = pod_of()
+    await world.settle(pod)
+    await world.kill(pod)
+    await world.runtime.remove_pod(ref_of(pod), keep_logs=True)
+    assert (world.cri.containers, world.cri.sandboxes) == ([], [])
+    assert world.runtime_logs(pod).exists()
+    await world.settle(pod)
+    [container] = (await world.status(pod)).containers
+    assert (container.restart_count, world.running()) == (1, ["app"])
+    await world.kill(pod)
+    await world.runtime.remove_pod(ref_of(pod))
+    assert not world.runtime_logs(pod).exists()
+
+
 async def test_gc_kills_a_container_in_unknown_state_before_removal(world: World) -> None:
     pod = pod_of()
     await world.settle(pod)

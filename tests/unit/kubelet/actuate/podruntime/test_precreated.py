@@ -142,3 +142,17 @@ async def test_precreated_container_is_removed_with_its_pod(world: World) -> Non
     await world.kill(pod)
     await world.runtime.remove_pod((await world.status(pod)).ref)
     assert not world.cri.containers
+
+
+async def test_precreated_container_of_a_pod_that_starts_again_is_no_restart(world: World) -> None:
+    world.cri.script(SLOW, container="i")
+    pod = pod_of(("a",), ("i",))
+    await world.settle(pod)
+    await world.kill(pod)
+    await world.runtime.remove_pod((await world.status(pod)).ref, keep_logs=True)
+    assert not world.cri.containers
+    await world.settle(pod)
+    await world.clock.advance(5)
+    await world.settle(pod)
+    counts = {c.name: c.restart_count for c in (await world.status(pod)).containers}
+    assert counts == {"i": 1, "a": 0}

@@ -130,6 +130,7 @@ async def test_same_manifest_removed_and_restored_restarts_the_pod() -> None:
         await node.clock.settle()
         assert node.running == {U1: "web"}
         assert node.calls.index("forget u1") < node.calls.index("sync u1")
+        assert "remove u1 but not its logs" in node.calls, "its restart counts continue"
 
 
 async def test_removal_interrupts_a_hanging_sync() -> None:
