@@ -211,7 +211,7 @@ async def test_a_node_that_goes_while_it_is_reported_is_registered_again(
 async def test_cordons_are_told(api: Api) -> None:
     rig = make(api)
     async with running(rig.reporter.run()):
-        await until(lambda: rig.is_ready())
+        await until(lambda: rig.is_ready() and rig.events.reasons == STARTING)
         for cordoned in (True, False):
             api.change("nodes", "n", "", spec={"unschedulable": cordoned})
             rig.reporter.node_updated(rig.node)
