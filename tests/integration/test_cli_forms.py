@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -253,10 +254,7 @@ def test_completion_knows_pods_containers_namespaces_and_ports(agent: AgentProce
 
 
 def test_bash_completes_words_with_colons_and_equals_signs(agent: AgentProcess, tmp_path: Path) -> None:
-    program = tmp_path / "pykubelet"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m pykubelet.cli "$@"\n')
-    program.chmod(0o755)
-    variables = {"PYKUBELET_SOCKET": str(agent.socket), "PATH": f"{tmp_path}:{os.environ['PATH']}", "TERM": "dumb"}
+    variables = program_in(tmp_path, agent)
     with Terminal(["bash", "--norc", "--noprofile", "-i"], {**environment(), **variables}, size=(24, 200)) as terminal:
         terminal.type("source <(pykubelet completion bash); echo re''ady\n")
         # What is typed before the prompt is echoed as it is.
@@ -281,6 +279,49 @@ def test_bash_completes_words_with_colons_and_equals_signs(agent: AgentProcess, 
             terminal.type("\x15")
         terminal.type("exit\n")
         terminal.end()
+
+
+COMPLETED = (
+    ("port-forward web 9000:h", "port-forward web 9000:http "),
+    ("cp web-t", "cp web-testnode:"),
+    ("logs pod/w", "logs pod/web-testnode "),
+    ("restart web/m", "restart web/main "),
+    ("wait --for=r", "wait --for=ready "),
+    ("get -n ap", "get -n apart "),
+    ("top", "top "),
+)
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+def test_zsh_completes_words(agent: AgentProcess, tmp_path: Path) -> None:
+    variables = program_in(tmp_path, agent)
+    with Terminal(["zsh", "-f", "-i"], {**environment(), **variables}, size=(24, 200)) as terminal:
+        terminal.type(f"PS1='$ '; unset zle_bracketed_paste; autoload -U compinit; compinit -u -d {tmp_path}/dump\n")
+        terminal.type("source <(pykubelet completion zsh); echo re''ady\n")
+        terminal.until(lambda shown: re.search(r"\nready\r*\n[^\n]*[#$] ", shown))
+        for typed, completed in COMPLETED:
+            terminal.type(f"pykubelet {typed}\t@\x01echo '<\x05>'\n")
+            terminal.until(lambda shown, line=f"\n<pykubelet {completed}@>": line in shown.replace("\r", ""))
+        terminal.type("exit\n")
+        terminal.end()
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+def test_fish_completes_words(agent: AgentProcess, tmp_path: Path) -> None:
+    variables = {**program_in(tmp_path, agent), "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    for typed, completed in COMPLETED:
+        script = f"pykubelet completion fish | source; complete -C 'pykubelet {typed}'"
+        done = subprocess.run(["fish", "-c", script], capture_output=True, text=True, env=environment() | variables)
+        found = [line.partition("\t")[0] for line in done.stdout.splitlines()]
+        assert found == [completed.split()[-1]], (typed, done)
+
+
+def program_in(directory: Path, agent: AgentProcess) -> dict[str, str]:
+    """Write the program ``pykubelet`` into a directory; return variables by which a shell finds it and the agent."""
+    program = directory / "pykubelet"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m pykubelet.cli "$@"\n')
+    program.chmod(0o755)
+    return {"PYKUBELET_SOCKET": str(agent.socket), "PATH": f"{directory}:{os.environ['PATH']}", "TERM": "dumb"}
 
 
 def _has_signs(number: int, shown: str) -> bool:
