@@ -103,5 +103,6 @@ def test_run_with_its_health_port_taken_says_so_and_exits(silent: bool, home: Pa
         with started(["-m", "pykubelet.cli", *command(home, taken.getsockname()[1])]) as process:
             output, _ = process.communicate(timeout=40 * PATIENCE)
             assert process.returncode == 1, output
-            assert "error: cannot listen on 127.0.0.1:" in output
-            assert "set healthzPort to a free port" in output
+            assert f"error: {home}/config.yaml:1:" in output
+            assert "healthzPort: cannot listen on 127.0.0.1:" in output
+            assert "stop the program that uses it, or choose another port" in output

@@ -22,7 +22,7 @@ from pykubelet.base.daemon.log import Format, setup
 from pykubelet.base.daemon.loop import run_daemon
 from pykubelet.base.daemon.notify import Notifier
 from pykubelet.base.daemon.shutdown import ignore_early_reloads
-from pykubelet.base.errors import Invalid, PykubeletError
+from pykubelet.base.errors import Invalid, Permanent, PykubeletError
 from pykubelet.base.tracing import DEFAULT_ENDPOINT
 from pykubelet.cli.arguments.cluster_flags import cluster_options, take_cluster_settings
 from pykubelet.cli.arguments.kubelet_flags import kubelet_options, take_kubelet_flags
@@ -148,14 +148,20 @@ def command(log_level: str | None, log_format: str | None, verbosity: str, versi
 
 
 def _check(settings: Settings, given: ConfigInput) -> None:
-    """Check what the components require of the configuration, before anything changes. Raises Invalid."""
+    """Check what the components require of the configuration, before anything changes.
+
+    Raises Invalid, or Permanent: a port is taken.
+    """
     from pykubelet.kubelet.compose.reload.check_settings import check_ports, check_start
 
     try:
         check_start(settings)
-        check_ports(settings)
     except Invalid as error:
         raise given.located(error) from error
+    try:
+        check_ports(settings)
+    except Invalid as error:  # another program has the port: nothing is written wrongly
+        raise Permanent(str(given.located(error))) from error
 
 
 def _remove_leftovers(path: str) -> None:
