@@ -33,7 +33,7 @@ class Api:
         self._ready = threading.Event()
         self._stop: asyncio.Event
         self._loop: asyncio.AbstractEventLoop
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="fake-api")
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="fake-api", daemon=True)
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()

@@ -46,7 +46,7 @@ class Manifests:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
         self.port = int(self._server.server_address[1])
-        self._thread = threading.Thread(target=self._server.serve_forever, name="manifests")
+        self._thread = threading.Thread(target=self._server.serve_forever, name="manifests", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:

@@ -173,7 +173,7 @@ class TokenService:
         self._key = key
         self._certificate = "".join(issued.certificate.read_text().splitlines()[1:-1])
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _token_handler(self))
-        self._thread = threading.Thread(target=self._server.serve_forever, name="tokens")
+        self._thread = threading.Thread(target=self._server.serve_forever, name="tokens", daemon=True)
         self.asked: list[str] = []
         """Requested paths, oldest first."""
 

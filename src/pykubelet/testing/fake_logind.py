@@ -114,7 +114,7 @@ class FakeLogind:
         self._connection = open_dbus_connection(f"unix:path={self.bus.path}", enable_fds=True)
         for name in ("org.freedesktop.login1", "org.freedesktop.systemd1"):
             self._connection.send_and_get_reply(message_bus.RequestName(name))
-        self._thread = threading.Thread(target=self._serve, args=(self._connection,), name="logind")
+        self._thread = threading.Thread(target=self._serve, args=(self._connection,), name="logind", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:

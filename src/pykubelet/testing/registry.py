@@ -52,7 +52,9 @@ class Registry:
         self._directory = directory
         self._content = _Content()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self._content, self))
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(_LOOK_SECONDS,), name="registry")
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(_LOOK_SECONDS,), name="registry", daemon=True
+        )
         self.requests: list[str] = []
         """Requested paths, oldest first."""
         self.password = ""
