@@ -301,7 +301,7 @@ def test_zsh_completes_words(agent: AgentProcess, tmp_path: Path) -> None:
         terminal.until(lambda shown: re.search(r"\nready\r*\n[^\n]*[#$] ", shown))
         for typed, completed in COMPLETED:
             terminal.type(f"pykubelet {typed}\t@\x01echo '<\x05>'\n")
-            terminal.until(lambda shown, line=f"\n<pykubelet {completed}@>": line in shown.replace("\r", ""))
+            terminal.until(partial(_has_line, f"<pykubelet {completed}@>"))
         terminal.type("exit\n")
         terminal.end()
 
@@ -322,6 +322,10 @@ def program_in(directory: Path, agent: AgentProcess) -> dict[str, str]:
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m pykubelet.cli "$@"\n')
     program.chmod(0o755)
     return {"PYKUBELET_SOCKET": str(agent.socket), "PATH": f"{directory}:{os.environ['PATH']}", "TERM": "dumb"}
+
+
+def _has_line(line: str, shown: str) -> bool:
+    return f"\n{line}\n" in shown.replace("\r", "")
 
 
 def _has_signs(number: int, shown: str) -> bool:
