@@ -152,12 +152,13 @@ class FakeApi:
         raise RefusedError(405, "MethodNotAllowed", f"no {request.method} here")
 
     def _limited(self, place: Place, subresource: str, value: Json) -> Json:
-        """Limit an update to its part: ``status`` changes the status only, an update of the object everything else."""
+        """Limit an update to its part: ``status`` changes status, labels and annotations, an update of the object
+        everything but the status."""
         old = self.store.get(place)
         if subresource == "status":
             meta = {**old["metadata"]}
-            given = value.get("metadata", {})
-            meta.update({name: given[name] for name in ("uid", "resourceVersion") if name in given})
+            given, taken = value.get("metadata", {}), ("uid", "resourceVersion", "labels", "annotations")
+            meta.update({name: given[name] for name in taken if name in given})
             return {**old, "metadata": meta, "status": value.get("status", {})}
         if "status" in old and place.plural in ("pods", "nodes"):
             return {**value, "status": old["status"]}

@@ -36,6 +36,7 @@ from pykubelet.kubelet.report.node.plan.node_object import (
     reconcile_patch,
     status_patch,
     with_cloud_addresses,
+    wrong_labels,
 )
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.reports.events import NORMAL, WARNING
@@ -137,12 +138,33 @@ class NodeReporter:
         if self._node is None:
             await self._register(facts)
             return
+        node = await self._correct_labels(self._node)
         now = self._deps.telemetry.clock.monotonic()
-        facts = with_cloud_addresses(facts, self._node.status, self._config)
-        status = node_status(facts, self._sent or self._node.status, self._config, self._deps.telemetry.clock.now())
+        facts = with_cloud_addresses(facts, node.status, self._config)
+        status = node_status(facts, self._sent or node.status, self._config, self._deps.telemetry.clock.now())
         self._deps.addresses(status.addresses)
         if self._sent is None or now - self._sent_at >= self._config.report_every or is_changed(self._sent, status):
-            await self._send(self._node.status, status)
+            await self._send(node.status, status)
+
+    async def _correct_labels(self, node: Node) -> Node:
+        """Restore the labels by which pods choose operating system and architecture; return the node with them.
+
+        Only with the periodic status: another client that insists on its value causes one request per period.
+        """
+        labels, deletions = wrong_labels(node, self._deps.facts.architecture()), self._deletions
+        if not labels:
+            return node
+        _log.warning("node labels changed by others: restored", extra={"node": self._config.name, "labels": labels})
+        # Upstream sends them with the status, too, for which an agent that must not register has the permission.
+        target = NODES.at("", self._config.name, "status")
+        try:
+            corrected = await self._deps.client.patch(target, {"metadata": {"labels": labels}}, PatchKind.MERGE)
+        except NotFound:
+            self._node = None
+            raise
+        if self._deletions == deletions and not (self._node is not None and is_newer(self._node, corrected)):
+            self._node = corrected
+        return corrected
 
     async def _read_facts(self) -> NodeFacts:
         facts, fault = await self._deps.facts.read(), self._deps.storage_fault()

@@ -414,7 +414,8 @@ async def test_a_node_that_may_not_register_waits_for_its_object(api: Api) -> No
         assert not api.all("nodes")
         api.put("nodes", "n", "")
         await until(lambda: rig.is_ready())
-    assert rig.node.metadata.labels == {}
+    labels = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+    assert rig.node.metadata.labels == labels, "no others, not even the host name"
 
 
 def test_transition_times_move_only_with_the_status() -> None:
@@ -518,3 +519,40 @@ async def test_changed_settings_of_the_reports_hold_at_once() -> None:
             assert len(rig.node.status.images) == 4
             rig.reporter.reconfigure(replace(slow, max_images=2))
             await until(lambda: len(rig.node.status.images) == 2)
+
+
+async def test_node_labels_changed_while_the_agent_runs_are_restored(api: Api) -> None:
+    rig = make(api)
+    async with running(rig.reporter.run()):
+        await until(rig.is_ready)
+        labels = {**rig.node.metadata.labels, "kubernetes.io/os": "dummy", "theirs": "x"}
+        del labels["kubernetes.io/arch"]
+        api.change("nodes", "n", "", metadata={"labels": {**labels, "kubernetes.io/arch": None}})
+        rig.reporter.node_updated(rig.node)
+        assert rig.node.metadata.labels["kubernetes.io/os"] == "dummy"
+        rig.reporter.poke()
+        await until(lambda: rig.node.metadata.labels["kubernetes.io/os"] == "linux")
+    assert rig.node.metadata.labels.items() >= {"kubernetes.io/arch": "amd64", "theirs": "x"}.items()
+
+
+async def test_node_deleted_while_its_labels_are_restored_registers_again(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = make(api)
+    patch = api.client.patch
+    async with running(rig.reporter.run()):
+        await until(rig.is_ready)
+        first = rig.node.metadata.uid
+        api.change("nodes", "n", "", metadata={"labels": {"kubernetes.io/os": "dummy"}})
+        rig.reporter.node_updated(rig.node)
+
+        async def too_late(*args: Any) -> Any:
+            monkeypatch.setattr(api.client, "patch", patch)
+            api.fake.store.delete(Place("/api/v1", "nodes", "", "n"), "", None)
+            return await patch(*args)
+
+        monkeypatch.setattr(api.client, "patch", too_late)
+        rig.reporter.poke()
+        await until(lambda: bool(api.all("nodes")) and rig.node.metadata.uid != first)
+        await until(rig.is_ready)
+    assert rig.node.metadata.labels["kubernetes.io/os"] == "linux"

@@ -146,6 +146,12 @@ def reconcile_patch(existing: Node, config: NodeConfig, architecture: str) -> di
     return patch or None
 
 
+def wrong_labels(node: Node, architecture: str) -> dict[str, str]:
+    """Return the labels of operating system and architecture that others have changed or removed, as they must be."""
+    wanted = {LABEL_OS: "linux", LABEL_ARCH: architecture}
+    return {key: value for key, value in wanted.items() if node.metadata.labels.get(key) != value}
+
+
 def _labels(config: NodeConfig, architecture: str) -> dict[str, str]:
     known = {LABEL_OS: "linux", _BETA_OS: "linux", LABEL_ARCH: architecture, _BETA_ARCH: architecture}
     return {LABEL_HOSTNAME: config.name, **known, **config.labels}
