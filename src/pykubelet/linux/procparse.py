@@ -18,6 +18,9 @@ class Stat:
     started: int
     """Start time in clock ticks after the boot."""
     resident_pages: int
+    minor_faults: int = 0
+    major_faults: int = 0
+    """Page faults for which the disk was read."""
 
     @property
     def ended(self) -> bool:
@@ -65,6 +68,8 @@ def parse_stat(pid: int, data: bytes) -> Stat | None:
         int(words[12]),
         int(words[19]),
         int(words[21]),
+        int(words[7]),
+        int(words[9]),
     )
 
 

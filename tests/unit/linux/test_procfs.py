@@ -132,10 +132,11 @@ def test_parsers_take_any_bytes(data: bytes) -> None:
 
 @given(st.binary(max_size=15))
 def test_stat_is_the_same_whatever_the_name(name: bytes) -> None:
-    rest = b") S 5 6 7" + b" 0" * 7 + b" 11 12" + b" 0" * 6 + b" 21 0 22 0 0\n"
+    rest = b") S 5 6 7" + b" 0" * 3 + b" 8 0 9 0" + b" 11 12" + b" 0" * 6 + b" 21 0 22 0 0\n"
     found = parse_stat(9, b"9 (" + name + rest)
     assert found is not None
     assert (found.state, found.parent, found.group, found.session) == ("S", 5, 6, 7)
+    assert (found.minor_faults, found.major_faults) == (8, 9)
     assert (found.user_ticks, found.system_ticks, found.started, found.resident_pages) == (11, 12, 21, 22)
 
 

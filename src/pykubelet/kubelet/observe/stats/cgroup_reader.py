@@ -120,7 +120,7 @@ class CgroupReader:
         return Processes(
             processes=len(pids),
             threads=cgroup_files.number(files.get("pids.current", "")),
-            threads_max=cgroup_files.number(files.get("pids.max", "")),
+            threads_max=cgroup_files.thread_limit(files.get("pids.max", "")),
             file_descriptors=sum(descriptors for descriptors, _ in opened),
             sockets=sum(sockets for _, sockets in opened),
             open_files_limit=_open_files_limit(pids[0]) if pids else None,

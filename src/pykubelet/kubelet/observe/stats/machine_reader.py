@@ -10,7 +10,7 @@ from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.stats.cgroup_reader import CgroupReader
 from pykubelet.kubelet.observe.stats.plan import cgroup_files, proc_files
 from pykubelet.kubelet.observe.stats.snapshot_types import Daemon
-from pykubelet.kubelet.types.resources.usage import CgroupUsage, Machine, MemoryUsage
+from pykubelet.kubelet.types.resources.usage import CgroupUsage, Machine
 from pykubelet.linux import procfs, system
 from pykubelet.linux.cgroups import Layout, Mode
 from pykubelet.linux.procparse import NetDevice
@@ -105,8 +105,7 @@ class MachineReader:
         started = self._boot + stat.started / os.sysconf("SC_CLK_TCK")
         usage = self._cgroups.read(path, at, full=False) if path != "/" else None
         if usage is None or usage.cpu is None:
-            cpu, rss = proc_files.process_usage(stat, os.sysconf("SC_PAGE_SIZE"))
-            memory = MemoryUsage(usage=rss, working_set=rss, rss=rss)
+            cpu, memory = proc_files.process_usage(stat, os.sysconf("SC_PAGE_SIZE"))
             usage = CgroupUsage(path=f"pid:{pid}", at=at, created=started, cpu=cpu, memory=memory)
         return Daemon(name, started, usage)
 

@@ -113,3 +113,7 @@ def test_malformed_files_raise_nothing(files: dict[str, str]) -> None:
         read(files)
     cgroup_files.io_v1(files, str)
     cgroup_files.io_v2(files, str)
+
+
+def test_absent_thread_limit_is_zero_and_a_missing_file_is_unknown() -> None:
+    assert [cgroup_files.thread_limit(text) for text in ("max\n", "100\n", "")] == [0, 100, None]

@@ -179,6 +179,17 @@ async def test_the_node_itself(node: Node) -> None:
     names = {container.name: container for container in found.system_containers}
     assert names.keys() == {"kubelet", "pods"}
     assert names["kubelet"].memory is not None and (names["kubelet"].memory.rss_bytes or 0) > 1 << 20
+    assert (names["kubelet"].memory.page_faults or 0) > 1000
+    assert names["pods"].memory is not None and names["pods"].memory.available_bytes == 20_000 - 6000
+
+
+async def test_pods_without_a_limit_may_use_the_machine(node: Node) -> None:
+    node.tree.set("/kubepods", cpu_ns=1, memory=10_000, inactive=4000)
+    found = (await node.summary()).node
+    [pods] = [container.memory for container in found.system_containers if container.name == "pods"]
+    assert pods is not None and found.memory is not None
+    machine = (found.memory.available_bytes or 0) + (found.memory.working_set_bytes or 0)
+    assert pods.available_bytes == machine - 6000
 
 
 async def test_disks_of_a_pod(node: Node) -> None:

@@ -54,11 +54,13 @@ def test_interfaces_of_the_machine_itself() -> None:
 
 def test_one_process_whatever_its_name() -> None:
     fields = [b"0"] * 50
-    fields[11], fields[12], fields[21] = b"7", b"3", b"5"
+    fields[7], fields[9], fields[11], fields[12], fields[21] = b"40", b"2", b"7", b"3", b"5"
     stat = parse_stat(1, b"1 (odd ) \xff\nname) S " + b" ".join(fields[1:]))
     assert stat is not None
-    found = proc_files.process_usage(stat, 4096)
-    assert found == (CpuUsage(total_ns=100_000_000, user_ns=70_000_000, system_ns=30_000_000), 5 * 4096)
+    cpu, memory = proc_files.process_usage(stat, 4096)
+    assert cpu == CpuUsage(total_ns=100_000_000, user_ns=70_000_000, system_ns=30_000_000)
+    assert (memory.usage, memory.working_set, memory.rss) == (5 * 4096,) * 3
+    assert (memory.page_faults, memory.major_page_faults) == (42, 2)
 
 
 def test_cores_and_sockets() -> None:

@@ -29,6 +29,11 @@ def number(text: str) -> int | None:
     return int(word) if word.lstrip("-").isdecimal() else None
 
 
+def thread_limit(text: str) -> int | None:
+    """Parse ``pids.max``: 0 if there is no limit, as cAdvisor reports it; None if there is no such file."""
+    return 0 if text.strip() == "max" else number(text)
+
+
 def keyed(text: str) -> dict[str, int]:
     """Parse a file of ``name number`` lines."""
     pairs = (line.split() for line in text.splitlines())

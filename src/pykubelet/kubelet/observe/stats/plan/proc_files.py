@@ -65,10 +65,18 @@ def default_interface(route: str, known: Sequence[NetDevice]) -> str:
     return "eth0" if "eth0" in names else next(iter(names), "")
 
 
-def process_usage(stat: Stat, page: int) -> tuple[CpuUsage, int]:
-    """Compute the CPU time and resident bytes of a process; ``page`` is the page size in bytes."""
+def process_usage(stat: Stat, page: int) -> tuple[CpuUsage, MemoryUsage]:
+    """Compute the CPU time and memory of a process; ``page`` is the page size in bytes."""
     user, system = stat.user_ticks * TICK_NS, stat.system_ticks * TICK_NS
-    return CpuUsage(total_ns=user + system, user_ns=user, system_ns=system), stat.resident_pages * page
+    rss = stat.resident_pages * page
+    memory = MemoryUsage(
+        usage=rss,
+        working_set=rss,
+        rss=rss,
+        page_faults=stat.minor_faults + stat.major_faults,
+        major_page_faults=stat.major_faults,
+    )
+    return CpuUsage(total_ns=user + system, user_ns=user, system_ns=system), memory
 
 
 def processors(cpuinfo: str) -> tuple[int, int]:

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pykubelet.kubelet.observe.stats.snapshot_types import (
     ContainerSnapshot,
@@ -182,7 +182,14 @@ class _Builder:
         yield from self._seen.daemons
         if self._seen.groups:
             pods = self._seen.groups[0]
-            yield Daemon("pods", pods.created, pods)
+            yield Daemon("pods", pods.created, self._limited(pods))
+
+    def _limited(self, pods: CgroupUsage) -> CgroupUsage:
+        """Set the machine's memory as the limit of all pods if their cgroup has none (upstream: in the cgroup)."""
+        machine = self._seen.machine.memory
+        if pods.memory is None or pods.memory.limit is not None or machine is None:
+            return pods
+        return replace(pods, memory=replace(pods.memory, limit=machine.limit))
 
     def _daemon(self, daemon: Daemon) -> stats.ContainerStats:
         return stats.ContainerStats(
@@ -191,6 +198,7 @@ class _Builder:
             cpu=cpu_stats(daemon.usage, self._rate),
             memory=memory_stats(daemon.usage),
             swap=swap_stats(daemon.usage),
+            io=None if self._light else io_stats(daemon.usage),
         )
 
     def _container(self, container: ContainerSnapshot, files: PodFiles) -> stats.ContainerStats:
