@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pykubelet.apiclient.reflector import Key
 from pykubelet.kubelet.actuate.node import NodeFacts
 from pykubelet.kubelet.desired.objects.cluster import ClusterObjects
-from pykubelet.kubelet.desired.pods import PodManager, is_mirror_of
+from pykubelet.kubelet.desired.pods import PodManager, current_mirror
 from pykubelet.kubelet.desired.pods.mirror_pods import MirrorPods
 from pykubelet.kubelet.report.node import NodeReporter, host_ips
 from pykubelet.kubelet.report.node.plan.node_object import is_newer
@@ -93,5 +93,4 @@ class ApiPodView:
         pod = self._pods.by_uid(uid)
         if pod is None or not is_static(pod):
             return pod
-        mirror = self._pods.mirror_of(pod)
-        return mirror if mirror is not None and is_mirror_of(mirror, pod) else None
+        return current_mirror(self._pods, pod)

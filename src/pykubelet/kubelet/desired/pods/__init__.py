@@ -6,6 +6,6 @@ The sync loop writes it; the servers, node mode and the sources of objects read 
 """
 
 from pykubelet.kubelet.desired.pods.plan.mirror_changes import is_mirror_of
-from pykubelet.kubelet.desired.pods.pod_manager import PodManager
+from pykubelet.kubelet.desired.pods.pod_manager import PodManager, current_mirror
 
-__all__ = ["PodManager", "is_mirror_of"]
+__all__ = ["PodManager", "current_mirror", "is_mirror_of"]

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from pykubelet.kubelet.desired.manifest.manifest_types import ObjectKey
 from pykubelet.kubelet.desired.objects.plan.references import references
+from pykubelet.kubelet.desired.pods.plan.mirror_changes import is_mirror_of
 from pykubelet.kubelet.types.ids import PodFullName, PodUID, ref_of
 from pykubelet.kubelet.types.updates import is_mirror
 from pykubelet.models.core_v1 import Pod
@@ -99,3 +100,9 @@ class PodManager:
             self._users.setdefault(key, set()).add(uid)
         if keys:
             self._uses[uid] = keys
+
+
+def current_mirror(pods: PodManager, pod: Pod) -> Pod | None:
+    """Return the mirror pod that shows the current version of a static pod, or None."""
+    mirror = pods.mirror_of(pod)
+    return mirror if mirror is not None and is_mirror_of(mirror, pod) else None

@@ -10,17 +10,19 @@ from pykubelet.kubelet.report.status.plan.invariants import final_status, forwar
 from pykubelet.kubelet.report.status.plan.pod_status import (
     compute_pod_status,
     disruption_target,
+    of_present_containers,
     rejected_status,
     withheld,
 )
 from pykubelet.kubelet.report.status.status_interfaces import NodeFacts, StartTimes
-from pykubelet.kubelet.report.status.status_types import StatusContext, StatusEntry
+from pykubelet.kubelet.report.status.status_types import RUNNING, StatusContext, StatusEntry
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.outcome import SyncAction
 from pykubelet.kubelet.types.reports.status_changes import StatusChange
 from pykubelet.kubelet.types.reports.status_input import StatusInput
 from pykubelet.kubelet.types.resources.resize import NOT_RESIZING, ResizeState
-from pykubelet.kubelet.types.runtime import ContainerState
+from pykubelet.kubelet.types.runtime import ContainerState, PodRuntimeStatus
+from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models.core_v1 import Pod, PodStatus
 from pykubelet.models.scalars import time_from_unix
 
@@ -40,10 +42,13 @@ class StatusManager:
         node: NodeFacts,
         resizes: Callable[[PodUID], ResizeState] = lambda uid: NOT_RESIZING,
         starts: StartTimes | None = None,
+        mirror_of: Callable[[Pod], Pod | None] = lambda pod: None,
     ) -> None:
         """Create an empty manager. ``resizes`` returns how far a pod's resize has progressed; ``starts`` has the start
-        times that an earlier run of the agent has recorded."""
+        times that an earlier run of the agent has recorded; ``mirror_of`` returns the mirror pod of the current version
+        of a static pod, which has the status that an earlier run has reported."""
         self._starts = starts
+        self._mirror_of = mirror_of
         self._clock = clock
         self._node = node
         self._resizes = resizes
@@ -61,7 +66,7 @@ class StatusManager:
         waiting = {f.target: f for f in source.failures if f.action in _CONTAINER_ACTIONS}
         ctx = StatusContext(
             now=self._clock.now(),
-            previous=self.get(ref_of(pod).uid),
+            previous=self.get(ref_of(pod).uid) or self._reported_before(pod, source.runtime),
             probes=source.probes,
             waiting=waiting,
             host_ips=self._node.host_ips,
@@ -77,6 +82,17 @@ class StatusManager:
         status = compute_pod_status(pod, source.runtime, ctx)
         may_run = not source.stopped and any(c.state is not ContainerState.EXITED for c in source.runtime.containers)
         return self._keep(pod, status, terminating=source.terminating, may_run=may_run)
+
+    def _reported_before(self, pod: Pod, runtime: PodRuntimeStatus) -> PodStatus | None:
+        """Return what an earlier run of the agent has reported of a static pod that still runs; None for all others.
+
+        The object of a static pod has no status, so after a restart of the agent its containers would not be ready
+        until their first probes.
+        """
+        mirror = self._mirror_of(pod) if is_static(pod) else None
+        if mirror is None or mirror.status.phase != RUNNING:
+            return None
+        return of_present_containers(mirror.status, runtime)
 
     def set(self, pod: Pod, status: PodStatus) -> PodStatus:
         """Keep a status, corrected so that it may follow on the one before; return the status that is kept."""

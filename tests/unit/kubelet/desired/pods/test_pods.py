@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pykubelet.kubelet.desired.manifest import ObjectKey
-from pykubelet.kubelet.desired.pods import PodManager, is_mirror_of
+from pykubelet.kubelet.desired.pods import PodManager, current_mirror, is_mirror_of
 from pykubelet.kubelet.types.ids import PodFullName, PodUID
 from pykubelet.kubelet.types.updates import ANNOTATION_HASH, ANNOTATION_MIRROR, ANNOTATION_SOURCE
 from pykubelet.models import core_v1 as core
@@ -82,6 +82,8 @@ def test_mirror_pods_are_kept_apart() -> None:
     assert manager.mirrors() == (shown,)
     assert manager.by_uid(PodUID("m")) is None
     assert manager.mirror_of(own) is shown
+    assert current_mirror(manager, own) is shown
+    assert current_mirror(manager, static("a", "s", "later")) is None, "the mirror pod shows the former version"
     assert manager.pod_of_mirror(shown) is own
     assert manager.resolve(PodUID("m")) == "s"
     assert manager.resolve(PodUID("s")) == "s"

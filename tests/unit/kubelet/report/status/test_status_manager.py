@@ -246,3 +246,48 @@ def test_a_pod_that_has_ended_is_not_shown_as_terminating() -> None:
     entry = statuses.entry(REF.uid)
     assert entry is not None
     assert (entry.merged.status.phase, entry.merged.metadata.deletion_timestamp) == ("Succeeded", None)
+
+
+def test_static_pod_stays_ready_when_the_agent_restarts() -> None:
+    """Its object has no status; its mirror pod has what the earlier run of the agent has reported."""
+    value = pod(container(startup_probe=PROBE, readiness_probe=PROBE), static=True)
+    probes = {ContainerID("app-0"): ContainerProbes(startup=ProbeResult.SUCCESS, readiness=ProbeResult.SUCCESS)}
+    first = manager()[0].update(value, known(runtime(attempt()), probes))
+    mirror = replace(value, status=first)
+    again = StatusManager(clock=VirtualClock(), node=Node(), mirror_of=lambda pod: mirror)
+    [status] = again.update(value, known(runtime(attempt()))).container_statuses
+    assert (status.started, status.ready) == (True, True)
+    [status] = manager()[0].update(value, known(runtime(attempt()))).container_statuses
+    assert (status.started, status.ready) == (False, False), "without a mirror pod nothing is known"
+
+
+@pytest.mark.parametrize("phase", ["Running", "Failed"])
+def test_static_pod_that_was_written_again_takes_nothing_from_its_mirror(phase: str) -> None:
+    value = pod(container(startup_probe=PROBE), restart_policy="Never", static=True)
+    first = manager()[0].update(value, known(runtime(attempt())))
+    mirror = replace(value, status=replace(first, phase=phase))
+    again = StatusManager(clock=VirtualClock(), node=Node(), mirror_of=lambda pod: mirror)
+    fresh = again.update(value, known(runtime()))
+    [status] = fresh.container_statuses
+    assert (fresh.phase, status.container_id, status.restart_count) == ("Pending", "", 0)
+
+
+def test_pod_of_the_api_server_has_its_own_status_and_no_mirror() -> None:
+    asked: list[core.Pod] = []
+
+    def mirror_of(value: core.Pod) -> core.Pod | None:
+        asked.append(value)
+        return None
+
+    statuses = StatusManager(clock=VirtualClock(), node=Node(), mirror_of=mirror_of)
+    statuses.update(pod(container(), static=False), known(runtime(attempt())))
+    assert asked == []
+
+
+def test_completed_init_container_that_the_runtime_has_removed_is_named_as_upstream_does() -> None:
+    value = pod(container(), init=(container("init"),))
+    [status] = manager()[0].update(value, known(runtime(attempt()))).init_container_statuses
+    assert status.state is not None and status.state.terminated is not None
+    end = status.state.terminated
+    assert (end.exit_code, end.reason) == (0, "Completed")
+    assert end.message.startswith("Unable to get init container status")

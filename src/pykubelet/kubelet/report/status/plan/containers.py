@@ -281,7 +281,10 @@ def _unknown_end(reason: str, message: str) -> core.ContainerState:
 
 
 def _completed() -> core.ContainerState:
-    message = "the runtime has removed the container; it has completed, since ordinary containers were made after it"
+    message = (
+        "Unable to get init container status: the runtime has removed the container; "
+        "it has completed, since ordinary containers were made after it"
+    )
     return core.ContainerState(
         terminated=core.ContainerStateTerminated(exit_code=0, reason="Completed", message=message)
     )

@@ -19,7 +19,7 @@ from pykubelet.kubelet.types.admission import SHUTDOWN_REASON
 from pykubelet.kubelet.types.reports.events import Reason
 from pykubelet.kubelet.types.resources.qos import pod_qos
 from pykubelet.kubelet.types.runtime import ContainerKind, PodRuntimeStatus
-from pykubelet.models.core_v1 import HostIP, Pod, PodCondition, PodIP, PodStatus
+from pykubelet.models.core_v1 import ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus
 from pykubelet.models.scalars import time_from_unix
 
 
@@ -89,6 +89,23 @@ def withheld(known: PodStatus, status: PodStatus) -> PodStatus:
     kept = (*(c for c in status.conditions if c.type != kind), *(c for c in known.conditions if c.type == kind))
     phase = known.phase or RUNNING
     return replace(status, phase=phase, reason=known.reason, message=known.message, conditions=kept)
+
+
+def of_present_containers(status: PodStatus, runtime: PodRuntimeStatus) -> PodStatus:
+    """Return what a status says of containers that the runtime still has, and the agent's own conditions.
+
+    Nothing is taken over of containers that are gone: the pod's manifest may have been removed and written again.
+    """
+    known = {container.id for container in runtime.containers}
+
+    def present(statuses: tuple[ContainerStatus, ...]) -> tuple[ContainerStatus, ...]:
+        return tuple(s for s in statuses if s.container_id.rpartition("://")[2] in known)
+
+    return PodStatus(
+        init_container_statuses=present(status.init_container_statuses),
+        container_statuses=present(status.container_statuses),
+        conditions=tuple(c for c in status.conditions if c.type in conditions.OWNED),
+    )
 
 
 def disruption_target(reason: str, message: str) -> PodCondition | None:
