@@ -12,9 +12,9 @@ Apply = Callable[..., None]
 """The fixture of that name: a function of a file's name and its documents."""
 
 
-def serving(script: str = "") -> list[str]:
-    """A command that runs the script, then waits, and exits at once on SIGTERM."""
-    return ["sh", "-c", f"trap 'exit 0' TERM\n{script}\nwhile :; do sleep 3600 & wait $!; done"]
+def serving(script: str = "", *, status: int = 0) -> list[str]:
+    """A command that runs the script, then waits, and exits at once on SIGTERM, with this status."""
+    return ["sh", "-c", f"trap 'exit {status}' TERM\n{script}\nwhile :; do sleep 3600 & wait $!; done"]
 
 
 def stubborn(script: str = "") -> list[str]:

@@ -4,8 +4,8 @@ import pytest
 
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.agent import container_status, is_ready, wait_for
-from tests.cluster.conftest import Cluster
-from tests.manifests import container, exec_handler, pod
+from tests.cluster.conftest import NODE, Cluster
+from tests.manifests import container, exec_handler, pod, serving
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 
@@ -52,3 +52,24 @@ def test_pod_over_its_deadline_fails_when_its_container_has_ended(cluster: Clust
     assert (failed.status.phase, failed.status.reason) == ("Failed", "DeadlineExceeded") and not disrupted(failed)
     assert state is not None and state.terminated is not None
     cluster.delete("late")
+
+
+def test_preempted_pod_ends_as_its_container_does(cluster: Cluster) -> None:
+    """Upstream's CriticalPod specs: a preempted pod whose container ends with 0 has Succeeded."""
+    node = cluster.api.node(NODE)
+    assert node is not None
+    requests = {"cpu": "10m"}
+    cluster.run(pod("clean", container(command=serving(), resources={"requests": requests})))
+    cluster.run(pod("unclean", container(command=serving(status=3), resources={"requests": requests})))
+    for name in ("clean", "unclean"):
+        cluster.ready(name)
+    everything = {"cpu": node["status"]["allocatable"]["cpu"]}
+    critical = container(resources={"requests": everything})
+    cluster.run(pod("critical", critical, priorityClassName="system-node-critical"))
+    cluster.ready("critical")
+    clean = cluster.until("clean", lambda p: p.status.phase not in ("Pending", "Running"))
+    unclean = cluster.until("unclean", lambda p: p.status.phase not in ("Pending", "Running"))
+    assert (clean.status.phase, clean.status.reason) == ("Succeeded", "") and disrupted(clean)
+    assert (unclean.status.phase, unclean.status.reason) == ("Failed", "Preempting") and disrupted(unclean)
+    for name in ("critical", "clean", "unclean"):
+        cluster.delete(name, 1)

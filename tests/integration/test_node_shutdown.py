@@ -9,12 +9,12 @@ import pytest
 
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Node, Pod
-from pykubelet.testing.agent import AgentProcess, free_port, wait_for
+from pykubelet.testing.agent import AgentProcess, free_port, is_ready, wait_for
 from pykubelet.testing.fake_logind import FakeLogind, fake_logind, missing
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.integration.test_pressure import Api
-from tests.manifests import Json, container, mount, pod
+from tests.manifests import Json, container, mount, pod, serving
 
 pytestmark = [
     pytest.mark.root,
@@ -142,23 +142,26 @@ def test_pods_of_a_cluster_fail_and_restarts_of_bus_and_logind_are_survived(
             logind.start()
             wait_for(lambda: len(logind.locks) == 3 and len(logind.held) == 1, 60, agent.log_tail)
 
-            api.put_pod(pod("web"))
-            wait_for(lambda: api.pod("web")["status"].get("phase") == "Running", 45, agent.log_tail)
+            api.put_pod(pod("web", container(command=serving(status=143))))
+            api.put_pod(pod("clean"))
+            for name in ("web", "clean"):
+                agent.wait_pod(name, is_ready)
             logind.announce(True)
             wait_for(lambda: not logind.held, 60, agent.log_tail)
             wait_for(lambda: api.pod("web")["status"].get("phase") == "Failed", 30, agent.log_tail)
             status = api.pod("web")["status"]
             assert (status["reason"], status["message"]) == ("Terminated", MESSAGE)
             assert "DisruptionTarget" in [each["type"] for each in status["conditions"]]
+            wait_for(lambda: api.pod("clean")["status"].get("phase") == "Succeeded", 30, agent.log_tail)
             wait_for(lambda: api.conditions()["Ready"] == "False", 20, agent.log_tail)
 
             logind.announce(False)
             wait_for(lambda: api.conditions()["Ready"] == "True" and len(logind.held) == 1, 30, agent.log_tail)
             api.put_pod(pod("after"))
             wait_for(lambda: api.pod("after")["status"].get("phase") == "Running", 45, agent.log_tail)
-            for name in ("web", "after"):
+            for name in ("web", "clean", "after"):
                 api.remove_pod(name)
-            agent.wait_gone("web", "after")
+            agent.wait_gone("web", "clean", "after")
             assert agent.stop() == 0
         finally:
             agent.destroy()

@@ -104,7 +104,7 @@ def node(
 def test_a_pod_that_fills_its_volume_is_evicted(isolation: Isolation, daemon: PrivateRuntime, tmp_path: Path) -> None:
     with node(isolation, daemon, tmp_path, volumeStatsAggPeriod="1s") as (api, agent):
         volumes = [{"name": "v", "emptyDir": {"sizeLimit": "1Mi"}}]
-        write = serving("dd if=/dev/zero of=/v/file bs=1M count=3")
+        write = serving("dd if=/dev/zero of=/v/file bs=1M count=3", status=143)
         api.put_pod(pod("greedy", container(command=write, volumeMounts=[mount("v", "/v")]), volumes=volumes))
         api.put_pod(pod("modest", container(volumeMounts=[mount("v", "/v")]), volumes=volumes))
         wait_for(lambda: api.pod("greedy")["status"].get("phase") == "Failed", 45, agent.log_tail)
@@ -140,7 +140,7 @@ def test_threshold_that_is_raised_while_the_agent_runs_evicts_a_pod(
     isolation: Isolation, daemon: PrivateRuntime, tmp_path: Path
 ) -> None:
     with node(isolation, daemon, tmp_path, evictionHard={"memory.available": "1Mi"}) as (api, agent):
-        api.put_pod(pod("victim"))
+        api.put_pod(pod("victim", container(command=serving(status=143))))
         agent.wait_pod("victim", is_ready)
         assert api.conditions()["MemoryPressure"] == "False"
         pid = agent.pid
@@ -177,7 +177,7 @@ def available() -> int:
 def hog(name: str) -> Json:
     """A pod that takes up to 3 GiB of memory, as fast as it can."""
     volumes = [{"name": "v", "emptyDir": {"medium": "Memory"}}]
-    take = serving("for i in 1 2 3 4 5 6 7 8 9 10 11 12; do dd if=/dev/zero of=/v/$i bs=1M count=256; done")
+    take = serving("for i in 1 2 3 4 5 6 7 8 9 10 11 12; do dd if=/dev/zero of=/v/$i bs=1M count=256; done", status=143)
     return pod(name, container(command=take, volumeMounts=[mount("v", "/v")]), volumes=volumes)
 
 
@@ -211,7 +211,7 @@ def test_pod_is_evicted_when_all_pods_together_use_what_is_theirs(
     }
     with node(isolation, daemon, tmp_path, **config) as (api, agent):
         volumes = [{"name": "v", "emptyDir": {"medium": "Memory"}}]
-        take = serving("for i in 1 2 3 4 5 6; do dd if=/dev/zero of=/v/$i bs=1M count=128; done")
+        take = serving("for i in 1 2 3 4 5 6; do dd if=/dev/zero of=/v/$i bs=1M count=128; done", status=143)
         api.put_pod(pod("hog", container(command=take, volumeMounts=[mount("v", "/v")]), volumes=volumes))
         wait_for(lambda: api.pod("hog")["status"].get("phase") == "Failed", 45, agent.log_tail)
         status = api.pod("hog")["status"]

@@ -4,6 +4,8 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
+from msgspec.structs import replace as replace_struct
+
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.status.plan.invariants import final_status, forward_only
@@ -64,13 +66,15 @@ class StatusManager:
     def update(self, pod: Pod, source: StatusInput) -> PodStatus:
         """Compute the pod's status from what its worker knows, keep it and return it."""
         waiting = {f.target: f for f in source.failures if f.action in _CONTAINER_ACTIONS}
+        before = self._before(pod, stopped=source.stopped)
         ctx = StatusContext(
             now=self._clock.now(),
-            previous=self.get(ref_of(pod).uid) or self._reported_before(pod, source.runtime),
+            previous=before or self._reported_before(pod, source.runtime),
             probes=source.probes,
             waiting=waiting,
             host_ips=self._node.host_ips,
             terminating=source.terminating,
+            stopped=source.stopped,
             terminal_reason=source.terminal_reason,
             terminal_message=source.terminal_message,
             disruption=disruption_target(source.terminal_reason, source.terminal_message) if source.disrupts else None,
@@ -81,7 +85,18 @@ class StatusManager:
         )
         status = compute_pod_status(pod, source.runtime, ctx)
         may_run = not source.stopped and any(c.state is not ContainerState.EXITED for c in source.runtime.containers)
-        return self._keep(pod, status, terminating=source.terminating, may_run=may_run)
+        return self._keep(pod, status, before=before, terminating=source.terminating, may_run=may_run)
+
+    def _before(self, pod: Pod, *, stopped: bool) -> PodStatus | None:
+        """Return the last status as computed; ``stopped``: with the phase that others have seen.
+
+        While a pod is being stopped, it counts as Failed here; how it has ended is known, and published, afterwards.
+        """
+        entry = self._entries.get(ref_of(pod).uid)
+        if entry is None or not stopped:
+            return entry.status if entry is not None else None
+        seen = entry.published
+        return replace_struct(entry.status, phase=seen.phase, reason=seen.reason, message=seen.message)
 
     def _reported_before(self, pod: Pod, runtime: PodRuntimeStatus) -> PodStatus | None:
         """Return what an earlier run of the agent has reported of a static pod that still runs; None for all others.
@@ -146,13 +161,16 @@ class StatusManager:
         pod: Pod,
         status: PodStatus,
         *,
+        before: PodStatus | None = None,
         finished: bool = False,
         terminating: bool = False,
         may_run: bool = False,
     ) -> PodStatus:
         uid = ref_of(pod).uid
         old = self._entries.get(uid)
-        status = forward_only(pod, old.status if old is not None else pod.status, status)
+        if before is None:
+            before = old.status if old is not None else pod.status
+        status = forward_only(pod, before, status)
         known = old.published if old is not None else None
         published = withheld(known if known is not None else pod.status, status) if may_run else status
         finished = finished or (old is not None and old.finished)

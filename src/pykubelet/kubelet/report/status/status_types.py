@@ -37,8 +37,11 @@ class StatusContext:
     """The node's addresses, primary first, at most one per family."""
     terminating: bool = False
     """The pod is being stopped or has been: nothing starts again."""
+    stopped: bool = False
+    """All containers have been stopped for good: how they ended decides between Succeeded and Failed."""
     terminal_reason: str = ""
-    """Set when the agent itself ends the pod (``Evicted``, ``DeadlineExceeded``): the phase is Failed."""
+    """Set when the agent itself ends the pod (``Evicted``, ``DeadlineExceeded``): the phase is Failed, unless the pod
+    is stopped for the node's sake and all its containers end with 0."""
     terminal_message: str = ""
     disruption: PodCondition | None = None
     """The DisruptionTarget condition, if the agent ends the pod for the node's sake."""

@@ -161,8 +161,46 @@ def test_disruption_set_by_others_is_shown_while_the_phase_is_withheld() -> None
 def test_pod_evicted_for_a_limit_of_its_own_is_no_disruption_target() -> None:
     statuses, _ = manager()
     value = pod(static=False)
-    statuses.update(value, known(runtime(exited()), stopped=True, disrupts=False, **EVICTED))
+    statuses.update(value, known(runtime(exited(code=137)), stopped=True, disrupts=False, **EVICTED))
     assert shown(statuses) == ("Failed", "Evicted", False)
+
+
+@pytest.mark.parametrize(
+    ("reason", "codes", "restart", "expected"),
+    [
+        ("Preempting", (0, 0), "Always", ("Succeeded", "", "", True)),
+        ("Evicted", (0, 0), "Never", ("Succeeded", "", "", True)),
+        ("Terminated", (0, 0), "OnFailure", ("Succeeded", "", "", True)),
+        ("Preempting", (0, 143), "Always", ("Failed", "Preempting", "why", True)),
+        ("DeadlineExceeded", (0, 0), "Always", ("Failed", "DeadlineExceeded", "why", False)),
+    ],
+)
+def test_pod_stopped_for_the_nodes_sake_ends_as_its_containers_do(
+    reason: str, codes: tuple[int, int], restart: str, expected: tuple[str, str, str, bool]
+) -> None:
+    statuses, changes = manager()
+    value = pod(container(), container("b"), restart_policy=restart, static=False)
+    stopping: dict[str, Any] = {"terminal_reason": reason, "terminal_message": "why", "terminating": True}
+    statuses.update(value, known(runtime(attempt(), attempt("b"))))
+    statuses.update(value, known(runtime(attempt(), attempt("b")), **stopping))
+    ends = runtime(exited(code=codes[0]), exited("b", code=codes[1]))
+    statuses.update(value, known(ends, stopped=True, **stopping))
+    statuses.terminate(value)
+    statuses.update(value, known(ends, stopped=True, **stopping))
+    entry = statuses.entry(REF.uid)
+    assert entry is not None
+    phase, shown_reason, disrupted = shown(statuses)
+    assert (phase, shown_reason, entry.published.message, disrupted) == expected
+    phases = [c.current.phase for c in changes if c.current is not None]
+    assert set(phases) == {"Running", expected[0]}, "others see one terminal phase only"
+
+
+def test_static_pod_stopped_for_the_nodes_sake_has_failed() -> None:
+    statuses, _ = manager()
+    value = pod(static=True)
+    statuses.update(value, known(runtime(attempt())))
+    statuses.update(value, known(runtime(exited()), stopped=True, **EVICTED))
+    assert shown(statuses) == ("Failed", "Evicted", True)
 
 
 def test_reject_sets_a_failed_status() -> None:

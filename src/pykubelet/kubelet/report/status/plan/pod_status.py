@@ -14,7 +14,7 @@ from pykubelet.kubelet.report.status.plan import conditions
 from pykubelet.kubelet.report.status.plan.containers import ContainerComputer
 from pykubelet.kubelet.report.status.plan.phase import pod_phase, started_in_active_sandbox
 from pykubelet.kubelet.report.status.plan.resources import pod_allocated, pod_resources
-from pykubelet.kubelet.report.status.status_types import FAILED, RUNNING, TERMINAL, StatusContext
+from pykubelet.kubelet.report.status.status_types import FAILED, RUNNING, SUCCEEDED, TERMINAL, StatusContext
 from pykubelet.kubelet.types.admission import SHUTDOWN_REASON
 from pykubelet.kubelet.types.reports.events import Reason
 from pykubelet.kubelet.types.resources.qos import pod_qos
@@ -129,11 +129,16 @@ def _before(pod: Pod, ctx: StatusContext) -> PodStatus:
 
 
 def _phase(pod: Pod, before: PodStatus, ctx: StatusContext, computed: str) -> tuple[str, str, str]:
-    """Return phase, reason and message: a terminal phase stays; then the agent's own verdict; then the computed one."""
+    """Return phase, reason and message: a terminal phase stays; then the agent's own verdict; then the computed one.
+
+    A pod that is stopped for the node's sake, and whose containers all end with 0, has Succeeded, without a reason
+    (upstream: ``generateAPIPodStatus``); one that has exceeded its deadline has Failed in any case.
+    """
     for known in (before, pod.status):
         if known.phase in TERMINAL:
             return known.phase, known.reason or pod.status.reason, known.message or pod.status.message
-    if ctx.terminal_reason:
+    succeeded = ctx.stopped and computed == SUCCEEDED and ctx.terminal_reason != Reason.DEADLINE_EXCEEDED
+    if ctx.terminal_reason and not succeeded:
         return FAILED, ctx.terminal_reason, ctx.terminal_message
     if computed == before.phase:
         return computed, before.reason or pod.status.reason, before.message or pod.status.message
