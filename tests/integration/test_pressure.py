@@ -71,6 +71,14 @@ class Api:
         node = self._do(lambda: self._fake.store.get(Place("/api/v1", "nodes", "", _NODE)))
         return {each["type"]: each["status"] for each in node["status"].get("conditions", ())}
 
+    def annotations(self, name: str, reason: str) -> dict[str, str]:
+        """The annotations of a pod's event; empty before it is sent."""
+        events = self._do(lambda: self._fake.store.list(Place("/api/v1", "events", "default"), lambda each: True))
+        for event in events:
+            if (event["involvedObject"]["name"], event["reason"]) == (name, reason):
+                return dict(event["metadata"].get("annotations", {}))
+        return {}
+
     def kubeconfig(self, path: Path) -> Path:
         cluster = {"name": "c", "cluster": {"server": self._fake.config.server}}
         user = {"name": "u", "user": {"token": "t"}}
@@ -150,6 +158,7 @@ def test_threshold_that_is_raised_while_the_agent_runs_evicts_a_pod(
         status = api.pod("victim")["status"]
         assert status["reason"] == "Evicted"
         assert status["message"].startswith("The node was low on resource: memory. Threshold quantity: ")
+        wait_for(lambda: api.annotations("victim", "Evicted").get("starved_resource") == "memory", 20, agent.log_tail)
         wait_for(lambda: api.conditions()["MemoryPressure"] == "True", 30, agent.log_tail)
         agent.config |= {"evictionHard": {"memory.available": "1Mi"}}
         replace_file(agent.config_file, agent.config_text())

@@ -15,7 +15,9 @@ M = TypeVar("M")
 class NoEvents:
     """A recorder that discards all events."""
 
-    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None: ...
+    def event(
+        self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "", **more: object
+    ) -> None: ...
 
 
 class NoTimeline:

@@ -13,7 +13,9 @@ class _Events:
     def __init__(self) -> None:
         self.seen: list[str] = []
 
-    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
+    def event(
+        self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "", **more: object
+    ) -> None:
         self.seen.append(f"{pod} {event_type} {reason}: {message}")
 
 

@@ -181,7 +181,9 @@ class Node:
     def remove(self, uid: PodUID) -> None:
         self.calls.append(f"status-remove {uid}")
 
-    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
+    def event(
+        self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "", **more: object
+    ) -> None:
         self.events.append(f"{event_type} {reason} {message}")
 
     def pod_seen(self, pod: Pod) -> None: ...

@@ -33,7 +33,9 @@ class Runtime:
     def come_back(self) -> None:
         self.recovered += 1
 
-    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
+    def event(
+        self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "", **more: object
+    ) -> None:
         assert pod is None
         self.events.append(f"{reason}: {message}")
 

@@ -36,7 +36,9 @@ class Seen:
     events: list[tuple[str, str]] = field(default_factory=list)
     results: list[tuple[str, int]] = field(default_factory=list)
 
-    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
+    def event(
+        self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "", **more: object
+    ) -> None:
         self.events.append((reason, message))
 
     def reloaded(self, result: str, *, awaiting_restart: int) -> None:

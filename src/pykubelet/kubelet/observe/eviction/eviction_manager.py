@@ -24,7 +24,7 @@ from pykubelet.kubelet.observe.eviction.eviction_types import (
 )
 from pykubelet.kubelet.observe.eviction.plan import disks, looks, thresholds
 from pykubelet.kubelet.observe.eviction.plan.local_limits import GRACE, exceeded, has_limits
-from pykubelet.kubelet.observe.eviction.plan.ranking import message, ranked
+from pykubelet.kubelet.observe.eviction.plan.ranking import ranked, reported
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.reports.events import WARNING, Reason
 from pykubelet.kubelet.types.resources.qos import is_critical
@@ -185,8 +185,10 @@ class EvictionManager:
         measured = disks.parts(threshold.signal, self._deps.observer.disks())
         for pod in ranked(active, uses, RESOURCE_OF[threshold.signal], measured):
             if not is_critical(pod):
-                text = message(pod, uses.get(ref_of(pod).uid), threshold, seen.get(threshold.signal))
-                return [self._evict(pod, Eviction(text, threshold.signal, self._grace(pod, threshold)))]
+                use, observed = uses.get(ref_of(pod).uid), seen.get(threshold.signal)
+                text, annotations = reported(pod, use, threshold, observed)
+                grace = self._grace(pod, threshold)
+                return [self._evict(pod, Eviction(text, threshold.signal, grace, annotations=annotations))]
         return ()
 
     def _grace(self, pod: Pod, threshold: Threshold) -> int:
@@ -200,7 +202,9 @@ class EvictionManager:
         _log.info(
             "pressure: evicting pod", extra={"pod": str(ref), "signal": eviction.signal, "grace_s": eviction.grace}
         )
-        self._deps.telemetry.events.event(ref, WARNING, Reason.EVICTED, eviction.message)
+        self._deps.telemetry.events.event(
+            ref, WARNING, Reason.EVICTED, eviction.message, annotations=eviction.annotations
+        )
         self._deps.telemetry.metrics.evicted(eviction.signal)
         self._deps.workers.fail(ref.uid, Reason.EVICTED, eviction.message, eviction.grace, disrupts=eviction.disrupts)
         return ref.uid

@@ -184,3 +184,5 @@ class Eviction:
     """Seconds."""
     disrupts: bool = True
     """Whether the pod ends for the node's sake: evictions for a limit of the pod's own are no disruptions."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Annotations of the event, with upstream's keys."""

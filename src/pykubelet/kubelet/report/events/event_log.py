@@ -1,7 +1,7 @@
 """The event log: records, combines and keeps events about pods and the node."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from pykubelet.kubelet.report.events.event_types import Correlated, EventConfig,
 from pykubelet.kubelet.report.events.plan.correlate import Correlator
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.podspec import find_container
-from pykubelet.kubelet.types.reports.events import WARNING
+from pykubelet.kubelet.types.reports.events import NO_ANNOTATIONS, WARNING
 from pykubelet.kubelet.types.runtime import ContainerKind
 from pykubelet.models.core_v1 import Event, EventSource, ObjectReference, Pod
 from pykubelet.models.meta_v1 import ObjectMeta
@@ -76,11 +76,20 @@ class EventLog:
         """Whether an earlier run of the agent has recorded this state of an event, and sent it where it was to go."""
         return change.version <= self._restored_version
 
-    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
+    def event(
+        self,
+        pod: PodRef | None,
+        event_type: str,
+        reason: str,
+        message: str,
+        *,
+        container: str = "",
+        annotations: Mapping[str, str] = NO_ANNOTATIONS,
+    ) -> None:
         """Record an event of a pod, or with None of the node."""
         now = self._clock.now()
         involved = self._reference(pod, container)
-        correlated = self._correlator.correlate(Occurrence(involved, event_type, reason, message, now))
+        correlated = self._correlator.correlate(Occurrence(involved, event_type, reason, message, now, annotations))
         fields = {"pod": str(pod) if pod else "", "container": container, "reason": reason, "event": message}
         if correlated.suppressed:
             _log.debug("event suppressed", extra=fields)
@@ -129,6 +138,7 @@ class EventLog:
                 uid=f"{namespace}/{correlated.name}",
                 creation_timestamp=first,
                 resource_version=str(version),
+                annotations=dict(shown.annotations),
             ),
             involved_object=shown.involved,
             type=shown.type,

@@ -107,7 +107,8 @@ class EventSink:
                 return
             except NotFound:
                 del self._sent[key]  # it has expired there
-        bare = replace(event, metadata=ObjectMeta(name=name, namespace=namespace))
+        meta = ObjectMeta(name=name, namespace=namespace, annotations=event.metadata.annotations)
+        bare = replace(event, metadata=meta)
         try:
             await self._client.create(EVENTS.all(namespace), bare)
         except AlreadyExists:

@@ -1,6 +1,7 @@
 """Settings of the event log, and events before they become API objects."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from pykubelet.base.units import Seconds
 from pykubelet.models.core_v1 import ObjectReference
@@ -34,6 +35,7 @@ class Occurrence:
     reason: str
     message: str
     at: Seconds
+    annotations: Mapping[str, str] = field(default_factory=dict)
     """Unix time."""
 
 

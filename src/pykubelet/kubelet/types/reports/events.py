@@ -1,11 +1,14 @@
 """Kubernetes events as the stages record them. Reasons are those of the Go kubelet (``pkg/kubelet/events``)."""
 
-from typing import Protocol
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Protocol
 
 from pykubelet.kubelet.types.ids import PodRef
 
 NORMAL = "Normal"
 WARNING = "Warning"
+NO_ANNOTATIONS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class EventRecorder(Protocol):
@@ -15,8 +18,17 @@ class EventRecorder(Protocol):
     (``spec.containers{NAME}``, ``spec.initContainers{NAME}`` …).
     """
 
-    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
-        """Record an event of a pod, or of the node if ``pod`` is None."""
+    def event(
+        self,
+        pod: PodRef | None,
+        event_type: str,
+        reason: str,
+        message: str,
+        *,
+        container: str = "",
+        annotations: Mapping[str, str] = NO_ANNOTATIONS,
+    ) -> None:
+        """Record an event of a pod, or of the node if ``pod`` is None; ``annotations``: of the event's object."""
 
 
 class Reason:

@@ -57,7 +57,9 @@ class Recorder:
     counts: tuple[int, int] = (0, 0)
     """Intents and records."""
 
-    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
+    def event(
+        self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "", **more: object
+    ) -> None:
         self.events.append((event_type, reason, message))
 
     def image_pulled(self, seconds: float, size_bytes: int) -> None: ...

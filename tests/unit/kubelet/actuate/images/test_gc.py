@@ -94,7 +94,9 @@ class Node:
     def image_collected(self, reason: str) -> None:
         self.counted.append(reason)
 
-    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
+    def event(
+        self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "", **more: object
+    ) -> None:
         self.events.append(reason)
 
 

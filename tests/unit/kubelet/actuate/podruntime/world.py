@@ -222,7 +222,9 @@ class Events:
 
     seen: list[str] = field(default_factory=list)
 
-    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
+    def event(
+        self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "", **more: object
+    ) -> None:
         self.seen.append(f"{reason}{f'[{container}]' if container else ''}: {message}")
 
 

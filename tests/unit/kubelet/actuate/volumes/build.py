@@ -61,7 +61,9 @@ class Events:
 
     seen: list[tuple[str, str]] = field(default_factory=list)
 
-    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
+    def event(
+        self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "", **more: object
+    ) -> None:
         self.seen.append((reason, message))
 
 

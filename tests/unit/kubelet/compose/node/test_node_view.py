@@ -34,7 +34,9 @@ stringData: {user: me, password: secret}
 
 
 class _Events:
-    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
+    def event(
+        self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "", **more: object
+    ) -> None:
         raise AssertionError(message)
 
 

@@ -64,7 +64,9 @@ class AdmissionFakes:
     def node(self) -> NodeFacts:
         return NodeFacts("n1", allocatable=amounts({"cpu": self.cpus}))
 
-    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
+    def event(
+        self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "", **more: object
+    ) -> None:
         self.told.append(f"{pod.name if pod else ''} {event_type} {reason}: {message}")
 
     def admission_rejected(self, reason: str) -> None:

@@ -32,7 +32,9 @@ class FakeEvents:
     def __init__(self) -> None:
         self.messages: list[tuple[str, str]] = []
 
-    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
+    def event(
+        self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "", **more: object
+    ) -> None:
         assert (pod, event_type, container) == (None, "Warning", "")
         self.messages.append((reason, message))
 

@@ -27,6 +27,7 @@ from pykubelet.kubelet.observe.eviction.eviction_types import (
 )
 from pykubelet.kubelet.observe.eviction.signal_observer import ImageDisks, MachineObserver
 from pykubelet.kubelet.types.ids import PodRef, PodUID
+from pykubelet.kubelet.types.reports.events import NO_ANNOTATIONS
 from pykubelet.kubelet.types.resources.stats import (
     ContainerStats,
     FsStats,
@@ -74,6 +75,7 @@ class Machine:
     memory_looks: int = 0
     closed: bool = False
     layout: Disks = Disks()
+    annotations: list[Mapping[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._alarm = Wakeup(self.clock, "test")
@@ -156,8 +158,18 @@ class Machine:
         before = self.seen[Signal.NODEFS]
         self.seen[Signal.NODEFS] = Observation(before.available + self.reclaimable, before.capacity)
 
-    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
+    def event(
+        self,
+        pod: PodRef | None,
+        event_type: str,
+        reason: str,
+        message: str,
+        *,
+        container: str = "",
+        annotations: Mapping[str, str] = NO_ANNOTATIONS,
+    ) -> None:
         self.done.append(f"event {reason}")
+        self.annotations.append(annotations)
 
     def evicted(self, signal: str) -> None:
         self.done.append(f"count {signal}")
@@ -190,6 +202,7 @@ async def test_pod_with_the_largest_excess_is_evicted_at_once() -> None:
     ]
     assert pressure.conditions() == {Condition.MEMORY}
     assert machine.ages == [("memory.available", 0.0)]
+    assert [each.get("starved_resource") for each in machine.annotations] == [None, "memory"]
 
 
 async def test_static_pods_are_never_evicted() -> None:

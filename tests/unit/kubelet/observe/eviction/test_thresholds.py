@@ -22,7 +22,7 @@ from pykubelet.kubelet.observe.eviction.eviction_types import (
     Threshold,
 )
 from pykubelet.kubelet.observe.eviction.plan.local_limits import exceeded, has_limits
-from pykubelet.kubelet.observe.eviction.plan.ranking import message, ranked
+from pykubelet.kubelet.observe.eviction.plan.ranking import ranked, reported
 from pykubelet.kubelet.observe.eviction.plan.thresholds import (
     PressureState,
     amount,
@@ -214,6 +214,10 @@ def test_condition_without_a_transition_period_lasts_one_check() -> None:
     assert conditions(next_state(state, config, memory(150), 6), config, 6) == frozenset()
 
 
+def message(pod: Pod, use: PodUse | None, threshold: Threshold, observed: Observation | None) -> str:
+    return reported(pod, use, threshold, observed)[0]
+
+
 def test_the_message() -> None:
     pod = make_pod("web", requests={"memory": "10Mi"})
     use = PodUse(memory=30 * MI, containers={"c": ContainerUse(memory=30 * MI), "other": ContainerUse(memory=1)})
@@ -234,6 +238,22 @@ def test_message_names_the_request_of_the_pod_as_a_whole() -> None:
         "The node was low on resource: memory. "
         "Pod web was using 30Mi, request is 20Mi, has larger consumption of memory. "
     )
+
+
+def test_the_annotations_of_an_eviction() -> None:
+    """Upstream's eviction specs look for these keys."""
+    pod = make_pod("web", {"resources": {"requests": {"memory": "20Mi"}}}, requests={"memory": "10Mi"})
+    use = PodUse(memory=40 * MI, containers={"c": ContainerUse(memory=30 * MI)})
+    assert reported(pod, use, MEMORY, None)[1] == {
+        "offending_pod": "web",
+        "offending_pod_usage": "40Mi",
+        "offending_containers": "c",
+        "offending_containers_usage": "30Mi",
+        "starved_resource": "memory",
+    }
+    nothing = {"offending_containers": "", "offending_containers_usage": "", "starved_resource": "ephemeral-storage"}
+    assert reported(pod, PodUse(), DISK, None)[1] == nothing
+    assert reported(pod, None, MEMORY, None)[1] == {}
 
 
 def test_message_about_storage_needs_layer_and_logs() -> None:

@@ -133,7 +133,9 @@ class Machine:
         return uid in self.ended
 
     # recorders
-    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
+    def event(
+        self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "", **more: object
+    ) -> None:
         self.done.append(f"event {event_type} {reason} {message}")
 
     def shutdown_times(self, start: float, end: float) -> None:

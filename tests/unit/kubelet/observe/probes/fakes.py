@@ -113,7 +113,9 @@ class Node:
         self.updates.append((update.container_id, update.probe_type, update.result))
         self.on_update()
 
-    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
+    def event(
+        self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "", **more: object
+    ) -> None:
         assert (pod, event_type) == (REF, "Warning")
         self.recorded.append((container, reason, message))
 

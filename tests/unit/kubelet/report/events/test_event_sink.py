@@ -45,6 +45,15 @@ async def test_events_are_created_and_repetitions_counted(rig: Rig) -> None:
     (event,) = [each for each in rig.api.all("events") if each["reason"] == "Pulled"]
     assert event["metadata"]["namespace"] == "ns" and event["involvedObject"]["fieldPath"] == "spec.containers{c}"
     assert event["source"] == {"component": "kubelet", "host": "n"}
+    assert "annotations" not in event["metadata"]
+
+
+async def test_annotations_of_an_event_are_sent(rig: Rig) -> None:
+    """Autoscalers and upstream's eviction specs read them."""
+    rig.log.event(POD, "Warning", "Evicted", "low on memory", annotations={"starved_resource": "memory"})
+    await until(lambda: "Evicted" in rig.told())
+    (event,) = [each for each in rig.api.all("events") if each["reason"] == "Evicted"]
+    assert event["metadata"]["annotations"] == {"starved_resource": "memory"}
 
 
 async def test_event_expired_at_the_api_server_is_recreated(rig: Rig) -> None:

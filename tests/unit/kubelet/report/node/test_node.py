@@ -66,7 +66,9 @@ class Machine:
 class Events:
     reasons: list[str] = field(default_factory=list)
 
-    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "") -> None:
+    def event(
+        self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "", **more: object
+    ) -> None:
         self.reasons.append(reason)
 
 

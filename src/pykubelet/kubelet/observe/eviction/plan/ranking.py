@@ -39,29 +39,41 @@ def ranked(
     return sorted(pods, key=key)
 
 
-def message(pod: Pod, use: PodUse | None, threshold: Threshold, observed: Observation | None) -> str:
-    """Return the message of an eviction."""
+def reported(
+    pod: Pod, use: PodUse | None, threshold: Threshold, observed: Observation | None
+) -> tuple[str, Mapping[str, str]]:
+    """Return the message of an eviction, and the annotations of its event (none if the usage is unknown)."""
     resource = RESOURCE_OF[threshold.signal]
     text = f"The node was low on resource: {resource}. "
     if observed is not None:
         binary = resource in (Resource.MEMORY, Resource.STORAGE)
         least, left = quantity(threshold.least.of(observed.capacity), binary), quantity(observed.available, binary)
         text += f"Threshold quantity: {least}, available: {left}. "
-    return text + "".join(_blame(pod, use, resource)) if use is not None else text
-
-
-def _blame(pod: Pod, use: PodUse, resource: Resource) -> Iterable[str]:
-    """Yield a sentence for the pod, if it has a request of its own, and for each container that exceeds its request."""
+    if use is None:
+        return text, {}
+    annotations: dict[str, str] = {}
     whole = pod.spec.resources.requests if pod.spec.resources is not None else {}
     if resource is Resource.MEMORY and resource in whole:
-        used = quantity(use.memory, binary=True)
-        yield _sentence("Pod", pod.metadata.name, used, parse(whole[resource]), resource)
+        name, used = pod.metadata.name, quantity(use.memory, binary=True)
+        text += _sentence("Pod", name, used, parse(whole[resource]), resource)
+        annotations |= {"offending_pod": name, "offending_pod_usage": used}
+    offending = list(_offending(pod, use, resource))
+    text += "".join(_sentence("Container", *each, resource) for each in offending)
+    return text, annotations | {
+        "offending_containers": ",".join(name for name, _, _ in offending),
+        "offending_containers_usage": ",".join(used for _, used, _ in offending),
+        "starved_resource": resource,
+    }
+
+
+def _offending(pod: Pod, use: PodUse, resource: Resource) -> Iterable[tuple[str, str, Amount]]:
+    """Yield name, usage and request of each container that exceeds its request."""
     for container in (*pod.spec.containers, *pod.spec.init_containers):
         known = use.containers.get(container.name)
         amount = None if known is None else _of_container(known, resource)
         asked = parse(requirements(container).requests.get(resource, 0))
         if amount and amount > asked.value:
-            yield _sentence("Container", container.name, quantity(amount, binary=True), asked, resource)
+            yield container.name, quantity(amount, binary=True), asked
 
 
 def _sentence(what: str, name: str, used: str, asked: Amount, resource: Resource) -> str:
