@@ -59,12 +59,43 @@ def deps_classes() -> Iterator[tuple[Path, ast.ClassDef]]:
 
 DEPS: Final = list(deps_classes())
 
+DAEMONS: Final = frozenset({"apiclient", "base", "criserver", "kubelet", "linux"})
+"""Packages whose code stays in memory: their records are Structs, which take a fifth of a dataclass's memory."""
 
-def dataclass_options(node: ast.ClassDef) -> Mapping[str, object]:
+DATACLASSES: Final = frozenset(
+    {
+        "base.HelperLogin",
+        "criserver.Key",
+        "kubelet.Answer",
+        "kubelet.Credentials",
+        "kubelet.Failure",
+        "kubelet.Identity",
+        "kubelet.Outcome",
+        "kubelet.PodActions",
+        "kubelet.SandboxVerdict",
+        "kubelet.StepResult",
+        "kubelet.Verdict",
+        "kubelet._Translation",
+    }
+)
+"""Records with a field that is not shown, compared or passed, which a Struct cannot have."""
+
+
+def is_dataclass(node: ast.ClassDef) -> bool:
+    return any(ast.unparse(each).startswith(("dataclass", "dataclasses.dataclass")) for each in node.decorator_list)
+
+
+def is_struct(node: ast.ClassDef) -> bool:
+    return any(ast.unparse(base) in {"Struct", "msgspec.Struct"} for base in node.bases)
+
+
+def record_options(node: ast.ClassDef) -> Mapping[str, object]:
+    """Return the options of a record: a Struct, or a dataclass."""
+    keywords = list(node.keywords) if is_struct(node) else []
     for decorator in node.decorator_list:
         if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "dataclass":
-            return {key.arg or "": ast.literal_eval(key.value) for key in decorator.keywords}
-    return {}
+            keywords += decorator.keywords
+    return {key.arg or "": ast.literal_eval(key.value) for key in keywords}
 
 
 def fields(node: ast.ClassDef) -> list[str]:
@@ -77,19 +108,55 @@ def fields(node: ast.ClassDef) -> list[str]:
 
 
 @pytest.mark.parametrize(("path", "node"), DEPS, ids=[f"{module_of(path)}.{node.name}" for path, node in DEPS])
-def test_dependencies_are_frozen_keyword_only_dataclasses_of_few_fields(path: Path, node: ast.ClassDef) -> None:
+def test_dependencies_are_frozen_keyword_only_records_of_few_fields(path: Path, node: ast.ClassDef) -> None:
     name = name_of(path, node)
     if name not in NOT_KEYWORD_ONLY:
-        assert dataclass_options(node) == {"frozen": True, "slots": True, "kw_only": True}
+        assert is_struct(node)
+        assert record_options(node) == {"frozen": True, "kw_only": True}
     assert len(fields(node)) <= max(MAX_FIELDS, TOO_MANY_FIELDS.get(name, 0))
+
+
+def test_records_of_the_daemons_are_structs() -> None:
+    found = {
+        name_of(path, node)
+        for path in PRODUCT
+        if path.relative_to(SOURCE).parts[1] in DAEMONS
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.ClassDef) and is_dataclass(node)
+    }
+    assert found == DATACLASSES
+
+
+REPLACES_DATACLASSES: Final = frozenset(
+    {
+        "pykubelet.cli.commands.node.doctor",
+        "pykubelet.cli.live.plan.live_model",
+        "pykubelet.cli.live.plan.view_state",
+        "pykubelet.kubelet.actuate.images.plan.keyring",
+        "pykubelet.kubelet.actuate.podruntime.plan.actions",
+        "pykubelet.kubelet.actuate.podruntime.plan.resize",
+    }
+)
+"""Modules that replace or list fields of dataclasses. Type checkers accept that for a Struct; it fails when it runs."""
+
+
+def works_on_fields(node: ast.AST) -> bool:
+    """Whether an import brings the functions of `dataclasses` that take any record."""
+    names = {each.name for each in node.names} if isinstance(node, ast.Import | ast.ImportFrom) else set()
+    if isinstance(node, ast.ImportFrom):
+        return node.module == "dataclasses" and bool({"replace", "asdict", "astuple", "fields"} & names)
+    return "dataclasses" in names
+
+
+def test_structs_are_not_changed_by_replace_of_dataclasses() -> None:
+    found = {module_of(path) for path in PRODUCT for node in ast.walk(tree_of(path)) if works_on_fields(node)}
+    assert found == REPLACES_DATACLASSES
 
 
 def test_exceptions_are_still_needed() -> None:
     numbers = {name_of(path, node): len(fields(node)) for path, node in DEPS}
     assert {name: number for name, number in numbers.items() if number > MAX_FIELDS} == TOO_MANY_FIELDS
-    assert {
-        name_of(path, node) for path, node in DEPS if not dataclass_options(node).get("kw_only")
-    } == NOT_KEYWORD_ONLY
+    assert {name_of(path, node) for path, node in DEPS if not record_options(node).get("kw_only")} == NOT_KEYWORD_ONLY
 
 
 def test_dependencies_are_passed_by_keyword() -> None:
@@ -156,7 +223,7 @@ def is_exception(name: str) -> bool:
 def takes_too_many_by_position(node: ast.ClassDef) -> bool:
     """Whether a component takes more than two values by position, so that similar ones can be swapped in silence.
 
-    A component is a class with a constructor of its own, or a dataclass with an asynchronous method: a dataclass
+    A component is a class with a constructor of its own, or a record with an asynchronous method: a record
     without one is a value. Exceptions are constructed where they are raised.
     """
     if is_exception(node.name):
@@ -164,10 +231,9 @@ def takes_too_many_by_position(node: ast.ClassDef) -> bool:
     constructor = methods(node).get("__init__")
     if constructor is not None:
         return len(constructor.args.posonlyargs + constructor.args.args) - 1 > MAX_POSITIONAL
-    is_dataclass = any(ast.unparse(each).startswith("dataclass") for each in node.decorator_list)
     acts = any(isinstance(each, ast.AsyncFunctionDef) for each in methods(node).values())
-    by_position = not dataclass_options(node).get("kw_only")
-    return is_dataclass and acts and by_position and len(fields(node)) > MAX_POSITIONAL
+    by_position = not record_options(node).get("kw_only")
+    return (is_struct(node) or is_dataclass(node)) and acts and by_position and len(fields(node)) > MAX_POSITIONAL
 
 
 def test_components_take_more_than_two_values_by_keyword() -> None:
@@ -181,6 +247,8 @@ def test_components_take_more_than_two_values_by_keyword() -> None:
         ("class A:\n    def __init__(self, a, b, c): ...", True),
         ("class A:\n    def __init__(self, a, b, *, c, d): ...", False),
         ("class A(ValueError):\n    def __init__(self, a, b, c): ...", False),
+        ("class A(Struct):\n    a: int\n    b: int\n    c: int\n    async def run(self): ...", True),
+        ("class A(Struct, kw_only=True):\n    a: int\n    b: int\n    c: int\n    async def run(self): ...", False),
         ("@dataclass(frozen=True)\nclass A:\n    a: int\n    b: int\n    c: int\n    async def run(self): ...", True),
         ("@dataclass(kw_only=True)\nclass A:\n    a: int\n    b: int\n    c: int\n    async def run(self): ...", False),
         ("@dataclass\nclass A:\n    a: int\n    b: int\n    c: int\n    def size(self): ...", False),

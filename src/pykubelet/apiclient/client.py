@@ -10,11 +10,11 @@ import random
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias, TypeVar
 
 import aiohttp
+from msgspec import Struct
 from yarl import URL
 
 from pykubelet.apiclient.credentials import Credentials, RotatedCertificate
@@ -63,24 +63,21 @@ class PatchKind(StrEnum):
     JSON = "application/json-patch+json"
 
 
-@dataclass(frozen=True, slots=True)
-class Select:
+class Select(Struct, frozen=True):
     """Selects objects of a collection."""
 
     fields: str = ""
     labels: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(Struct, frozen=True):
     """Seconds for a whole request, and for connecting."""
 
     request: Seconds = 30.0
     connect: Seconds = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(Struct, frozen=True):
     """One HTTP request."""
 
     method: str

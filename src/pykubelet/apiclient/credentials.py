@@ -7,9 +7,11 @@ import asyncio
 import os
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pykubelet.apiclient.exec_plugin import ExecCredentials, run_plugin
 from pykubelet.apiclient.kubeconfig import ClusterConfig, Pem, User
@@ -27,8 +29,7 @@ _EARLY: Final = 30.0
 """Seconds before expiry at which a plugin is called again."""
 
 
-@dataclass(frozen=True, slots=True)
-class RotatedCertificate:
+class RotatedCertificate(Struct, frozen=True):
     """A client certificate that the agent renews itself; it is used instead of the kubeconfig's once it exists."""
 
     file: Path
@@ -37,8 +38,7 @@ class RotatedCertificate:
     """Returns whether the file holds a valid certificate. Blocks briefly."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
+class _Read(Struct, frozen=True):
     """Credentials as read, and the fingerprints (inode, size, time) of their files."""
 
     marks: tuple[tuple[int, int, int], ...]

@@ -2,11 +2,11 @@
 
 import base64
 import os
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from pykubelet.apiclient.kubeconfig import ClusterConfig, ExecPlugin
 from pykubelet.base import proc
@@ -22,8 +22,7 @@ _MAX_SHOWN: Final = 500
 """Characters of the standard error in messages."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExecCredentials:
+class ExecCredentials(Struct, frozen=True):
     """Credentials that a plugin has printed."""
 
     token: str = ""

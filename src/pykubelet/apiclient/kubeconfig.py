@@ -6,11 +6,11 @@ once at start; the files it names are reloaded when they change (``credentials.p
 
 import base64
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Struct, field
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.files.documents import read_yaml
@@ -18,8 +18,7 @@ from pykubelet.base.files.documents import read_yaml
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
-@dataclass(frozen=True, slots=True)
-class Pem:
+class Pem(Struct, frozen=True):
     """PEM text, given inline or as a file whose content may change."""
 
     data: bytes = b""
@@ -38,8 +37,7 @@ class Pem:
             raise Invalid(f"{self.file}: cannot be read: {error.strerror}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class ExecPlugin:
+class ExecPlugin(Struct, frozen=True):
     """A program that prints credentials (client.authentication.k8s.io)."""
 
     command: str
@@ -50,8 +48,7 @@ class ExecPlugin:
     install_hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(Struct, frozen=True):
     """The client's credentials; at most one kind of bearer credential is used, files first."""
 
     token: str = ""
@@ -63,8 +60,7 @@ class User:
     exec: ExecPlugin | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterConfig:
+class ClusterConfig(Struct, frozen=True):
     """One API server and the credentials for it."""
 
     server: str

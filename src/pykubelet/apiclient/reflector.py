@@ -9,8 +9,9 @@ import logging
 import random
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
+
+from msgspec import Struct
 
 from pykubelet.apiclient.client import ApiClient, Select
 from pykubelet.apiclient.errors import Expired
@@ -39,8 +40,7 @@ Key = tuple[str, str]
 """Namespace and name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Query(Generic[T]):
+class Query(Struct, Generic[T], frozen=True):
     """The collection and the objects in it to follow."""
 
     target: Target[T]

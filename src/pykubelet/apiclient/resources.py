@@ -1,8 +1,9 @@
 """Typed descriptions of API resources, from which request paths are built."""
 
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from pykubelet.models import (
     authentication_v1,
@@ -20,8 +21,7 @@ T = TypeVar("T", bound=KubeStruct)
 U = TypeVar("U", bound=KubeStruct)
 
 
-@dataclass(frozen=True, slots=True)
-class Target(Generic[T]):
+class Target(Struct, Generic[T], frozen=True):
     """A request path with the type of the object there."""
 
     path: str
@@ -34,8 +34,7 @@ class Target(Generic[T]):
         return Target(self.path, kind, self.label)
 
 
-@dataclass(frozen=True, slots=True)
-class Resource(Generic[T]):
+class Resource(Struct, Generic[T], frozen=True):
     """One resource of the API."""
 
     prefix: str

@@ -1,11 +1,11 @@
 """Decodes watch streams and lists: JSON events, one per line, each decoded on its own. No effects."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Generic, TypeVar
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pykubelet.apiclient.errors import error_of
@@ -28,8 +28,7 @@ class WatchType(StrEnum):
     BOOKMARK = "BOOKMARK"
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent(Generic[T]):
+class WatchEvent(Struct, Generic[T], frozen=True):
     """One event of a watch."""
 
     type: WatchType
@@ -39,8 +38,7 @@ class WatchEvent(Generic[T]):
     fault: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Listing(Generic[T]):
+class Listing(Struct, Generic[T], frozen=True):
     """The result of a list."""
 
     items: tuple[T, ...]

@@ -6,7 +6,8 @@ The rules are those of client-go's flowcontrol.Backoff, so users see the delays 
 
 import random
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.base.units import Seconds
 
@@ -14,8 +15,7 @@ _FEW = 128
 """Number of series up to which no search for stale ones is made."""
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(Struct):
     delay: Seconds
     updated: Seconds
 

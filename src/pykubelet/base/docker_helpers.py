@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from pykubelet.base import proc
 from pykubelet.base.errors import Invalid, NotFound, Permanent
@@ -33,8 +34,7 @@ class _Answer(msgspec.Struct, frozen=True):
     secret: str = msgspec.field(default="", name="Secret")
 
 
-@dataclass(frozen=True, slots=True)
-class Helper:
+class Helper(Struct, frozen=True):
     """A helper to ask about a registry."""
 
     name: str

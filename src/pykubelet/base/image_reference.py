@@ -5,8 +5,9 @@ means ``docker.io/library/busybox:latest``.
 """
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 
@@ -34,8 +35,7 @@ class InvalidReference(Invalid):
         self.detail = detail
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """A full reference. It has a tag, a digest, or both; with both, the digest takes precedence."""
 
     host: str

@@ -12,9 +12,10 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent, Transient
 from pykubelet.base.units import MIB, Seconds
@@ -28,8 +29,7 @@ _MESSAGE_TAIL = 2048
 _CHUNK = 65536
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(Struct, frozen=True):
     """The result of a program that has ended. A negative `returncode` is the signal that killed it.
 
     `truncated` means that output beyond `max_output` was read and dropped.
@@ -176,8 +176,7 @@ def detach(argv: Sequence[str], *, log: Path, env: Mapping[str, str]) -> Detache
     return Detached(popen)
 
 
-@dataclass(frozen=True, slots=True)
-class _Streams:
+class _Streams(Struct, frozen=True):
     """The descriptors of a child, in the terms of subprocess.Popen."""
 
     stdin: int

@@ -1,9 +1,10 @@
 """What sandboxes and containers use of the machine: its facts, and the programs and drivers that do the work."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from pykubelet.criserver.config.machine import kernel_cgroup
 from pykubelet.criserver.conmon import Conmon
@@ -45,8 +46,7 @@ class CgroupOomKills:
         return self._counter.kills(str(Path(kernel_cgroup(cgroup)).parent)) if self._systemd else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfiguredHandlers:
+class ConfiguredHandlers(Struct, frozen=True, kw_only=True):
     """The runtime handlers of one version of the configuration."""
 
     runtimes: Mapping[str, ContainerRuntime]
@@ -55,8 +55,7 @@ class ConfiguredHandlers:
     network_directories: Mapping[str, Path]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class Machine(Struct, frozen=True, kw_only=True):
     """Facts of the machine, and wrappers of its programs and cgroups."""
 
     host: Host

@@ -6,10 +6,11 @@ import os
 import secrets
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pykubelet.base import tracing
 from pykubelet.base.clock import Clock, SystemClock
@@ -165,8 +166,7 @@ def _measured(parts: "ServerParts") -> PodNetwork:
     return MeasuredNetwork(network=parts.network, metrics=parts.metrics)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerParts:
+class ServerParts(Struct, frozen=True, kw_only=True):
     """What a server is built of: what is open on this machine."""
 
     settings: Settings

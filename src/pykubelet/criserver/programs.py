@@ -12,8 +12,9 @@ import secrets
 import signal
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
@@ -40,8 +41,7 @@ _PAUSE: Seconds = 0.02
 _SHOWN = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Marks:
+class Marks(Struct, frozen=True):
     """The mark of this server, and the marks of earlier servers whose programs may still run."""
 
     own: str

@@ -9,7 +9,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextvars import Context
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.guard import Guard
@@ -25,8 +26,7 @@ Work = Callable[[], Awaitable[None]]
 """One attempt of a repair; idempotent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unfinished:
+class Unfinished(Struct, frozen=True):
     """A quarantined object: its repair has not succeeded yet."""
 
     kind: str

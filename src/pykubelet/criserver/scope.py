@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.supervise import supervise
@@ -16,8 +17,7 @@ from pykubelet.criserver.tasks import begin
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerScope:
+class ServerScope(Struct, frozen=True, kw_only=True):
     """The task group, clock, events and repairs of a server."""
 
     tasks: asyncio.TaskGroup

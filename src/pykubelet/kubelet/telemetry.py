@@ -1,7 +1,8 @@
 """Clock, events, timeline and metrics: the recorders that most components need, passed as one value."""
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.kubelet.types.reports.events import EventRecorder
@@ -11,8 +12,7 @@ M_co = TypeVar("M_co", covariant=True)
 N = TypeVar("N")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Telemetry(Generic[M_co]):
+class Telemetry(Struct, Generic[M_co], frozen=True, kw_only=True):
     """The recorders of a component; ``M_co`` is the component's own protocol of metrics."""
 
     clock: Clock

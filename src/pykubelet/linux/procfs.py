@@ -12,8 +12,9 @@ a file system that hangs): call them only for trusted processes, or in a thread 
 import errno
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pykubelet.linux.errors import wrap
 from pykubelet.linux.procparse import (
@@ -35,8 +36,7 @@ _MOST = 1 << 20
 _CHUNK = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """The identity of a file, a program or a namespace."""
 
     device: int

@@ -1,10 +1,9 @@
 """Parsers for files of /proc/PID. Pure: from arbitrary bytes to values."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Stat:
+class Stat(Struct, frozen=True):
     """One process, from proc_pid_stat(5). Its name is left out, since the process chooses it."""
 
     pid: int
@@ -28,8 +27,7 @@ class Stat:
         return self.state in ("Z", "X", "x")
 
 
-@dataclass(frozen=True, slots=True)
-class Membership:
+class Membership(Struct, frozen=True):
     """One line of proc_pid_cgroup(5): the cgroup of a process in one hierarchy."""
 
     controllers: tuple[str, ...]
@@ -37,8 +35,7 @@ class Membership:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class NetDevice:
+class NetDevice(Struct, frozen=True):
     """Counters of a network device since its creation."""
 
     name: str

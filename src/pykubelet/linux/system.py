@@ -2,8 +2,9 @@
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pykubelet.base.units import KIB, Bytes, Seconds
 from pykubelet.linux.errors import wrap
@@ -12,8 +13,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686"
 _HUGEPAGES = re.compile(r"hugepages-(\d+)kB")
 
 
-@dataclass(frozen=True, slots=True)
-class MemInfo:
+class MemInfo(Struct, frozen=True):
     """The memory of the machine, from /proc/meminfo."""
 
     total: Bytes
@@ -23,8 +23,7 @@ class MemInfo:
     swap_free: Bytes
 
 
-@dataclass(frozen=True, slots=True)
-class HugePages:
+class HugePages(Struct, frozen=True):
     """Huge pages of one size."""
 
     size: Bytes

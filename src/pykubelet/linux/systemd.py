@@ -11,12 +11,12 @@ import os
 import socket
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from jeepney.low_level import HeaderFields, Message, MessageType, Parser
 from jeepney.wrappers import DBusAddress, new_method_call
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, Permanent, Transient
 from pykubelet.base.units import Seconds
@@ -35,8 +35,7 @@ _MANAGER = DBusAddress(
 Value: TypeAlias = bool | int | str | list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Property:
+class Property(Struct, frozen=True):
     """A property of a unit with its D-Bus type (``t``: 64-bit integer, ``b``: boolean, ``as``: strings)."""
 
     name: str

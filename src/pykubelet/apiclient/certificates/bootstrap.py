@@ -2,9 +2,10 @@
 
 import base64
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from pykubelet.apiclient.certificates.certificate_manager import CertificateManager
 from pykubelet.apiclient.certificates.plan.renewal import is_valid
@@ -20,8 +21,7 @@ from pykubelet.base.files.atomic import write_atomic
 CLIENT_PREFIX = "kubelet-client"
 
 
-@dataclass(frozen=True, slots=True)
-class BootstrapConfig:
+class BootstrapConfig(Struct, frozen=True):
     """Paths of bootstrapping, and the node's name."""
 
     node: str

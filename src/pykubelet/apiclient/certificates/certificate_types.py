@@ -1,22 +1,21 @@
 """Values of the certificate manager."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from pykubelet.base.units import Seconds
 
 
-@dataclass(frozen=True, slots=True)
-class CertificatePair:
+class CertificatePair(Struct, frozen=True):
     """Files of a certificate (with its chain) and of its key, PEM; here both are one file."""
 
     certificate: Path
     key: Path
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(Struct, frozen=True):
     """The content of a certificate to request."""
 
     signer: str
@@ -27,16 +26,14 @@ class Template:
     addresses: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Validity:
+class Validity(Struct, frozen=True):
     """Begin and end of a certificate's validity, in Unix time."""
 
     not_before: Seconds
     not_after: Seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
+class Contents(Struct, frozen=True):
     """What a certificate says."""
 
     validity: Validity

@@ -15,9 +15,10 @@ This is one of the few places that catch ``Exception``. Cancellation passes thro
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, TypeVar
+
+from msgspec import Struct
 
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import PykubeletError
@@ -40,8 +41,7 @@ def item_failures() -> Mapping[str, int]:
     return dict(_failures)
 
 
-@dataclass(slots=True)
-class _Failing:
+class _Failing(Struct):
     """An item whose last attempt failed."""
 
     error: str

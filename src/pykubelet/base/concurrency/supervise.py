@@ -6,7 +6,8 @@ that catch `Exception`.
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
@@ -16,8 +17,7 @@ from pykubelet.base.units import Seconds
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class RestartPolicy:
+class RestartPolicy(Struct, frozen=True):
     """The delays of restarts: from `initial` to `maximum`, from `initial` again after a run of `reset_after` seconds.
 
     After `max_restarts` restarts the error is raised instead (None: no limit).

@@ -11,9 +11,10 @@ import weakref
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
+
+from msgspec import Struct
 
 from pykubelet.base.concurrency.thread_pool import Report, ThreadPool
 from pykubelet.base.errors import Transient
@@ -33,8 +34,7 @@ _GRACE: Final[Seconds] = 5.0
 """How long a function that was given up, and told to stop, may take to end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hung:
+class Hung(Struct, frozen=True):
     """A blocking call that is still running after its deadline."""
 
     owner: str

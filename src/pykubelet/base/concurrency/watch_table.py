@@ -7,9 +7,10 @@ got from an earlier run of the agent is known to be too old, and the client list
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Generic, TypeVar
+
+from msgspec import Struct
 
 from pykubelet.base.concurrency.broadcast import Broadcast, Subscription
 
@@ -26,8 +27,7 @@ class ChangeType(StrEnum):
     DELETED = "DELETED"
 
 
-@dataclass(frozen=True, slots=True)
-class Change(Generic[T]):
+class Change(Struct, Generic[T], frozen=True):
     """The newest state of one key."""
 
     key: str

@@ -11,11 +11,11 @@ import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.files.safe_path import read_regular
@@ -31,8 +31,7 @@ _listed: Final[OrderedDict[str, "DamagedFile"]] = OrderedDict()
 _lock: Final = threading.Lock()
 
 
-@dataclass(frozen=True, slots=True)
-class DamagedFile:
+class DamagedFile(Struct, frozen=True):
     """A state file that could not be read."""
 
     path: str

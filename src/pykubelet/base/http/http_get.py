@@ -13,9 +13,10 @@ import os
 import socket
 import ssl
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urljoin, urlsplit
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, Transient
 from pykubelet.base.units import KIB, Bytes, Seconds
@@ -37,16 +38,14 @@ _PLAIN_HTTP = {"WRONG_VERSION_NUMBER", "HTTP_REQUEST"}
 """OpenSSL's error reasons for a response without TLS."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpGet:
+class HttpGet(Struct, frozen=True):
     """A GET request. ``headers`` are the user's; `with_defaults` adds the usual ones."""
 
     url: str
     headers: Headers = ()
 
 
-@dataclass(frozen=True, slots=True)
-class HttpReply:
+class HttpReply(Struct, frozen=True):
     """The response to a GET request."""
 
     status: int

@@ -6,8 +6,9 @@ aiohttp supports no protocol other than WebSocket, so connections are taken over
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Transient
 from pykubelet.base.http.hangup import abort_connection, keep_alive
@@ -25,8 +26,7 @@ _LINGER: Final[Seconds] = 60.0
 SWITCHED: Final = 101
 
 
-@dataclass(frozen=True, slots=True)
-class UpgradeResponse:
+class UpgradeResponse(Struct, frozen=True):
     """The response of a server to an upgrade request."""
 
     status: int

@@ -7,8 +7,9 @@ each frame must be sent in the order in which it was encoded.
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import assert_never
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.spdy.dictionary import DICTIONARY
@@ -43,8 +44,7 @@ class ProtocolError(Invalid):
     """The peer has violated the protocol; the connection must be closed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Limits of frames from the peer. Header blocks of the streaming protocols have some hundred bytes."""
 
     control: int = 16 * KIB

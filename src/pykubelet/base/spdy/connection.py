@@ -4,8 +4,9 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Self, assert_never
+
+from msgspec import Struct, field
 
 from pykubelet.base.http import hangup
 from pykubelet.base.spdy.codec import Decoder, Encoder, Limits, ProtocolError
@@ -33,8 +34,7 @@ _AT_ONCE = 64
 """Frames that are handled before the event loop runs other tasks: a peer can send thousands at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """Resource limits of one connection."""
 
     streams: int = 1000

@@ -1,9 +1,10 @@
 """Frames of SPDY/3.1 as values (SPDY protocol draft 3.1, section 2)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 Headers: TypeAlias = Mapping[str, str]
 """Headers by name in lower case. Several values of one name are joined by NUL."""
@@ -45,8 +46,7 @@ class GoAwayCode(IntEnum):
     INTERNAL_ERROR = 2
 
 
-@dataclass(frozen=True, slots=True)
-class SynStream:
+class SynStream(Struct, frozen=True):
     """A new stream. ``fin``: its sender sends nothing on it; ``unidirectional``: nor may the receiver."""
 
     stream: int
@@ -57,8 +57,7 @@ class SynStream:
     unidirectional: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SynReply:
+class SynReply(Struct, frozen=True):
     """The peer accepts the stream."""
 
     stream: int
@@ -66,38 +65,33 @@ class SynReply:
     fin: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RstStream:
+class RstStream(Struct, frozen=True):
     """The end of a stream in both directions. ``code`` is a ``ResetCode`` or an unknown number."""
 
     stream: int
     code: int
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """Settings as pairs of identifier and value."""
 
     values: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Ping:
+class Ping(Struct, frozen=True):
     """A ping; the receiver sends it back if the peer started it."""
 
     id: int
 
 
-@dataclass(frozen=True, slots=True)
-class GoAway:
+class GoAway(Struct, frozen=True):
     """The sender accepts no new streams after ``last``."""
 
     last: int
     code: int = GoAwayCode.OK
 
 
-@dataclass(frozen=True, slots=True)
-class HeadersFrame:
+class HeadersFrame(Struct, frozen=True):
     """More headers of a stream."""
 
     stream: int
@@ -105,16 +99,14 @@ class HeadersFrame:
     fin: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class WindowUpdate:
+class WindowUpdate(Struct, frozen=True):
     """Permission to send ``delta`` more bytes."""
 
     stream: int
     delta: int
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """A piece of a stream's data. ``fin``: it is the last one."""
 
     stream: int

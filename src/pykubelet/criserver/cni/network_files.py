@@ -1,8 +1,9 @@
 """Reads directories of network configurations. A file that has become invalid keeps its last valid version."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid
@@ -21,8 +22,7 @@ _LONGEST = 4 * MIB
 """Size limit of a configuration file in bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundNetworks:
+class FoundNetworks(Struct, frozen=True):
     """The configurations of one directory."""
 
     networks: Mapping[str, NetworkList]

@@ -5,12 +5,12 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from weakref import WeakValueDictionary
 
 from asyncinotify import Inotify, Mask
+from msgspec import Struct
 
 from pykubelet.base.clock import Clock, SystemClock
 from pykubelet.base.concurrency import blocking
@@ -48,8 +48,7 @@ _STATUS_EVERY: Seconds = 5.0
 _LOST = Mask.DELETE_SELF | Mask.MOVE_SELF
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkConfig:
+class NetworkConfig(Struct, frozen=True):
     """Configuration of the pod network.
 
     ``attachments`` must be on a disk. If ``default_bridge`` is empty, no default network is written.

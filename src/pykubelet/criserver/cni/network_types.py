@@ -1,6 +1,5 @@
 """Network configurations, attach requests and their results."""
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -73,8 +72,7 @@ class Attachment(Struct, frozen=True):
     result: Json | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Attached:
+class Attached(Struct, frozen=True):
     """The pod's addresses, those of the first family first."""
 
     ips: tuple[str, ...]

@@ -3,8 +3,9 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from pykubelet.base import tracing
 from pykubelet.base.errors import Transient
@@ -29,8 +30,7 @@ class PluginFailed(Transient):
         self.said = said
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plugins:
+class Plugins(Struct, frozen=True, kw_only=True):
     """The CNI plugins in some directories, and the time limit of one call in seconds."""
 
     directories: Sequence[Path]

@@ -1,14 +1,14 @@
 """The address of /metrics: a port of a loopback address, or the path of a unix socket."""
 
 import ipaddress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 
 
-@dataclass(frozen=True, slots=True)
-class MetricsAddress:
+class MetricsAddress(Struct, frozen=True):
     """A unix socket if there is a ``path``, else host and port."""
 
     host: str = ""

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -20,8 +19,7 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
     registries: dict[str, RegistryHost] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Version:
+class _Version(Struct, frozen=True):
     """One version of the file: what it says, or why it cannot be used."""
 
     stamp: tuple[int, int, int] | None

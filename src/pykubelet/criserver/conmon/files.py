@@ -2,8 +2,9 @@
 
 import errno
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pykubelet.base.errors import NotFound, Permanent
 from pykubelet.base.files.safe_path import read_regular
@@ -15,8 +16,7 @@ _NUMBER = 32
 _REOPEN_LOGS = b"2 0 0\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(Struct, frozen=True):
     """The end of a container; ``at`` in nanoseconds since the epoch."""
 
     code: int

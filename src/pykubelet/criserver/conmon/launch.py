@@ -4,11 +4,11 @@ import asyncio
 import os
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
+from msgspec import Struct
 
 from pykubelet.base import tracing
 from pykubelet.base.errors import NotFound, Permanent, Transient
@@ -50,8 +50,7 @@ class MonitoredProgram(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """The parameters of a container to create."""
 
     container: ContainerID
@@ -66,8 +65,7 @@ class Launch:
     """A directory of CRIU's images: its processes are restored from them, and run at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Launched:
+class Launched(Struct, frozen=True):
     """PIDs of the container's first process and of its conmon."""
 
     pid: int

@@ -1,6 +1,6 @@
 """Builds the components of this package: one object for each CRI call, and what they share."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.container.bundle.apparmor import AppArmorProfiles
@@ -27,8 +27,7 @@ from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.store import Store
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerDeps:
+class ContainerDeps(Struct, frozen=True, kw_only=True):
     """What this package uses of the rest of the server."""
 
     scope: ServerScope
@@ -42,8 +41,7 @@ class ContainerDeps:
     """How long a pre-launched container waits for its start before the launch is undone."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerComponents:
+class ContainerComponents(Struct, frozen=True, kw_only=True):
     """The containers of the server, and the implementations of the calls on them."""
 
     table: ContainerTable
@@ -61,8 +59,7 @@ class ContainerComponents:
     recovery: ContainerRecovery
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shared:
+class _Shared(Struct, frozen=True, kw_only=True):
     """What several calls use."""
 
     table: ContainerTable

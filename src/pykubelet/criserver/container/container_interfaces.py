@@ -1,17 +1,17 @@
 """What containers use of other components: protocols, the facts of an image, directories."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from pykubelet.criserver.runtimes import ContainerRuntime
 from pykubelet.criserver.spec import ImageDefaults, SandboxView
 from pykubelet.criserver.types import ContainerID, SandboxID, UserNamespace
 
 
-@dataclass(frozen=True, slots=True)
-class ImageFacts:
+class ImageFacts(Struct, frozen=True):
     """A local image."""
 
     id: str
@@ -94,8 +94,7 @@ class Sandboxes(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceClassFiles:
+class ResourceClassFiles(Struct, frozen=True, kw_only=True):
     """Where classes of block I/O and RDT are configured."""
 
     blockio: Path | None = None
@@ -107,8 +106,7 @@ class ResourceClassFiles:
     """The same for RDT, if its file system is not mounted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Directories:
+class Directories(Struct, frozen=True, kw_only=True):
     """The directories of containers."""
 
     bundles: Path

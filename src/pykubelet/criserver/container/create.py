@@ -1,7 +1,8 @@
 """CreateContainer: builds a record, a root file system and a bundle from a request. No process is started."""
 
 import logging
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError
@@ -166,8 +167,7 @@ class ContainerCreator:
         return resolved
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(Struct, frozen=True):
     """A request for a container."""
 
     identity: ContainerID

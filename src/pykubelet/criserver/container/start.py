@@ -1,7 +1,8 @@
 """StartContainer."""
 
 import logging
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import Permanent, PykubeletError

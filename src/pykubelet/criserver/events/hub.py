@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Transient
 
@@ -21,8 +22,7 @@ class EventKind(Enum):
     DELETED = "deleted"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """An event of a container or sandbox. ``id``: a container's, or the sandbox's own; ``at``: ns since the epoch."""
 
     id: str

@@ -7,11 +7,11 @@ Sources: OCI image specification, "Image Layout"; docker image specification 1.2
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from typing import IO
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import GIB, MIB, Bytes
@@ -33,8 +33,7 @@ _MAX_PADDING = 64 * MIB
 _MAX_NESTED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """An image of an archive whose blobs are all in the store."""
 
     manifest: Descriptor
@@ -49,8 +48,7 @@ class _DockerImage(Struct, frozen=True):
     tags: tuple[str, ...] | None = msgspec.field(name="RepoTags", default=None)
 
 
-@dataclass(slots=True)
-class _Contents:
+class _Contents(Struct):
     """The content of an archive: for each name the blob, or the target of the link."""
 
     blobs: dict[str, Descriptor] = field(default_factory=dict)

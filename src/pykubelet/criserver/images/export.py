@@ -6,9 +6,9 @@ Sources: OCI image specification, "Image Layout"; docker image specification 1.2
 
 import tarfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from pykubelet.base.units import MIB
 from pykubelet.criserver.images import limits, manifests
@@ -24,8 +24,7 @@ _PIECE = 1 * MIB
 _DOCKER_HUB = ("docker.io/library/", "docker.io/")
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """An image to export, and its names in the archive."""
 
     image: ImageRecord

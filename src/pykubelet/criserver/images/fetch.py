@@ -2,10 +2,9 @@
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.tasks import wait_all
@@ -33,8 +32,7 @@ _PARALLEL = 3
 _MAX_NESTED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Present:
+class Present(Struct, frozen=True):
     """What is known of images that are here."""
 
     manifests: Mapping[str, str]
@@ -43,8 +41,7 @@ class Present:
     """The verified signatures of all images that have any, by the digest of the manifest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """One pull or import: the image's name for messages, the progress callback, and the blobs requested so far."""
 
     what: str

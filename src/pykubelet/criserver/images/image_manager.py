@@ -3,10 +3,9 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import IO
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
@@ -48,8 +47,7 @@ _MOST_UNFINISHED = 256
 """Number of interrupted pulls whose partial blobs are kept for another attempt; the oldest is dropped for one more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageSettings:
+class ImageSettings(Struct, frozen=True, kw_only=True):
     """The settings of the image manager."""
 
     platform: Platform
@@ -61,8 +59,7 @@ class ImageSettings:
     """The image policy."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageDeps:
+class ImageDeps(Struct, frozen=True, kw_only=True):
     """The dependencies of the image manager."""
 
     content: ContentStore

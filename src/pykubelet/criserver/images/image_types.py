@@ -1,7 +1,6 @@
 """The values and errors of images that other packages use too."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 
 from msgspec import Struct
@@ -108,8 +107,7 @@ class ImageRecord(Struct, frozen=True):
         return frozenset(documents | {layer.digest for layer in self.stack})
 
 
-@dataclass(frozen=True, slots=True)
-class AuthConfig:
+class AuthConfig(Struct, frozen=True):
     """Credentials for one pull, as CRI's ``AuthConfig``. Never logged."""
 
     username: str = ""
@@ -125,8 +123,7 @@ class AuthConfig:
         return "AuthConfig(…)"
 
 
-@dataclass(frozen=True, slots=True)
-class FsInfo:
+class FsInfo(Struct, frozen=True):
     """The disk usage of images on their file system."""
 
     mountpoint: str
@@ -134,8 +131,7 @@ class FsInfo:
     inodes_used: int
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
+class Removed(Struct, frozen=True):
     """The result of a removal."""
 
     names: tuple[str, ...]
@@ -145,8 +141,7 @@ class Removed:
     freed: Bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Pruned:
+class Pruned(Struct, frozen=True):
     """The images that were, or would be, removed because nothing uses them."""
 
     images: "tuple[ImageRecord, ...]"
@@ -165,8 +160,7 @@ class Phase(Enum):
     PRESENT = "present"
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """One step of a pull or an import. ``layer`` is empty for the image as a whole."""
 
     reference: str

@@ -6,8 +6,9 @@ error names the field.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.text import printable
@@ -27,8 +28,7 @@ _MAX_PARTS: Final = 200_000
 _PATH: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(Struct, frozen=True):
     """Limits of a field: number of values, bytes of one value, and bytes of all values."""
 
     count: int

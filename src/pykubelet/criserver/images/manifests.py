@@ -7,7 +7,6 @@ to one reader and a list of images to another. Sources: OCI image specification 
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -80,8 +79,7 @@ class Manifest(Struct, frozen=True):
     """Not empty: the layers have the files of a checkpoint of a container of that name."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedConfig:
+class ParsedConfig(Struct, frozen=True):
     """The parts of an image's configuration that are used."""
 
     config: ImageConfig

@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+
+from msgspec import Struct
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Permanent
@@ -14,8 +15,7 @@ _MOST = 100
 """How many entries of one directory are reported."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuarantinedFile:
+class QuarantinedFile(Struct, frozen=True, kw_only=True):
     """A file that could not be used and was set aside for an administrator."""
 
     kind: str

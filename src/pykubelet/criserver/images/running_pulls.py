@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Bytes, Seconds

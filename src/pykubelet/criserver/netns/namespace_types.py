@@ -1,8 +1,9 @@
 """The namespaces that a sandbox needs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from pykubelet.criserver.types import IdMap
 
@@ -16,8 +17,7 @@ class Kind(StrEnum):
     USER = "user"
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceSpec:
+class NamespaceSpec(Struct, frozen=True):
     """The namespaces of one sandbox.
 
     The caller has checked ``sysctls``; each must belong to a type in ``kinds``. The kind USER needs ``ids``; the other

@@ -11,7 +11,8 @@ import os
 import signal
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.base.errors import NotFound
 from pykubelet.criserver.processes import open_process
@@ -21,8 +22,7 @@ from pykubelet.linux import procfs
 _ROUNDS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One process, as in proc_pid_stat(5)."""
 
     pid: int

@@ -11,11 +11,11 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from pykubelet.base import tracing
 from pykubelet.base.concurrency import blocking
@@ -39,8 +39,7 @@ EXEC_OUTPUT = 16 * MIB - 64 * KIB
 _PATH = os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
 
 
-@dataclass(frozen=True, slots=True)
-class ExecResult:
+class ExecResult(Struct, frozen=True):
     """Exit code and output of a command in a container. Output beyond the limit was read and discarded."""
 
     exit_code: int
@@ -48,8 +47,7 @@ class ExecResult:
     stderr: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
+class Features(Struct, frozen=True):
     """Optional features of a runtime."""
 
     recursive_read_only: bool

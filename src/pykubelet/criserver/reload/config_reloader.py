@@ -8,9 +8,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
+
+from msgspec import Struct, field
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
@@ -33,8 +34,7 @@ _MOST_SETTLING: Final = 30
 """A file that changes all the time is read nevertheless after so many times: it keeps no request waiting."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigInput:
+class ConfigInput(Struct, frozen=True, kw_only=True):
     """Where the configuration comes from."""
 
     read: Callable[[], Settings]
@@ -61,8 +61,7 @@ class LivePart(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigState:
+class ConfigState(Struct, frozen=True, kw_only=True):
     """The state of the configuration, for the status."""
 
     settings: Settings

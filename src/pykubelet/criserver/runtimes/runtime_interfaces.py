@@ -1,9 +1,10 @@
 """What sandboxes and containers ask of a runtime, however it runs their processes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.conmon import Exit, Launched
@@ -14,8 +15,7 @@ from pykubelet.criserver.streaming.streaming_types import StreamControl, Streams
 from pykubelet.criserver.types import ContainerID, ProcessRef, SandboxID
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class Task(Struct, frozen=True, kw_only=True):
     """The processes of one container, or of a sandbox itself, as runtimes know them."""
 
     id: ContainerID
@@ -38,8 +38,7 @@ class Task:
         return str(self.id) == str(self.sandbox)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskStreams:
+class TaskStreams(Struct, frozen=True, kw_only=True):
     """Where the streams of a task's first process go."""
 
     log: Path | None = None
@@ -49,8 +48,7 @@ class TaskStreams:
     stdin_once: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """What is left of a task when the server starts."""
 
     start_begun: bool

@@ -1,6 +1,6 @@
 """Builds the components of this package: one object for each CRI call, and what they share."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.sandbox.attachments import Attachments
@@ -19,8 +19,7 @@ from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.store import Store
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxDeps:
+class SandboxDeps(Struct, frozen=True, kw_only=True):
     """What this package uses of the rest of the server. The table and the layout exist before the containers do."""
 
     scope: ServerScope
@@ -33,8 +32,7 @@ class SandboxDeps:
     infra: Infra
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxComponents:
+class SandboxComponents(Struct, frozen=True, kw_only=True):
     """The sandboxes of the server, and the implementations of the calls on them."""
 
     table: SandboxTable

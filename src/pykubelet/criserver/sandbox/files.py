@@ -6,8 +6,9 @@ of the sandbox: writes are bounded, charged to the memory of the writer, and use
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.base.units import MIB, Bytes
@@ -23,8 +24,7 @@ _FILES_SIZE = Bytes(1 * MIB)
 _MAX_FILE = 256 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxFiles:
+class SandboxFiles(Struct, frozen=True):
     """The files of one sandbox."""
 
     directory: Path

@@ -3,8 +3,10 @@
 import logging
 import os
 import shutil
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError
@@ -26,8 +28,7 @@ _log = logging.getLogger(__name__)
 _OOM_SCORE = -998
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InfraPrograms:
+class InfraPrograms(Struct, frozen=True, kw_only=True):
     """The program of infra processes: that of ``pause_image`` if it is configured and usable, else the node's."""
 
     node: str

@@ -1,7 +1,8 @@
 """Where the parts of a sandbox are: its pinned namespaces, files and infra bundle."""
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pykubelet.criserver.netns import Kind, PinnedNamespaces
 from pykubelet.criserver.sandbox.files import SandboxFiles
@@ -11,8 +12,7 @@ from pykubelet.criserver.spec.userns import id_map
 from pykubelet.criserver.types import SandboxID, UserNamespace
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxLayout:
+class SandboxLayout(Struct, frozen=True, kw_only=True):
     """The paths of sandboxes."""
 
     namespaces: PinnedNamespaces

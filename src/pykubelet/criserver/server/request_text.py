@@ -1,19 +1,18 @@
 """Checks the strings of a request before anything is done with it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 
 _Request = TypeVar("_Request", bound=Message)
 
 
-@dataclass(frozen=True, slots=True)
-class Received(Generic[_Request]):
+class Received(Struct, Generic[_Request], frozen=True):
     """A request as received, before its strings are checked."""
 
     message: _Request

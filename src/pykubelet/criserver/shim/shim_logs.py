@@ -8,9 +8,10 @@ in its pipes, and ends.
 """
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base.errors import NotFound
 from pykubelet.base.units import Seconds
@@ -29,8 +30,7 @@ _HOLDER: Final = 'exec 3<&0; HOLDS="$2" sleep infinity <&3 3<&- & echo $! > "$4"
 """$2 is the bundle, $4 the PID file. A background process would get /dev/null as its stdin."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Holder:
+class _Holder(Struct, frozen=True):
     """What conmon runs as the OCI runtime."""
 
     path: str = SHELL

@@ -11,9 +11,10 @@ import logging
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.shield import shielded
@@ -53,8 +54,7 @@ _ANSWERS: Final[Seconds] = 30.0
 """A shim that has not answered a call within its deadline and does not tell its PID within this time counts as hung."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShimParts:
+class ShimParts(Struct, frozen=True, kw_only=True):
     """What a shim's runtime uses."""
 
     program: ShimProgram

@@ -1,13 +1,13 @@
 """The calls of the task API that the server uses, in the version that the shim speaks."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import msgspec
 from google.protobuf.any_pb2 import Any
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
+from msgspec import Struct
 
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.shim.ttrpc_client import TtrpcConnection
@@ -27,16 +27,14 @@ _LATEST: Final = 2**63 - 1
 _PREFIX: Final = "types.containerd.io/opencontainers/runtime-spec/1/"
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """The end of a process; ``at`` in nanoseconds since the epoch."""
 
     code: int
     at: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Streams:
+class Streams(Struct, frozen=True, kw_only=True):
     """Paths of the FIFOs of a process; empty: not connected."""
 
     stdin: str = ""

@@ -6,8 +6,9 @@ calls 1, 3, 5, …; the response has the number of its request. Source: PROTOCOL
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Permanent
 from pykubelet.base.units import MIB
@@ -19,8 +20,7 @@ REQUEST: Final = 1
 RESPONSE: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """One message of a stream."""
 
     stream: int

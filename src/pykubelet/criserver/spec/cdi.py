@@ -4,7 +4,6 @@ A file names a kind (``vendor.com/class``) with devices; each device, and the fi
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from msgspec import Struct, ValidationError, convert
 
@@ -75,8 +74,7 @@ class CdiFile(Struct, frozen=True, rename="camel"):
     container_edits: Edits = Edits()
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """A CDI file and the rank of its directory: for a device in several files, the higher rank takes precedence."""
 
     origin: str

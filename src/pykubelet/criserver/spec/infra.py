@@ -1,7 +1,8 @@
 """Builds the spec of an infra process, which holds a shared PID namespace open and reaps its orphans. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.criserver.spec.spec_types import OCI_VERSION, Json
 from pykubelet.criserver.spec.userns import mappings
@@ -10,8 +11,7 @@ from pykubelet.criserver.types import IdMap
 _PROGRAM = "/init"
 
 
-@dataclass(frozen=True, slots=True)
-class InfraProgram:
+class InfraProgram(Struct, frozen=True):
     """The program of an infra process, and where it comes from."""
 
     args: tuple[str, ...]

@@ -1,7 +1,6 @@
 """Classes of block I/O and of Intel RDT, which annotations give to containers, as with containerd. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -36,8 +35,7 @@ class BlockioFile(Struct, frozen=True, forbid_unknown_fields=True, rename="pasca
     classes: dict[str, tuple[DeviceParameters, ...]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True):
     """A block device of the node."""
 
     major: int

@@ -1,8 +1,9 @@
 """The inputs of the builders: image defaults, devices, facts of the machine, the sandbox of a container."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from pykubelet.criserver.types import ContainerUser, UserNamespace
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -11,8 +12,7 @@ Json: TypeAlias = dict[str, object]
 OCI_VERSION = "1.0.2"
 
 
-@dataclass(frozen=True, slots=True)
-class ImageDefaults:
+class ImageDefaults(Struct, frozen=True):
     """The values of the image's configuration that apply unless the request sets them."""
 
     entrypoint: tuple[str, ...] = ()
@@ -21,8 +21,7 @@ class ImageDefaults:
     working_dir: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class HostDevice:
+class HostDevice(Struct, frozen=True):
     """A device node of the machine, to appear at ``target`` in the container."""
 
     target: str
@@ -36,8 +35,7 @@ class HostDevice:
     access: str = "rwm"
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(Struct, frozen=True):
     """Facts of the machine that a spec depends on."""
 
     capabilities: frozenset[str]
@@ -69,8 +67,7 @@ class Host:
     """The version of the kernel."""
 
 
-@dataclass(frozen=True, slots=True)
-class HandlerOptions:
+class HandlerOptions(Struct, frozen=True):
     """The settings of a runtime handler that change the specs of its containers; the names are containerd's."""
 
     pod_annotations: tuple[str, ...] = ()
@@ -85,8 +82,7 @@ class HandlerOptions:
     """The content of ``base_runtime_spec``, checked."""
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxView:
+class SandboxView(Struct, frozen=True):
     """What the spec of a container needs of its sandbox."""
 
     hostname: str
@@ -105,8 +101,7 @@ class SandboxView:
     handler: HandlerOptions = HandlerOptions()
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerInput:
+class ContainerInput(Struct, frozen=True):
     """The input of ``build_container``."""
 
     config: pb.ContainerConfig

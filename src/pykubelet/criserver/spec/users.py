@@ -6,9 +6,10 @@ millions of lines: they are read in blocks, and a regular expression finds the r
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.types import ContainerUser
@@ -25,8 +26,7 @@ Blocks: TypeAlias = Callable[[], Iterable[bytes]]
 """Reads a file of the image from its beginning, in blocks of complete lines; no block if the file does not exist."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Account:
+class _Account(Struct, frozen=True):
     name: str
     uid: int
     gid: int

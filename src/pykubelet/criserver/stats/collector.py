@@ -1,8 +1,9 @@
 """Measures the resource usage of containers and pods: cgroups, writable layers and network counters."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
@@ -25,8 +26,7 @@ _KEPT = 1_000_000_000
 """Shortest time between two CPU samples in nanoseconds: rates over shorter times are noise."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerUsage:
+class ContainerUsage(Struct, frozen=True):
     """The usage of one container.
 
     ``at`` is in nanoseconds since the epoch; ``cores_ns`` is CPU time per second, None before two samples.
@@ -38,8 +38,7 @@ class ContainerUsage:
     layer: LayerUsage | None
 
 
-@dataclass(frozen=True, slots=True)
-class PodUsage:
+class PodUsage(Struct, frozen=True):
     """The usage of one pod: its cgroup and its network."""
 
     at: int

@@ -5,7 +5,8 @@ only, so times are whole seconds (KEP-2371).
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.criserver.stats.processes import ProcessUse
 from pykubelet.linux.cgroups import CgroupStats
@@ -23,8 +24,7 @@ Row = tuple[tuple[str, ...], int]
 """The values of the metric's own labels, and its value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Disk:
+class Disk(Struct, frozen=True):
     """The writable layer: its path, the space it takes in bytes, and the usage of its file system."""
 
     device: str
@@ -32,8 +32,7 @@ class Disk:
     filesystem: FsUsage
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerFacts:
+class ContainerFacts(Struct, frozen=True):
     """All measurements of a container; times are in nanoseconds since the epoch."""
 
     now: int
@@ -45,8 +44,7 @@ class ContainerFacts:
     disk: Disk | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(Struct, frozen=True):
     """One metric. ``rows`` yields nothing if the kernel does not report the figure."""
 
     name: str

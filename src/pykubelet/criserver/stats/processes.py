@@ -1,13 +1,13 @@
 """Processes, threads, open files and sockets of a container, counted from /proc. Blocking."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.linux import procfs
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessUse:
+class ProcessUse(Struct, frozen=True):
     """The totals of all processes of a container; ``open_files_limit`` is the soft limit of the first process."""
 
     processes: int = 0

@@ -1,14 +1,14 @@
 """The interface to the writable layers that measuring needs."""
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.types import ContainerID
 
 
-@dataclass(frozen=True, slots=True)
-class LayerUsage:
+class LayerUsage(Struct, frozen=True):
     """The usage of a container's writable layer, and the mount point of its file system."""
 
     mountpoint: str

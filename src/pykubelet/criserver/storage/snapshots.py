@@ -12,11 +12,11 @@ import re
 import stat
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid, NotFound, Transient
@@ -47,8 +47,7 @@ _STALL: Seconds = 120.0
 _decoder = msgspec.json.Decoder(RootfsMeta)
 
 
-@dataclass(frozen=True, slots=True)
-class RootfsUsage:
+class RootfsUsage(Struct, frozen=True):
     """The usage of a container's writable layer and of its image's volumes."""
 
     bytes: Bytes

@@ -14,11 +14,11 @@ import re
 import secrets
 import sys
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from pykubelet.base import proc
 from pykubelet.base.clock import Clock
@@ -56,8 +56,7 @@ class _Outcome(msgspec.Struct, frozen=True):
     refused: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TrashUsage:
+class TrashUsage(Struct, frozen=True):
     """What waits for deletion; counted as far as that is possible within about a second."""
 
     trees: int = 0
@@ -65,8 +64,7 @@ class TrashUsage:
     inodes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Undeleted:
+class Undeleted(Struct, frozen=True):
     """A tree whose last deletion failed; it is retried. ``since``: Unix time of the first failure."""
 
     name: str

@@ -12,11 +12,11 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Final, TypeVar, TypeVarTuple
 
 import msgspec
+from msgspec.structs import asdict
 
 from pykubelet.base import proc
 from pykubelet.base.concurrency import blocking

@@ -7,9 +7,10 @@ was made of them when the server was killed.
 import os
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.files.safe_path import close_quietly, mkdir_in_root, proc_path
@@ -22,8 +23,7 @@ from pykubelet.linux.errors import wrap
 DIRECTORY: Final = "volumes"
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeRequest:
+class VolumeRequest(Struct, frozen=True):
     """The volumes that an image declares, and the paths of the container where none is made, nor below them."""
 
     declared: tuple[str, ...]

@@ -6,11 +6,11 @@ All functions here run in the database's thread, in its transaction.
 import logging
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 import msgspec
 from google.protobuf.message import DecodeError
+from msgspec import Struct
 
 from pykubelet.base.errors import Conflict
 from pykubelet.criserver.store.copies import RecordCopies
@@ -21,8 +21,7 @@ _log = logging.getLogger(__name__)
 Record = TypeVar("Record", SandboxRecord, ContainerRecord)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind(Generic[Record]):
+class Kind(Struct, Generic[Record], frozen=True, kw_only=True):
     """The differences between records of sandboxes and of containers."""
 
     noun: str
@@ -63,8 +62,7 @@ CONTAINERS: Final = Kind(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordTable(Generic[Record]):
+class RecordTable(Struct, Generic[Record], frozen=True, kw_only=True):
     """A table of the database, and its copies."""
 
     kind: Kind[Record]

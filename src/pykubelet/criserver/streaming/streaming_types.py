@@ -1,10 +1,11 @@
 """The requests behind streaming URLsand the interface of clients."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import Protocol, TypeAlias
+
+from msgspec import Struct
 
 
 class Channel(IntEnum):
@@ -18,8 +19,7 @@ class Channel(IntEnum):
     CLOSE = 255
 
 
-@dataclass(frozen=True, slots=True)
-class Streams:
+class Streams(Struct, frozen=True):
     """The streams that a client requested."""
 
     stdin: bool
@@ -28,8 +28,7 @@ class Streams:
     terminal: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Execution:
+class Execution(Struct, frozen=True):
     """A command to run in a container."""
 
     container: str
@@ -49,8 +48,7 @@ class StreamControl(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class AttachTo:
+class AttachTo(Struct, frozen=True):
     """A container to attach to. ``bundle`` is the directory with conmon's socket."""
 
     container: str
@@ -61,8 +59,7 @@ class AttachTo:
     """Whether the container's stdin is closed when the input of its first client ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class Forward:
+class Forward(Struct, frozen=True):
     """Ports of a sandbox to forward. ``netns`` None means the node's network.
 
     ``ports`` are for WebSocket clients, which cannot name any themselves.
@@ -81,16 +78,14 @@ class Forward:
 Target: TypeAlias = Execution | AttachTo | Forward
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(Struct, frozen=True):
     """The size of a terminal in characters."""
 
     width: int
     height: int
 
 
-@dataclass(frozen=True, slots=True)
-class EndOfInput:
+class EndOfInput(Struct, frozen=True):
     """The client sends no more."""
 
 

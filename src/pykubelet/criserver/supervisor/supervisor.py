@@ -6,8 +6,9 @@ import logging
 import os
 import signal
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
@@ -35,8 +36,7 @@ _LOG_TAIL = 2048
 _NO_PROCESS = ProcessRef(0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class SupervisorConfig:
+class SupervisorConfig(Struct, frozen=True):
     """The server to run."""
 
     settings: Settings

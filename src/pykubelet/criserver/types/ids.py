@@ -1,8 +1,9 @@
 """Identifiers of sandboxes and containers, and those that recovery must not remove."""
 
 import secrets
-from dataclasses import dataclass
 from typing import NewType
+
+from msgspec import Struct
 
 SandboxID = NewType("SandboxID", str)
 ContainerID = NewType("ContainerID", str)
@@ -13,8 +14,7 @@ def new_id() -> str:
     return secrets.token_hex(32)
 
 
-@dataclass(frozen=True, slots=True)
-class ProtectedIds:
+class ProtectedIds(Struct, frozen=True):
     """Ids of sandboxes and containers that have no record and are not removed.
 
     They exist only when records were damaged or lost: then a running container matters more than a clean machine.

@@ -1,10 +1,9 @@
 """A pod's own user namespace."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class IdMap:
+class IdMap(Struct, frozen=True):
     """The ids of the node that a pod's ids, from 0 on, are mapped to: the first one, and how many."""
 
     uid: int
@@ -13,8 +12,7 @@ class IdMap:
     gids: int
 
 
-@dataclass(frozen=True, slots=True)
-class UserNamespace:
+class UserNamespace(Struct, frozen=True):
     """A user namespace: the path where it is pinned, and its id map."""
 
     path: str

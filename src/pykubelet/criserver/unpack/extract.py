@@ -12,7 +12,8 @@ import os
 import stat
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from pykubelet.criserver.unpack.account import BLOCK, Account
 from pykubelet.criserver.unpack.files import DEFAULT_ACL, allowed_xattrs, is_whiteout, remove_any, set_xattr
@@ -35,8 +36,7 @@ _MAX_CACHED = 10_000
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@dataclass(slots=True)
-class Written:
+class Written(Struct):
     """The result of unpacking a layer."""
 
     bytes: int = 0

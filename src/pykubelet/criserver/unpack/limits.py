@@ -1,6 +1,6 @@
 """Limits of a layer, and the error for a bad one. Used by the worker and by the server that starts it."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import GIB, KIB, MIB, Bytes
@@ -10,8 +10,7 @@ class BadLayer(Invalid):
     """The stream is not an acceptable layer, and a retry will not help."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Limits of one layer. They stop decompression bombs; real images stay far below them."""
 
     max_bytes: Bytes = Bytes(128 * GIB)

@@ -7,8 +7,9 @@ Source of the format: POSIX.1-2017 pax, "ustar Interchange Format"; GNU tar manu
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 from pykubelet.criserver.unpack.limits import BadLayer, Limits
 from pykubelet.criserver.unpack.plan.sparse import Segment, Segments, checked, from_header, from_pax, from_text
@@ -48,8 +49,7 @@ _META = {b"x", b"g", b"L", b"K"}
 _DEVICES = (Kind.CHAR, Kind.BLOCK)
 
 
-@dataclass(slots=True)
-class Entry:
+class Entry(Struct):
     """The header of one entry; names are text with undecodable bytes as surrogates."""
 
     name: str

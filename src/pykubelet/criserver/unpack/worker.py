@@ -14,7 +14,8 @@ import resource
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+
+from msgspec.structs import asdict
 
 from pykubelet.base.units import GIB
 from pykubelet.criserver.unpack.account import Account

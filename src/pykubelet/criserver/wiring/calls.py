@@ -1,7 +1,8 @@
 """Builds the groups of CRI calls."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.scope import ServerScope
@@ -24,8 +25,7 @@ from pykubelet.linux import cgroups
 from pykubelet.linux.cgroups.counters import CgroupCounterReader
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallDeps:
+class CallDeps(Struct, frozen=True, kw_only=True):
     """What the calls of RuntimeService use."""
 
     configuration: LiveConfiguration

@@ -3,7 +3,8 @@
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent
 from pykubelet.base.files.documents import read_json
@@ -26,8 +27,7 @@ _log = logging.getLogger(__name__)
 _LONGEST_SPEC = 1 * MIB
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandlerTools:
+class HandlerTools(Struct, frozen=True, kw_only=True):
     """What the runtimes of all handlers use."""
 
     marks: Marks

@@ -1,8 +1,9 @@
 """Opens the image store, and builds what the rest of the server uses of it."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
@@ -28,8 +29,7 @@ from pykubelet.criserver.wiring.registries import ConfiguredRegistries
 from pykubelet.linux.system import architecture
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageComponents:
+class ImageComponents(Struct, frozen=True, kw_only=True):
     """The image components that the rest of the server uses."""
 
     images: ImageManager

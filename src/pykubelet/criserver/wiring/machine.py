@@ -2,8 +2,9 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from pykubelet.criserver.cni import NetworkConfig, NetworkManager
 from pykubelet.criserver.cni.plugins import Plugins

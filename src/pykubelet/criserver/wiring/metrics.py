@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
 from google.protobuf.message import Message
+from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
@@ -50,8 +50,7 @@ class CallObserver(Observer):
         return found.record.handler if found is not None else self._handlers.default
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class Figures(Struct, frozen=True, kw_only=True):
     """Figures of the moment of a scrape."""
 
     settings: Settings

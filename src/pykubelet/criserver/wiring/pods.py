@@ -1,6 +1,6 @@
 """Builds sandboxes and containers, which need each other: containers see sandboxes through ``SandboxViews``."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.container import ContainerComponents, ContainerDeps, Directories, build_containers
@@ -23,16 +23,14 @@ from pykubelet.criserver.store import Store
 from pykubelet.criserver.wiring.container_images import ContainerImages
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pods:
+class Pods(Struct, frozen=True, kw_only=True):
     """The components of sandboxes and containers."""
 
     sandboxes: SandboxComponents
     containers: ContainerComponents
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodDeps:
+class PodDeps(Struct, frozen=True, kw_only=True):
     """What sandboxes and containers use of the rest of the server."""
 
     settings: Settings

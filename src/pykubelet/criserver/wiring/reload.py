@@ -1,8 +1,9 @@
 """Connects the reload of the configuration with the parts that take it, and with the status that shows it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
@@ -16,8 +17,7 @@ from pykubelet.criserver.wiring.images import ImageComponents
 from pykubelet.criserver.wiring.registries import ConfiguredRegistries
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReloadDeps:
+class ReloadDeps(Struct, frozen=True, kw_only=True):
     """What a reload reads and changes."""
 
     given: ConfigInput
@@ -28,8 +28,7 @@ class ReloadDeps:
     network: NetworkManager
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveConfiguration:
+class LiveConfiguration(Struct, frozen=True, kw_only=True):
     """The configuration in force, also in files that are read without a reload."""
 
     reloader: ConfigReloader
@@ -66,8 +65,7 @@ def build_reload(deps: ReloadDeps) -> LiveConfiguration:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _RegistryReader:
+class _RegistryReader(Struct, frozen=True):
     registries: ConfiguredRegistries
 
     async def read(self) -> None:
@@ -75,8 +73,7 @@ class _RegistryReader:
         await blocking.call("configuration", self.registries.described)
 
 
-@dataclass(frozen=True, slots=True)
-class _Handlers:
+class _Handlers(Struct, frozen=True):
     machine: Machine
     factory: HandlerFactory
 
@@ -85,8 +82,7 @@ class _Handlers:
         return partial(self.machine.configure, self.factory.build(settings))
 
 
-@dataclass(frozen=True, slots=True)
-class _Registries:
+class _Registries(Struct, frozen=True):
     registries: ConfiguredRegistries
 
     def prepare(self, settings: Settings) -> Callable[[], None]:

@@ -4,8 +4,9 @@ The image and volume managers create them; the pod runtime and ``criconfig`` use
 so that the packages stay independent of each other.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from pykubelet.base.errors import PykubeletError, Transient
 from pykubelet.base.units import Bytes, Seconds
@@ -19,8 +20,7 @@ class Propagation(StrEnum):
     BIDIRECTIONAL = "Bidirectional"
 
 
-@dataclass(frozen=True, slots=True)
-class HostMount:
+class HostMount(Struct, frozen=True):
     """Mount of a container: the source, a path of the host or an image, and the path in the container.
 
     Either `host_path` or `image` is set; the latter for an image volume, which the runtime mounts itself.
@@ -45,8 +45,7 @@ class HostMount:
     """The directory of the image to mount; empty for its root."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImageFacts:
+class ImageFacts(Struct, frozen=True):
     """Facts about an image from the runtime."""
 
     id: str

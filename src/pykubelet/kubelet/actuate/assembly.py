@@ -4,8 +4,9 @@
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Bytes
@@ -58,8 +59,7 @@ if TYPE_CHECKING:
     from pykubelet.kubelet.actuate.volumes.csi import CsiParts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActuatorDeps:
+class ActuatorDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of the stage."""
 
     cri: CriClient
@@ -73,8 +73,7 @@ class ActuatorDeps:
     telemetry: Telemetry[ActuatorMetrics]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Actuators:
+class Actuators(Struct, frozen=True, kw_only=True):
     """Components of the stage that other stages use."""
 
     node: NodeFacts

@@ -4,8 +4,9 @@ The pod worker prepares them before the sandbox is created and releases them aft
 """
 
 import logging
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import PykubeletError, Transient
@@ -34,8 +35,7 @@ _NO_DRA: Final = "this node has no dynamic resource allocation; run the pod on a
 _LIST_SECONDS: Final[Seconds] = 5.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodResourcesDeps:
+class PodResourcesDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of :class:`PodResources`."""
 
     resources: PodCgroupManager

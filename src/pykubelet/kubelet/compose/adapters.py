@@ -2,8 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pykubelet.base.http.http_get import HttpGet, HttpGetter, with_defaults
 from pykubelet.base.units import Seconds
@@ -219,8 +221,7 @@ class ResizeStates:
         return ResizeState(self._pending.get(uid), self._allocations.progress(uid))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeCounter:
+class NodeCounter(Struct, frozen=True, kw_only=True):
     """Counts the pods, containers and volumes on the node, for a scrape."""
 
     pods: PodManager

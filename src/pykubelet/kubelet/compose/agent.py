@@ -1,9 +1,10 @@
 """Builds one agent: calls the builders of the stages, and connects their results."""
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.kubelet.actuate.assembly import Actuators
@@ -41,8 +42,7 @@ if TYPE_CHECKING:
 Parts = dict[str, Coroutine[None, None, None]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Agent:
+class Agent(Struct, frozen=True, kw_only=True):
     """One agent, ready to start."""
 
     recorders: Recorders

@@ -1,9 +1,8 @@
 """The cgroup driver: agent and runtime must use the same one, and the runtime's takes precedence (KEP-4033)."""
 
 import logging
-from dataclasses import replace
 
-from msgspec.structs import replace as replace_fields
+from msgspec.structs import replace
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Permanent, PykubeletError
@@ -33,7 +32,7 @@ async def with_runtime_driver(settings: Settings) -> Settings:
     if driver in ("", configured):
         return settings
     _log.warning("cgroup driver: using that of the runtime", extra={"driver": driver, "configured": configured})
-    return replace(settings, config=replace_fields(settings.config, cgroup_driver=driver))
+    return replace(settings, config=replace(settings.config, cgroup_driver=driver))
 
 
 async def check_runtime_driver(settings: Settings, clock: Clock) -> None:

@@ -1,6 +1,7 @@
 """The clients of the container runtime."""
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pykubelet.kubelet.actuate.cri import CriClient, CriOptions
 from pykubelet.kubelet.config import Settings
@@ -8,8 +9,7 @@ from pykubelet.kubelet.observe.eviction.signal_observer import ImageDisks
 from pykubelet.kubelet.report.metrics import KubeletMetrics
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeClients:
+class RuntimeClients(Struct, frozen=True, kw_only=True):
     """The clients of the runtime service and of the image service, which may have different sockets."""
 
     cri: CriClient

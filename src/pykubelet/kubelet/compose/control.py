@@ -1,6 +1,6 @@
 """Composition of the stage control: pod workers, sync loop and housekeeping."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pykubelet.kubelet.actuate.assembly import Actuators
 from pykubelet.kubelet.compose.adapters import DesiredPods
@@ -35,8 +35,7 @@ def build_workers(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoopPartsDeps:
+class LoopPartsDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of `build_loop`."""
 
     desired: DesiredPods
@@ -50,8 +49,7 @@ class LoopPartsDeps:
     recorders: Recorders
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoopParts:
+class LoopParts(Struct, frozen=True, kw_only=True):
     """The sync loop, and the housekeeping that uses the same components."""
 
     loop: SyncLoop

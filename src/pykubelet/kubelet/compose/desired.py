@@ -1,8 +1,9 @@
 """Composition of the stage desired: sources of pods, their objects, and admission."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.kubelet.actuate.assembly import Actuators
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
     from pykubelet.kubelet.compose.cluster.api_access import ApiAccess
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifests:
+class Manifests(Struct, frozen=True, kw_only=True):
     """The content of manifests besides pods."""
 
     objects: LocalObjects
@@ -39,8 +39,7 @@ def build_manifests(events: EventRecorder) -> Manifests:
     return Manifests(objects=LocalObjects(), states=ManifestStates(events))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodSources:
+class PodSources(Struct, frozen=True, kw_only=True):
     """The sources of manifests, and the merge of all sources."""
 
     mux: PodMux

@@ -1,7 +1,8 @@
 """What is built before the stages, since several of them share it: pods, the loop's queue, recorders, access."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.http.http_get import HttpGetter
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from pykubelet.kubelet.compose.cluster.api_access import ApiAccess
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Foundation:
+class Foundation(Struct, frozen=True, kw_only=True):
     """What the stages share."""
 
     settings: Settings

@@ -2,11 +2,11 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pykubelet.base.units import Seconds
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 _RUN_SECONDS: Final = 120.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KubeletApiDeps:
+class KubeletApiDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of the kubelet API server."""
 
     pods: PodsView
@@ -110,8 +109,7 @@ def configuration(settings: Settings) -> Mapping[str, object]:
     return plain
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeAccess:
+class RuntimeAccess(Struct, frozen=True):
     """The ``NodeRuntime`` of the kubelet API server."""
 
     cri: CriClient
@@ -142,8 +140,7 @@ class RuntimeAccess:
         return [_bare_pod(uid, containers) for uid, containers in sorted(found.items()) if uid]
 
 
-@dataclass(frozen=True, slots=True)
-class Reviews:
+class Reviews(Struct, frozen=True):
     """The ``ReviewApi`` of the kubelet API server."""
 
     client: "ApiClient"

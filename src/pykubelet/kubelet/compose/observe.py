@@ -2,9 +2,10 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.callbacks import Callbacks
@@ -54,8 +55,7 @@ _DROP_IN: Final = Path("/etc/systemd/logind.conf.d/99-kubelet.conf")
 _PRESSURE: Final = Path("/proc/pressure/memory")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observers:
+class Observers(Struct, frozen=True, kw_only=True):
     """The components of the stage that run from the start."""
 
     health: RuntimeHealth
@@ -160,8 +160,7 @@ def stats_config(settings: Settings) -> StatsConfig:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeEvictionDeps:
+class NodeEvictionDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of `build_eviction`."""
 
     clients: RuntimeClients

@@ -1,6 +1,6 @@
 """Composition of the recorders, which all stages use: clock, events, timeline, metrics and journal."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pykubelet.base import tracing
 from pykubelet.base.clock import Clock
@@ -16,8 +16,7 @@ from pykubelet.kubelet.types.reports.timeline import Timeline
 from pykubelet.linux import cgroups, system
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorders:
+class Recorders(Struct, frozen=True, kw_only=True):
     """The components of the stage report that the other stages report to; built first."""
 
     clock: Clock

@@ -1,7 +1,8 @@
 """Composition of the rest of the stage report: the statuses of pods, and the pods as the servers show them."""
 
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from pykubelet.kubelet.actuate.assembly import Actuators
 from pykubelet.kubelet.compose.adapters import ResizeStates
@@ -12,8 +13,7 @@ from pykubelet.kubelet.serve.local_socket import PodsView
 from pykubelet.kubelet.types.resources.resize import PendingResizes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reports:
+class Reports(Struct, frozen=True, kw_only=True):
     """The statuses of pods."""
 
     statuses: StatusManager

@@ -1,8 +1,9 @@
 """Composition of the servers: the local API (socket), health and metrics, and the kubelet API."""
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cri import CriClient
@@ -32,8 +33,7 @@ _LOOP_STUCK: Final[Seconds] = 300.0
 """The sync loop may do nothing for so long, at least: as in the Go kubelet, a starved machine is not a stuck loop."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServeDeps:
+class ServeDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of the servers."""
 
     pods: PodsView
@@ -46,8 +46,7 @@ class ServeDeps:
     recorders: Recorders
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Servers:
+class Servers(Struct, frozen=True, kw_only=True):
     """The servers of the agent."""
 
     local: LocalServer

@@ -1,6 +1,6 @@
 """The components of each stage, up to the decision of what runs: calls the builders of the stages in their order."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.kubelet.actuate.assembly import Actuators
@@ -24,8 +24,7 @@ from pykubelet.kubelet.observe.node_shutdown import NodeShutdown
 from pykubelet.kubelet.observe.stats import NodeUsage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stages:
+class Stages(Struct, frozen=True, kw_only=True):
     """The components that do not depend on whether the agent is a node of a cluster."""
 
     clients: RuntimeClients

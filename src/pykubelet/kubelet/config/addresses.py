@@ -5,13 +5,13 @@ Source: the Go kubelet's ``NodeAddress`` (``pkg/kubelet/nodestatus``) and ``vali
 
 import ipaddress
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 
 
-@dataclass(frozen=True, slots=True)
-class AddressSources:
+class AddressSources(Struct, frozen=True):
     """Where an address of the node can come from."""
 
     name: str

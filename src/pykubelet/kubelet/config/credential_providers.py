@@ -9,12 +9,12 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.files.documents import field_places, read_yaml
@@ -78,8 +78,7 @@ class CredentialProviderConfig(_Object, frozen=True):
     providers: tuple[CredentialProvider, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CredentialProviders:
+class CredentialProviders(Struct, frozen=True):
     """The plugins of all files, in their order."""
 
     bin_dir: Path

@@ -1,9 +1,10 @@
 """The settings in force, for components that read them at each decision, and what takes new ones in a reload."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from pykubelet.kubelet.config.settings import Settings
 
@@ -25,8 +26,7 @@ class LiveSettings:
         self._settings = settings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LivePart(Generic[T]):
+class LivePart(Struct, Generic[T], frozen=True, kw_only=True):
     """A component that takes new settings while it runs."""
 
     fields: frozenset[str]

@@ -1,8 +1,9 @@
 """The agent's settings: the configuration, the flags and facts of the machine in one frozen value."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from pykubelet.base.units import parse_duration
 from pykubelet.kubelet.config.credential_providers import CredentialProviders
@@ -13,8 +14,7 @@ DEFAULT_RUN = Path("/run/pykubelet")
 DEFAULT_PARALLEL_PULLS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterSettings:
+class ClusterSettings(Struct, frozen=True):
     """Settings of node mode, in which the agent is a node of a cluster."""
 
     kubeconfig: Path
@@ -27,8 +27,7 @@ class ClusterSettings:
     """A cloud controller initializes the node: it removes a taint and sets the addresses."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """All settings of an agent, constant while it runs. Paths are absolute."""
 
     node_name: str

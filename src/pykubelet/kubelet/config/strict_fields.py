@@ -1,10 +1,10 @@
 """Conversion of a configuration's plain values to its type; an error names all unknown fields and their places."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.suggestion import closest
@@ -12,8 +12,7 @@ from pykubelet.base.suggestion import closest
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """Where the fields of a configuration come from."""
 
     name: str

@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.concurrency.guard import Guard
@@ -17,8 +18,7 @@ CHECK_SECONDS = 5.0
 FIRST_RETRY_SECONDS = 0.1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeHealthDeps:
+class RuntimeHealthDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of `RuntimeHealth`."""
 
     ask: Callable[[], Awaitable[RuntimeConditions]]

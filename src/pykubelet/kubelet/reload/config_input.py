@@ -1,9 +1,10 @@
 """The files of the configuration, as the running agent reads them again."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
+
+from msgspec import Struct, field
 
 from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.base.daemon.notify import Notifier
@@ -18,8 +19,7 @@ MISSING: Final[Stamp] = (("", 0, 0, 0, 0),)
 """The drop-in directory does not exist."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigInput:
+class ConfigInput(Struct, frozen=True, kw_only=True):
     """Where the configuration comes from, and how it is read."""
 
     read: Callable[[], KubeletConfiguration]

@@ -8,8 +8,9 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Final, Protocol
+
+from msgspec.structs import replace
 
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.concurrency import blocking

@@ -8,9 +8,10 @@ for ``logs``. The first tag is ``P`` for a piece of a long line that continues i
 import functools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+
+from msgspec import Struct
 
 _RECORD = re.compile(
     rb"(?P<moment>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d+))?(?P<zone>Z|[+-]\d\d:\d\d)"
@@ -31,8 +32,7 @@ class LogStream(StrEnum):
 _STREAMS = {stream.encode(): stream for stream in LogStream}
 
 
-@dataclass(frozen=True, slots=True)
-class LogRecord:
+class LogRecord(Struct, frozen=True):
     """One line of a log file."""
 
     timestamp: str

@@ -1,7 +1,8 @@
 """Identifiers of pods, sandboxes and containers."""
 
-from dataclasses import dataclass
 from typing import NewType
+
+from msgspec import Struct
 
 from pykubelet.models.core_v1 import Pod
 
@@ -18,8 +19,7 @@ PodFullName = NewType("PodFullName", str)
 """``NAME_NAMESPACE``, the same for all pods that one static manifest has had."""
 
 
-@dataclass(frozen=True, slots=True)
-class PodRef:
+class PodRef(Struct, frozen=True):
     """A pod's namespace, name and uid, for events, logs and the timeline, which do not need the whole object."""
 
     namespace: str

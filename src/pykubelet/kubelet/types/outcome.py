@@ -4,6 +4,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from msgspec import Struct
+
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.types.reports.decisions import Decision
 
@@ -36,8 +38,7 @@ class Failure:
     """Monotonic time of the end of its back-off, if it has one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """The result of the preparation of a pod's cgroup, directories and volumes."""
 
     failures: tuple[Failure, ...] = ()

@@ -1,7 +1,8 @@
 """Probe results, as the stages exchange them."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
@@ -24,8 +25,7 @@ class ProbeResult(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeUpdate:
+class ProbeUpdate(Struct, frozen=True):
     """An event: a probe's result has changed, so the pod's worker should sync."""
 
     uid: PodUID
@@ -43,8 +43,7 @@ class ProbeUpdate:
         return Decision(Topic.PROBE, self.container, action, "the probe's threshold was reached", self.message)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeReport:
+class ProbeReport(Struct, frozen=True, kw_only=True):
     """The state of one probe of a container."""
 
     container: str
@@ -64,8 +63,7 @@ class ProbeReport:
     """Unix time of the last try; 0: none has ended yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerProbes:
+class ContainerProbes(Struct, frozen=True):
     """Probe results of a running container; None: no such probe, or no result yet."""
 
     startup: ProbeResult | None = None

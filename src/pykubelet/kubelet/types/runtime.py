@@ -4,8 +4,9 @@ Built from CRI replies by :mod:`pykubelet.kubelet.actuate.podruntime`, the only 
 Times are Unix seconds (wall clock); 0.0 means "not yet".
 """
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, SandboxID
 from pykubelet.kubelet.types.resources.size import Size
@@ -29,8 +30,7 @@ class ContainerKind(StrEnum):
     EPHEMERAL = "ephemeral"
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerSummary:
+class ContainerSummary(Struct, frozen=True):
     """A container as ListContainers returns it: cheap to get, and enough to detect changes."""
 
     id: ContainerID
@@ -41,8 +41,7 @@ class ContainerSummary:
     created_at: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxSummary:
+class SandboxSummary(Struct, frozen=True):
     """A pod sandbox as ListPodSandbox returns it."""
 
     id: SandboxID
@@ -51,8 +50,7 @@ class SandboxSummary:
     attempt: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimePod:
+class RuntimePod(Struct, frozen=True):
     """A pod as the runtime lists it; both tuples are newest first."""
 
     ref: PodRef
@@ -71,8 +69,7 @@ class RuntimePod:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerResources:
+class ContainerResources(Struct, frozen=True):
     """Resources that the runtime reports as applied (CRI ContainerStatus.resources); None: not reported."""
 
     cpu_shares: int | None = None
@@ -81,8 +78,7 @@ class ContainerResources:
     memory_limit_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerStatus:
+class ContainerStatus(Struct, frozen=True):
     """One attempt of a container in full, from CRI ContainerStatus."""
 
     id: ContainerID
@@ -117,8 +113,7 @@ class ContainerStatus:
     """A person has requested that this attempt is replaced by another, without back-off."""
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxStatus:
+class SandboxStatus(Struct, frozen=True):
     """A pod sandbox in full, from CRI PodSandboxStatus."""
 
     id: SandboxID
@@ -133,8 +128,7 @@ class SandboxStatus:
     """A person has requested that the pod starts again in another sandbox."""
 
 
-@dataclass(frozen=True, slots=True)
-class PodRuntimeStatus:
+class PodRuntimeStatus(Struct, frozen=True):
     """The sandboxes and containers of a pod in the runtime; both tuples are newest first.
 
     ``containers`` contains every attempt that the runtime still has, so one name can occur several times.
@@ -185,8 +179,7 @@ class PodEventType(StrEnum):
     CONTAINER_CHANGED = "ContainerChanged"
 
 
-@dataclass(frozen=True, slots=True)
-class PodLifecycleEvent:
+class PodLifecycleEvent(Struct, frozen=True):
     """An event: the runtime's state of a pod has changed, so the pod's worker should sync."""
 
     uid: PodUID
@@ -194,8 +187,7 @@ class PodLifecycleEvent:
     container_id: ContainerID | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeConditions:
+class RuntimeConditions(Struct, frozen=True):
     """The runtime's health, from CRI Status."""
 
     runtime_ready: bool = False

@@ -1,7 +1,8 @@
 """Events that the container runtime sends by itself (CRI GetContainerEvents), the fast path into PLEG."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.runtime import RuntimePod
@@ -19,8 +20,7 @@ class RuntimeEventKind(StrEnum):
     """A process in it was OOM-killed; the container may still run."""
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeEvent:
+class RuntimeEvent(Struct, frozen=True):
     """An event of the runtime: a hint to read the state again, since events may be lost, duplicated or late."""
 
     container_id: str

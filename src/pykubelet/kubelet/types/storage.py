@@ -1,8 +1,9 @@
 """Values about storage drivers that the stages exchange."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 MIGRATED_PLUGINS: Final = (
     "kubernetes.io/aws-ebs",
@@ -16,8 +17,7 @@ MIGRATED_PLUGINS: Final = (
 """In-tree plugins whose volumes CSI drivers handle (KEP-625)."""
 
 
-@dataclass(frozen=True, slots=True)
-class DriverNodeInfo:
+class DriverNodeInfo(Struct, frozen=True):
     """Properties of this node, as a CSI driver reports them."""
 
     node_id: str
@@ -28,8 +28,7 @@ class DriverNodeInfo:
     """Topology labels of the node."""
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeSizes:
+class VolumeSizes(Struct, frozen=True):
     """Capacity and usage of a volume of a storage system; None: unknown."""
 
     claim: str = ""

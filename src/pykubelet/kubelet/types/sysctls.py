@@ -6,8 +6,9 @@ other namespaced ones (``allowedUnsafeSysctls``). Admission rejects pods with ot
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from pykubelet.base.errors import Invalid
 from pykubelet.models.core_v1 import Pod
@@ -74,8 +75,7 @@ def namespace_of(name: str) -> SysctlNamespace | None:
     return SysctlNamespace.NET if name.startswith("net.") else None
 
 
-@dataclass(frozen=True, slots=True)
-class SysctlAllowlist:
+class SysctlAllowlist(Struct, frozen=True):
     """Names and name prefixes of sysctls that pods may set."""
 
     names: Mapping[str, SysctlNamespace] = field(default_factory=dict)

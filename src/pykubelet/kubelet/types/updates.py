@@ -1,7 +1,8 @@
 """Updates of the desired pods, from the sources to the sync loop."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from pykubelet.models.core_v1 import Pod
 
@@ -27,8 +28,7 @@ class PodOp(StrEnum):
     """Only the pod's status in the source has changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class PodUpdate:
+class PodUpdate(Struct, frozen=True):
     """Pods of one source with the same kind of change.
 
     An update without pods means that the source has been read and is empty.

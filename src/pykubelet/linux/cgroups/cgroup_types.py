@@ -1,15 +1,15 @@
 """The interface of the cgroup drivers and its values."""
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from pykubelet.base.units import Bytes
 
 UNLIMITED = -1
 
 
-@dataclass(frozen=True, slots=True)
-class CgroupResources:
+class CgroupResources(Struct, frozen=True):
     """Settings of a cgroup to write; None (or an empty tuple) leaves one as it is, `UNLIMITED` removes a limit.
 
     CPU weight is given as cgroup v1 shares (2…262144) on both versions, as CRI does.
@@ -34,8 +34,7 @@ class CgroupResources:
     """Files of a version 2 cgroup and their content; version 1 ignores them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stall:
+class Stall(Struct, frozen=True):
     """A line of a pressure file: total stall time, and percentages over windows of 10, 60 and 300 s."""
 
     total_us: int = 0
@@ -44,16 +43,14 @@ class Stall:
     avg300: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Pressure:
+class Pressure(Struct, frozen=True):
     """Pressure stall information of one resource (docs.kernel.org, "PSI"): some processes wait, or all of them."""
 
     some: Stall = Stall()
     full: Stall = Stall()
 
 
-@dataclass(frozen=True, slots=True)
-class CgroupStats:
+class CgroupStats(Struct, frozen=True):
     """Resource usage of a cgroup and its descendants; None where the controller is missing."""
 
     cpu_usage_ns: int | None = None

@@ -1,8 +1,9 @@
 """All counters of a cgroup, for metrics. The figures that eviction and summaries need are in ``CgroupStats``."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from pykubelet.base.units import Bytes
 from pykubelet.linux.cgroups.container_cgroup import container_cgroup
@@ -10,8 +11,7 @@ from pykubelet.linux.cgroups.convert import flat_keyed
 from pykubelet.linux.cgroups.detect import Layout, Mode
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceUse:
+class DeviceUse(Struct, frozen=True):
     """Bytes and operations on one block device. ``operation`` is ``Read`` or ``Write``."""
 
     major: int
@@ -21,8 +21,7 @@ class DeviceUse:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class HugepageUse:
+class HugepageUse(Struct, frozen=True):
     """Huge pages of one size (``2MB``)."""
 
     size: str
@@ -31,8 +30,7 @@ class HugepageUse:
     """None where the kernel does not keep it (version 2)."""
 
 
-@dataclass(frozen=True, slots=True)
-class CgroupCounters:
+class CgroupCounters(Struct, frozen=True):
     """Counters since the creation of a cgroup, and gauges. Figures that the kernel does not report are left out.
 
     ``values`` by name: ``cpu_user_ns cpu_system_ns periods throttled_periods throttled_ns memory_peak memory_cache

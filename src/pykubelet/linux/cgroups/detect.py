@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from pykubelet.base.errors import Permanent
 from pykubelet.linux.cgroups.cgroup_types import CgroupDriver
@@ -27,8 +28,7 @@ class Mode(StrEnum):
     V2 = "v2"
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """The mount points of the cgroup hierarchies."""
 
     mode: Mode

@@ -3,8 +3,9 @@
 import os
 from collections.abc import Callable, Generator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pykubelet.base.units import Bytes
 from pykubelet.linux.errors import wrap
@@ -13,8 +14,7 @@ from pykubelet.linux.filesystems.treewalk import TreeWalk
 _BLOCK = 512
 
 
-@dataclass(frozen=True, slots=True)
-class FsUsage:
+class FsUsage(Struct, frozen=True):
     """The result of statvfs(3) in bytes. `available` is the space that an unprivileged process may still use."""
 
     capacity: Bytes
@@ -28,8 +28,7 @@ class FsUsage:
         return self.inodes - self.inodes_free
 
 
-@dataclass(frozen=True, slots=True)
-class TreeUsage:
+class TreeUsage(Struct, frozen=True):
     """Disk space and inodes of a directory tree."""
 
     bytes: Bytes

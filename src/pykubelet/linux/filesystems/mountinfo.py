@@ -3,8 +3,9 @@
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pykubelet.linux.procfs import mount_id
 
@@ -13,8 +14,7 @@ _ESCAPE = re.compile(r"\\([0-7]{3})")
 _ESCAPED = str.maketrans({letter: f"\\{ord(letter):03o}" for letter in " \t\n\\"})
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(Struct, frozen=True):
     """One mount: a line of mountinfo."""
 
     id: int

@@ -17,8 +17,9 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 _OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOST_LEVELS: Final = 64
@@ -213,8 +214,7 @@ class TreeWalk:
         return is_dir
 
 
-@dataclass(slots=True)
-class _Level:
+class _Level(Struct):
     """An open directory on the current path."""
 
     fd: int

@@ -2,10 +2,10 @@
 
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.base.errors import NotFound, Permanent, Transient
 from pykubelet.criserver.conmon import Conmon, Exit, Launch, Launched, read_exit, reopen_log

@@ -7,10 +7,10 @@ import signal
 import sqlite3
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Conflict, NotFound, Permanent, Transient
 from pykubelet.criserver.container import build_containers

@@ -1,9 +1,9 @@
 """What CreateContainer makes of a request, and which requests it refuses."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.container.bundle import prepare

@@ -52,7 +52,7 @@ def test_removing_is_reachable_from_every_phase() -> None:
     ],
 )
 def test_recovery_for_each_phase_and_traces(phase: ContainerPhase, traces: dict[str, bool], expected: Recovery) -> None:
-    given = Traces(**{**{name: getattr(NOTHING, name) for name in Traces.__slots__}, **traces})
+    given = Traces(**{**{name: getattr(NOTHING, name) for name in Traces.__struct_fields__}, **traces})
     assert recover(replace(RECORD, phase=phase), given) is expected
 
 

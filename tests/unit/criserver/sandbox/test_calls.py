@@ -2,10 +2,10 @@
 
 import asyncio
 import secrets
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, Transient
 from pykubelet.criserver.netns import NamespaceSpec

@@ -1,7 +1,6 @@
 """The parts of a sandbox in the order in which they are made and removed: infra process, network, files, containers."""
 
 import asyncio
-import dataclasses
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
@@ -263,7 +262,7 @@ async def test_runtime_of_a_sandbox_is_that_of_its_handler(tmp_path: Path) -> No
             for name in ("a", "b")
         )
         handlers = RuntimeHandlers(runtimes={"default": first, "runc": second}, default="default")
-        machine = dataclasses.replace(rig.machine, handlers=handlers)
+        machine = replace(rig.machine, handlers=handlers)
         views = SandboxViews(table=rig.sandboxes.table, layout=rig.layout, machine=machine)
         assert (views.handler(identity), views.runtime(identity)) == ("runc", second)
         assert (views.handler(cast(SandboxID, "unknown")), views.runtime(SandboxID("unknown"))) == ("default", first)

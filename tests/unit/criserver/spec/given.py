@@ -1,6 +1,6 @@
 """Inputs for the builders."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from pykubelet.criserver.spec import ContainerInput, Host, ImageDefaults, SandboxView
 from pykubelet.criserver.spec.security.capabilities import ALL

@@ -1,10 +1,10 @@
 """The whole spec: mounts, namespaces, limits, seccomp."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.spec import (

@@ -1,10 +1,10 @@
 """The OCI configuration that a runtime handler's settings lead to, with containerd's names."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.spec import ContainerInput, HandlerOptions, HostDevice, build_container, infra_annotations

@@ -1,8 +1,7 @@
 """Arguments, environment and capabilities of the first process."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.spec import ImageDefaults, build_exec

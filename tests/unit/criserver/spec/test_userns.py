@@ -1,10 +1,10 @@
 """User namespaces of pods."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.spec import build_container, build_infra, node_program

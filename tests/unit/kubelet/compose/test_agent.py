@@ -6,13 +6,13 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
-from msgspec.structs import replace as replace_fields
+from msgspec.structs import replace
 
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.daemon.notify import Notifier
@@ -92,7 +92,7 @@ class Rig:
 def settings_of(home: Path, endpoint: str, **fields: object) -> Settings:
     manifests = home / "manifests"
     manifests.mkdir()
-    config = replace_fields(
+    config = replace(
         KubeletConfiguration(),
         make_ip_tables_util_chains=False,  # the chain would be one of the machine
         static_pod_path=str(manifests),

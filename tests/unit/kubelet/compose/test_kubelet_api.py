@@ -1,4 +1,3 @@
-import dataclasses
 import logging
 import os
 import socket
@@ -77,4 +76,4 @@ def test_closed_log_stream_is_a_fault(kind: str) -> None:
 def test_usage_is_read_where_the_pods_cgroups_are(fields: dict[str, str], groups: tuple[str, ...]) -> None:
     given = settings()
     config = replace(given.config, **fields)
-    assert observe.stats_config(dataclasses.replace(given, config=config)).groups == groups
+    assert observe.stats_config(replace(given, config=config)).groups == groups

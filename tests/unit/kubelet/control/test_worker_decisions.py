@@ -1,8 +1,6 @@
 """The decisions of a worker: from the results of its steps, and from changes of the pod."""
 
-from dataclasses import replace
-
-from msgspec.structs import replace as with_fields
+from msgspec.structs import replace
 
 from pykubelet.kubelet.control.workers.plan.decisions import change_decisions, step_decisions
 from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState
@@ -62,12 +60,12 @@ def test_changes_from_outside_are_decisions() -> None:
     ]
     evicted = replace(STATE, terminal_reason="Evicted", terminal_message="memory")
     assert told(list(change_decisions(STATE, evicted))) == [("pod", "", "stop", "Evicted")]
-    meta = with_fields(pod().metadata, deletion_timestamp=time_from_unix(1.0))
-    deleted = replace(STATE, pod=with_fields(pod(), metadata=meta), grace_seconds=5)
+    meta = replace(pod().metadata, deletion_timestamp=time_from_unix(1.0))
+    deleted = replace(STATE, pod=replace(pod(), metadata=meta), grace_seconds=5)
     (decision,) = change_decisions(STATE, deleted)
     assert (decision.reason, decision.message) == ("the pod is marked for deletion", "grace 5 s")
-    spec = with_fields(pod().spec, hostname="other")
-    assert told(list(change_decisions(STATE, replace(STATE, pod=with_fields(pod(), spec=spec))))) == [
+    spec = replace(pod().spec, hostname="other")
+    assert told(list(change_decisions(STATE, replace(STATE, pod=replace(pod(), spec=spec))))) == [
         ("pod", "", "update", "its source has a new version of it")
     ]
     assert told(list(change_decisions(gone, replace(gone, restart=pod())))) == [

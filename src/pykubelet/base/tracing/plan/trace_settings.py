@@ -1,7 +1,8 @@
 """The settings of traces, as both daemons have them."""
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 
@@ -12,8 +13,7 @@ _HOST_PORT = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})")
 _HIGHEST_PORT = 65535
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceSettings:
+class TraceSettings(Struct, frozen=True, kw_only=True):
     """Where spans go, and how many traces are begun."""
 
     endpoint: str

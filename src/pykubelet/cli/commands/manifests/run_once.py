@@ -6,12 +6,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any, NoReturn
 
 import click
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError
 from pykubelet.cli.arguments.lookup import api_of

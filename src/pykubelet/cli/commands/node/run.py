@@ -1,7 +1,6 @@
 """``pykubelet run``: run the agent in the foreground."""
 
 import contextlib
-import dataclasses
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -126,9 +125,9 @@ def command(log_level: str | None, log_format: str | None, verbosity: str, versi
     level, form = _log_settings(log_level, log_format, config.logging)
     setup(level.upper(), form)
     server = _server(inputs, config, ("--log-level", level, "--log-format", form))
-    settings = dataclasses.replace(_settings(inputs, config, server), cluster=cluster, flags=_shown_flags())
+    settings = replace(_settings(inputs, config, server), cluster=cluster, flags=_shown_flags())
     if cluster is None and not settings.node_ips:
-        settings = dataclasses.replace(settings, node_ips=("127.0.0.1",))
+        settings = replace(settings, node_ips=("127.0.0.1",))
     if ignored := without_effect(settings.config):
         _log.warning("configuration fields without effect in this version", extra={"fields": ", ".join(ignored)})
     if gates := list(unusable_gates(settings.config.feature_gates)):
@@ -139,7 +138,7 @@ def command(log_level: str | None, log_format: str | None, verbosity: str, versi
         _log.warning("manifest directory missing: no pods until it is created", extra={"path": config.static_pod_path})
     grpc_core.configure("ERROR")
     notifier = Notifier.from_environment()
-    given = dataclasses.replace(reloads, requested=requested, notifier=notifier)
+    given = replace(reloads, requested=requested, notifier=notifier)
     _check(settings, given)
     _remove_leftovers(config.static_pod_path)
     agent = partial(_agent, settings, server, given)

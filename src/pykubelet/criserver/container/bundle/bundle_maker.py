@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from dataclasses import replace as replaced
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.shield import shielded
@@ -183,7 +184,7 @@ class BundleMaker:
             mount_sources=work.sources,
             volumes=work.volumes,
         )
-        return replaced(given, seccomp=self._seccomp(given))
+        return replace(given, seccomp=self._seccomp(given))
 
     def _seccomp(self, given: ContainerInput) -> Json | None:
         """The seccomp profile; None for unconfined containers. Permanent: the kernel does not support seccomp."""
@@ -201,8 +202,7 @@ class BundleMaker:
         return prepare.read_profile(self._directories.seccomp, profile.localhost_ref)
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
+class _Work(Struct, frozen=True):
     """The input of ``_write``, gathered by ``make``."""
 
     record: ContainerRecord

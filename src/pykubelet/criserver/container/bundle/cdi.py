@@ -1,8 +1,9 @@
 """Reads the files of the Container Device Interface when a container asks for a device. Blocking."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.base.files.documents import read_json, read_yaml

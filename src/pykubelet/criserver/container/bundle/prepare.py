@@ -5,8 +5,9 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent
 from pykubelet.base.files.atomic import write_atomic

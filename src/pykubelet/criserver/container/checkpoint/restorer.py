@@ -8,10 +8,11 @@ container's id has the files of an archive, and a mount those of an image.
 import logging
 import os
 import shutil
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.shield import shielded
@@ -53,8 +54,7 @@ _OPTIONS: Final = b"tcp-close\n"
 _NEEDED: Final = (ContainerPhase.MAKING, ContainerPhase.CREATED)
 
 
-@dataclass(frozen=True, slots=True)
-class Restore:
+class Restore(Struct, frozen=True):
     """A checkpoint that a container is being created from."""
 
     name: str

@@ -1,8 +1,8 @@
 """The container's life cycle, and what recovery does with each record. Pure."""
 
-from dataclasses import dataclass
 from enum import Enum, auto
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pykubelet.base.errors import Conflict
@@ -45,8 +45,7 @@ class Recovery(Enum):
     REMOVE = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Traces:
+class Traces(Struct, frozen=True):
     """What recovery finds of a container on the machine."""
 
     alive: bool

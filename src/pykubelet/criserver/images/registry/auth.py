@@ -5,9 +5,10 @@ Sources: RFC 9110 section 11 (challenges); the distribution project's token auth
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from itertools import islice
 from urllib.parse import urlencode, urlsplit
+
+from msgspec import Struct, field
 
 from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.base.http import basic_auth
@@ -23,16 +24,14 @@ _SCOPE = re.compile(r"repository(?:\([a-z0-9]+\))?:([A-Za-z0-9._/-]{1,255}):(?:[
 _MAX_SCOPES = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Challenge:
+class Challenge(Struct, frozen=True):
     """An authentication challenge: its scheme, such as ``bearer`` or ``basic``, with its parameters."""
 
     scheme: str
     parameters: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(Struct, frozen=True):
     """The credentials for one host."""
 
     username: str = ""
@@ -97,8 +96,7 @@ def _given(auth: AuthConfig) -> Credentials:
     return Credentials(username, password.rstrip("\0"), auth.identity_token, auth.registry_token)
 
 
-@dataclass(frozen=True, slots=True)
-class TokenRequest:
+class TokenRequest(Struct, frozen=True):
     """A request to a token service."""
 
     method: str

@@ -6,9 +6,11 @@ import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from hashlib import new as new_hash
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
@@ -111,8 +113,7 @@ class RegistryClient:
         return endpoints(host, hosts)
 
 
-@dataclass(slots=True)
-class _Access:
+class _Access(Struct):
     """One server, and the state of the authentication at it."""
 
     endpoint: Endpoint

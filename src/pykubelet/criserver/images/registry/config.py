@@ -2,8 +2,10 @@
 
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Seconds
@@ -13,8 +15,7 @@ _DOCKER_REGISTRY = "registry-1.docker.io"
 _DOCKER_NAMES = {_DOCKER, "index.docker.io", "registry-1.docker.io"}
 
 
-@dataclass(frozen=True, slots=True)
-class Tls:
+class Tls(Struct, frozen=True):
     """TLS settings for a server: paths of PEM files; without ``ca`` the system's authorities are used."""
 
     ca: str = ""
@@ -26,8 +27,7 @@ class Tls:
     skip_verify: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(Struct, frozen=True):
     """The configuration of one server: a registry, or a mirror of others."""
 
     mirrors: tuple[str, ...] = ()
@@ -42,8 +42,7 @@ class Host:
         return f"Host({', '.join(self.mirrors)})"
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """One server to try."""
 
     base: str

@@ -6,8 +6,9 @@ import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.files.documents import has_nul, read_toml
@@ -24,8 +25,7 @@ _MOST_HOSTS = 256
 """Registries whose last valid configuration is remembered."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Struct, frozen=True):
     """What is known of a registry: its last valid servers, and what is wrong with the present files."""
 
     valid: tuple[Endpoint, ...] | None = None

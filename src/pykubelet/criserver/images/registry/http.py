@@ -7,9 +7,10 @@ import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
+
+from msgspec import Struct, field
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError
 from pykubelet.base.http.proxy import proxy_for
@@ -41,8 +42,7 @@ _CLIENT_ALERTS = ("CERTIFICATE_REQUIRED", "ALERT_BAD_CERTIFICATE", "ALERT_UNKNOW
 """TLS alerts by which a server rejects the client certificate or requires one."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerTls:
+class ServerTls(Struct, frozen=True):
     """How the identity of one server, and of those that it sends its clients to, is verified."""
 
     host: str = ""
@@ -61,8 +61,7 @@ class ServerTls:
         return system_context() if found is None else found
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """A request to a registry or token service."""
 
     url: str

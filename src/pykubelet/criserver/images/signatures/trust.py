@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid, NotFound
@@ -32,8 +33,7 @@ _PREFIX: Final = "SignatureValidationFailed"
 """Kubelets recognize the error by this word (cri-api ``pkg/errors``)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """An image whose reference was resolved, and whose signature may be needed."""
 
     wanted: Reference

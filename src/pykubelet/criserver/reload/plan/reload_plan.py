@@ -1,8 +1,8 @@
 """What of a new configuration takes effect at once, and what waits for a restart. Pure."""
 
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pykubelet.criserver.config.settings import Settings
@@ -21,8 +21,7 @@ LIVE: Final = frozenset(
 """The fields of the settings that a running server takes."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReloadPlan:
+class ReloadPlan(Struct, frozen=True):
     """The result of a comparison."""
 
     settings: Settings

@@ -5,7 +5,8 @@ libseccomp does not know are skipped by the OCI runtime.
 """
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 ALLOWED = frozenset(
     """
@@ -73,8 +74,7 @@ WITH_CAPABILITY = {
 """Calls that a capability allows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Architecture:
+class Architecture(Struct, frozen=True):
     """What differs on one architecture of machines."""
 
     filters: tuple[str, ...]

@@ -1,10 +1,9 @@
 """Arithmetic of CPU rates. Pure."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """The CPU time used up to a point in time, both in nanoseconds."""
 
     at: int

@@ -1,6 +1,6 @@
 """How fast the trash is deleted: with little of the machine, unless its space is needed soon. Pure."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pykubelet.base.units import Bytes, Seconds
 
@@ -14,8 +14,7 @@ _LONGEST_WAIT: Seconds = 20.0
 """A fraction of the time that kubelets wait for a call (120 s by default)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(Struct, frozen=True):
     """How fast a worker deletes."""
 
     niceness: int

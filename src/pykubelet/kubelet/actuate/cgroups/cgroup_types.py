@@ -1,6 +1,6 @@
 """Configuration of the resource manager."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pykubelet.base.units import Bytes, MilliCPU
 from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle
@@ -9,8 +9,7 @@ from pykubelet.kubelet.actuate.cgroups.plan.memory_qos import MemoryQos
 from pykubelet.linux.cgroups import CgroupResources
 
 
-@dataclass(frozen=True, slots=True)
-class RootLimits:
+class RootLimits(Struct, frozen=True):
     """Limits of all pods together: node allocatable, that is capacity minus reservations."""
 
     cpu: MilliCPU
@@ -20,8 +19,7 @@ class RootLimits:
     """As ``memory``."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReservedCgroup:
+class ReservedCgroup(Struct, frozen=True):
     """An existing cgroup of daemons, to which what is reserved for them is applied as its limits."""
 
     title: str
@@ -31,8 +29,7 @@ class ReservedCgroup:
     limits: CgroupResources
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyConfig:
+class PolicyConfig(Struct, frozen=True):
     """Configuration of a `NodePolicy`."""
 
     pod_pids_limit: int = -1
@@ -49,8 +46,7 @@ class PolicyConfig:
     """What is wanted of it (feature gate MemoryQoS); None: nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class PodCgroupConfig:
+class PodCgroupConfig(Struct, frozen=True):
     """Configuration of the resource manager, fixed at the start."""
 
     policy: NodePolicy

@@ -2,8 +2,9 @@
 
 import logging
 import os
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Bytes

@@ -6,7 +6,8 @@ run    keeps their weights and protected memory up to date as pods come and go
 
 import asyncio
 import logging
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
@@ -29,8 +30,7 @@ _REFRESH: Seconds = 60.0
 _DEADLINE: Seconds = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class PodRequests:
+class PodRequests(Struct, frozen=True):
     """What the settings of the QoS classes depend on, of one pod."""
 
     qos: QosClass

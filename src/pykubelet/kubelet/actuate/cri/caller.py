@@ -4,12 +4,12 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from google.protobuf.message import Message
 from grpc import StatusCode
 from grpc.aio import AioRpcError
+from msgspec import Struct
 
 from pykubelet.base import tracing
 from pykubelet.base.clock import Clock, SystemClock
@@ -32,8 +32,7 @@ def _unobserved(_operation: str, _seconds: Seconds, _failed: bool) -> None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class CriOptions:
+class CriOptions(Struct, frozen=True):
     """Options of a `CriClient`."""
 
     request_timeout: Seconds = 120.0

@@ -4,12 +4,12 @@ Tests replace `Transport`: the fake runtime also has one without gRPC, for tests
 """
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Generic, Protocol, TypeVar
 
 import grpc
 from google.protobuf.message import Message
+from msgspec import Struct
 
 from pykubelet.base import tracing
 from pykubelet.base.errors import Invalid
@@ -43,8 +43,7 @@ _CHANNEL_OPTIONS: tuple[tuple[str, str | int], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Method:
+class _Method(Struct, frozen=True):
     service: str
     """Service with its package, as in `runtime.v1.RuntimeService`."""
     name: str
@@ -56,16 +55,14 @@ class _Method:
         return f"/{self.service}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class UnaryCall(_Method, Generic[_Request, _Reply]):
+class UnaryCall(_Method, Generic[_Request, _Reply], frozen=True):
     """A call with one request and one reply."""
 
     request: type[_Request]
     reply: type[_Reply]
 
 
-@dataclass(frozen=True, slots=True)
-class StreamCall(_Method, Generic[_Request, _Reply]):
+class StreamCall(_Method, Generic[_Request, _Reply], frozen=True):
     """A call with one request and a stream of replies."""
 
     request: type[_Request]

@@ -4,8 +4,9 @@ The pod runtime collects these facts, which needs I/O; the builders only compute
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.actuate.actuate_types import HostMount, ImageFacts
@@ -49,8 +50,7 @@ def describe(pod: Pod) -> str:
     return f"{meta.name}_{meta.namespace}({meta.uid})"
 
 
-@dataclass(frozen=True, slots=True)
-class IdMapping:
+class IdMapping(Struct, frozen=True):
     """Mapping of an id range of a user namespace."""
 
     host_id: int
@@ -58,16 +58,14 @@ class IdMapping:
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class UserNamespace:
+class UserNamespace(Struct, frozen=True):
     """Id mappings of a pod with ``hostUsers: false``."""
 
     uids: tuple[IdMapping, ...]
     gids: tuple[IdMapping, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class HostDevice:
+class HostDevice(Struct, frozen=True):
     """Device of the host for a container; `permissions` consists of ``r``, ``w``, ``m``."""
 
     host_path: str
@@ -75,8 +73,7 @@ class HostDevice:
     permissions: str = "mrw"
 
 
-@dataclass(frozen=True, slots=True)
-class Resolver:
+class Resolver(Struct, frozen=True):
     """DNS settings of the node: its parsed resolv.conf, and the cluster's DNS."""
 
     nameservers: tuple[str, ...] = ()
@@ -91,8 +88,7 @@ class Resolver:
     """False: the node is standalone, so missing cluster DNS is not reported."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DownwardContext:
+class DownwardContext(Struct, frozen=True, kw_only=True):
     """Facts for the downward API beyond the pod object."""
 
     node_name: str = ""
@@ -104,16 +100,14 @@ class DownwardContext:
     """Allocatable resources of the node (``cpu``, ``memory``, ``ephemeral-storage``): limits where none are set."""
 
 
-@dataclass(frozen=True, slots=True)
-class EnvFile:
+class EnvFile(Struct, frozen=True):
     """File with environment variables (KEP-3721): a volume, and a path below its root."""
 
     volume: str
     path: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnvContext:
+class EnvContext(Struct, frozen=True, kw_only=True):
     """Inputs of environment variables."""
 
     downward: DownwardContext
@@ -124,8 +118,7 @@ class EnvContext:
     """Contents of the files that :func:`env.env_files` names."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxContext:
+class SandboxContext(Struct, frozen=True, kw_only=True):
     """Inputs of a sandbox configuration besides the pod."""
 
     log_root: str = "/var/log/pods"
@@ -141,8 +134,7 @@ class SandboxContext:
     """Supplemental groups that PersistentVolumes of the pod require."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecurityConfig:
+class SecurityConfig(Struct, frozen=True, kw_only=True):
     """Security settings of the node for containers."""
 
     seccomp_default: bool = False
@@ -153,8 +145,7 @@ class SecurityConfig:
     """Paths of this node to hide besides the usual ones (``…/cpuN/thermal_throttle``)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerContext:
+class ContainerContext(Struct, frozen=True, kw_only=True):
     """Inputs of a container configuration besides the pod's spec."""
 
     image_ref: str

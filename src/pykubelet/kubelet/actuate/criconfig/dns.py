@@ -4,8 +4,9 @@ Rules: Kubernetes' "DNS for Services and Pods", `dnsPolicy` and `dnsConfig`; lim
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from pykubelet.kubelet.actuate.criconfig.config_types import Resolver, describe
 from pykubelet.kubelet.types.reports.events import Reason
@@ -24,16 +25,14 @@ _NO_CLUSTER_DNS = (
 _CLUSTER_OPTIONS = ("ndots:5",)
 
 
-@dataclass(frozen=True, slots=True)
-class DnsWarning:
+class DnsWarning(Struct, frozen=True):
     """Event for the pod: its DNS configuration was cut or replaced."""
 
     reason: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class PodDns:
+class PodDns(Struct, frozen=True):
     """Content of a pod's resolv.conf, and warnings about omitted parts."""
 
     servers: tuple[str, ...] = ()

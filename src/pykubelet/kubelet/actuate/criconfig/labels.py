@@ -6,8 +6,9 @@ Go kubelet, so that crictl shows pods correctly and either agent can take over t
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.types.ids import PodRef, PodUID
@@ -34,8 +35,7 @@ CONTAINER_PORTS = "io.kubernetes.container.ports"
 _FNV_OFFSET, _FNV_PRIME = 0x811C9DC5, 0x01000193
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedContainerLabels:
+class ParsedContainerLabels(Struct, frozen=True):
     """Parsed labels and annotations of a container: its pod, and facts of the spec that it was created from."""
 
     ref: PodRef

@@ -6,7 +6,8 @@ symlinks ``/var/log/containers/NAME_NS_CONTAINER-ID.log`` to them.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.kubelet.actuate.criconfig.config_types import ConfigError, ConfigReason
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
@@ -22,8 +23,7 @@ _MAX_SUBDOMAIN = 253
 _LOG_FILE = re.compile(r"([0-9]+)\.log(\..*)?")
 
 
-@dataclass(frozen=True, slots=True)
-class PodHostname:
+class PodHostname(Struct, frozen=True):
     """The pod's short hostname, and its domain if it has a ``subdomain``."""
 
     name: str

@@ -10,8 +10,9 @@ import os
 import signal
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base import proc
 from pykubelet.base.concurrency.single_flight import SingleFlight
@@ -37,8 +38,7 @@ _MAX_CACHED: Final = 1000
 """Answers of one plugin that are kept."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PluginDeps:
+class PluginDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of the plugins."""
 
     accounts: ServiceAccounts | None

@@ -4,8 +4,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.guard import Guard
@@ -70,8 +71,7 @@ class GcMetrics(Protocol):
         """Set the bytes of removed containers and images that the runtime server has not deleted yet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GcDeps:
+class GcDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of :class:`ImageGc`."""
 
     images: Images

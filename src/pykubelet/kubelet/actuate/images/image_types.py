@@ -1,7 +1,8 @@
 """Settings and values of the image manager."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.images.credential_plugins import CredentialPlugins
@@ -14,8 +15,7 @@ from pykubelet.kubelet.telemetry import Telemetry
 DEFAULT_PARALLEL_PULLS: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class ImageConfig:
+class ImageConfig(Struct, frozen=True):
     """Pull settings of KubeletConfiguration.
 
     Unlike the Go kubelet, which pulls one image at a time, the default is five. With `serialize` it is one;
@@ -36,8 +36,7 @@ class ImageConfig:
         return 1 if self.serialize else self.max_parallel_pulls
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageDeps:
+class ImageDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of the image manager."""
 
     runtime: ImageService
@@ -48,8 +47,7 @@ class ImageDeps:
     telemetry: Telemetry[ImageMetrics]
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """Image that a pod needs."""
 
     image: str
@@ -60,8 +58,7 @@ class Wanted:
     """Name of the container, for events and the timeline; empty for an image volume."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pulled:
+class Pulled(Struct, frozen=True):
     """Result of a pull."""
 
     ref: str

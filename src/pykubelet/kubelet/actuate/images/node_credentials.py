@@ -9,9 +9,10 @@ import logging
 import os
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
@@ -42,8 +43,7 @@ def credential_files(root_dir: Path, home: str | None) -> tuple[Path, ...]:
     return (*(each / _JSON for each in directories), *(each / _LEGACY for each in older))
 
 
-@dataclass(frozen=True, slots=True)
-class _Config:
+class _Config(Struct, frozen=True):
     """The file that counts."""
 
     path: Path | None = None

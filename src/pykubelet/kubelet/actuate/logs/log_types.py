@@ -1,14 +1,14 @@
 """Values of log rotation."""
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.types.ids import PodUID
 
 
-@dataclass(frozen=True, slots=True)
-class RotationConfig:
+class RotationConfig(Struct, frozen=True):
     """Configuration of log rotation. A `max_size` (bytes) below zero turns it off."""
 
     root: Path
@@ -20,8 +20,7 @@ class RotationConfig:
     interval: Seconds = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class LogPlace:
+class LogPlace(Struct, frozen=True):
     """Log of one attempt of a container, in the directory ``root/pod/container``."""
 
     root: Path
@@ -42,8 +41,7 @@ class LogPlace:
         return f"{self.root}/{self.pod}/{self.container}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Tidying:
+class Tidying(Struct, frozen=True):
     """Rotated files to remove and to compress before the log is rotated; names within the directory."""
 
     remove: tuple[str, ...] = ()

@@ -4,8 +4,9 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
@@ -29,8 +30,7 @@ def _resolve(name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(row[4][0]).partition("%")[0] for row in rows))
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """Where the machine's addresses are read; tests replace it."""
 
     local: Callable[[], frozenset[str]] = interface_addresses

@@ -2,8 +2,10 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.actuate.cluster_interfaces import ClusterInputs
@@ -20,8 +22,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeOptions:
+class NodeOptions(Struct, frozen=True):
     """Facts of the node from the configuration."""
 
     name: str
@@ -36,8 +37,7 @@ class NodeOptions:
     security: SecurityConfig = field(default_factory=SecurityConfig)
 
 
-@dataclass(frozen=True, slots=True)
-class HandlerFacts:
+class HandlerFacts(Struct, frozen=True):
     """Features of a runtime handler."""
 
     name: str

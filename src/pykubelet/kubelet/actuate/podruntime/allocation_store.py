@@ -10,11 +10,12 @@ Static pods have no record: a changed manifest creates a new pod.
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.guard import Guard
@@ -60,8 +61,7 @@ class _File(msgspec.Struct, frozen=True):
     applied: dict[str, _Row] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
+class _Record(Struct, frozen=True):
     """Allocation of one pod and the state of its resize."""
 
     allocation: Allocation

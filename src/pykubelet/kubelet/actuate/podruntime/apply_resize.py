@@ -4,8 +4,10 @@ Every step is recorded, so after an interruption the next sync continues from th
 """
 
 import logging
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.actuate.cri.errors import CriError, CriUnsupported
@@ -39,8 +41,7 @@ class ResizeError(PykubeletError):
     """A resize could not be applied, or only partly."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResizerDeps:
+class ResizerDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of `Resizer`."""
 
     cri: Cri

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, PykubeletError
@@ -31,8 +32,7 @@ from pykubelet.models.core_v1 import Pod
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class KillRequest:
+class KillRequest(Struct, frozen=True):
     """Request to stop containers of one pod."""
 
     ref: PodRef

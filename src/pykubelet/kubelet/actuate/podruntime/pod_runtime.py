@@ -5,7 +5,8 @@ import contextlib
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import PykubeletError

@@ -1,9 +1,10 @@
 """Interfaces that the pod runtime uses; ``actuate/assembly.py`` passes the implementations."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from pykubelet.base.http.http_get import HttpGet
 from pykubelet.base.units import Bytes, Seconds
@@ -203,8 +204,7 @@ class HttpGetter(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodInputs:
+class PodInputs(Struct, frozen=True, kw_only=True):
     """The sources of a pod's CRI configuration, besides its image."""
 
     volumes: Volumes
@@ -215,8 +215,7 @@ class PodInputs:
     users: Users
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodRuntimeDeps:
+class PodRuntimeDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of the pod runtime."""
 
     cri: Cri

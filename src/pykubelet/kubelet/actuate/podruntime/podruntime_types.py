@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from msgspec import Struct
+
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.kubelet.types.reports.decisions import Decision
@@ -40,8 +42,7 @@ class PodReason(StrEnum):
     REMOVE_CONTAINER = "RemoveContainerError"
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerKill:
+class ContainerKill(Struct, frozen=True):
     """Container to stop. ``message`` is the text of its event; empty for the default text."""
 
     id: ContainerID
@@ -50,8 +51,7 @@ class ContainerKill:
     reason: KillReason = KillReason.UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerReset:
+class ContainerReset(Struct, frozen=True):
     """Container to remove because a restart rule restarts all containers of the pod in place (KEP-5532)."""
 
     id: ContainerID
@@ -94,8 +94,7 @@ class PodActions:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PodRuntimeConfig:
+class PodRuntimeConfig(Struct, frozen=True):
     """Directories and delays of the pod runtime."""
 
     pod_logs_dir: str = "/var/log/pods"

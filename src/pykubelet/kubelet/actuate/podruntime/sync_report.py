@@ -1,13 +1,12 @@
 """Collects the results of one pod sync while it runs."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from pykubelet.kubelet.types.outcome import Failure, Outcome
 from pykubelet.kubelet.types.reports.decisions import Decision
 
 
-@dataclass(slots=True)
-class SyncReport:
+class SyncReport(Struct):
     """Results of a pod sync so far: changes, failures, next wake-up time and started containers."""
 
     changed: bool = False

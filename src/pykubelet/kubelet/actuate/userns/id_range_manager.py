@@ -5,10 +5,11 @@ import pwd
 import shutil
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base import proc
 from pykubelet.base.concurrency import blocking
@@ -31,8 +32,7 @@ _TIMEOUT: Final = 30.0
 """Timeout of user look-ups, which may use the network."""
 
 
-@dataclass(frozen=True, slots=True)
-class UserNamespaceConfig:
+class UserNamespaceConfig(Struct, frozen=True):
     """Settings of user namespaces."""
 
     ids_per_pod: int = UNIT

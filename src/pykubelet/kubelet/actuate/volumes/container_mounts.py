@@ -1,7 +1,9 @@
 """Plans the mount for each entry of a container's `volumeMounts`, without doing anything yet."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pykubelet.kubelet.actuate.actuate_types import HostMount
 from pykubelet.kubelet.actuate.volumes.mount.subpath import SubPath
@@ -12,8 +14,7 @@ from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models.core_v1 import ImageVolumeSource, VolumeMount
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedMount:
+class PlannedMount(Struct, frozen=True):
     """Mount of a container, and what has to be done before it can be used."""
 
     mount: HostMount
@@ -23,8 +24,7 @@ class PlannedMount:
     """Image to pull first."""
 
 
-@dataclass(frozen=True, slots=True)
-class MountedVolume:
+class MountedVolume(Struct, frozen=True):
     """A volume that is set up."""
 
     path: str
@@ -33,8 +33,7 @@ class MountedVolume:
     image: ImageVolumeSource | None
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Container and index of an entry of `volumeMounts`."""
 
     uid: PodUID

@@ -5,10 +5,11 @@ The pod runtime asks for them, through the volume manager, when it creates a con
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
+
+from msgspec.structs import replace
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.actuate.actuate_types import HostMount, VolumeError

@@ -17,9 +17,10 @@ import logging
 import os
 import re
 import secrets
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.types.ids import PodUID
@@ -36,8 +37,7 @@ def component(name: str) -> str:
     return name
 
 
-@dataclass(frozen=True, slots=True)
-class PodDirs:
+class PodDirs(Struct, frozen=True):
     """Paths below the agent's root directory. Only `prepare` and `termination_log` touch the disk."""
 
     root: Path
@@ -112,8 +112,7 @@ class PodDirs:
             return {PodUID(e.name) for e in entries if _COMPONENT.fullmatch(e.name) and e.is_dir(follow_symlinks=False)}
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeDirs:
+class VolumeDirs(Struct, frozen=True):
     """Paths of the volumes of pods. It never touches the disk."""
 
     pods: PodDirs

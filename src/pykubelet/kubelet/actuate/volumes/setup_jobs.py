@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.actuate.volumes.volume_source import Source
 from pykubelet.kubelet.actuate.volumes.volume_types import Ready, Work
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """Volume to set up, and its path."""
 
     path: Path

@@ -7,9 +7,11 @@ exited; the pod runtime calls `container_mounts` when it creates a container.
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import PykubeletError, Unsupported
@@ -73,8 +75,7 @@ _PLUGINS: Final[Mapping[str, Plugin]] = {
 }
 
 
-@dataclass(slots=True)
-class _PodState:
+class _PodState(Struct):
     """Volumes that this process has set up for one pod."""
 
     since: Seconds

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from pykubelet.base.clock import Clock, SystemClock
 from pykubelet.base.units import Seconds
@@ -22,8 +23,7 @@ def csi_plugin(driver: str) -> str:
     return f"{CSI_PLUGIN}:{driver}"
 
 
-@dataclass(frozen=True, slots=True)
-class Measure:
+class Measure(Struct, frozen=True):
     """Measures volume operations. ``names`` are the plugin names of the kinds that the node itself provides."""
 
     meter: WorkMeter = NoMeter()

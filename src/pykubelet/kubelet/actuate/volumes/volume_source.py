@@ -1,7 +1,8 @@
 """Source of a pod's volume after its claim, if any, was looked up."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.models.core_v1 import PersistentVolume, Volume
 
@@ -10,8 +11,7 @@ LOCAL: Final = "local"
 NFS: Final = "nfs"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class Source(Struct, frozen=True, kw_only=True):
     """Resolved source of one volume of one pod."""
 
     kind: str

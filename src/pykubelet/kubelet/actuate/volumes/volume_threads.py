@@ -10,10 +10,11 @@ nothing happens any more. Messages and times are those of the Go kubelet (``pkg/
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
+
+from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
@@ -33,8 +34,7 @@ _REMEDY: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Blocking:
+class Blocking(Struct, frozen=True):
     """Runs blocking jobs, one at a time for each owner (``pod/<uid>/volumes``, ``volume/<name>``)."""
 
     deadline: Seconds

@@ -1,9 +1,10 @@
 """Values of the volume manager."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct, field
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
     from pykubelet.kubelet.actuate.volumes.csi import CsiVolumes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VolumeContext:
+class VolumeContext(Struct, frozen=True, kw_only=True):
     """Inputs for the contents of a pod's volumes."""
 
     config: ConfigReader
@@ -33,8 +33,7 @@ class VolumeContext:
     """Facts beyond the pod object; the memory in its `allocatable` also limits volumes in memory."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VolumeDeps:
+class VolumeDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of the volume manager."""
 
     images: VolumeImages
@@ -48,16 +47,14 @@ class VolumeDeps:
     telemetry: Telemetry[WorkMeter]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VolumeConfig:
+class VolumeConfig(Struct, frozen=True, kw_only=True):
     """Limits of the volume manager."""
 
     deadline: Seconds = 123.0
     """Seconds that setting up or tearing down one pod's volumes may block (2 m 3 s, as in the Go kubelet)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(Struct, frozen=True):
     """Mount attributes of a kind of volume."""
 
     read_only: bool = False
@@ -65,8 +62,7 @@ class Attributes:
     """Whether the runtime may relabel the content, since it belongs to the pod alone."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """Request to set up a volume of a pod."""
 
     pod: Pod
@@ -87,8 +83,7 @@ class Request:
         return security.fs_group if security else None
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """The blocking part of setting up a volume."""
 
     run: Callable[[], None]
@@ -112,8 +107,7 @@ class Plugin(Protocol):
         """Collect the inputs without blocking. Raises base errors with the messages of the Go kubelet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(Struct, frozen=True):
     """Volume that this process has set up: identity of its directory, and digest of its files."""
 
     device: int

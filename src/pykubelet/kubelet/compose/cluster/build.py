@@ -4,9 +4,10 @@ Loaded only then, since it imports the API client.
 """
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from pykubelet.apiclient import Query, Reflector, Select
 from pykubelet.apiclient.resources import NODES
@@ -49,8 +50,7 @@ if TYPE_CHECKING:
 Parts = dict[str, Coroutine[None, None, None]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class Cluster(Struct, frozen=True, kw_only=True):
     """Node mode: the components that connect the stages to the API server."""
 
     pods: ClusterPods

@@ -1,8 +1,9 @@
 """What the builder of node mode takes, without the imports of node mode itself."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.kubelet.compose.node.node_status import NodeStatusDeps
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from pykubelet.kubelet.actuate.volumes.csi import CsiParts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterDeps:
+class ClusterDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of node mode on the other stages."""
 
     pods: PodManager

@@ -1,7 +1,8 @@
 """The components of a node that follow its pods and its Node object, and pass each version on."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.apiclient.reflector import Key
 from pykubelet.kubelet.actuate.node import NodeFacts
@@ -17,8 +18,7 @@ from pykubelet.kubelet.types.updates import is_mirror, is_static
 from pykubelet.models.core_v1 import Node, Pod
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterPods:
+class ClusterPods(Struct, frozen=True, kw_only=True):
     """The part of node mode that follows the desired pods."""
 
     pods: PodManager
@@ -54,8 +54,7 @@ class ClusterPods:
             self.mirrors.poke()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeFollower:
+class NodeFollower(Struct, frozen=True, kw_only=True):
     """Passes each version of the Node object on to the components that need it."""
 
     reporter: NodeReporter

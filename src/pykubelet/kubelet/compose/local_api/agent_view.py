@@ -1,7 +1,8 @@
 """The local API's view of the other stages."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 import pykubelet
 from pykubelet.base.units import Bytes
@@ -32,8 +33,7 @@ from pykubelet.models.core_v1 import ConfigMap, Event, Node, Secret
 from pykubelet.pb import images_v1_pb2 as transfer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalApiView:
+class LocalApiView(Struct, frozen=True, kw_only=True):
     """The local API server's ``Node``."""
 
     name: str

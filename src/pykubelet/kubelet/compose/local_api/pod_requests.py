@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Conflict
 from pykubelet.kubelet.actuate.images import ImageManager
@@ -14,8 +15,7 @@ from pykubelet.kubelet.types.ids import PodUID
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodRequests:
+class PodRequests(Struct, frozen=True, kw_only=True):
     """Records requests and wakes the worker of the pod."""
 
     restarts: RestartRequests

@@ -1,7 +1,8 @@
 """The runtime's streaming server, as the servers of the agent use it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.actuate.cri import CriClient
@@ -10,8 +11,7 @@ from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeStreams:
+class RuntimeStreams(Struct, frozen=True):
     """The servers' ``Streams``."""
 
     cri: CriClient

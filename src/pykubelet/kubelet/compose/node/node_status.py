@@ -6,8 +6,9 @@ Without node mode it is used only if a client asks for the node, so it imports t
 import logging
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from pykubelet import KUBERNETES_VERSION
 from pykubelet.base.clock import Clock
@@ -41,8 +42,7 @@ _PLEG_PATIENCE: Final = 10.0
 """Time that a new agent has for its first list of pods before the missing list makes the node unready."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeHealth:
+class NodeHealth(Struct, frozen=True, kw_only=True):
     """What makes the node ready or not."""
 
     conditions: Callable[[], RuntimeConditions]
@@ -50,8 +50,7 @@ class NodeHealth:
     shutdown_fault: Callable[[], str | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeStatusDeps:
+class NodeStatusDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of `NodeStatusReader`."""
 
     settings: Callable[[], Settings]

@@ -1,7 +1,8 @@
 """The local API's view of the node, and the changes of its manifests that clients of that API ask for."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid
@@ -26,8 +27,7 @@ from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models.core_v1 import Pod
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeViewDeps:
+class NodeViewDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of `NodeViewer`."""
 
     settings: Settings
@@ -100,8 +100,7 @@ class NodeViewer:
         return {key: state.origin for state in states for key in (*state.kept, *state.objects)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManifestChanges:
+class ManifestChanges(Struct, frozen=True, kw_only=True):
     """Places objects in the directory that the agent reads; the agent then reads it as after any other change."""
 
     path: str

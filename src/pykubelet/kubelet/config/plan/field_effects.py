@@ -4,11 +4,11 @@ A test compares the table with the fields of the type, so that a new field has t
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from pykubelet.kubelet.config.v1beta1 import KubeletConfiguration
 
@@ -24,8 +24,7 @@ class OnChange(StrEnum):
     """The field has no effect."""
 
 
-@dataclass(frozen=True, slots=True)
-class FieldEffect:
+class FieldEffect(Struct, frozen=True):
     """What a change of one field needs."""
 
     on_change: OnChange

@@ -1,11 +1,11 @@
 """What a reload of the configuration changes: compares what was re-read with what the agent runs with. Pure."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from pykubelet.kubelet.config.plan.field_effects import SECRET_VALUES, OnChange, effect_of
 from pykubelet.kubelet.config.v1beta1 import KubeletConfiguration
@@ -14,8 +14,7 @@ FIELDS: Final = msgspec.structs.fields(KubeletConfiguration)
 _HIDDEN: Final = "(hidden)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReloadPlan:
+class ReloadPlan(Struct, frozen=True, kw_only=True):
     """The result of a comparison. Fields have their names in the file."""
 
     config: KubeletConfiguration

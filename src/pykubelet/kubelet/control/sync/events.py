@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
@@ -14,25 +15,21 @@ from pykubelet.kubelet.types.updates import PodUpdate
 RETRY_SECONDS = 180.0
 
 
-@dataclass(frozen=True, slots=True)
-class PodsAffected:
+class PodsAffected(Struct, frozen=True):
     """An event: objects that these pods use (ConfigMaps, Secrets) have changed."""
 
     uids: frozenset[PodUID]
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeRecovered:
+class RuntimeRecovered(Struct, frozen=True):
     """An event: the runtime responds again."""
 
 
-@dataclass(frozen=True, slots=True)
-class PeriodicRetry:
+class PeriodicRetry(Struct, frozen=True):
     """An event: time to retry failed updates, and resizes that were deferred."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRead:
+class NodeRead(Struct, frozen=True):
     """An event: the Node object has been read again, or could not be read, for all requests up to this number."""
 
     request: int

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.admission import Verdict
@@ -130,8 +131,7 @@ class Garbage(Protocol):
         """Remove dead containers and sandboxes beyond the policy, and logs of pods outside ``keep``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoopDeps:
+class LoopDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of the sync loop and of housekeeping."""
 
     pods: Pods

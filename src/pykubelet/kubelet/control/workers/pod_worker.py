@@ -4,8 +4,9 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Final, TypeAlias
+
+from msgspec.structs import replace
 
 from pykubelet.base import tracing
 from pykubelet.base.transition_table import Life

@@ -5,9 +5,10 @@ except its failures, which the pod's status shows as waiting reasons.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import assert_never
+
+from msgspec.structs import replace
 
 from pykubelet.base.errors import PykubeletError, Transient
 from pykubelet.base.event_times import EventTimes

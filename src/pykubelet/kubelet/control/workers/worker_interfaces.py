@@ -1,8 +1,9 @@
 """Interfaces of the other stages that the pod workers call."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
@@ -114,8 +115,7 @@ class Conditions(Protocol):
         """Whether the runtime has replied to a Status call since the agent started."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerDeps:
+class WorkerDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of the workers."""
 
     runtime: Runtime

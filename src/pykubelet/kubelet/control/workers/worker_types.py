@@ -9,6 +9,8 @@ pod that its source no longer lists continues to Removed, after which nothing of
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from msgspec import Struct
+
 from pykubelet.kubelet.types.ids import PodRef
 from pykubelet.kubelet.types.outcome import Failure
 from pykubelet.kubelet.types.reports.decisions import Decision
@@ -28,8 +30,7 @@ class Phase(StrEnum):
     """Remove containers, sandboxes, logs and records."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerState:
+class WorkerState(Struct, frozen=True):
     """What a worker remembers between two steps. The runtime's state is never kept, but read in every step."""
 
     ref: PodRef

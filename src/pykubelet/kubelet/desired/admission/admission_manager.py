@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.desired.admission.admission_interfaces import Meter
@@ -24,8 +25,7 @@ _log = logging.getLogger(__name__)
 _TERMINAL = ("Succeeded", "Failed")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdmissionDeps:
+class AdmissionDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of `Admission`."""
 
     node: Callable[[], NodeFacts]

@@ -1,7 +1,8 @@
 """Values of admission: the node, and what pods need of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.resources.podresources import Amounts
@@ -9,8 +10,7 @@ from pykubelet.kubelet.types.resources.qos import QosClass
 from pykubelet.models.core_v1 import Taint
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
+class NodeFacts(Struct, frozen=True):
     """Properties of the node that admission checks."""
 
     name: str
@@ -28,8 +28,7 @@ class NodeFacts:
     """Whether the machine is shutting down."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostPort:
+class HostPort(Struct, frozen=True):
     """A host port of a pod."""
 
     ip: str
@@ -38,8 +37,7 @@ class HostPort:
     port: int
 
 
-@dataclass(frozen=True, slots=True)
-class Needs:
+class Needs(Struct, frozen=True):
     """What a pod needs of the node; computed once, since it is compared with every new pod."""
 
     uid: PodUID

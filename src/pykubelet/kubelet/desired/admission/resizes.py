@@ -6,8 +6,9 @@ until other pods free resources; the pod's condition PodResizePending shows the 
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base.event_times import EventTimes
 from pykubelet.kubelet.desired.admission.admission_interfaces import Meter
@@ -31,8 +32,7 @@ _log = logging.getLogger(__name__)
 _PENDING: Final = "PodResizePending"
 
 
-@dataclass(frozen=True, slots=True)
-class Resized:
+class Resized(Struct, frozen=True):
     """A pod whose allocation or resize condition has changed, with its allocated resources."""
 
     pod: Pod
@@ -40,8 +40,7 @@ class Resized:
     """Pods to be preempted for it; only for critical pods."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResizeDeps:
+class ResizeDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of `Resizes`."""
 
     allocations: Allocations

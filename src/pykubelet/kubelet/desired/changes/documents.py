@@ -1,8 +1,10 @@
 """Checks documents of manifests together, and cuts them into the objects to place."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Conflict, Permanent
 from pykubelet.base.text import printable
@@ -16,8 +18,7 @@ from pykubelet.models.scalars import Quantity
 _ORDER: Final = ("ConfigMap", "Secret", "Pod")
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """A file of manifests, or the standard input."""
 
     origin: str
@@ -25,8 +26,7 @@ class Document:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """A valid object of the input."""
 
     item: ManifestObject
@@ -39,8 +39,7 @@ class Given:
         return f"{self.item.key.kind.lower()}/{self.item.key.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """Findings of documents, and their objects if none of the findings is an error."""
 
     findings: tuple[CheckFinding, ...]

@@ -12,9 +12,10 @@ import re
 import stat
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, Transient
 from pykubelet.base.files.atomic import write_atomic
@@ -52,8 +53,7 @@ class Change(StrEnum):
     UNCHANGED = "unchanged"
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """An object in a file of the directory."""
 
     path: Path
@@ -66,8 +66,7 @@ class Found:
         return printable(str(self.path))
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(Struct, frozen=True):
     """An object as it is now in the directory."""
 
     change: Change

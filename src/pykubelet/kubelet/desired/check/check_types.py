@@ -1,7 +1,8 @@
 """What is checked, and what a check finds."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from pykubelet.kubelet.desired.manifest.manifest_types import Manifest, Problem
 
@@ -47,8 +48,7 @@ _DESCRIPTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CheckSource:
+class CheckSource(Struct, frozen=True):
     """A manifest to check."""
 
     manifest: Manifest
@@ -58,8 +58,7 @@ class CheckSource:
     are not compared with it, since it replaces them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A line of a file, from 1; 0: not known."""
 
     origin: str
@@ -69,8 +68,7 @@ class Place:
         return f"{self.origin}:{self.line}" if self.line else self.origin
 
 
-@dataclass(frozen=True, slots=True)
-class CheckFinding:
+class CheckFinding(Struct, frozen=True):
     """A violated rule; ``related`` are the other places that it concerns, such as the first definition of an object."""
 
     rule: Rule

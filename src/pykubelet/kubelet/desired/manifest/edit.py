@@ -6,10 +6,10 @@ Objects are recognized by kind, namespace and name alone, so that an object with
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 import yaml
+from msgspec import Struct
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound
 from pykubelet.kubelet.desired.manifest.manifest_types import ObjectKey, Problem, Report
@@ -27,8 +27,7 @@ _LIST: Final = "List"
 _START: Final = "---"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where an object is in a manifest: its document from 1, and its index if the document is a list."""
 
     key: ObjectKey

@@ -2,9 +2,11 @@
 
 import traceback
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 from pykubelet.base.text import printable
 from pykubelet.models.core_v1 import ConfigMap, Pod, Secret
@@ -25,8 +27,7 @@ LocalObject: TypeAlias = Pod | ConfigMap | Secret
 """The kinds that a manifest may hold."""
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectKey:
+class ObjectKey(Struct, frozen=True):
     """Key of an object of the node's manifests, the same for all its versions."""
 
     kind: str
@@ -37,8 +38,7 @@ class ObjectKey:
         return f"{self.kind} {self.namespace}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """A violated rule in an object: the field's path, the message, the remedy (may be empty)."""
 
     field: str
@@ -46,8 +46,7 @@ class Finding:
     remedy: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """Why a manifest, or an object in it, cannot be used. ``str`` returns one line for display.
 
     All its texts are safe to show, log and send, whatever the manifest contains.
@@ -69,7 +68,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         for name in ("origin", "message", "remedy", "field", "object"):
-            object.__setattr__(self, name, printable(getattr(self, name)))
+            force_setattr(self, name, printable(getattr(self, name)))
 
     def __str__(self) -> str:
         return self.described()
@@ -83,8 +82,7 @@ class Problem:
         return f"{text}; {self.remedy}" if self.remedy else text
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestObject:
+class ManifestObject(Struct, frozen=True):
     """A valid object with defaults set; ``line`` is its first line in the file.
 
     ``digest`` is a hash of its content as written: a static pod's uid comes from it.
@@ -102,8 +100,7 @@ class ManifestObject:
         return position_of(path, self.positions) or (self.line, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Struct, frozen=True):
     """The content of a file or URL: the valid objects in their order, and the problems of the others."""
 
     origin: str
@@ -139,8 +136,7 @@ def fault_message(error: Exception) -> str:
     return f"cannot be checked: {type(error).__name__} in {where}; this is a bug of pykubelet, report it"
 
 
-@dataclass(slots=True)
-class Report:
+class Report(Struct):
     """The problems of one manifest, up to a maximum number."""
 
     origin: str

@@ -6,9 +6,9 @@ may trust, with every problem found. An object with a problem is left out; the o
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pykubelet.kubelet.desired.manifest.defaults import with_defaults
@@ -77,8 +77,7 @@ def _objects(data: bytes, report: Report, positions: bool) -> tuple[ManifestObje
     return tuple(reader.objects.values())
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """Position of an object: its document, its node, the kind that its list implies, and the path to it."""
 
     document: int

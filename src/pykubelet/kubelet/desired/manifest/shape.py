@@ -3,13 +3,13 @@
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
 from functools import cache
 from typing import Annotated, Final
 
 import msgspec
+from msgspec import Struct
 
 from pykubelet.models.scalars import KubeStruct, MicroTime
 
@@ -32,8 +32,7 @@ class Kind(Enum):
     ANY = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """The expected type of a value; ``item`` for lists and maps, ``model`` for objects."""
 
     kind: Kind
@@ -41,8 +40,7 @@ class Shape:
     model: type[KubeStruct] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """A field of an object: its Python attribute, whether the model requires it, and its type."""
 
     attribute: str

@@ -9,10 +9,10 @@ Python's JSON reader takes over, without lines.
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final, NoReturn, TypeAlias
 
 import yaml
+from msgspec import Struct, field
 
 from pykubelet.kubelet.desired.manifest.manifest_types import MAX_BYTES, MAX_DEPTH, MAX_NODES, Problem, Report
 
@@ -21,8 +21,7 @@ _MERGE: Final = "<<"
 _TOO_DEEP: Final = "no Kubernetes object needs that"
 
 
-@dataclass(slots=True)
-class ScalarNode:
+class ScalarNode(Struct):
     """One scalar; ``plain`` means not quoted, so that ``8080`` is a number and ``"8080"`` is not."""
 
     text: str
@@ -32,8 +31,7 @@ class ScalarNode:
     tag: str = ""
 
 
-@dataclass(slots=True)
-class ListNode:
+class ListNode(Struct):
     """A sequence."""
 
     items: list["Node"]
@@ -41,8 +39,7 @@ class ListNode:
     column: int = 0
 
 
-@dataclass(slots=True)
-class MapNode:
+class MapNode(Struct):
     """A mapping; keys are unique, merge keys (``<<``) already resolved."""
 
     entries: dict[str, tuple[ScalarNode, "Node"]]
@@ -53,8 +50,7 @@ class MapNode:
 Node: TypeAlias = ScalarNode | ListNode | MapNode
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """One document of a manifest; ``index`` counts from 1."""
 
     index: int
@@ -111,8 +107,7 @@ def _position(text: str, offset: int) -> tuple[int, int]:
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
-@dataclass(slots=True)
-class _Frame:
+class _Frame(Struct):
     """A collection whose end has not been read yet."""
 
     node: ListNode | MapNode
@@ -308,8 +303,7 @@ def _read_json(text: str, report: Report) -> Document | None:
         return Document(1, ScalarNode("", True))
 
 
-@dataclass(slots=True)
-class _JsonObject:
+class _JsonObject(Struct):
     pairs: list[tuple[str, object]]
 
 

@@ -9,8 +9,9 @@ references are known when the sync loop receives the pod, before its worker star
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from pykubelet.apiclient import ApiClient, Query, Reflector, Select
 from pykubelet.apiclient.reflector import Key
@@ -37,8 +38,7 @@ _MAX_LINGERING: Final = 16
 """Maximum number of watched ConfigMaps without a pod; each needs a connection."""
 
 
-@dataclass(slots=True)
-class _Followed:
+class _Followed(Struct):
     """A watched object."""
 
     users: set[PodUID] = field(default_factory=set)

@@ -8,8 +8,9 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from pykubelet.apiclient import ApiClient, Query, Reflector, Select
 from pykubelet.apiclient.reflector import Key
@@ -39,8 +40,7 @@ _MAX_DELAY: Final = 3600.0
 _ISSUED: Final = "Issued"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A source of a projected volume of a pod."""
 
     ref: PodRef
@@ -48,8 +48,7 @@ class Place:
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(Struct, frozen=True):
     """A key and its certificates, both in PEM."""
 
     key: bytes
@@ -58,8 +57,7 @@ class Credentials:
     """Monotonic time."""
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(Struct):
     """State of the certificate of one place."""
 
     pod: Pod

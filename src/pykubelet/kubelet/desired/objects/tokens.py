@@ -9,8 +9,9 @@ import logging
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.apiclient import ApiClient
 from pykubelet.apiclient.resources import SERVICE_ACCOUNTS
@@ -36,8 +37,7 @@ _MAX_PULL_TOKENS: Final = 1000
 """Tokens for image pulls that are kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class _TokenKey:
+class _TokenKey(Struct, frozen=True):
     """The properties that identify a token."""
 
     ref: PodRef
@@ -46,8 +46,7 @@ class _TokenKey:
     life: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
+class _Token(Struct, frozen=True):
     """A token and its times, which are monotonic except ``expires``."""
 
     value: bytes

@@ -6,8 +6,9 @@ Nothing here changes what runs, whether the API server is available or not.
 
 import logging
 from collections.abc import Awaitable, Callable, Container
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.apiclient import AlreadyExists, ApiClient
 from pykubelet.apiclient.resources import PODS
@@ -28,8 +29,7 @@ _FIRST_DELAY: Final = 0.5
 _MAX_DELAY: Final = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MirrorDeps:
+class MirrorDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of `MirrorPods`."""
 
     client: ApiClient

@@ -1,8 +1,9 @@
 """Interfaces that the sources call."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.desired.sources.source_types import ManifestState
@@ -27,8 +28,7 @@ class ProblemSink(Protocol):
         """Replace the states of all manifests of a source."""
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(Struct, frozen=True):
     """An HTTP response: ``etag`` is empty if absent; ``body`` is at most one byte longer than the limit."""
 
     status: int

@@ -1,8 +1,9 @@
 """Builds the configured sources and passes on their content: objects first, then the pods that use them."""
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.kubelet.config import Settings
@@ -21,8 +22,7 @@ from pykubelet.kubelet.desired.sources.url_source import UrlSource
 from pykubelet.kubelet.types.updates import Source
 
 
-@dataclass(frozen=True, slots=True)
-class SourcesConfig:
+class SourcesConfig(Struct, frozen=True):
     """The sources of manifests; None: not configured."""
 
     files: FileSourceConfig | None = None

@@ -1,8 +1,9 @@
 """Configuration, records and states of the sources of manifests."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.desired.manifest.manifest_types import Manifest, ManifestObject, ObjectKey, Problem
@@ -17,8 +18,7 @@ MAX_RETRY_SECONDS: Final = 20.0
 HTTP_TIMEOUT_SECONDS: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class FileSourceConfig:
+class FileSourceConfig(Struct, frozen=True):
     """Configuration of a manifest directory or a single manifest."""
 
     path: Path
@@ -28,8 +28,7 @@ class FileSourceConfig:
     """Directory for copies of the last valid manifests, for restarts with a broken manifest; None: no copies."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpSourceConfig:
+class HttpSourceConfig(Struct, frozen=True):
     """Configuration of a URL that returns a manifest."""
 
     url: str
@@ -41,16 +40,14 @@ class HttpSourceConfig:
     """Directory for a copy of the last valid manifest; None: no copy."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourcePeriods:
+class SourcePeriods(Struct, frozen=True):
     """How often sources are read without news of a change."""
 
     files: Seconds = RESCAN_SECONDS
     http: Seconds = RESCAN_SECONDS
 
 
-@dataclass(frozen=True, slots=True)
-class FileRecord:
+class FileRecord(Struct, frozen=True):
     """A manifest: the version last read, and the effective objects.
 
     They differ while the last version has problems: then objects of earlier versions stay effective.
@@ -64,8 +61,7 @@ class FileRecord:
     """The keys of objects in ``wanted`` from an earlier version."""
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestState:
+class ManifestState(Struct, frozen=True):
     """The state of a manifest, as the CLI shows it: effective objects and problems."""
 
     source: Source
@@ -76,8 +72,7 @@ class ManifestState:
     problems: tuple[Problem, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SourceContent:
+class SourceContent(Struct, frozen=True):
     """The full content of a source.
 
     ``read`` false: the source could not be read, so only ``states`` is meaningful, and the rest stays as it was.

@@ -1,8 +1,9 @@
 """Interfaces of the other stages that the eviction of pods calls."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.observe.eviction.eviction_types import Disks, Observation, Reclaim, Signal
@@ -82,8 +83,7 @@ class EvictionMetrics(Protocol):
         """Record, when a pod is selected, the age of the figures in seconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvictionDeps:
+class EvictionDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of `EvictionManager`."""
 
     observer: Observer

@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import PykubeletError

@@ -1,9 +1,10 @@
 """Values of node pressure and eviction. Names are those of the Go kubelet."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct, field
 
 from pykubelet.base.units import Seconds
 
@@ -56,8 +57,7 @@ class Reclaim(StrEnum):
     IMAGES = "images"
 
 
-@dataclass(frozen=True, slots=True)
-class Disks:
+class Disks(Struct, frozen=True):
     """The file systems of the node. By default there is one for everything."""
 
     own_images: bool = False
@@ -90,8 +90,7 @@ RESOURCE_OF: Final[Mapping[Signal, Resource]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(Struct, frozen=True):
     """A quantity of a threshold: a number of units, or a share of the capacity."""
 
     value: int = 0
@@ -103,8 +102,7 @@ class Amount:
         return self.value if self.share is None else int(capacity * self.share)
 
 
-@dataclass(frozen=True, slots=True)
-class Threshold:
+class Threshold(Struct, frozen=True):
     """An eviction threshold: met when the signal is below ``least`` (soft ones: for ``grace`` seconds)."""
 
     signal: Signal
@@ -118,16 +116,14 @@ class Threshold:
         return self.grace == 0
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(Struct, frozen=True):
     """Current value of a signal."""
 
     available: int
     capacity: int
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionConfig:
+class EvictionConfig(Struct, frozen=True):
     """The fields of KubeletConfiguration about eviction."""
 
     thresholds: tuple[Threshold, ...]
@@ -139,8 +135,7 @@ class EvictionConfig:
     """Whether limits of local storage are enforced."""
 
 
-@dataclass(frozen=True, slots=True)
-class DiskUse:
+class DiskUse(Struct, frozen=True):
     """Usage of a file system."""
 
     bytes: int = 0
@@ -150,8 +145,7 @@ class DiskUse:
         return DiskUse(self.bytes + other.bytes, self.inodes + other.inodes)
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerUse:
+class ContainerUse(Struct, frozen=True):
     """Usage of a container; memory in bytes; None: unknown."""
 
     memory: int | None = None
@@ -159,8 +153,7 @@ class ContainerUse:
     logs: DiskUse | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PodUse:
+class PodUse(Struct, frozen=True):
     """Usage of a pod."""
 
     memory: int = 0
@@ -173,8 +166,7 @@ class PodUse:
     """Usage of each volume whose usage is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Eviction:
+class Eviction(Struct, frozen=True):
     """An eviction of a pod."""
 
     message: str

@@ -3,9 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
@@ -26,8 +27,7 @@ _Identity = tuple[int, int]
 """Device and inode of a file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlarmConfig:
+class AlarmConfig(Struct, frozen=True, kw_only=True):
     """The kernel's files; those that a machine lacks are left out, with a line in the log."""
 
     usage: Mapping[Signal, Path] = field(default_factory=dict)

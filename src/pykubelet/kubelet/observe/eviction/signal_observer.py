@@ -2,8 +2,9 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
@@ -20,8 +21,7 @@ _log = logging.getLogger(__name__)
 _ASK_SECONDS: Seconds = 300.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageDisks:
+class ImageDisks(Struct, frozen=True, kw_only=True):
     """Paths on the runtime's file systems; empty: not reported."""
 
     images: str = ""

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.base.units import Seconds
@@ -60,8 +61,7 @@ class ShutdownMetrics(Protocol):
         """Set when the last shutdown began and ended, in Unix time; 0: unknown, or not yet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShutdownDeps:
+class ShutdownDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of `NodeShutdown`."""
 
     connect: Callable[[], AbstractAsyncContextManager[Logind]]
@@ -72,8 +72,7 @@ class ShutdownDeps:
     telemetry: Telemetry[ShutdownMetrics]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShutdownConfig:
+class ShutdownConfig(Struct, frozen=True, kw_only=True):
     """Settings of node shutdowns."""
 
     periods: tuple[Period, ...]

@@ -1,8 +1,9 @@
 """Interfaces of the other stages that PLEG calls; ``kubelet/compose/observe.py`` passes them."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
+
+from msgspec import Struct
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.telemetry import Telemetry
@@ -59,8 +60,7 @@ class NoMetrics:
     def stream_error(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlegDeps:
+class PlegDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of PLEG."""
 
     list_pods: ListPods

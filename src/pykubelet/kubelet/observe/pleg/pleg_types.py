@@ -1,12 +1,11 @@
 """The intervals of PLEG's lists and checks."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pykubelet.base.units import Seconds
 
 
-@dataclass(frozen=True, slots=True)
-class PlegConfig:
+class PlegConfig(Struct, frozen=True):
     """Intervals of PLEG. Relist period and threshold are those of the Go kubelet (``pkg/kubelet/kubelet.go``)."""
 
     relist_period: Seconds = 1.0

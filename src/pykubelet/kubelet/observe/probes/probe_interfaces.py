@@ -1,8 +1,9 @@
 """Interfaces of the other stages that the probes call; ``kubelet/compose/observe.py`` passes them."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
+
+from msgspec import Struct
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.probes.probe_types import ExecResult, Observation, Target
@@ -39,8 +40,7 @@ class NoMetrics:
     def probe(self, ref: PodRef, container: str, probe_type: ProbeType, result: str, seconds: Seconds) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeDeps:
+class ProbeDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of the probe manager."""
 
     prober: Prober

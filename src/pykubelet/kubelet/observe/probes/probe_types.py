@@ -1,8 +1,9 @@
 """Targets and results of probes."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.types.ids import ContainerID, PodRef
@@ -17,8 +18,7 @@ class ProbeKey(NamedTuple):
     probe_type: ProbeType
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A probe of a running container."""
 
     ref: PodRef
@@ -38,8 +38,7 @@ class Target:
         return ProbeKey(self.container_id, self.probe_type)
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(Struct, frozen=True):
     """Periods and thresholds of a probe. Seconds may be fractions, although the API has only integers so far."""
 
     initial_delay: Seconds
@@ -60,16 +59,14 @@ class Verdict(StrEnum):
     """The probe could not be run, so the container's state is unknown. Named as in events of the Go kubelet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(Struct, frozen=True):
     """The result of a probe; the message is for the event, and empty for a success."""
 
     verdict: Verdict
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ExecResult:
+class ExecResult(Struct, frozen=True):
     """Result of a command in a container."""
 
     exit_code: int

@@ -7,8 +7,9 @@ reading is reused for ten seconds unless a client asks for a newer one, and conc
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.units import Seconds

@@ -1,8 +1,9 @@
 """CPU usage, computed from the CPU times of a reading and of the previous one, which is kept."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base.units import Seconds
 
@@ -12,8 +13,7 @@ LONGEST: Final[Seconds] = 60.0
 """Age from which a reading is too old for a current usage."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
+class _Sample(Struct, frozen=True):
     at: Seconds
     cpu_ns: int
     nano_cores: int | None

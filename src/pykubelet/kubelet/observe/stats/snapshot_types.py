@@ -1,7 +1,8 @@
 """A snapshot of the machine, from which the Summary API and the metrics are computed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.types.resources.usage import CgroupUsage, CpuUsage
@@ -9,8 +10,7 @@ from pykubelet.linux.procparse import NetDevice
 from pykubelet.models.core_v1 import Pod
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerSnapshot:
+class ContainerSnapshot(Struct, frozen=True):
     """Usage of a running container."""
 
     name: str
@@ -20,8 +20,7 @@ class ContainerSnapshot:
     usage: CgroupUsage | None
 
 
-@dataclass(frozen=True, slots=True)
-class PodSnapshot:
+class PodSnapshot(Struct, frozen=True):
     """Usage of a pod with a running container."""
 
     pod: Pod
@@ -30,8 +29,7 @@ class PodSnapshot:
     network: tuple[NetDevice, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Daemon:
+class Daemon(Struct, frozen=True):
     """Usage of the agent or the runtime: of its cgroup, or of its process if that is in the root cgroup."""
 
     name: str
@@ -39,8 +37,7 @@ class Daemon:
     usage: CgroupUsage
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """Usage of the machine at one moment."""
 
     at: Seconds
@@ -57,8 +54,7 @@ class Snapshot:
     pods: tuple[PodSnapshot, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Struct, frozen=True):
     """A container's figures as the runtime reports them: writable layer, CPU time, memory working set."""
 
     mountpoint: str = ""
@@ -68,8 +64,7 @@ class Layer:
     working_set: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FsView:
+class FsView(Struct, frozen=True):
     """Capacity and usage of a file system."""
 
     path: str
@@ -81,8 +76,7 @@ class FsView:
     inodes_free: int
 
 
-@dataclass(frozen=True, slots=True)
-class Storage:
+class Storage(Struct, frozen=True):
     """The file systems of the agent's directory, of images and of writable layers, and their usage."""
 
     root: FsView | None = None

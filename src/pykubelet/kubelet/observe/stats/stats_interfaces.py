@@ -1,9 +1,10 @@
 """Interfaces of the other stages that the measurement of usage calls."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
@@ -27,8 +28,7 @@ VolumeReader = Callable[[Pod], Awaitable[Mapping[str, VolumeSizes]]]
 """Returns capacity and usage of a pod's volumes of storage systems, by name; never raises, but may be slow."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatsDeps:
+class StatsDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of `NodeUsage`."""
 
     pods: Callable[[], Sequence[Pod]]
@@ -41,8 +41,7 @@ class StatsDeps:
     volumes: VolumeReader | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StatsConfig:
+class StatsConfig(Struct, frozen=True):
     """Names and paths on the node, and intervals."""
 
     node_name: str

@@ -9,9 +9,11 @@ import asyncio
 import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
@@ -45,8 +47,7 @@ WalkSteps = Generator[None, bool | None, PodFiles]
 """A walk in steps; sending True to it ends the walk with this step."""
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(Struct):
     disk: PodFiles
     until: Seconds
 

@@ -1,14 +1,14 @@
 """Settings of the event log, and events before they become API objects."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from pykubelet.base.units import Seconds
 from pykubelet.models.core_v1 import ObjectReference
 
 
-@dataclass(frozen=True, slots=True)
-class EventConfig:
+class EventConfig(Struct, frozen=True):
     """Limits of the event log. Those of aggregation and rate are client-go's defaults, so that counts look familiar."""
 
     capacity: int = 1000
@@ -26,8 +26,7 @@ class EventConfig:
     """Maximum number of objects and event kinds that are counted; the least recently used is forgotten."""
 
 
-@dataclass(frozen=True, slots=True)
-class Occurrence:
+class Occurrence(Struct, frozen=True):
     """One occurrence of an event, as a stage reports it."""
 
     involved: ObjectReference
@@ -35,12 +34,11 @@ class Occurrence:
     reason: str
     message: str
     at: Seconds
-    annotations: Mapping[str, str] = field(default_factory=dict)
     """Unix time."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Correlated:
+class Correlated(Struct, frozen=True):
     """The correlator's verdict on an occurrence."""
 
     occurrence: Occurrence

@@ -2,8 +2,10 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import KIB, Bytes, Seconds
@@ -20,8 +22,7 @@ _MAX_TEXT: Final = 1024
 _Key: TypeAlias = tuple[Topic, str, str, str]
 
 
-@dataclass(slots=True)
-class _Pod:
+class _Pod(Struct):
     entries: OrderedDict[_Key, Entry] = field(default_factory=OrderedDict)
     size: int = 0
     synced_at: Seconds = 0.0

@@ -1,13 +1,12 @@
 """Values of the journal of decisions."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.types.reports.decisions import Decision
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A decision, taken ``count`` times for the same reason. Times are Unix seconds."""
 
     decision: Decision
@@ -16,8 +15,7 @@ class Entry:
     count: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class PodJournal:
+class PodJournal(Struct, frozen=True):
     """What the journal has of one pod."""
 
     entries: tuple[Entry, ...] = ()

@@ -7,12 +7,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final, Protocol, TypeVar, TypeVarTuple
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pykubelet.base.backoff import Backoff
@@ -74,8 +74,7 @@ class Meter(Protocol):
         """Count a failure to read or write the file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryDeps:
+class HistoryDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of `History`."""
 
     directory: Path

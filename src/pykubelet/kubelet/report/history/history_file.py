@@ -15,11 +15,11 @@ import stat
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.files.atomic import remove_temporary_files
@@ -49,8 +49,7 @@ _Place = tuple[int, int]
 """Where a line begins and ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Content:
+class _Content(Struct, frozen=True):
     """A file's content: its records as far as they are good."""
 
     data: bytes

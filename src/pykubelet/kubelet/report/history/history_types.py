@@ -4,11 +4,10 @@ Nothing here holds content of Secrets, ConfigMaps or environment variables: even
 of steps, exit codes and times.
 """
 
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from pykubelet.base.units import KIB, MIB, Bytes, Seconds
 from pykubelet.kubelet.types.ids import PodUID
@@ -65,8 +64,7 @@ class GoneRecord(Struct, frozen=True, tag="gone"):
 Record: TypeAlias = Header | EventRecord | StartRecord | TimelineRecord | EndRecord | GoneRecord
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryLimits:
+class HistoryLimits(Struct, frozen=True):
     """What is kept at most."""
 
     keep_for: Seconds = 7 * 86400.0
@@ -81,8 +79,7 @@ class HistoryLimits:
     """Longer records are not stored."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class Loaded(Struct, frozen=True, kw_only=True):
     """The content of a history file."""
 
     events: tuple[Event, ...] = ()

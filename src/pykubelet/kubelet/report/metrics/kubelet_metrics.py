@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
 import prometheus_client
+from msgspec import Struct
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -39,8 +39,7 @@ from pykubelet.models.core_v1 import Pod, PodStatus
 __all__ = ["KubeletMetrics", "ProbeSample"]
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeSample:
+class ProbeSample(Struct, frozen=True):
     """The result of one run of a probe."""
 
     pod: PodRef

@@ -1,9 +1,10 @@
 """Values counted at a scrape, and label values, which are upstream's."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct, field
 
 from pykubelet.kubelet.types.runtime import ContainerKind, RuntimePod
 from pykubelet.models.core_v1 import ContainerStatus, PodStatus
@@ -51,8 +52,7 @@ class PodConfig(StrEnum):
     RUNTIME_ONLY = "runtime_only"
 
 
-@dataclass(frozen=True, slots=True)
-class WorkingPods:
+class WorkingPods(Struct, frozen=True):
     """Labels of pods with a worker. ``static`` is ``true``, empty or ``unknown``."""
 
     lifecycle: Lifecycle
@@ -60,8 +60,7 @@ class WorkingPods:
     static: str = "true"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeCounts:
+class NodeCounts(Struct, frozen=True):
     """What the node has now; computed at each scrape only."""
 
     desired_pods: Mapping[bool, int] = field(default_factory=dict)

@@ -5,11 +5,12 @@ and every 5 minutes in any case. The heartbeat between two reports is the Lease 
 """
 
 import asyncio
-import dataclasses
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pykubelet.apiclient import AlreadyExists, ApiClient, Forbidden, PatchKind
 from pykubelet.apiclient.resources import NODES
@@ -48,8 +49,7 @@ _FIRST_DELAY: Final = 0.1
 _MAX_DELAY: Final = 7.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeDeps:
+class NodeDeps(Struct, frozen=True, kw_only=True):
     """Everything that :class:`NodeReporter` acts through."""
 
     client: ApiClient
@@ -168,7 +168,7 @@ class NodeReporter:
 
     async def _read_facts(self) -> NodeFacts:
         facts, fault = await self._deps.facts.read(), self._deps.storage_fault()
-        return facts if fault is None else dataclasses.replace(facts, faults=(*facts.faults, fault))
+        return facts if fault is None else replace(facts, faults=(*facts.faults, fault))
 
     async def _send(self, there: NodeStatus, status: NodeStatus, *, reset_extended: bool = False) -> None:
         target, deletions, before = NODES.at("", self._config.name, "status"), self._deletions, self._node

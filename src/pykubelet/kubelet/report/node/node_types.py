@@ -1,8 +1,9 @@
 """Values of the node reporter: facts about the node, and the settings of its object."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.models.core_v1 import NodeAddress, NodeRuntimeHandler, NodeSystemInfo, Taint
@@ -20,8 +21,7 @@ The subset of the Go kubelet's features that this agent has.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class NodeConfig:
+class NodeConfig(Struct, frozen=True):
     """Settings of the node's object."""
 
     name: str
@@ -45,16 +45,14 @@ class NodeConfig:
     """Whether there is a ``--node-ip``, be it ``0.0.0.0`` or ``::``: then it gives the first addresses."""
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(Struct, frozen=True):
     """An image that the runtime has."""
 
     names: tuple[str, ...]
     size: Bytes
 
 
-@dataclass(frozen=True, slots=True)
-class PressureConditions:
+class PressureConditions(Struct, frozen=True):
     """Resources that the node is short of."""
 
     memory: bool = False
@@ -62,8 +60,7 @@ class PressureConditions:
     pids: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
+class NodeFacts(Struct, frozen=True):
     """The node's present state."""
 
     capacity: Mapping[str, Quantity]

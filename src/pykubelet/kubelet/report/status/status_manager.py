@@ -2,9 +2,8 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 
-from msgspec.structs import replace as replace_struct
+from msgspec.structs import replace
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
@@ -96,7 +95,7 @@ class StatusManager:
         if entry is None or not stopped:
             return entry.status if entry is not None else None
         seen = entry.published
-        return replace_struct(entry.status, phase=seen.phase, reason=seen.reason, message=seen.message)
+        return replace(entry.status, phase=seen.phase, reason=seen.reason, message=seen.message)
 
     def _reported_before(self, pod: Pod, runtime: PodRuntimeStatus) -> PodStatus | None:
         """Return what an earlier run of the agent has reported of a static pod that still runs; None for all others.

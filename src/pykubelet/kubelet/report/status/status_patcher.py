@@ -9,8 +9,10 @@ by others, and deletions to complete.
 import asyncio
 import contextlib
 import logging
-from dataclasses import dataclass, replace
 from typing import Final, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pykubelet.apiclient import ApiClient, Expired
 from pykubelet.apiclient.resources import PODS
@@ -63,8 +65,7 @@ class PatcherMetrics(Protocol):
         """Record the delay from a status change until the API server has it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PatcherDeps:
+class PatcherDeps(Struct, frozen=True, kw_only=True):
     """Everything that :class:`StatusPatcher` acts through."""
 
     client: ApiClient
@@ -73,8 +74,7 @@ class PatcherDeps:
     telemetry: Telemetry[PatcherMetrics]
 
 
-@dataclass(slots=True, kw_only=True)
-class _Delivery:
+class _Delivery(Struct, kw_only=True):
     """The delivery of one pod's status."""
 
     wakeup: Wakeup

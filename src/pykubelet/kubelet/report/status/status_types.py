@@ -1,9 +1,9 @@
 """Inputs of a status computation, and what the status manager keeps of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from pykubelet.base.units import Seconds
@@ -22,8 +22,7 @@ TERMINAL: Final = frozenset({SUCCEEDED, FAILED})
 """Terminal phases, which a pod never leaves."""
 
 
-@dataclass(frozen=True, slots=True)
-class StatusContext:
+class StatusContext(Struct, frozen=True):
     """What a status depends on besides the pod's spec and the runtime's view of it."""
 
     now: Seconds
@@ -54,8 +53,7 @@ class StatusContext:
     """Unix time of the pod's start, if an earlier run of the agent has recorded it."""
 
 
-@dataclass(frozen=True, slots=True)
-class StatusEntry:
+class StatusEntry(Struct, frozen=True):
     """What the status manager keeps of one pod."""
 
     pod: Pod

@@ -2,7 +2,8 @@
 
 from collections import OrderedDict, deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
@@ -20,15 +21,13 @@ _BEFORE_SANDBOX = frozenset({Step.SEEN, Step.QUEUED, Step.CGROUP, Step.VOLUMES})
 INTERRUPTED = "interrupted by a restart of the agent"
 
 
-@dataclass(slots=True)
-class _Step:
+class _Step(Struct):
     begun: Seconds
     ended: Seconds | None = None
     error: str = ""
 
 
-@dataclass(slots=True)
-class _Run:
+class _Run(Struct):
     """One start of a pod. Times of steps are monotonic."""
 
     kind: Kind
@@ -53,8 +52,7 @@ class _Run:
         return (Step.READY, "") in self.steps
 
 
-@dataclass(slots=True)
-class _Pod:
+class _Pod(Struct):
     name: str = ""
     runs: deque[_Run] = field(default_factory=lambda: deque(maxlen=EARLIER_STARTS + 1))
     restart: _Run | None = None

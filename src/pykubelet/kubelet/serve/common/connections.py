@@ -9,9 +9,10 @@ idle first.
 import ipaddress
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.kubelet.serve.common.limits import ConnectionLimits
 
@@ -33,8 +34,7 @@ class CloseReason(StrEnum):
     """The TLS handshake failed or took too long."""
 
 
-@dataclass(slots=True, eq=False)
-class ConnectionRecord:
+class ConnectionRecord(Struct, eq=False):
     """One connection, with the source it counts for and the function that closes it."""
 
     source: str

@@ -1,12 +1,11 @@
 """Limits of a server: connections and concurrent requests."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pykubelet.base.units import Seconds
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
+class ConnectionLimits(Struct, frozen=True):
     """Limits on the number of connections, and on the time until their first request."""
 
     total: int
@@ -19,8 +18,7 @@ class ConnectionLimits:
     """Seconds until the first request's headers; a connection without them by then is closed."""
 
 
-@dataclass(frozen=True, slots=True)
-class SlotLimits:
+class SlotLimits(Struct, frozen=True):
     """Concurrent requests of each kind; more are rejected with 429 and Retry-After."""
 
     short: int

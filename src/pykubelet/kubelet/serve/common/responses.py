@@ -4,11 +4,11 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
+from msgspec import Struct
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.serve.common.api_status import error_status, failure
@@ -47,8 +47,7 @@ def route_pattern(request: web.Request) -> str:
     return matched_pattern(request) or "other"
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseStyle:
+class ResponseStyle(Struct, frozen=True):
     """How a server formats errors, and which path label it uses for metrics."""
 
     show: Callable[[Status], web.Response] = status_response

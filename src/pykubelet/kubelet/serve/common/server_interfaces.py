@@ -2,9 +2,10 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from pykubelet.base.concurrency.watch_table import WatchTable
 from pykubelet.base.units import Seconds
@@ -145,8 +146,7 @@ class HttpMeter(Protocol):
         """Count a connection that a server closed or rejected to keep its limits."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalDeps:
+class LocalDeps(Struct, frozen=True, kw_only=True):
     """Everything that the local API server acts through."""
 
     pods: PodsView
@@ -159,8 +159,7 @@ class LocalDeps:
     """Measures CPU and memory of the node and its pods; the argument is the age from which a reading is not reused."""
 
 
-@dataclass(frozen=True, slots=True)
-class LocalConfig:
+class LocalConfig(Struct, frozen=True):
     """Where the local API server listens, where it reads logs, and its limits."""
 
     socket: Path
@@ -170,8 +169,7 @@ class LocalConfig:
     slots: SlotLimits = SlotLimits(short=96, short_per_user=96, streams=448, streams_per_user=448)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HealthDeps:
+class HealthDeps(Struct, frozen=True, kw_only=True):
     """Everything that the health server acts through."""
 
     checks: Mapping[str, HealthCheck]
@@ -180,8 +178,7 @@ class HealthDeps:
     telemetry: Telemetry[HttpMeter]
 
 
-@dataclass(frozen=True, slots=True)
-class HealthConfig:
+class HealthConfig(Struct, frozen=True):
     """Where the health server listens (``healthzBindAddress``, ``healthzPort``), and its limits."""
 
     address: str = "127.0.0.1"

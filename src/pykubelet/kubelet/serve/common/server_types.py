@@ -1,6 +1,5 @@
 """Views that the local API returns, and options that it reads from requests."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from msgspec import Struct
@@ -87,8 +86,7 @@ class LogStreams(StrEnum):
     STDERR = "Stderr"
 
 
-@dataclass(frozen=True, slots=True)
-class LogOptions:
+class LogOptions(Struct, frozen=True):
     """Which part of a log to read, as in the API's PodLogOptions."""
 
     container: str = ""
@@ -102,8 +100,7 @@ class LogOptions:
     streams: LogStreams = LogStreams.ALL
 
 
-@dataclass(frozen=True, slots=True)
-class StreamOptions:
+class StreamOptions(Struct, frozen=True):
     """Options of an exec or attach: container, command and streams."""
 
     container: str = ""

@@ -5,13 +5,13 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeAlias
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
+from msgspec import Struct, field
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.units import KIB, Seconds
@@ -34,8 +34,7 @@ AccessCheck: TypeAlias = Callable[[MarkTrusted], Middleware]
 """Builds the middleware that authenticates and authorizes requests."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerConfig:
+class ServerConfig(Struct, frozen=True):
     """Configuration of one server."""
 
     server_type: str
@@ -48,8 +47,7 @@ class ServerConfig:
     tls: Tls | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
+class Server(Struct, frozen=True):
     """An application that is ready to serve."""
 
     listener: Listener

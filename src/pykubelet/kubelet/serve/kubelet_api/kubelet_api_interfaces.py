@@ -1,9 +1,10 @@
 """Configuration of the kubelet API server, and the interfaces that it needs from others."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.serve.common.limits import ConnectionLimits, SlotLimits
@@ -82,8 +83,7 @@ class AgentMetrics(HttpMeter, Protocol):
         """Count an exec, attach or port-forward over a WebSocket of the newest protocol."""
 
 
-@dataclass(frozen=True, slots=True)
-class KubeletApiServerConfig:
+class KubeletApiServerConfig(Struct, frozen=True):
     """Where the server listens and what it serves; names and defaults are those of KubeletConfiguration."""
 
     node_name: str
@@ -112,8 +112,7 @@ class KubeletApiServerConfig:
     """Fewer streams in total than trusted connections, so that a trusted client can always open one more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EffectiveConfig:
+class EffectiveConfig(Struct, frozen=True, kw_only=True):
     """The configuration that the server shows."""
 
     configuration: Callable[[], Mapping[str, object]]
@@ -122,8 +121,7 @@ class EffectiveConfig:
     """The command line flags, with their defaults."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KubeletApiServerDeps:
+class KubeletApiServerDeps(Struct, frozen=True, kw_only=True):
     """Everything that the server acts through."""
 
     pods: PodsView

@@ -1,9 +1,10 @@
 """Values of the kubelet API server: users, request attributes, certificates and access settings."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from pykubelet.base.units import Seconds
 
@@ -12,8 +13,7 @@ UNAUTHENTICATED: Final = "system:unauthenticated"
 AUTHENTICATED: Final = "system:authenticated"
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(Struct, frozen=True):
     """The authenticated user of a request."""
 
     name: str
@@ -27,24 +27,21 @@ class User:
         return self.name, self.uid, self.groups, tuple(sorted(self.extra.items()))
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(Struct, frozen=True):
     """What a request does to the node object; access to any one of the subresources is enough."""
 
     verb: str
     subresources: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CertFiles:
+class CertFiles(Struct, frozen=True):
     """A certificate (with its chain) and its key, PEM; both may be in one file."""
 
     certificate: Path
     key: Path
 
 
-@dataclass(frozen=True, slots=True)
-class TlsConfig:
+class TlsConfig(Struct, frozen=True):
     """``tlsMinVersion``, ``tlsCipherSuites`` and ``authentication.x509.clientCAFile``, as configured."""
 
     min_version: str = ""
@@ -52,8 +49,7 @@ class TlsConfig:
     client_ca: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AuthConfig:
+class AuthConfig(Struct, frozen=True):
     """Settings of authentication and authorization. The TTLs are in seconds."""
 
     anonymous: bool = False

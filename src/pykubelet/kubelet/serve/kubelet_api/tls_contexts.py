@@ -5,9 +5,10 @@ The files are checked when a connection arrives, so no polling and no restart is
 
 import logging
 import ssl
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import CertFiles, TlsConfig
@@ -18,8 +19,7 @@ _log = logging.getLogger(__name__)
 _Mark: TypeAlias = tuple[tuple[str, int, int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
+class _Made(Struct, frozen=True):
     mark: _Mark
     context: ssl.SSLContext
 

@@ -1,11 +1,11 @@
 """Routes of the local API below ``/pykubelet/v1``: what the Kubernetes API has no objects or verbs for."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Final
 
 import msgspec
 from aiohttp import web
+from msgspec.structs import asdict
 
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.base.files.state_files import damaged_files

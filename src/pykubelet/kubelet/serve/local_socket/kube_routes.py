@@ -1,11 +1,11 @@
 """Routes of the local API with the paths of the Kubernetes API: pods, events, logs, exec, attach, port-forward."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
+from msgspec.structs import replace
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Invalid, NotFound

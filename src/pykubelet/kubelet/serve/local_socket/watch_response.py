@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from aiohttp import web
+from msgspec import Struct, field
 
 from pykubelet.base.concurrency.broadcast import Subscription
 from pykubelet.base.concurrency.watch_table import Change, ChangeType, WatchTable
@@ -22,8 +22,7 @@ _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """Annotation of the bookmark that ends the initial state (KEP-3157)."""
 
 
-@dataclass(slots=True)
-class _View(Generic[T]):
+class _View(Struct, Generic[T]):
     """The objects that one watcher knows of."""
 
     matches: Callable[[T], bool]
@@ -45,8 +44,7 @@ class _View(Generic[T]):
         return b"".join(_line(str(event[0]), event[1]) for event in events if event is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class Collection(Generic[T]):
+class Collection(Struct, Generic[T], frozen=True):
     """A table of objects of one kind, served as list and watch."""
 
     table: WatchTable[T]

@@ -1,10 +1,10 @@
 """Answers requests for a container's log, for all servers."""
 
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 
 from aiohttp import web
+from msgspec import Struct
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import PykubeletError
@@ -20,8 +20,7 @@ from pykubelet.models.core_v1 import Pod
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class LogSource:
+class LogSource(Struct, frozen=True):
     """Where logs are read, and what signals new content."""
 
     root: Path

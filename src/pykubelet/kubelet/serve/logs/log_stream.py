@@ -6,7 +6,8 @@ through log rotations and container restarts, and ends when the container cannot
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.broadcast import Subscription
@@ -24,8 +25,7 @@ from pykubelet.models.core_v1 import Pod
 Write = Callable[[bytes], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class LogTarget:
+class LogTarget(Struct, frozen=True):
     """The container whose log is read."""
 
     uid: PodUID

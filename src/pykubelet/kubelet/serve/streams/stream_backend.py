@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
 from aiohttp import web
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, Permanent, Transient
 from pykubelet.base.http.upgrade import UpgradeResponse, closing, request_head, request_upgrade
@@ -30,8 +30,7 @@ def check_upgrade(request: web.Request) -> None:
         raise Invalid("unable to upgrade: the request has a body")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backend:
+class Backend(Struct, frozen=True, kw_only=True):
     """A connection to one streaming URL of the runtime."""
 
     reader: asyncio.StreamReader

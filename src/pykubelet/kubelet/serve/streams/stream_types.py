@@ -1,7 +1,8 @@
 """Protocol names, and the set of streams that a client requests."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 V5: Final = "v5.channel.k8s.io"
 V4: Final = "v4.channel.k8s.io"
@@ -9,8 +10,7 @@ FORWARD: Final = "portforward.k8s.io"
 TUNNEL: Final = f"SPDY/3.1+{FORWARD}"
 
 
-@dataclass(frozen=True, slots=True)
-class StreamSet:
+class StreamSet(Struct, frozen=True):
     """The streams of an exec or attach session."""
 
     stdin: bool = False

@@ -1,9 +1,10 @@
 """Decisions about pods with their reasons, as the pure functions return them; shown by ``pykubelet explain``."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
+
+from msgspec import Struct
 
 from pykubelet.kubelet.types.ids import PodUID
 
@@ -19,8 +20,7 @@ class Topic(StrEnum):
     PROBE = "probe"
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """One decision. Texts are English; nothing in them comes from Secrets or the environment of a container."""
 
     topic: Topic

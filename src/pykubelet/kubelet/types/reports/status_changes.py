@@ -1,13 +1,12 @@
 """Changes of the status of pods, as the status manager announces them."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.models.core_v1 import Pod, PodStatus
 
 
-@dataclass(frozen=True, slots=True)
-class StatusChange:
+class StatusChange(Struct, frozen=True):
     """One change of a pod's status, for subscribers."""
 
     pod: Pod

@@ -1,7 +1,8 @@
 """`StatusInput`: what a pod's worker hands to the status manager."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.kubelet.types.outcome import Failure
@@ -9,8 +10,7 @@ from pykubelet.kubelet.types.probes import ContainerProbes
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus
 
 
-@dataclass(frozen=True, slots=True)
-class StatusInput:
+class StatusInput(Struct, frozen=True):
     """Input of the computation of a pod's API status: what the pod's worker knows when it reports."""
 
     runtime: PodRuntimeStatus

@@ -1,13 +1,13 @@
 """The meter of operations that the stages report for the metrics. Methods are named after metrics of the Go kubelet."""
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from pykubelet.base.units import Seconds
 
 
-@dataclass(frozen=True, slots=True)
-class StoragePlugin:
+class StoragePlugin(Struct, frozen=True):
     """The volume plugin of an operation."""
 
     name: str

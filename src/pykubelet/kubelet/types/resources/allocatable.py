@@ -7,7 +7,8 @@ Compute Resources for System Daemons"). Amounts and rounding are those of the Go
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Bytes
@@ -21,8 +22,7 @@ _SIGNALS = {MEMORY: MEMORY_SIGNAL, STORAGE: NODEFS_SIGNAL}
 """The signal whose hard eviction threshold stays free, by resource."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class Machine(Struct, frozen=True, kw_only=True):
     """The resources of the machine."""
 
     cpus: int
@@ -33,8 +33,7 @@ class Machine:
     """Size of the file system of the agent's root directory; None: local storage is not managed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reservations:
+class Reservations(Struct, frozen=True, kw_only=True):
     """Resources that pods must not use, from the configuration."""
 
     kube: Mapping[str, Quantity] = field(default_factory=dict)

@@ -6,7 +6,8 @@ of the containers (KEP-2837); the overhead of the runtime class comes on top (KE
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from pykubelet.base.units import Bytes, MilliCPU
 from pykubelet.kubelet.types.podspec import is_sidecar
@@ -22,8 +23,7 @@ HUGEPAGES_PREFIX = "hugepages-"
 NO_RESOURCES = ResourceRequirements()
 
 
-@dataclass(frozen=True, slots=True)
-class Amounts:
+class Amounts(Struct, frozen=True):
     """Amounts by resource name, exact; a missing name is zero."""
 
     by_name: Mapping[str, Amount] = field(default_factory=dict)

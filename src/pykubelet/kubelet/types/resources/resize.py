@@ -5,10 +5,10 @@ allocated resources. The pod runtime applies the allocation to running container
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pykubelet.base.units import Bytes, MilliCPU, Seconds
@@ -41,8 +41,7 @@ class ResizeReason(StrEnum):
     """It was allocated, and applying it failed; it is retried."""
 
 
-@dataclass(frozen=True, slots=True)
-class Allocation:
+class Allocation(Struct, frozen=True):
     """Allocated resources of a pod: of its containers and, if it has any, of the pod level."""
 
     containers: Mapping[str, ResourceRequirements]
@@ -51,8 +50,7 @@ class Allocation:
     """Generation of the spec that was allocated."""
 
 
-@dataclass(frozen=True, slots=True)
-class PendingResize:
+class PendingResize(Struct, frozen=True):
     """A requested resize that could not be allocated yet."""
 
     reason: ResizeReason
@@ -62,8 +60,7 @@ class PendingResize:
     """Unix time."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResizeProgress:
+class ResizeProgress(Struct, frozen=True):
     """A resize that is allocated and not completely applied."""
 
     generation: int | None
@@ -71,8 +68,7 @@ class ResizeProgress:
     """Why the last attempt failed; empty: there was none, or it did not fail."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResizeState:
+class ResizeState(Struct, frozen=True):
     """The resize of a pod, as its status reports it."""
 
     pending: PendingResize | None = None

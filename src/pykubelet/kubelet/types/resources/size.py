@@ -1,12 +1,11 @@
 """CPU and memory of a container, as numbers."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pykubelet.base.units import Bytes, MilliCPU
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(Struct, frozen=True):
     """CPU and memory of a container; zero: not set. Limits are the effective ones, those of the pod level included."""
 
     cpu_request: MilliCPU = MilliCPU(0)

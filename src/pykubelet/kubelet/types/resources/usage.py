@@ -4,15 +4,14 @@ Read by ``observe/stats``, rendered by ``report/metrics``. Counters begin with t
 nanoseconds where the name says so, sizes in bytes; None: the kernel does not report it.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.types.resources.stats import PsiStats
 from pykubelet.linux.procparse import NetDevice
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CpuUsage:
+class CpuUsage(Struct, frozen=True, kw_only=True):
     """CPU time and its limits."""
 
     total_ns: int
@@ -28,8 +27,7 @@ class CpuUsage:
     throttled_ns: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryUsage:
+class MemoryUsage(Struct, frozen=True, kw_only=True):
     """Memory usage and its limits; a limit of None: unlimited."""
 
     usage: int
@@ -52,8 +50,7 @@ class MemoryUsage:
     oom_kills: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceIo:
+class DeviceIo(Struct, frozen=True):
     """I/O of a block device."""
 
     device: str
@@ -64,8 +61,7 @@ class DeviceIo:
     writes: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Processes:
+class Processes(Struct, frozen=True, kw_only=True):
     """Processes in a cgroup and below."""
 
     processes: int
@@ -77,8 +73,7 @@ class Processes:
     """Soft limit of the first process."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pressure:
+class Pressure(Struct, frozen=True):
     """Pressure stall information, which only cgroup v2 has."""
 
     cpu: PsiStats | None = None
@@ -86,8 +81,7 @@ class Pressure:
     io: PsiStats | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CgroupUsage:
+class CgroupUsage(Struct, frozen=True, kw_only=True):
     """Usage of a cgroup at one moment."""
 
     path: str
@@ -103,8 +97,7 @@ class CgroupUsage:
     processes: Processes | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filesystem:
+class Filesystem(Struct, frozen=True, kw_only=True):
     """Usage of a file system, by all or by one container."""
 
     device: str
@@ -114,8 +107,7 @@ class Filesystem:
     inodes_free: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(Struct, frozen=True, kw_only=True):
     """The usage of a cgroup with the pod and the container that own it; names are empty where there is no owner."""
 
     usage: CgroupUsage
@@ -129,8 +121,7 @@ class Reading:
     filesystems: tuple[Filesystem, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class Machine(Struct, frozen=True, kw_only=True):
     """The machine, for the series ``machine_*``."""
 
     machine_id: str
@@ -145,8 +136,7 @@ class Machine:
     os_image: str
 
 
-@dataclass(frozen=True, slots=True)
-class Readings:
+class Readings(Struct, frozen=True):
     """All readings for one scrape."""
 
     machine: Machine

@@ -6,11 +6,11 @@ import os
 import tarfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent, Unsupported
 from pykubelet.criserver.container.checkpoint import restorer

@@ -5,10 +5,10 @@ import os
 import signal
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Permanent
 from pykubelet.criserver.container import Container, build_containers

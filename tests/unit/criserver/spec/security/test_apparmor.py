@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid, Permanent, PykubeletError
 from pykubelet.criserver.spec import Host, build_container

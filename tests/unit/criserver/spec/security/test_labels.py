@@ -1,12 +1,12 @@
 """SELinux levels of pods, and labels of their processes and files."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TypeAlias, cast
 
 import pytest
 from hypothesis import given as forall
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid, Transient
 from pykubelet.criserver.spec import build_container

@@ -1,10 +1,10 @@
 """The RuntimeDefault profile: what follows from capabilities, architecture and kernel."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.criserver.spec import Host
 from pykubelet.criserver.spec.security.seccomp import profile

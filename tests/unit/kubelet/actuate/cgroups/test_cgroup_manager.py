@@ -3,9 +3,9 @@
 import asyncio
 import secrets
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.base.units import Bytes, MilliCPU

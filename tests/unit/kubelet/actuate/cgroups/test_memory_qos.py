@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.cgroups import PodCgroupManager, PolicyConfig, node_policy

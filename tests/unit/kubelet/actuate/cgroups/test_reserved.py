@@ -3,10 +3,10 @@
 import asyncio
 import secrets
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid, Permanent, PykubeletError
 from pykubelet.base.units import Bytes, MilliCPU

@@ -1,11 +1,10 @@
 """CrashLoopBackOff: delays, reset, and delays computed from attempts found at the agent's start."""
 
-from dataclasses import replace
-
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pykubelet.kubelet.actuate.criconfig.labels import container_hash
 from pykubelet.kubelet.actuate.podruntime.plan.crashloop import CrashLoop, Wait, crash_streak

@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -11,6 +10,7 @@ from typing import TypeVar
 import pytest
 from google.protobuf.message import Message
 from grpc import StatusCode
+from msgspec.structs import replace
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cri.transport import StreamCall, Transport, UnaryCall

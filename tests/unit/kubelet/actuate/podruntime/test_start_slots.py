@@ -1,9 +1,9 @@
 """Start slots: the concurrency limit of pod starts; a slot held for too long is released."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.kubelet.actuate.podruntime.start.start_slots import StartSlots
 from pykubelet.models.core_v1 import Pod

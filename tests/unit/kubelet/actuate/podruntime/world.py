@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.http.http_get import HttpGet

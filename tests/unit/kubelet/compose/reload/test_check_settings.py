@@ -155,7 +155,7 @@ def test_swap_is_noticed_before_anything_changes(monkeypatch: pytest.MonkeyPatch
 
 
 def _fields(facts: Any) -> dict[str, Any]:
-    return {name: getattr(facts, name) for name in type(facts).__dataclass_fields__}
+    return {name: getattr(facts, name) for name in type(facts).__struct_fields__}
 
 
 @pytest.fixture

@@ -1,9 +1,10 @@
 """The pod worker's state machine."""
 
-from dataclasses import replace
+from dataclasses import replace as replace_dataclass
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.kubelet.control.workers.plan import lifecycle
 from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState
@@ -14,8 +15,8 @@ from pykubelet.models.meta_v1 import ObjectMeta
 
 REF = PodRef("default", "web", PodUID("u1"))
 HARD = Failure(SyncAction.START_CONTAINER, "c", "RunContainerError", "no")
-SOFT = replace(HARD, transient=True)
-UNPREPARED = replace(HARD, action=SyncAction.PREPARE)
+SOFT = replace_dataclass(HARD, transient=True)
+UNPREPARED = replace_dataclass(HARD, action=SyncAction.PREPARE)
 
 
 def pod(deleted: bool = False, grace: int | None = None) -> Pod:
@@ -27,7 +28,7 @@ def pod(deleted: bool = False, grace: int | None = None) -> Pod:
 
 
 def state(phase: Phase = Phase.SYNC, **changes: object) -> WorkerState:
-    return replace(WorkerState(REF, pod(), phase=phase), **changes)  # type: ignore[arg-type]  # fields by name
+    return replace(WorkerState(REF, pod(), phase=phase), **changes)
 
 
 def test_pod_passes_all_phases_from_sync_to_removed() -> None:

@@ -1,7 +1,6 @@
 """Pod workers over a small node, in virtual time."""
 
 import asyncio
-import dataclasses
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -556,7 +555,7 @@ def test_impossible_phase_is_refused_with_the_workers_history() -> None:
         journal=node.journal,
         telemetry=node.deps().telemetry,
     )
-    worker.change(dataclasses.replace(worker.state, phase=Phase.TERMINATING))
+    worker.change(replace(worker.state, phase=Phase.TERMINATING))
     with pytest.raises(Permanent, match=r"is terminating, it cannot become sync \(history: sync .* terminating "):
-        worker.change(dataclasses.replace(worker.state, phase=Phase.SYNC))
+        worker.change(replace(worker.state, phase=Phase.SYNC))
     assert worker.state.phase is Phase.TERMINATING

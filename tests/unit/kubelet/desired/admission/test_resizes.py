@@ -1,9 +1,7 @@
 """Pods that resized for another size: granted, deferred, impossible, and in which order."""
 
-from dataclasses import replace
-
 import pytest
-from msgspec.structs import replace as replace_struct
+from msgspec.structs import replace
 
 from pykubelet.base.units import Bytes, MilliCPU
 from pykubelet.kubelet.desired.admission.plan.resize_order import (
@@ -129,9 +127,7 @@ def test_allocations_and_pending_resizes_survive_a_restart() -> None:
         "observedGeneration": 2,
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }
-    from_api = replace_struct(
-        wants("a", "900m", 2), status=PodStatus(conditions=(from_builtins(condition, PodCondition),))
-    )
+    from_api = replace(wants("a", "900m", 2), status=PodStatus(conditions=(from_builtins(condition, PodCondition),)))
     admission = fakes.admission()
     admission.admitted_before([PodUID("a")])
     b = wants("b", "500m")

@@ -1,12 +1,12 @@
 """The rules of admission, one table each."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pykubelet.kubelet.desired.admission.admission_types import HostPort, Needs, NodeFacts
 from pykubelet.kubelet.desired.admission.plan.fit import Shortage, needs_of, shortages
@@ -279,7 +279,7 @@ def test_static_pod_preempts_others() -> None:
 
 
 def test_node_that_shuts_down_admits_no_pod_and_preempts_none() -> None:
-    node = dataclasses.replace(NODE, shutting_down=True)
+    node = replace(NODE, shutting_down=True)
     rejected = Verdict("NodeShutdown", "Pod was rejected as the node is shutting down.")
     assert judge(make_pod("a"), node=node) == rejected
     assert judge(static("new", {"cpu": "1"}), [make_pod("big", {"cpu": "1500m"})], node) == rejected
@@ -352,7 +352,7 @@ def test_pod_that_lacks_much_of_one_resource_is_nearer_than_one_that_lacks_a_lot
     """Distances are sums of squares; of two alike goes the one that asks for less."""
     asked = (("one", "200m", "1000"), ("two", "400m", "400"), ("rest", "400m", "0"))
     pods = [
-        dataclasses.replace(needs(uid, QosClass.BURSTABLE, cpu), requests=amounts({"cpu": cpu, "memory": memory}))
+        replace(needs(uid, QosClass.BURSTABLE, cpu), requests=amounts({"cpu": cpu, "memory": memory}))
         for uid, cpu, memory in asked
     ]
     short = [Shortage("cpu", 1000, 1000, 1000), Shortage("memory", 1000, 1000, 1000)]
@@ -405,7 +405,7 @@ TOLERANT = [{"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", 
     ],
 )
 def test_a_node_under_pressure(pod: Pod, conditions: tuple[str, ...], admitted: bool) -> None:
-    verdict = judge(pod, node=dataclasses.replace(NODE, conditions=conditions))
+    verdict = judge(pod, node=replace(NODE, conditions=conditions))
     assert verdict.admitted is admitted
     if not admitted:
         assert verdict == Verdict("Evicted", f"The node had condition: [{' '.join(conditions)}]. ")

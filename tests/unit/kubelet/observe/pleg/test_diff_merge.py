@@ -1,6 +1,6 @@
 """What an event that shows its whole pod makes of what was known."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from pykubelet.kubelet.observe.pleg.plan.diff import after, after_all, is_published, to_compare
 from pykubelet.kubelet.types.ids import PodUID

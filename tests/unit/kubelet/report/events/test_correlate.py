@@ -1,9 +1,8 @@
 """Combining, counting and rate-limiting events, with client-go's numbers."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pykubelet.kubelet.report.events.event_types import Correlated, EventConfig, Occurrence
 from pykubelet.kubelet.report.events.plan.correlate import COMBINED_PREFIX, Correlator

@@ -1,10 +1,11 @@
 """The Node object and its lease."""
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.apiclient import Forbidden
 from pykubelet.apiclient.resources import Target

@@ -1,7 +1,6 @@
 """Container statuses: states, reasons, counts, readiness, and containers that the runtime has lost."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace as dc_replace
 from typing import TypeVar
 
 import pytest
@@ -88,10 +87,8 @@ def _brief(state: core.ContainerState | None) -> str:
 
 
 def test_a_running_container_in_full() -> None:
-    seen = dc_replace(
-        attempt(number=3, image="registry.test/app:1"), user=(1000, 1001, (1001, 7)), stop_signal="SIGINT"
-    )
-    status = one(dc_replace(seen, image_id="registry.test/app@sha256:abc"))
+    seen = replace(attempt(number=3, image="registry.test/app:1"), user=(1000, 1001, (1001, 7)), stop_signal="SIGINT")
+    status = one(replace(seen, image_id="registry.test/app@sha256:abc"))
     assert status == core.ContainerStatus(
         name="app",
         image="registry.test/app:1",
@@ -174,7 +171,7 @@ def test_the_last_state_survives_the_removal_of_the_attempt() -> None:
 
 def test_the_restart_count_goes_on_when_the_runtime_has_lost_it() -> None:
     before = one(exited(code=4, number=6))
-    lost = dc_replace(attempt(number=0), id=ContainerID("new"))
+    lost = replace(attempt(number=0), id=ContainerID("new"))
     assert one(lost, previous=before).restart_count == 7
     assert one(lost, previous=one(lost, previous=before)).restart_count == 7
     assert one(attempt(number=7), previous=before).restart_count == 7
@@ -365,7 +362,7 @@ def test_started_and_ready(
     ctx = StatusContext(now=NOW, probes={ContainerID("p-0"): probes})
     (status,) = statuses(value, runtime(attempt("p")), ctx, kind=kind)
     assert (status.started, status.ready) == (started, ready)
-    (status,) = statuses(value, runtime(attempt("p")), dc_replace(ctx, terminating=True), kind=kind)
+    (status,) = statuses(value, runtime(attempt("p")), replace(ctx, terminating=True), kind=kind)
     assert (status.started, status.ready) == (started, ready), "a pod that is being stopped serves what it still can"
     (status,) = statuses(value, runtime(exited("p")), ctx, kind=kind)
     assert (status.started, status.ready) == (False, False)
@@ -429,7 +426,7 @@ def test_resources_as_applied(
     got_limits: Mapping[str, str],
 ) -> None:
     value = pod(container(resources=resources(requests, limits)))
-    (status,) = statuses(value, runtime(dc_replace(attempt(), resources=applied)))
+    (status,) = statuses(value, runtime(replace(attempt(), resources=applied)))
     assert status.resources == resources(got_requests, got_limits)
     assert status.allocated_resources == requests
 
@@ -447,12 +444,12 @@ def test_the_pods_own_resources() -> None:
 def test_resources_are_as_noted_while_a_resize_is_under_way() -> None:
     value = pod(container(resources=resources({"cpu": "1", "memory": "1Gi"}, {"cpu": "1", "memory": "1Gi"})))
     old = Size(MilliCPU(2000), MilliCPU(2000), Bytes(2 << 30), Bytes(2 << 30))
-    (status,) = statuses(value, runtime(dc_replace(attempt(), size=old)))
+    (status,) = statuses(value, runtime(replace(attempt(), size=old)))
     assert status.resources == resources({"cpu": "2", "memory": "2Gi"}, {"cpu": "2", "memory": "2Gi"})
     applied = ContainerResources(memory_limit_bytes=1 << 30)
-    (status,) = statuses(value, runtime(dc_replace(attempt(), size=old, resources=applied)))
+    (status,) = statuses(value, runtime(replace(attempt(), size=old, resources=applied)))
     assert status.resources == resources({"cpu": "2", "memory": "2Gi"}, {"cpu": "2", "memory": "1Gi"})
-    for other in (attempt(), dc_replace(exited(), size=old)):
+    for other in (attempt(), replace(exited(), size=old)):
         (status,) = statuses(value, runtime(other))
         assert status.resources == some(value.spec.containers[0].resources)
 

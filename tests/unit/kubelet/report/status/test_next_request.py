@@ -1,10 +1,9 @@
 """What the delivery of a status does next."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from msgspec.structs import replace as with_fields
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Conflict, Invalid, Permanent, Transient
 from pykubelet.kubelet.report.status.plan.delivery import HOLD_SECONDS
@@ -48,7 +47,7 @@ def entry(status: core.PodStatus, *, finished: bool = False, static: bool = Fals
 
 
 def showing(status: core.PodStatus, version: str = "8") -> core.Pod:
-    return with_fields(with_meta(THERE, resource_version=version), status=status)
+    return replace(with_meta(THERE, resource_version=version), status=status)
 
 
 def after(status: core.PodStatus) -> Delivered:

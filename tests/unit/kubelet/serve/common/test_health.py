@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from functools import partial
 
 import aiohttp
 import pytest
+from msgspec.structs import replace
 from yarl import URL
 
 from pykubelet.base.clock import SystemClock

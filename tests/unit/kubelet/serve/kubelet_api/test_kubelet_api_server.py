@@ -3,12 +3,12 @@
 import asyncio
 import ssl
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import aiohttp
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid, Permanent, Transient, Unsupported
 from pykubelet.kubelet.serve.kubelet_api import AuthConfig, CertFiles, KubeletApiServer

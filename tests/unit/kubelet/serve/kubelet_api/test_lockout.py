@@ -5,11 +5,11 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.base.http import hangup
 from pykubelet.kubelet.serve.common import slots

@@ -1,10 +1,10 @@
 import ssl
 import stat
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from cryptography import x509
+from msgspec.structs import replace
 
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import KubeletApiServerConfig
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import CertFiles

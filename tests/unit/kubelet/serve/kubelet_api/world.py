@@ -5,11 +5,12 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import aiohttp
+from msgspec.structs import replace
 
 from pykubelet.kubelet.report.timeline import PodTimelines
 from pykubelet.kubelet.serve.kubelet_api import (
@@ -148,7 +149,7 @@ class NodeWorld(World):
 
     def change(self, **fields: object) -> None:
         """Other settings for the server."""
-        self.server_config = replace(self.server_config, **fields)  # type: ignore[arg-type]  # checked at run time
+        self.server_config = replace(self.server_config, **fields)
 
 
 def free_port() -> int:

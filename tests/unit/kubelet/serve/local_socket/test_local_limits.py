@@ -1,10 +1,10 @@
 """Limits of the local API: many watches, silent connections, bad requests."""
 
 import asyncio
-import dataclasses
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.kubelet.serve.common.limits import SlotLimits
 from pykubelet.testing.wait import until
@@ -21,7 +21,7 @@ def world(tmp_path: Path) -> World:
 async def test_watches_beyond_the_limit_are_refused_and_short_requests_answered(tmp_path: Path) -> None:
     world = World(tmp_path)
     slots = SlotLimits(short=1, short_per_user=1, streams=3, streams_per_user=3)
-    world.config = dataclasses.replace(world.config, slots=slots)
+    world.config = replace(world.config, slots=slots)
     async with serving(world) as served:
         watches = [Watch(served, f"{PODS}?watch=true") for _ in range(3)]
         for watch in watches:

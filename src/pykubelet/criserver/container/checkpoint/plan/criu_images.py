@@ -6,8 +6,9 @@ understand differently, since a part of it occurs twice, is refused.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 
@@ -25,8 +26,7 @@ _READ_ONLY: Final = 1
 Fields = Mapping[int, Sequence[int | bytes]]
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(Struct, frozen=True):
     """The credentials of one thread."""
 
     capabilities: Mapping[str, int]
@@ -37,8 +37,7 @@ class Credentials:
     """0: none, 2: filters."""
 
 
-@dataclass(frozen=True, slots=True)
-class MountEntry:
+class MountEntry(Struct, frozen=True):
     """One mount."""
 
     type: int

@@ -8,7 +8,6 @@ import binascii
 import re
 from base64 import b64decode
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -51,8 +50,7 @@ class _Payload(Struct, frozen=True):
     critical: _Critical
 
 
-@dataclass(frozen=True, slots=True)
-class Attached:
+class Attached(Struct, frozen=True):
     """A signature of a manifest: the blob with its payload, and the raw signature of that payload."""
 
     payload: Descriptor

@@ -1,8 +1,9 @@
 """The policy that decides which images may be used: its rules, and the rule of one image. Pure."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.images.image_types import ImageRecord, Verified
@@ -19,8 +20,7 @@ class Action(StrEnum):
     """Accept it with a valid signature by one of the rule's keys only."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(Struct, frozen=True, kw_only=True):
     """The rule for the images of one scope."""
 
     action: Action

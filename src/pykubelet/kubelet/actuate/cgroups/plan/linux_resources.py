@@ -5,7 +5,8 @@ The pod runtime puts `container_resources` and `sandbox_resources` into CRI mess
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Bytes, MilliCPU
@@ -33,8 +34,7 @@ _MIN_QUOTA_US = 1000
 _PAGE_UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 
 
-@dataclass(frozen=True, slots=True)
-class NodePolicy:
+class NodePolicy(Struct, frozen=True):
     """Facts and configuration of the node that the settings depend on."""
 
     memory_capacity: Bytes
@@ -55,8 +55,7 @@ class NodePolicy:
     """None: off, or cgroup v1, which cannot do it."""
 
 
-@dataclass(frozen=True, slots=True)
-class LinuxResources:
+class LinuxResources(Struct, frozen=True):
     """Cgroup settings of one container or sandbox, as CRI LinuxContainerResources; zero leaves one unset."""
 
     cpu_shares: int = 0

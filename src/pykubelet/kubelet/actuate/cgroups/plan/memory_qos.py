@@ -5,7 +5,8 @@ container is slowed down before it meets its limit (``memory.high``). Source: KE
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.types.resources.podresources import pod_requests
@@ -13,8 +14,7 @@ from pykubelet.kubelet.types.resources.qos import QosClass, pod_qos
 from pykubelet.models.core_v1 import Pod
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryQos:
+class MemoryQos(Struct, frozen=True, kw_only=True):
     """Configuration of memory QoS on a node with cgroup v2."""
 
     factor: float
@@ -26,8 +26,7 @@ class MemoryQos:
     page_size: Bytes = Bytes(4096)
 
 
-@dataclass(frozen=True, slots=True)
-class Protection:
+class Protection(Struct, frozen=True):
     """Protected memory of a cgroup; None: not set."""
 
     min: Bytes | None = None

@@ -5,13 +5,14 @@ never pinned or very new images, nor images of existing containers, even exited 
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pykubelet.base.units import Bytes, Seconds
 
 
-@dataclass(frozen=True, slots=True)
-class GcPolicy:
+class GcPolicy(Struct, frozen=True):
     """Image garbage collection settings of KubeletConfiguration."""
 
     high_threshold: int = 85
@@ -22,8 +23,7 @@ class GcPolicy:
     """Seconds unused after which an image is removed; zero: never."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImageRecord:
+class ImageRecord(Struct, frozen=True):
     """Record of one image. Times are monotonic seconds."""
 
     id: str
@@ -38,8 +38,7 @@ class ImageRecord:
         return self.first_seen if self.last_used is None else self.last_used
 
 
-@dataclass(frozen=True, slots=True)
-class DiskUse:
+class DiskUse(Struct, frozen=True):
     """Capacity and available bytes of the image file system."""
 
     capacity: Bytes

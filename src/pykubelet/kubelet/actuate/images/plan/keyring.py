@@ -12,6 +12,8 @@ from fnmatch import fnmatchcase
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from msgspec import Struct
+
 from pykubelet.base.errors import Invalid
 from pykubelet.base.files.documents import read_json
 from pykubelet.base.http import basic_auth
@@ -27,8 +29,7 @@ _NEW_SECRET: Final = "create it again with kubectl create secret docker-registry
 _DEFAULT_REGISTRY: Final = "index.docker.io"
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     """The object that gives access to credentials."""
 
     kind: str

@@ -7,13 +7,13 @@ another pod has pulled. Files and rules are those of the Go kubelet (KEP-2535, `
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from itertools import islice
 from typing import Annotated, Final, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.files.documents import read_json
@@ -93,8 +93,7 @@ class Check(Enum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
+class Verification(Struct, frozen=True):
     """The policy, and the repositories that it leaves out."""
 
     policy: Policy

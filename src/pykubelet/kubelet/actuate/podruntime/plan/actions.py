@@ -7,6 +7,8 @@ Counterpart of ``computePodActions`` of the Go kubelet.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from msgspec import Struct
+
 from pykubelet.kubelet.actuate.criconfig.labels import container_hash
 from pykubelet.kubelet.actuate.podruntime.plan import reasons
 from pykubelet.kubelet.actuate.podruntime.plan.init_containers import plan_init
@@ -191,8 +193,7 @@ def _in_sandbox(pod: Pod, status: PodRuntimeStatus, probes: Probes, sandbox: San
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Verdict:
+class _Verdict(Struct, frozen=True):
     """Actions for one ordinary container."""
 
     keep: bool = False

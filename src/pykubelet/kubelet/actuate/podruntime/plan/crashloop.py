@@ -7,7 +7,8 @@ times are arguments, all from one monotonic clock.
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.units import Seconds
@@ -22,8 +23,7 @@ _LONGEST_STREAK = 32
 """Number of exits after which the delay has reached any maximum."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """Back-off of a container that has to wait."""
 
     delay: Seconds

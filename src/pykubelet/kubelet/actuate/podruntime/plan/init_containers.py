@@ -6,7 +6,8 @@ garbage-collected does not run again.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.kubelet.actuate.criconfig.labels import container_hash
 from pykubelet.kubelet.actuate.podruntime.plan.restart import (
@@ -24,8 +25,7 @@ from pykubelet.models.core_v1 import Container, Pod
 Probes = Mapping[ContainerID, ContainerProbes]
 
 
-@dataclass(frozen=True, slots=True)
-class InitPlan:
+class InitPlan(Struct, frozen=True):
     """State of the pod's initialization and the next actions."""
 
     initialized: bool = False
@@ -36,8 +36,7 @@ class InitPlan:
     kill: tuple[ContainerKill, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Verdict:
+class _Verdict(Struct, frozen=True):
     """Actions for one init container."""
 
     done: bool = False

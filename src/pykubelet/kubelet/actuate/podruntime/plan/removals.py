@@ -1,7 +1,8 @@
 """Selects the dead containers and sandboxes to remove. Pure."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
@@ -16,8 +17,7 @@ Removable = Callable[[PodUID], bool]
 """Whether all dead containers and sandboxes of the pod may be removed."""
 
 
-@dataclass(frozen=True, slots=True)
-class GcPolicy:
+class GcPolicy(Struct, frozen=True):
     """What garbage collection keeps (flags `minimum-container-ttl-duration` etc. of the Go kubelet)."""
 
     min_age: Seconds = 0.0

@@ -6,15 +6,16 @@ was killed in between, never restarts a container twice.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pykubelet.kubelet.actuate.podruntime.plan.restart import current
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.kubelet.types.runtime import ContainerState, ContainerStatus, PodRuntimeStatus
 
 
-@dataclass(frozen=True, slots=True)
-class RestartRequest:
+class RestartRequest(Struct, frozen=True):
     """What of a pod is to be restarted."""
 
     containers: frozenset[str] = frozenset()

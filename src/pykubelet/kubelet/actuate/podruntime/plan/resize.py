@@ -5,8 +5,10 @@ come before containers that grow, so that the sum never exceeds the limit of the
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from pykubelet.kubelet.actuate.podruntime.plan.restart import current
 from pykubelet.kubelet.actuate.podruntime.podruntime_types import ContainerKill, KillReason, PodActions
@@ -21,8 +23,7 @@ from pykubelet.models.core_v1 import Container, Pod
 _RESTART = "RestartContainer"
 
 
-@dataclass(frozen=True, slots=True)
-class SizeChange:
+class SizeChange(Struct, frozen=True):
     """A running container to resize."""
 
     id: ContainerID
@@ -36,8 +37,7 @@ class SizeChange:
         return self.wanted.memory_limit > 0 and not 0 < self.now.memory_limit <= self.wanted.memory_limit
 
 
-@dataclass(frozen=True, slots=True)
-class ResizePlan:
+class ResizePlan(Struct, frozen=True):
     """Containers to resize, in this order, memory before CPU, and containers to restart."""
 
     memory: tuple[SizeChange, ...] = ()

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.criconfig.labels import ParsedContainerLabels
@@ -12,8 +13,7 @@ from pykubelet.kubelet.types.podspec import AnyContainer, grace_period, is_sidec
 from pykubelet.models.core_v1 import ContainerPort, LifecycleHandler, Pod
 
 
-@dataclass(frozen=True, slots=True)
-class StopFacts:
+class StopFacts(Struct, frozen=True):
     """What is needed to stop a container, from the pod's spec or from the container's labels and annotations."""
 
     ref: PodRef

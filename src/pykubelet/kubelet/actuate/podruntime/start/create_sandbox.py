@@ -1,6 +1,6 @@
 """Creates the sandbox of a pod, with its log directory and user namespace."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound, PykubeletError
@@ -31,8 +31,7 @@ class SandboxError(PykubeletError):
         self.conflict = conflict
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxMakerDeps:
+class SandboxMakerDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of `SandboxMaker`."""
 
     cri: Cri

@@ -4,8 +4,9 @@ The configuration itself is built by :mod:`pykubelet.kubelet.actuate.criconfig`,
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.kubelet.actuate.actuate_types import HostMount
@@ -30,8 +31,7 @@ from pykubelet.models.core_v1 import Pod
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 
-@dataclass(frozen=True, slots=True)
-class StartJob:
+class StartJob(Struct, frozen=True):
     """Container to start, with its pod and sandbox."""
 
     pod: Pod

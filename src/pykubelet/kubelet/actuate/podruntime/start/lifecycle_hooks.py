@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import PykubeletError
@@ -22,8 +23,7 @@ _FALLBACK = "LifecycleHTTPFallback"
 _NO_METER = NoMeter()
 
 
-@dataclass(frozen=True, slots=True)
-class HookTarget:
+class HookTarget(Struct, frozen=True):
     """Container that a hook belongs to."""
 
     ref: PodRef

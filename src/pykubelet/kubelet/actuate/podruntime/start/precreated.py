@@ -4,7 +4,8 @@ Pod statuses leave them out until they are started. A restarted agent does not k
 it sees attempts that never ran, and replaces them.
 """
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pykubelet.kubelet.actuate.podruntime.start.describe_container import StartJob
 from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID, ref_of
@@ -12,8 +13,7 @@ from pykubelet.kubelet.types.runtime import PodRuntimeStatus
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 
-@dataclass(frozen=True, slots=True)
-class PrecreatedContainer:
+class PrecreatedContainer(Struct, frozen=True):
     """A pre-created container and what it was created from."""
 
     id: ContainerID

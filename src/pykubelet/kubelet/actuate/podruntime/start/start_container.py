@@ -3,7 +3,8 @@
 import logging
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound, PykubeletError
@@ -53,8 +54,7 @@ class StartError(PykubeletError):
         self.retry_at = retry_at
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StarterDeps:
+class StarterDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of `ContainerStarter`."""
 
     cri: Cri

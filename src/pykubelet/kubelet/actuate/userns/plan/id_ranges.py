@@ -1,10 +1,10 @@
 """Id ranges for pods: validation, the next free range, and the record's format. Pure."""
 
 from collections.abc import Container
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, Transient
 from pykubelet.kubelet.actuate.criconfig.config_types import IdMapping, UserNamespace
@@ -15,8 +15,7 @@ UNIT: Final = 65536
 _ALL_IDS: Final = 1 << 32
 
 
-@dataclass(frozen=True, slots=True)
-class IdPool:
+class IdPool(Struct, frozen=True):
     """Ids of the node that are reserved for pods."""
 
     first: int

@@ -1,7 +1,8 @@
 """Composes the CSI components; called by ``actuate/assembly.py`` when there is an API server."""
 
 from collections.abc import Coroutine
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.kubelet.actuate.volumes.csi.csi_layout import CsiLayout
 from pykubelet.kubelet.actuate.volumes.csi.csi_manager import CsiDeps, CsiVolumes
@@ -15,8 +16,7 @@ from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.reports.work_meter import WorkMeter
 
 
-@dataclass(frozen=True, slots=True)
-class CsiParts:
+class CsiParts(Struct, frozen=True):
     """CSI components of the node: the driver registry and the volumes."""
 
     drivers: DriverRegistry
@@ -29,8 +29,7 @@ class CsiParts:
         return {"csi-registry": self.drivers.run(), "csi-volumes": self.volumes.run(), "csi-limits": self.limits.run()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CsiContext:
+class CsiContext(Struct, frozen=True, kw_only=True):
     """Node-wide inputs of the CSI components."""
 
     dirs: PodDirs

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 from grpc import StatusCode
 from grpc.aio import AioRpcError
+from msgspec import Struct, field
 
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.units import Bytes, Seconds
@@ -40,8 +40,7 @@ _Request = TypeVar("_Request", bound=Message)
 _Reply = TypeVar("_Reply", bound=Message)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
+class Use(Struct, frozen=True, kw_only=True):
     """Inputs from the cluster for staging and publishing a volume."""
 
     group: int | None = None
@@ -56,8 +55,7 @@ Observer = Callable[[str, str, Seconds], None]
 """Called after each call with its full name, the gRPC code and the duration."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallOptions:
+class CallOptions(Struct, frozen=True):
     """Options of calls to drivers."""
 
     timeout: Seconds

@@ -7,10 +7,11 @@ hangs delays only the pods that use its volumes.
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
+
+from msgspec import Struct, field
 
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.concurrency.guard import Guard
@@ -44,8 +45,7 @@ _RETRY: Final[Seconds] = 1.0
 _MAX_RETRY: Final[Seconds] = 122.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CsiDeps:
+class CsiDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of :class:`CsiVolumes`."""
 
     layout: CsiLayout
@@ -58,8 +58,7 @@ class CsiDeps:
     """Called when :meth:`CsiVolumes.in_use` has changed."""
 
 
-@dataclass(slots=True)
-class _VolumeState:
+class _VolumeState(Struct):
     """State of one volume of one pod in this process."""
 
     volume: CsiVolume
@@ -71,8 +70,7 @@ class _VolumeState:
     """Monotonic time of the last publication; None: not published by this process."""
 
 
-@dataclass(frozen=True, slots=True)
-class _SetUp:
+class _SetUp(Struct, frozen=True):
     """Inputs of setting up one volume."""
 
     pod: Pod

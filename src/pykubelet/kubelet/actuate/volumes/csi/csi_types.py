@@ -1,8 +1,9 @@
 """Values of the CSI package: volumes of pods, and their records on disk."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.base.units import Seconds
@@ -16,8 +17,7 @@ MOUNT: Final = "mount"
 """Name of the driver's mount point in a volume's directory, next to the volume's record."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class VolumeRef:
+class VolumeRef(Struct, frozen=True, order=True):
     """Volume as its driver knows it; it is staged once on a node, however many pods use it."""
 
     driver: str
@@ -32,8 +32,7 @@ class VolumeRef:
         return f"{self.handle} of driver {self.driver}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CsiVolume:
+class CsiVolume(Struct, frozen=True, kw_only=True):
     """CSI volume of one pod."""
 
     ref: VolumeRef
@@ -53,8 +52,7 @@ class CsiVolume:
     expand_secret: SecretReference | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(Struct, frozen=True, kw_only=True):
     """Content of ``vol_data.json`` of a volume, in the format of the Go kubelet."""
 
     spec_name: str
@@ -63,8 +61,7 @@ class Record:
     ephemeral: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(Struct, frozen=True):
     """Volume that was published to a pod, or may have been."""
 
     uid: PodUID
@@ -74,8 +71,7 @@ class Published:
     block: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Staged:
+class Staged(Struct, frozen=True):
     """Volume that was staged, or may have been."""
 
     ref: VolumeRef
@@ -85,8 +81,7 @@ class Staged:
     """Name of the PersistentVolume if it is a device."""
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
+class Capabilities(Struct, frozen=True):
     """Capabilities of a driver's node service."""
 
     stage: bool = False
@@ -97,8 +92,7 @@ class Capabilities:
     mount_group: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CsiConfig:
+class CsiConfig(Struct, frozen=True, kw_only=True):
     """Limits of calls to drivers; defaults of the Go kubelet."""
 
     call_timeout: Seconds = 120.0
@@ -108,8 +102,7 @@ class CsiConfig:
     """Minimum seconds between publications of a volume for a driver with ``requiresRepublish``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CsiEvents:
+class CsiEvents(Struct, frozen=True, kw_only=True):
     """Events of the CSI components. Subscribers must return at once and not raise."""
 
     called: Callbacks[[str, str, str, Seconds]] = field(default_factory=Callbacks)

@@ -8,13 +8,13 @@ import asyncio
 import logging
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 from grpc.aio import AioRpcError
+from msgspec import Struct
 
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
@@ -49,8 +49,7 @@ _RESCAN: Final[Seconds] = 20.0
 _DIRECTORY_MODE: Final = 0o750
 
 
-@dataclass(slots=True)
-class _Plugin:
+class _Plugin(Struct):
     """Plugin behind a registration socket."""
 
     path: Path

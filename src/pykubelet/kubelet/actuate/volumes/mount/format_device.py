@@ -4,9 +4,10 @@
 """
 
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base import proc
 from pykubelet.base.errors import Conflict, Permanent, Unsupported
@@ -21,8 +22,7 @@ _EXT_TYPES: Final = ("ext2", "ext3", "ext4")
 _PACKAGES: Final = {"blkid": "util-linux", "mount": "util-linux", "fsck": "util-linux", "mkfs.xfs": "xfsprogs"}
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True):
     """Device to mount."""
 
     path: str
@@ -31,8 +31,7 @@ class Device:
     read_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Formatter:
+class Formatter(Struct, frozen=True):
     """Formats and mounts devices. ``search_path`` is where the programs are looked up."""
 
     timeout: Seconds

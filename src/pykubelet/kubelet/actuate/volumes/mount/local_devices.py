@@ -4,9 +4,10 @@ There is no state in memory: the kernel's mount table shows which devices are in
 """
 
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.kubelet.actuate.volumes.mount.format_device import DEFAULT_TYPE, Device, Formatter
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs, component
@@ -25,8 +26,7 @@ def mounted_at(root: Path, name: str) -> Path:
     return root / _DIRECTORY / component(name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalDevices:
+class LocalDevices(Struct, frozen=True, kw_only=True):
     """Block devices of the node's local volumes."""
 
     dirs: PodDirs

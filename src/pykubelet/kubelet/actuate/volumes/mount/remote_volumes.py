@@ -8,9 +8,10 @@ import logging
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from pykubelet.base.errors import NotFound, PykubeletError, Transient, Unsupported
 from pykubelet.base.units import Seconds
@@ -57,8 +58,7 @@ def _filesystem_sizes(path: str) -> VolumeSizes:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteVolumes:
+class RemoteVolumes(Struct, frozen=True, kw_only=True):
     """Remote volumes of all pods. ``csi`` is None without an API server, which has the objects about drivers."""
 
     dirs: PodDirs

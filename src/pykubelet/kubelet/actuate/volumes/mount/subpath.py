@@ -8,9 +8,10 @@ mount, which no pod can reach.
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.files.safe_path import close_quietly, mkdir_in_root, open_in_root, proc_path
@@ -21,8 +22,7 @@ _DIRECTORY_MODE: Final = 0o750
 _FILE_MODE: Final = 0o640
 
 
-@dataclass(frozen=True, slots=True)
-class SubPath:
+class SubPath(Struct, frozen=True):
     """Bind mount of a part of a volume."""
 
     volume: str

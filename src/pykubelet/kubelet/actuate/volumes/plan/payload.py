@@ -4,9 +4,10 @@ Messages are those of the Go kubelet. The caller adds the volume's name to error
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError
 from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext
@@ -20,8 +21,7 @@ _MAX_PATH: Final = 4096
 _PERMISSIONS: Final = 0o7777
 
 
-@dataclass(frozen=True, slots=True)
-class FileProjection:
+class FileProjection(Struct, frozen=True):
     """Content of a file. `uid` is its owner; None: root."""
 
     data: bytes

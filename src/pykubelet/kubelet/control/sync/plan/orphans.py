@@ -1,14 +1,14 @@
 """Which pods on the node are orphans: the leftovers of a crash, or of a lost race. Pure."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.runtime import RuntimePod
 
 
-@dataclass(frozen=True, slots=True)
-class Orphans:
+class Orphans(Struct, frozen=True):
     """Pods without a worker, by what exists of them on the node."""
 
     pods: tuple[PodRef, ...]

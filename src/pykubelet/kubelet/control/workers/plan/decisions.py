@@ -1,7 +1,8 @@
 """The decisions of a pod worker with their reasons, from its states and the results of its steps. Pure."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState
 from pykubelet.kubelet.types.outcome import Failure, SyncAction

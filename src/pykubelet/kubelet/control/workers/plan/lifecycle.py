@@ -3,7 +3,7 @@
 A worker's phase changes only as ``LIFE_CYCLE`` allows; docs/machines/pod_worker.md is drawn from it.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from pykubelet.base.transition_table import LifeCycle
 from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState

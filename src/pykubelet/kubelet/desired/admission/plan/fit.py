@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.kubelet.desired.admission.admission_types import HostPort, Needs, NodeFacts
 from pykubelet.kubelet.types.ids import ref_of
@@ -17,8 +18,7 @@ EVERYWHERE = ("", "0.0.0.0")
 """Addresses of a host port that conflict with any other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shortage:
+class Shortage(Struct, frozen=True):
     """A resource of which too little is free; CPU in milli-CPU, others in their units."""
 
     name: str

@@ -4,9 +4,8 @@ Rules: KEP-1287. A pod that shrinks keeps its resources until its containers hav
 """
 
 from collections.abc import Mapping, Set
-from dataclasses import replace
 
-from msgspec.structs import replace as replace_struct
+from msgspec.structs import replace
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.desired.admission.admission_types import Needs, NodeFacts
@@ -30,9 +29,9 @@ def needs_during_resize(allocated: Pod, applied: Mapping[str, Size]) -> Needs:
     """Return a pod's needs during a resize: for each resource the larger of the allocated and the applied amount."""
     needs = needs_of(allocated)
     spec = allocated.spec
-    running = replace_struct(
+    running = replace(
         allocated,
-        spec=replace_struct(
+        spec=replace(
             spec,
             init_containers=tuple(_as_it_runs(c, applied) for c in spec.init_containers),
             containers=tuple(_as_it_runs(c, applied) for c in spec.containers),

@@ -1,8 +1,9 @@
 """What the rules of a check see: the pods to check with their places, and what surrounds them. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
+
+from msgspec import Struct
 
 from pykubelet.kubelet.desired.admission.admission_types import HostPort, Needs
 from pykubelet.kubelet.desired.admission.plan.fit import host_ports, needs_of
@@ -15,8 +16,7 @@ from pykubelet.kubelet.types.resources.qos import QosClass
 from pykubelet.models.core_v1 import Pod
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """An object to check, the first with its key, and the manifest that defines it."""
 
     source: CheckSource
@@ -47,16 +47,14 @@ class Given:
         return CheckFinding(rule, severity, problem, tuple(related))
 
 
-@dataclass(frozen=True, slots=True)
-class GivenPod(Given):
+class GivenPod(Given, frozen=True):
     """A pod to check, and what it needs of the node."""
 
     pod: Pod
     needs: Needs
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
+class Beside(Struct, frozen=True):
     """A pod that the node has besides the pods to check."""
 
     key: ObjectKey
@@ -73,8 +71,7 @@ class Beside:
         return Place(self.source, self.item.position(field)[0])
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """Everything that a check looks at."""
 
     given: tuple[Given, ...]

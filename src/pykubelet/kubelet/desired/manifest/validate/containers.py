@@ -1,8 +1,9 @@
 """Rules for containers: names, images, ports, environment, mounts."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.kubelet.desired.manifest.validate import names
 from pykubelet.kubelet.desired.manifest.validate.findings import Findings
@@ -21,8 +22,7 @@ _MAX_RULES: Final = 20
 _MAX_EXIT_CODES: Final = 255
 
 
-@dataclass(frozen=True, slots=True)
-class PodContext:
+class PodContext(Struct, frozen=True):
     """Properties of the pod that the rules of a container need."""
 
     spec: core.PodSpec

@@ -1,7 +1,8 @@
 """The ConfigMaps and Secrets that a pod refers to. Pure."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.kubelet.desired.manifest.manifest_types import ObjectKey
 from pykubelet.kubelet.types.podspec import AnyContainer
@@ -11,8 +12,7 @@ CONFIG_MAP = "ConfigMap"
 SECRET = "Secret"
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """A field of a pod that names a ConfigMap or Secret."""
 
     kind: str

@@ -1,8 +1,8 @@
 """Which mirror pods to create and to delete, from the desired pods and those of the API server. Pure."""
 
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pykubelet.kubelet.types.ids import PodFullName, ref_of
@@ -11,8 +11,7 @@ from pykubelet.models.core_v1 import Node, Pod, PodStatus
 from pykubelet.models.meta_v1 import ObjectMeta, OwnerReference
 
 
-@dataclass(frozen=True, slots=True)
-class MirrorPlan:
+class MirrorPlan(Struct, frozen=True):
     """Changes of mirror pods at the API server, deletions first."""
 
     delete: tuple[Pod, ...] = ()

@@ -1,10 +1,9 @@
 """Decisions of the sources: which version of a manifest is effective, and the resulting changes of pods. Pure."""
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
@@ -59,7 +58,7 @@ def _keep_immutable(previous: FileRecord, manifest: Manifest) -> Manifest:
         for item in changed
     )
     objects = tuple(item for item in manifest.objects if item not in changed)
-    return dataclasses.replace(manifest, objects=objects, problems=manifest.problems + problems)
+    return replace(manifest, objects=objects, problems=manifest.problems + problems)
 
 
 def _breaks_promise(old: LocalObject | None, new: LocalObject) -> bool:
@@ -123,8 +122,7 @@ def _problem(origin: str, item: ManifestObject, message: str, remedy: str = "") 
     return Problem(origin, message, remedy, line=line, column=column, field="metadata.name", object=str(item.key))
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(Struct, frozen=True):
     """A source's pods after a merge, and the resulting updates in order."""
 
     pods: Mapping[PodUID, Pod] = field(default_factory=dict)

@@ -7,9 +7,10 @@ is deleted and written again in this time was removed and is new, as upstream.
 """
 
 import math
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base.units import Seconds
 
@@ -38,16 +39,14 @@ class Change(Enum):
     DELETED = auto()
 
 
-@dataclass(slots=True)
-class _Wait:
+class _Wait(Struct):
     since: Seconds
     due: Seconds
     vanished: bool
     deleted: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class Taken(Struct, frozen=True, kw_only=True):
     """Files that are due."""
 
     gone: frozenset[str]

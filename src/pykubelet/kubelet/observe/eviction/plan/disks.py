@@ -7,8 +7,9 @@ kubelet, this decides what counts when pods are ranked, and what is removed befo
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from pykubelet.kubelet.observe.eviction.eviction_types import Disks, Part, Reclaim, Signal, Threshold
 

@@ -4,7 +4,9 @@ The rules are those of the Go kubelet's eviction manager.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Seconds
@@ -21,8 +23,7 @@ from pykubelet.kubelet.types.resources.eviction import DEFAULT_HARD, percentage
 from pykubelet.models.quantity import to_value
 
 
-@dataclass(frozen=True, slots=True)
-class PressureState:
+class PressureState(Struct, frozen=True):
     """State between two checks. Times are monotonic seconds."""
 
     met: tuple[Threshold, ...] = ()

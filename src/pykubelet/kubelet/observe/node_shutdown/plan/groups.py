@@ -2,8 +2,9 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base.units import Seconds
 from pykubelet.models.core_v1 import Pod
@@ -14,8 +15,7 @@ _SYSTEM_CRITICAL: Final = 2_000_000_000
 """Priority from which pods are critical (``system-cluster-critical``)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Period:
+class Period(Struct, frozen=True):
     """The time for the pods of one range of priorities, which ends below the next period's priority."""
 
     priority: int
@@ -23,8 +23,7 @@ class Period:
     seconds: int
 
 
-@dataclass(frozen=True, slots=True)
-class PodGroup:
+class PodGroup(Struct, frozen=True):
     """Pods that end together."""
 
     period: Period

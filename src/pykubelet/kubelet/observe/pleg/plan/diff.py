@@ -5,9 +5,10 @@ that runs while the sandbox is ready.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from enum import Enum
 from typing import TypeVar, assert_never
+
+from msgspec.structs import replace
 
 from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID
 from pykubelet.kubelet.types.runtime import (

@@ -1,7 +1,8 @@
 """What PLEG does about an event of the runtime, by what it knows of the container. Pure."""
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.pleg.pleg_types import PlegConfig
@@ -9,22 +10,19 @@ from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.runtime_events import RuntimeEvent, RuntimeEventKind
 
 
-@dataclass(frozen=True, slots=True)
-class Apply:
+class Apply(Struct, frozen=True):
     """Change the known state of the pod."""
 
     uid: PodUID
 
 
-@dataclass(frozen=True, slots=True)
-class CheckPod:
+class CheckPod(Struct, frozen=True):
     """Check the pod at once."""
 
     uid: PodUID
 
 
-@dataclass(frozen=True, slots=True)
-class Relist:
+class Relist(Struct, frozen=True):
     """List all pods within this time."""
 
     within: Seconds

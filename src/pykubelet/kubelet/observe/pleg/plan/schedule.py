@@ -4,15 +4,15 @@ All times are monotonic seconds.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.pleg.pleg_types import PlegConfig
 from pykubelet.kubelet.types.ids import PodUID
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """Schedule of the checks of a pod in transition. Times are monotonic seconds."""
 
     since: Seconds
@@ -36,8 +36,7 @@ def next_check(check: Check, now: Seconds, config: PlegConfig) -> Check | None:
     return Check(check.since, now + interval) if interval < config.relist_period else None
 
 
-@dataclass(frozen=True, slots=True)
-class Due:
+class Due(Struct, frozen=True):
     """What is due: a list of all pods, checks of some, or nothing for ``wait`` seconds."""
 
     wait: Seconds = 0.0

@@ -4,8 +4,10 @@ The rules are those of the Go kubelet (``pkg/kubelet/prober``) except where a do
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.probes.probe_types import ProbeKey, Target, Timing
@@ -51,8 +53,7 @@ def timing(probe: Probe) -> Timing:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeState:
+class ProbeState(Struct, frozen=True):
     """State of the probe of a target after the results so far."""
 
     probe_type: ProbeType

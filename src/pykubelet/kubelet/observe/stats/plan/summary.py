@@ -4,7 +4,9 @@
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pykubelet.kubelet.observe.stats.snapshot_types import (
     ContainerSnapshot,
@@ -24,8 +26,7 @@ from pykubelet.models.scalars import Time, time_from_unix
 Rate = Callable[[str, int], int | None]
 
 
-@dataclass(frozen=True, slots=True)
-class PodFiles:
+class PodFiles(Struct, frozen=True):
     """Disk usage of a pod: its volumes, names of the ephemeral ones, its logs by container, its other files."""
 
     volumes: tuple[stats.VolumeStats, ...] = ()
@@ -34,8 +35,7 @@ class PodFiles:
     own: stats.FsStats | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Disk:
+class Disk(Struct, frozen=True):
     """Disk usage of the node and its pods."""
 
     storage: Storage = field(default_factory=Storage)

@@ -7,8 +7,10 @@ object that sends too many is silenced.
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pykubelet.base.token_bucket import TokenBucket
 from pykubelet.base.units import Seconds
@@ -19,16 +21,14 @@ COMBINED_PREFIX = "(combined from similar events): "
 V = TypeVar("V")
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(Struct):
     """The different messages of one kind seen recently."""
 
     last_at: Seconds
     messages: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(Struct):
     """An event that was recorded before."""
 
     name: str

@@ -5,7 +5,8 @@ steps of its start that are being taken; the rest is the journal.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.explain.journal_types import Entry, PodJournal
@@ -20,8 +21,7 @@ from pykubelet.models.core_v1 import Pod
 _CONCERN_POD = frozenset({SyncAction.PREPARE, SyncAction.CREATE_SANDBOX, SyncAction.KILL_POD, SyncAction.RESIZE})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class Situation(Struct, frozen=True, kw_only=True):
     """Everything that an explanation is made of."""
 
     pod: Pod

@@ -1,8 +1,9 @@
 """What the records of a history file amount to: the last record of a key counts, and limits hold. Pure."""
 
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+from msgspec import Struct, field
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.history.history_types import (
@@ -21,8 +22,7 @@ from pykubelet.kubelet.types.reports.container_ends import ContainerEnd
 V = TypeVar("V")
 
 
-@dataclass(slots=True)
-class Replay(Generic[V]):
+class Replay(Struct, Generic[V]):
     """The state after the records passed to :meth:`apply`. ``V``: what is kept of an event (its place, or its body).
 
     ``oldest``: Unix time; events and ends before it are dropped. ``events_at_most`` may be less than the limit.

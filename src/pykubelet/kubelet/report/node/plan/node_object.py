@@ -4,11 +4,10 @@ Conditions, their reasons and messages are those of the Go kubelet (``pkg/kubele
 controllers know them.
 """
 
-import dataclasses
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
@@ -68,8 +67,7 @@ _ALLOWED_LABELS: Final = frozenset(
 _REPLACE: Final = {"$patch": "replace"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Words:
+class _Words(Struct, frozen=True):
     """Reasons and messages of one pressure condition."""
 
     type: str
@@ -188,7 +186,7 @@ def with_cloud_addresses(facts: NodeFacts, there: NodeStatus, config: NodeConfig
     if not config.external_cloud:
         return facts
     found = facts.addresses if config.has_given_ips else (NodeAddress(type="Hostname", address=config.name),)
-    return dataclasses.replace(facts, addresses=there.addresses or found)
+    return replace(facts, addresses=there.addresses or found)
 
 
 def host_ips(addresses: Iterable[NodeAddress]) -> tuple[str, ...]:

@@ -3,9 +3,11 @@
 ``status_patcher.py`` carries it out. The state is a value; each function returns the one to keep.
 """
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pykubelet.base.errors import PykubeletError, Transient
 from pykubelet.base.units import Seconds
@@ -27,8 +29,7 @@ _MODIFIED: Final = "the object has been modified"
 """The API server's message for a conflicting concurrent change; any other conflict is one of uids."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivered:
+class Delivered(Struct, frozen=True, kw_only=True):
     """What is known of the delivery of one pod's status. Times are monotonic."""
 
     target: str = ""
@@ -56,8 +57,7 @@ class Request(StrEnum):
     """Complete the deletion of a pod that has ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class NextRequest:
+class NextRequest(Struct, frozen=True):
     """The next request, and the state to keep."""
 
     request: Request
@@ -66,8 +66,7 @@ class NextRequest:
     """Another client has overwritten the status; it is sent again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(Struct, frozen=True):
     """How long a status is still to be held back."""
 
     seconds: Seconds

@@ -5,7 +5,8 @@ sidecars (KEP-753) and restart rules (KEP-5307).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pykubelet.kubelet.report.status.plan.containers import RESTARTING_ALL
 from pykubelet.kubelet.report.status.status_types import FAILED, PENDING, RUNNING, SUCCEEDED
@@ -18,8 +19,7 @@ from pykubelet.models.core_v1 import Container, ContainerState, ContainerStateTe
 _NO_STATE = ContainerState()
 
 
-@dataclass(slots=True)
-class _Counts:
+class _Counts(Struct):
     """Number of containers in each situation."""
 
     init_pending: int = 0

@@ -5,8 +5,9 @@ it has happened, not when it was requested (KEP-1287).
 """
 
 import math
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.kubelet.types.resources.podresources import (
@@ -31,8 +32,7 @@ MIN_CPU_LIMIT_MILLI: Final = 10
 _NONE: Final = ResourceRequirements()
 
 
-@dataclass(frozen=True, slots=True)
-class _Applied:
+class _Applied(Struct, frozen=True):
     """Amounts that are applied. None: unknown; the spec's amount is assumed to be applied."""
 
     cpu_request: int | None = None

@@ -6,9 +6,10 @@ for something that is not available.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 
@@ -28,8 +29,7 @@ class RefusedQueryError(Invalid):
     """The query asks for something that is not available: 406."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogOptions:
+class LogOptions(Struct, frozen=True):
     """The part of a log to return."""
 
     since: datetime | None = None
@@ -40,8 +40,7 @@ class LogOptions:
     pattern: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LogQuery:
+class LogQuery(Struct, frozen=True):
     """The logs of services, or one file below the log directory."""
 
     services: tuple[str, ...] = ()

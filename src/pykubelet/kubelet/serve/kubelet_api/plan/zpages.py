@@ -4,9 +4,10 @@ Kinds, fields and media types are those of upstream's ``config.k8s.io/v1beta1``.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base.units import Seconds
 
@@ -17,8 +18,7 @@ TEXT: Final = "text/plain"
 _HEAD: Final = "\nkubelet {page}\nWarning: this page is for people; its form may change with every version.\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """The content of /statusz."""
 
     started: Seconds

@@ -8,13 +8,13 @@ import html
 import os
 import stat
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 from aiohttp import web
+from msgspec import Struct
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid, NotFound
@@ -26,8 +26,7 @@ _MOST_NAMES: Final = 10_000
 """Names of a directory that are listed; a pod with a volume among the logs could create millions."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
+class _Opened(Struct, frozen=True):
     """A file to send, or the listing of a directory."""
 
     fd: int = -1

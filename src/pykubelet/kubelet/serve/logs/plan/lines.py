@@ -4,8 +4,9 @@ One :class:`LineWriter` per client is fed with records as they are read.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from pykubelet.kubelet.serve.common.server_types import LogOptions, LogStreams
 from pykubelet.kubelet.types.crilog import LogRecord, LogStream
