@@ -78,6 +78,33 @@ def test_get_pods_in_the_forms_of_kubectl(agent: AgentProcess) -> None:
     assert "pod 'wep' not found; did you mean web?" in missing.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("get", "pods", "-l", "a b"), "invalid label selector 'a b': write KEY=VALUE"),
+        (("get", "cm", "-l", "a in x"), "invalid label selector 'a in x'"),
+        (("get", "pods", "-w", "-l", "a b"), "invalid label selector 'a b'"),
+        (("logs", "-l", "a b"), "invalid label selector 'a b'"),
+        (("delete", "pods", "-l", "a b"), "invalid label selector 'a b'"),
+        (("wait", "--for=ready", "-l", "a b"), "invalid label selector 'a b'"),
+        (("restart", "-l", "a b"), "invalid label selector 'a b'"),
+        (("retry", "-l", "a b"), "invalid label selector 'a b'"),
+        (("get", "pods", "--field-selector", "status.phase"), "invalid field selector 'status.phase'"),
+        (("get", "events", "--field-selector", "color=red"), "field label not supported: color; supported: "),
+        (("get", "problems", "-l", "a=b"), "problems cannot be selected"),
+        (("get", "pods", "-o", "jsonpath={.items["), "jsonpath"),
+        (("get", "pods", "-o", "custom-columns=NAME"), "custom-columns"),
+        (("get", "pods", "--sort-by", ".items["), "--sort-by"),
+        (("logs", "web", "--since", "1x"), "--since: '1x' is not a time span"),
+        (("logs", "web", "--since", "0s"), "sinceSeconds"),
+        (("logs", "web", "--since-time", "yesterday"), "--since-time: 'yesterday' is not a time"),
+    ],
+)
+def test_wrong_values_of_options_are_wrong_usage(agent: AgentProcess, words: tuple[str, ...], said: str) -> None:
+    done = agent.cli(*words)
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
 def test_get_node_config_maps_and_secrets(agent: AgentProcess) -> None:
     heading, node = rows(agent, "get", "nodes")
     assert heading == ["NAME", "STATUS", "ROLES", "AGE", "VERSION"]

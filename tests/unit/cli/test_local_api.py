@@ -1,5 +1,6 @@
 """The client of the local API, in front of agents that end or are none."""
 
+import json
 import socket
 import threading
 import time
@@ -9,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.base.errors import Transient
+from pykubelet.base.errors import Invalid, Transient
 from pykubelet.cli.client.local_api import LocalApi
+from pykubelet.cli.client.rejected_request import RejectedRequest
 
 _HEAD = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
 _ADDED = b'{"type": "ADDED", "object": {"a": 1}}\n'
@@ -41,6 +43,16 @@ def _answering(path: Path, answer: bytes) -> Iterator[LocalApi]:
 def test_answer_that_is_no_json_is_an_error_with_the_socket(tmp_path: Path, body: bytes) -> None:
     with _answering(tmp_path / "s", _HEAD + body) as api, pytest.raises(Transient, match=r"/s is no JSON"):
         api.get("/version")
+
+
+@pytest.mark.parametrize("code", ["400 Bad Request", "422 Unprocessable Entity"])
+@pytest.mark.parametrize("named", [True, False])
+def test_wrong_parameter_is_told_from_what_the_agent_cannot_do(tmp_path: Path, code: str, named: bool) -> None:
+    details = {"details": {"causes": [{"field": "labelSelector"}]}} if named else {"details": None}
+    answer = f"HTTP/1.1 {code}\r\nConnection: close\r\n\r\n{json.dumps({'message': 'why', **details})}"
+    with _answering(tmp_path / "s", answer.encode()) as api, pytest.raises(Invalid, match=r"^why$") as raised:
+        api.get("/pods", labelSelector="a b")
+    assert isinstance(raised.value, RejectedRequest) is not named
 
 
 @pytest.mark.parametrize("rest", [b'{"type": "MODI', b"[]\n", b"{}\n", b"1\n"])

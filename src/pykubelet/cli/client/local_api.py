@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
-from pykubelet.base.errors import Conflict, NotFound, Permanent, PykubeletError, Transient
+from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, PykubeletError, Transient
 from pykubelet.cli.client.http_exchange import Answer, BadAnswer, answered
 from pykubelet.cli.client.rejected_request import RejectedRequest
 
@@ -146,10 +146,17 @@ def _line(connection: socket.socket, answer: Answer, deadline: float | None) -> 
 
 
 def error_of(status: int, body: bytes) -> PykubeletError:
-    """Return the error for an answer of the agent: its HTTP status (400 or higher) and its body, a Status object."""
+    """Return the error for an answer of the agent: its HTTP status (400 or higher) and its body, a Status object.
+
+    Invalid: the agent names a parameter of the request as wrong, which the user has given. RejectedRequest: the agent
+    cannot do what was requested.
+    """
+    wrong_parameter = False
     try:
-        message = str(json.loads(body)["message"])
-    except (ValueError, KeyError, TypeError):
+        told = json.loads(body)
+        message = str(told["message"])
+        wrong_parameter = any(cause.get("field") for cause in (told.get("details") or {}).get("causes") or ())
+    except (ValueError, KeyError, TypeError, AttributeError):
         message = body.decode(errors="replace").strip() or f"the agent answered {status}"
     match status:
         case 404:
@@ -157,7 +164,7 @@ def error_of(status: int, body: bytes) -> PykubeletError:
         case 409:
             return Conflict(message)
         case 400 | 422:
-            return RejectedRequest(message)
+            return Invalid(message) if wrong_parameter else RejectedRequest(message)
         case 429 | 503:
             return Transient(message)
         case _:

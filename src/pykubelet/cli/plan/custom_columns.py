@@ -39,7 +39,10 @@ def parse_columns(text: str) -> CustomColumns:
 
 def sorted_by(expression: str, items: Sequence[Any]) -> list[Any]:
     """Return the objects in the order of a path's value: quantities by size, else by text. Invalid: a wrong path."""
-    path = parse_expression(expression)
+    try:
+        path = parse_expression(expression)
+    except Invalid as error:
+        raise Invalid(f"--sort-by: {error}") from error
 
     def key(item: Any) -> tuple[int, Any]:
         found = find(path, item)

@@ -3,8 +3,8 @@
 from typing import Final
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Transient
-from pykubelet.kubelet.serve.common.plan.query import InvalidOption
-from pykubelet.models.meta_v1 import Status, StatusDetails
+from pykubelet.kubelet.serve.common.plan.query import InvalidOption, InvalidParameter
+from pykubelet.models.meta_v1 import Status, StatusCause, StatusDetails
 
 _REASONS: Final = {
     400: "BadRequest",
@@ -56,4 +56,7 @@ def error_status(error: PykubeletError) -> Status:
                 details = StatusDetails(retry_after_seconds=max(1, round(error.retry_after)))
         case _:
             code = 500
+    if isinstance(error, InvalidParameter):
+        cause = StatusCause(reason="FieldValueInvalid", field=error.name, message=str(error))
+        details = StatusDetails(causes=(cause,))
     return failure(code, str(error), details=details)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
-from pykubelet.base.errors import Invalid
+from pykubelet.kubelet.serve.common.plan.query import InvalidParameter
 from pykubelet.models.core_v1 import Event, Pod
 from pykubelet.models.meta_v1 import ObjectMeta
 
@@ -47,23 +47,29 @@ OBJECT_FIELDS: Final[Mapping[str, Callable[[ObjectMeta], str]]] = {
 
 
 def label_test(selector: str) -> LabelTest:
-    """Parse a label selector such as ``a=b,c!=d,e in (f,g),!h``. Invalid names the part that is wrong."""
+    """Parse a label selector such as ``a=b,c!=d,e in (f,g),!h``. InvalidParameter names the part that is wrong."""
     tests = [_label_part(part.strip()) for part in _SEPARATOR.split(selector) if part.strip()]
     return lambda labels: all(test(labels) for test in tests)
 
 
 def field_test(selector: str, fields: Mapping[str, Callable[[T], str]]) -> Callable[[T], bool]:
-    """Parse a field selector such as ``metadata.name=x,status.phase!=Running``. Invalid: syntax or unknown field."""
+    """Parse a field selector such as ``metadata.name=x,status.phase!=Running``.
+
+    InvalidParameter: the syntax is wrong, or a field unknown.
+    """
     tests: list[tuple[Callable[[T], str], bool, str]] = []
     for part in (p.strip() for p in selector.split(",")):
         if not part:
             continue
         match = _FIELD.fullmatch(part)
         if match is None:
-            raise Invalid(f"invalid field selector {part!r}: write FIELD=VALUE or FIELD!=VALUE")
+            raise InvalidParameter(
+                "fieldSelector", f"invalid field selector {part!r}: write FIELD=VALUE or FIELD!=VALUE"
+            )
         name, operator, value = match.groups()
         if name not in fields:
-            raise Invalid(f"field label not supported: {name}; supported: {', '.join(fields)}")
+            supported = ", ".join(fields)
+            raise InvalidParameter("fieldSelector", f"field label not supported: {name}; supported: {supported}")
         tests.append((fields[name], operator != "!=", value))
     return lambda value: all((read(value) == wanted) is equal for read, equal, wanted in tests)
 
@@ -83,4 +89,5 @@ def _label_part(part: str) -> LabelTest:
     if match := _EXISTS.fullmatch(part):
         absent, key = match.groups()
         return lambda labels: (key in labels) != bool(absent)
-    raise Invalid(f"invalid label selector {part!r}: write KEY=VALUE, KEY!=VALUE, KEY in (A,B), KEY or !KEY")
+    forms = "KEY=VALUE, KEY!=VALUE, KEY in (A,B), KEY or !KEY"
+    raise InvalidParameter("labelSelector", f"invalid label selector {part!r}: write {forms}")

@@ -14,20 +14,29 @@ _MAX_SECONDS: Final = 10 * 365 * 86400
 _MAX_PORTS: Final = 64
 
 
-class InvalidOption(Invalid):
+class InvalidParameter(Invalid):
+    """A query parameter has a wrong value; clients are told its name as that of the field."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class InvalidOption(InvalidParameter):
     """An option can be parsed, but its value is not allowed: the status 422 instead of 400."""
 
 
 def log_options(query: Mapping[str, str], now: Seconds) -> LogOptions:
-    """Parse the options of a log request. Invalid, or InvalidOption, names the parameter that is wrong."""
+    """Parse the options of a log request. InvalidParameter names the parameter that is wrong."""
     since_ns = _since(query, now)
     streams = query.get("stream", LogStreams.ALL)
     if streams not in tuple(LogStreams):
-        raise InvalidOption(f"stream: unknown stream {streams!r}; use one of {', '.join(LogStreams)}")
+        raise InvalidOption("stream", f"stream: unknown stream {streams!r}; use one of {', '.join(LogStreams)}")
     tail = integer(query, "tailLines")
     limit = integer(query, "limitBytes", lowest=1)
     if tail is not None and streams != LogStreams.ALL:
-        raise InvalidOption("tailLines: cannot be combined with stream: lines are counted over both streams")
+        problem = "cannot be combined with stream: lines are counted over both streams"
+        raise InvalidOption("tailLines", f"tailLines: {problem}")
     return LogOptions(
         container=query.get("container", ""),
         follow=boolean(query, "follow"),
@@ -68,25 +77,25 @@ def forwarded_ports(values: Sequence[str]) -> tuple[int, ...]:
 
 
 def boolean(query: Mapping[str, str], name: str) -> bool:
-    """Parse a truth value; False if it is missing. Invalid: neither true nor false."""
+    """Parse a truth value; False if it is missing. InvalidParameter: neither true nor false."""
     value = query.get(name)
     if value is None or value in _FALSE:
         return False
     if value in _TRUE:
         return True
-    raise Invalid(f"{name}: {value!r} is neither true nor false")
+    raise InvalidParameter(name, f"{name}: {value!r} is neither true nor false")
 
 
 def integer(query: Mapping[str, str], name: str, lowest: int = 0) -> int | None:
-    """Parse a whole number; None if it is missing. Invalid: not a number. InvalidOption: less than ``lowest``."""
+    """Parse a whole number; None if it is missing. InvalidParameter: no number, or less than ``lowest``."""
     value = query.get(name)
     if value is None:
         return None
     digits, wrong = value.removeprefix("-"), f"{name}: {value!r} is not a whole number of at least {lowest}"
     if not digits.isascii() or not digits.isdecimal() or len(digits) > 18:
-        raise Invalid(wrong)
+        raise InvalidParameter(name, wrong)
     if int(value) < lowest:
-        raise InvalidOption(wrong)
+        raise InvalidOption(name, wrong)
     return int(value)
 
 
@@ -94,7 +103,7 @@ def _since(query: Mapping[str, str], now: Seconds) -> int | None:
     seconds = integer(query, "sinceSeconds", lowest=1)
     moment = query.get("sinceTime")
     if seconds is not None and moment is not None:
-        raise InvalidOption("sinceTime: cannot be combined with sinceSeconds; leave one out")
+        raise InvalidOption("sinceTime", "sinceTime: cannot be combined with sinceSeconds; leave one out")
     if seconds is not None:
         return round((now - min(seconds, _MAX_SECONDS)) * 1e9)
     if moment is None:
@@ -105,4 +114,5 @@ def _since(query: Mapping[str, str], now: Seconds) -> int | None:
             raise ValueError("no time zone")
         return round(parsed.timestamp() * 1e9)
     except (ValueError, OverflowError) as error:
-        raise Invalid(f"sinceTime: {moment!r} is not a time such as 2026-01-31T12:00:00Z") from error
+        wrong = f"sinceTime: {moment!r} is not a time such as 2026-01-31T12:00:00Z"
+        raise InvalidParameter("sinceTime", wrong) from error
