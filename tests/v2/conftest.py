@@ -17,6 +17,8 @@ from tools.v2.smoke import BOOTED, NO_MACHINE, UNAVAILABLE, boot_limit, limited
 
 CACHE = Path(os.environ.get("PYKUBELET_V2_CACHE", project.ROOT / "build" / "v2"))
 """Where the image of the machine is kept, and the console of the last one that was booted."""
+RELEASE = os.environ.get("PYKUBELET_V2_RELEASE", "")
+"""The Debian release of the machine; empty: that of the host."""
 ORDER = (
     "test_smoke",
     "test_units",
@@ -53,8 +55,8 @@ def machine() -> Iterator[Machine]:
     for name in (BOOTED, UNAVAILABLE):
         (CACHE / name).unlink(missing_ok=True)
     try:
-        with _measured("image of the machine", ["built or found"]):
-            built = image.build(CACHE)
+        with _measured("image of the machine", [RELEASE or image.own_release()]):
+            built = image.build(CACHE, RELEASE)
         with _measured("disk of the project", ["built"]):
             project.build(CACHE / "project.img", built.python)
     except (OSError, RuntimeError, subprocess.CalledProcessError) as error:

@@ -1,11 +1,13 @@
 """Build the root disk, the initial RAM disk and the kernel of the emulated machine, and keep them for later runs.
 
-The packages (``packages.txt``) come from the Debian archive, through the apt sources of this machine. The result is in
-a directory named by a digest of everything that it was built from, so that a change of the list builds it again.
+The packages (``packages.txt``) come from the Debian archive, through the apt sources of this machine; for another
+release than this machine's, from the same suites of that one. The result is in a directory named by the release and a
+digest of everything that it was built from, so that a change of the list builds it again.
 """
 
 import gzip
 import hashlib
+import lzma
 import os
 import shutil
 import stat
@@ -17,8 +19,9 @@ from pathlib import Path
 _PACKAGES = Path(__file__).with_name("packages.txt")
 _ROOT_SIZE = "6G"
 """Size of the root file system; the file is sparse."""
-_MODULES = ("virtio_pci", "virtio_blk")
+_MODULES = ("virtio_pci", "virtio_blk", "ext4")
 """Kernel modules that are needed before the root file system is there."""
+_PACKED = ".xz"
 PROJECT_DIRECTORY = "/opt/pykubelet"
 """Where the machine has the source tree: its second disk."""
 _UNITS_OFF = (
@@ -93,27 +96,30 @@ class Image:
         return (self.directory / "python").read_text()
 
 
-def build(cache: Path) -> Image:
-    """Return the image, built below ``cache`` unless it is there. Former images are removed.
+def build(cache: Path, release: str = "") -> Image:
+    """Return the image, built below ``cache`` unless it is there. Former images of the release are removed.
 
-    CalledProcessError: a tool failed; ``build.log`` beside the image has its output. PermissionError: without root.
+    ``release`` is the code name of a Debian release; empty: that of this machine. CalledProcessError: a tool failed;
+    ``build.log`` beside the image has its output. PermissionError: without root.
     """
-    sources = debian_sources()
+    own = own_release()
+    release = release or own
+    sources = debian_sources(own, release)
     digest = hashlib.sha256("\0".join((_PACKAGES.read_text(), Path(__file__).read_text(), sources)).encode())
-    image = Image(cache / f"image-{digest.hexdigest()[:12]}")
+    image = Image(cache / f"image-{release}-{digest.hexdigest()[:12]}")
     if image.directory.exists():
         return image
     if os.geteuid() != 0:
         raise PermissionError("the image of the emulated machine can only be built by root: sudo make test-v2")
     cache.mkdir(parents=True, exist_ok=True)
-    for former in cache.glob("image-*"):
+    for former in cache.glob(f"image-{release}-*"):
         shutil.rmtree(former)
-    building = cache / f"image-{os.getpid()}.new"
+    building = cache / f"image-{release}-{os.getpid()}.new"
     building.mkdir()
     tree = building / "tree"
     (building / "sources.list").write_text(sources)
     with (cache / "build.log").open("wb") as log:
-        _call(log.fileno(), *_bootstrap(tree, building))
+        _call(log.fileno(), *_bootstrap(tree, building, release))
         _configure(tree)
         _extract(tree, building)
         disk = ("mke2fs", "-q", "-t", "ext4", "-L", "root", "-d", str(tree), str(building / "root.img"), _ROOT_SIZE)
@@ -123,20 +129,34 @@ def build(cache: Path) -> Image:
     return image
 
 
-def debian_sources() -> str:
-    """The apt sources of this machine that are the Debian archive, one per line, sorted."""
+def own_release() -> str:
+    """The code name of this machine's Debian release, such as ``bookworm``."""
+    lines = Path("/etc/os-release").read_text().splitlines()
+    return next(line.split("=")[1].strip('"') for line in lines if line.startswith("VERSION_CODENAME="))
+
+
+def debian_sources(own: str, release: str) -> str:
+    """The apt sources of this machine that are the Debian archive, one per line, sorted.
+
+    ``own`` is this machine's release. For another one they have its suites: ``trixie-security`` for
+    ``bookworm-security``. FileNotFoundError: apt has no list of them.
+    """
     form = "$(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)"
     command = ["apt-get", "indextargets", "--format", form, "Created-By: Packages"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     rows = {tuple(line.split()) for line in done.stdout.splitlines()}
     chosen = sorted(row for row in rows if len(row) == 4 and row[3] == "Debian" and row[2] == "main")
+    if release != own:
+        # Only suites that are named by the release have a counterpart in another one; "stable" has none.
+        named = (row for row in chosen if row[1] == own or row[1].startswith(f"{own}-"))
+        chosen = [(row[0], release + row[1].removeprefix(own), *row[2:]) for row in named]
     if not chosen:
-        raise FileNotFoundError("apt has no lists of the Debian archive: run apt-get update")
-    return "".join(f"deb {uri} {release} {component}\n" for uri, release, component, _ in chosen)
+        suites = "the Debian archive" if release == own else f"the suite {own} of the Debian archive"
+        raise FileNotFoundError(f"apt has no lists of {suites}: run apt-get update")
+    return "".join(f"deb {uri} {suite} {component}\n" for uri, suite, component, _ in chosen)
 
 
-def _bootstrap(tree: Path, building: Path) -> Iterator[str]:
-    release = next(line.split("=")[1] for line in _os_release() if line.startswith("VERSION_CODENAME="))
+def _bootstrap(tree: Path, building: Path, release: str) -> Iterator[str]:
     yield from (
         "mmdebstrap",
         "--mode=root",
@@ -156,10 +176,6 @@ def _bootstrap(tree: Path, building: Path) -> Iterator[str]:
     )
     yield f"--essential-hook={small}"
     yield from (release, str(tree), str(building / "sources.list"))
-
-
-def _os_release() -> Sequence[str]:
-    return Path("/etc/os-release").read_text().splitlines()
 
 
 def _configure(tree: Path) -> None:
@@ -192,14 +208,21 @@ def _extract(tree: Path, target: Path) -> None:
 def initrd(busybox: Path, modules: Path) -> bytes:
     """An initial RAM disk (cpio, newc) that mounts the disks of the machine and starts systemd."""
     wanted = load_order((modules / "modules.dep").read_text(), _MODULES)
-    names = [Path(each).name for each in wanted]
+    names = [Path(each).name.removesuffix(_PACKED) for each in wanted]
     entries = [(name, b"", stat.S_IFDIR | 0o755) for name in ("bin", "dev", "modules", "proc", "root", "sys")]
     entries.append(("bin/busybox", busybox.read_bytes(), stat.S_IFREG | 0o755))
-    entries += [(f"modules/{Path(each).name}", (modules / each).read_bytes(), stat.S_IFREG | 0o644) for each in wanted]
+    contents = (_module(modules / each) for each in wanted)
+    entries += [(f"modules/{name}", each, stat.S_IFREG | 0o644) for name, each in zip(names, contents, strict=True)]
     init = _INIT.format(modules=" ".join(names), project=PROJECT_DIRECTORY)
     entries.append(("init", init.encode(), stat.S_IFREG | 0o755))
     packed = b"".join(_entry(number, *entry) for number, entry in enumerate(entries, 1))
     return packed + _entry(0, "TRAILER!!!", b"", 0)
+
+
+def _module(file: Path) -> bytes:
+    """A kernel module as insmod of busybox takes it; since Debian 13 the files are compressed."""
+    content = file.read_bytes()
+    return lzma.decompress(content) if file.name.endswith(_PACKED) else content
 
 
 def load_order(dependencies: str, wanted: Sequence[str]) -> list[str]:

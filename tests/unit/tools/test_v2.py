@@ -1,5 +1,6 @@
 """The parts of the emulated machine that need no emulator: its RAM disk, its environment, its apt sources."""
 
+import lzma
 import subprocess
 import sys
 from importlib import metadata
@@ -35,15 +36,31 @@ def test_initrd_is_an_archive_in_newc_format(tmp_path: Path) -> None:
         file.write_bytes(b"module")
     busybox = tmp_path / "busybox"
     busybox.write_bytes(b"program")
-    content = image.initrd(busybox, tmp_path)
-    found: dict[str, tuple[int, bytes]] = {}
-    while (entry := _entry(content))[0] != "TRAILER!!!":
-        name, mode, data, content = entry
-        found[name] = (mode, data)
+    found = _entries(image.initrd(busybox, tmp_path))
     assert found["bin/busybox"] == (0o100755, b"program")
     assert found["dev"] == (0o040755, b"")
     assert found["modules/virtio_blk.ko"] == (0o100644, b"module")
     assert b"for module in virtio_ring.ko virtio.ko virtio_pci.ko virtio_blk.ko;" in found["init"][1]
+
+
+def test_initrd_has_compressed_modules_as_busybox_loads_them(tmp_path: Path) -> None:
+    (tmp_path / "modules.dep").write_text("virtio_blk.ko.xz: virtio.ko.xz\nvirtio.ko.xz:\n")
+    for name in ("virtio", "virtio_blk"):
+        (tmp_path / f"{name}.ko.xz").write_bytes(lzma.compress(name.encode()))
+    busybox = tmp_path / "busybox"
+    busybox.write_bytes(b"program")
+    found = _entries(image.initrd(busybox, tmp_path))
+    assert found["modules/virtio_blk.ko"] == (0o100644, b"virtio_blk")
+    assert b"for module in virtio.ko virtio_blk.ko;" in found["init"][1]
+
+
+def _entries(content: bytes) -> dict[str, tuple[int, bytes]]:
+    """Mode and content of all entries."""
+    found: dict[str, tuple[int, bytes]] = {}
+    while (entry := _entry(content))[0] != "TRAILER!!!":
+        name, mode, data, content = entry
+        found[name] = (mode, data)
+    return found
 
 
 def _entry(content: bytes) -> tuple[str, int, bytes, bytes]:
@@ -59,13 +76,28 @@ def _entry(content: bytes) -> tuple[str, int, bytes, bytes]:
 def test_sources_are_those_of_the_debian_archive(monkeypatch: pytest.MonkeyPatch) -> None:
     listed = "http://m/debian/ stable main Debian\nhttp://m/debian/ stable main Debian\nhttp://x/ nodistro main Other\n"
     monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 0, listed))
-    assert image.debian_sources() == "deb http://m/debian/ stable main\n"
+    assert image.debian_sources("bookworm", "bookworm") == "deb http://m/debian/ stable main\n"
+
+
+def test_sources_of_another_release_are_its_suites(monkeypatch: pytest.MonkeyPatch) -> None:
+    suites = ("bookworm", "bookworm-updates", "bookworm-security", "bookwormish", "stable")
+    listed = "".join(f"http://m/ {suite} main Debian\n" for suite in suites)
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 0, listed))
+    found = image.debian_sources("bookworm", "trixie").splitlines()
+    assert sorted(found) == [f"deb http://m/ trixie{kind} main" for kind in ("", "-security", "-updates")]
+
+
+def test_sources_of_another_release_need_suites_with_the_name_of_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = "http://m/ stable main Debian\n"
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 0, listed))
+    with pytest.raises(FileNotFoundError, match="the suite bookworm of"):
+        image.debian_sources("bookworm", "trixie")
 
 
 def test_sources_without_lists_name_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, 0, "\n"))
     with pytest.raises(FileNotFoundError, match="apt-get update"):
-        image.debian_sources()
+        image.debian_sources("bookworm", "bookworm")
 
 
 def test_closure_has_the_dependencies_of_dependencies_and_no_extras() -> None:
@@ -79,10 +111,48 @@ def test_closure_of_a_missing_distribution_fails() -> None:
         project.closure(["there-is-no-such-distribution>=1"])
 
 
-def test_another_version_of_python_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match=r"Debian's 2\.7: make it with PYTHON=/usr/bin/python2\.7"):
+def test_packages_for_another_version_of_python_come_from_pip_with_the_hashes_of_the_lock_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+    locks: list[str] = []
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        asked.append(command)
+        if "pip" in command:
+            locks.append(Path(command[-1]).read_text())
+        if command[0] == "mke2fs":
+            stage = Path(command[command.index("-d") + 1])
+            assert (stage / ".venv/bin/python").readlink() == Path("/usr/bin/python3.99")
+            assert (stage / ".venv/lib/python3.99/site-packages/pykubelet.pth").exists()
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr("tools.v2.project._TREES", ())
+    monkeypatch.setattr("tools.v2.project.pack", lambda *_: None)
+    project.build(tmp_path / "disk", "3.99")
+    (pip,) = (each for each in asked if "pip" in each)
+    assert "--python-version 3.99 --only-binary=:all:" in " ".join(pip) and "--require-hashes" in pip
+    assert {"aiohttp==", "pytest==", "grpcio=="} <= {line.partition("==")[0] + "==" for line in locks[0].splitlines()}
+    assert "mypy==" not in locks[0] and locks[0].count("--hash=") > 100
+
+
+def test_no_packages_for_the_version_of_python_is_an_error_with_the_words_of_pip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tools.v2.project._TREES", ())
+    failed = subprocess.CompletedProcess([], 1, "", "no matching distribution")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
+    with pytest.raises(RuntimeError, match=r"for Python 2\.7: no matching distribution"):
         project.build(tmp_path / "disk", "2.7")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_part_of_a_lock_file_has_whole_entries_by_any_spelling_of_names() -> None:
+    lock = "a-b==1 \\\n    --hash=x\n    # via c\nc==2 \\\n    --hash=y\n\n# a comment\nd==3 \\\n    --hash=z\n"
+    assert project.locked(lock, ["A_B", "d"]) == ("a-b==1 \\\n    --hash=x\n    # via c\nd==3 \\\n    --hash=z\n")
+    with pytest.raises(RuntimeError, match="does not have e"):
+        project.locked(lock, ["e"])
 
 
 def test_a_machine_whose_emulator_ends_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
