@@ -10,6 +10,8 @@ APT_V2 := $(shell cat tools/debian-packages-v2.txt | tr '\n' ' ')
 APT_TESTS := $(shell cat tools/debian-packages-tests.txt | tr '\n' ' ')
 # What of the tests in the emulated machine runs: `smoke`, or all.
 V2 ?= smoke or not smoke
+# The Debian release of that machine, such as trixie; empty: the one of this machine.
+RELEASE ?=
 # The container runtimes that the tests with a real one run on: both, criserver or containerd (of both, the cluster
 # tests take criserver).
 RUNTIMES ?= both
@@ -23,6 +25,12 @@ MINUTES ?= 10
 OWNED := sh tools/owned.sh
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --progress-bar=off --no-color --root-user-action=ignore
 SUITES = $(OWNED) $(BIN)/python -m tools.suites --runtime=$(RUNTIMES) --lanes=$(LANES)
+
+# These say at once what they need, before anything is installed.
+ROOTED := $(filter run clean-run test test-v2 integration bench faults churn,$(MAKECMDGOALS))
+ifneq ($(and $(ROOTED),$(filter-out 0,$(shell id -u))),)
+$(error make $(firstword $(ROOTED)) needs root: run `sudo make $(ROOTED)`, or in a shell of root `make $(ROOTED)`)
+endif
 
 .PHONY: help setup packages test-packages test-v2 smoke-v2 run clean-run test check quick lint unit unit-part unit-second integration bench faults churn fuzz mutants gen man lock wheel clean
 
@@ -53,9 +61,9 @@ clean-run: ## remove every trace of `make run` (root)
 test: setup test-packages ## everything: check, then the tests with a real runtime (root)
 	$(SUITES) lint unit integration cluster faults
 
-test-v2: setup ## tests in an emulated Debian machine with cgroup v2 and systemd; V2=smoke: only the short form (root)
+test-v2: setup ## tests in an emulated Debian machine with cgroup v2 and systemd; V2=smoke: only the short form; RELEASE=trixie: another Debian (root)
 	@sh tools/install-packages.sh $(APT_V2)
-	$(OWNED) $(BIN)/python -m pytest tests/v2 -m "$(V2)"
+	PYKUBELET_V2_RELEASE=$(RELEASE) $(OWNED) $(BIN)/python -m pytest tests/v2 -m "$(V2)"
 
 smoke-v2: setup ## the short form of test-v2 for CI, in at most 6 minutes: skipped with a reason where no machine can be emulated (root)
 	$(OWNED) $(BIN)/python -m tools.v2.smoke
