@@ -104,7 +104,7 @@ def _compile(stage: Path, python: str) -> None:
 
 
 def _interpreter(python: str) -> str:
-    """A Python of that version on this machine; empty: there is none."""
+    """A Python of that version on this machine; empty: it does not exist."""
     named = shutil.which(f"python{python}")
     built = Path.home().glob(f".pyenv/versions/{python}.*/bin/python{python}")
     asked = "import sys; print('%d.%d' % sys.version_info[:2])"
