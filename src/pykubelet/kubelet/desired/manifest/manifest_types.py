@@ -1,7 +1,7 @@
 """The content of a manifest: objects, and problems with position, cause and remedy."""
 
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -136,21 +136,32 @@ def fault_message(error: Exception) -> str:
     return f"cannot be checked: {type(error).__name__} in {where}; this is a bug of pykubelet, report it"
 
 
+def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Return the problems of one manifest in the order of their places; first those of the whole file."""
+    return tuple(sorted(problems, key=lambda problem: (problem.line, problem.column)))
+
+
 class Report(Struct):
     """The problems of one manifest, up to a maximum number."""
 
     origin: str
     problems: list[Problem] = field(default_factory=list)
-
-    @property
-    def full(self) -> bool:
-        return len(self.problems) >= MAX_PROBLEMS
+    full: bool = False
+    """There are more."""
 
     def add(self, problem: Problem) -> None:
         if len(self.problems) < MAX_PROBLEMS - 1:
             self.problems.append(problem)
-        elif not self.full:
-            self.problems.append(Problem(self.origin, "there are more problems than can be shown", "fix these first"))
+        else:
+            self.full = True
+
+    def ordered(self) -> tuple[Problem, ...]:
+        """Return the problems in the order of their places; if there are more, a last one says so."""
+        found = in_order(self.problems)
+        if not self.full:
+            return found
+        message, last = "there are more problems than can be shown", found[-1]
+        return (*found, Problem(self.origin, message, "fix these first", line=last.line, column=last.column))
 
     def __iter__(self) -> Iterator[Problem]:
         return iter(self.problems)

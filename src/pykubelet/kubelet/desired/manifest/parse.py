@@ -62,8 +62,7 @@ def parse(data: bytes, origin: str, *, positions: bool = False) -> Manifest:
     except Exception as error:  # a defect of the agent must not affect other manifests
         objects = ()
         report.add(Problem(origin, fault_message(error)))
-    problems = sorted(report.problems, key=lambda problem: problem.line)
-    return Manifest(origin, objects, tuple(problems))
+    return Manifest(origin, objects, report.ordered())
 
 
 def _objects(data: bytes, report: Report, positions: bool) -> tuple[ManifestObject, ...]:

@@ -267,6 +267,17 @@ def test_findings_are_in_the_order_of_files_and_lines() -> None:
     ]
 
 
+def test_findings_of_one_line_are_in_the_order_of_columns() -> None:
+    (*_, image, ports) = run(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {hostNetwork: true, containers: [\n"
+        "{name: a, image: A, ports: [{containerPort: 80, hostPort: 80}]}]}\n---\n"
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\nspec: {hostNetwork: true, containers: [\n"
+        "{name: b, ports: [{containerPort: 80, hostPort: 80}], image: A}]}\n"
+    )
+    assert image.problem.line == ports.problem.line == 11
+    assert (image.rule, ports.rule) == (Rule.HOST_PORT, Rule.IMAGE_REFERENCE)
+
+
 def test_every_rule_has_a_description() -> None:
     assert all(rule.description.endswith(".") for rule in Rule)
 

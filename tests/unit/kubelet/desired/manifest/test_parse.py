@@ -117,6 +117,23 @@ def test_all_problems_of_an_object_are_reported_in_order_of_lines() -> None:
     ]
 
 
+def test_problems_of_one_line_are_reported_in_order_of_columns() -> None:
+    manifest = read(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: Bad_Name, zzz: 1, labels: {'a b': 'c', ok: 3}}\n"
+        "spec: {containers: [{name: A, imagee: x, ports: [{containerPort: 99999, foo: 1}]}]}\n"
+    )
+    assert [problem.field for problem in manifest.problems] == [
+        "metadata.name",
+        "metadata.zzz",
+        "metadata.labels[a b]",
+        "metadata.labels[ok]",
+        "spec.containers[0].name",
+        "spec.containers[0].imagee",
+        "spec.containers[0].ports[0].containerPort",
+        "spec.containers[0].ports[0].foo",
+    ]
+
+
 def test_a_misspelt_field_is_not_reported_as_missing_too() -> None:
     manifest = read(POD.replace("image:", "img:") % "a")
     assert [problem.field for problem in manifest.problems] == ["spec.containers[0].img"]
@@ -148,7 +165,7 @@ def test_problems_are_capped() -> None:
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n" + "".join(f"  k{i}: {i}\n" for i in range(300))
     )
     assert len(manifest.problems) == MAX_PROBLEMS
-    assert any("more problems than can be shown" in problem.message for problem in manifest.problems)
+    assert ["more problems than can be shown" in problem.message for problem in manifest.problems].index(True) == 99
 
 
 def test_digest_depends_on_content_not_on_form() -> None:

@@ -68,6 +68,14 @@ def test_unreadable_manifest_removes_nothing_and_is_read_again() -> None:
     assert names(unreadable(None, "/m/a.yaml", "x")) == []
 
 
+def test_problems_of_a_file_are_in_the_order_of_its_lines() -> None:
+    first = accept(None, read(pod("a"), "/m/1.yaml"), "1")
+    second = accept(None, read(pod("a") + pod("B"), "/m/2.yaml"), "2")
+    found = assemble([first, second], Source.FILE, "n").states[1].problems
+    assert [each.object for each in found] == ["Pod default/a", "Pod default/B"]
+    assert found[0].line < found[1].line
+
+
 def test_of_equal_names_the_first_file_wins() -> None:
     first = accept(None, read(pod("a", "one") + config_map("c"), "/m/1.yaml"), "1")
     second = accept(None, read(pod("a", "two") + config_map("c") + pod("b"), "/m/2.yaml"), "2")

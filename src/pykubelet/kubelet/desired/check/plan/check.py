@@ -18,7 +18,7 @@ def check(
     known: Sequence[Manifest] = (),
     capacity: Mapping[str, Quantity] | None = None,
 ) -> tuple[CheckFinding, ...]:
-    """Return everything that is wrong with manifests, in the order of the sources and lines.
+    """Return everything that is wrong with manifests, in the order of the sources and places.
 
     ``node`` is the node that would run them, with the pods and objects it has already; None: it is unknown, and only
     what the manifests say about each other is checked, and whether a machine with ``capacity`` is large enough.
@@ -27,7 +27,7 @@ def check(
     """
     found = list(_findings(sources, node, known, capacity))
     order = {source.manifest.origin: index for index, source in enumerate(sources)}
-    return tuple(sorted(found, key=lambda each: (order[each.problem.origin], each.problem.line)))
+    return tuple(sorted(found, key=lambda each: (order[each.problem.origin], each.problem.line, each.problem.column)))
 
 
 def _findings(

@@ -7,7 +7,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
-from pykubelet.kubelet.desired.manifest.manifest_types import LocalObject, Manifest, ManifestObject, ObjectKey, Problem
+from pykubelet.kubelet.desired.manifest.manifest_types import (
+    LocalObject,
+    Manifest,
+    ManifestObject,
+    ObjectKey,
+    Problem,
+    in_order,
+)
 from pykubelet.kubelet.desired.manifest.static import adopt
 from pykubelet.kubelet.desired.sources.source_types import FileRecord, ManifestState, SourceContent
 from pykubelet.kubelet.types.ids import PodUID
@@ -58,7 +65,7 @@ def _keep_immutable(previous: FileRecord, manifest: Manifest) -> Manifest:
         for item in changed
     )
     objects = tuple(item for item in manifest.objects if item not in changed)
-    return replace(manifest, objects=objects, problems=manifest.problems + problems)
+    return replace(manifest, objects=objects, problems=in_order(manifest.problems + problems))
 
 
 def _breaks_promise(old: LocalObject | None, new: LocalObject) -> bool:
@@ -106,7 +113,7 @@ def assemble(records: Iterable[FileRecord], source: Source, node_name: str) -> S
                 objects.append(item.value)
         used = tuple(item.key for item in record.wanted if owner[item.key][0] is record)
         kept = tuple(key for key in used if key in record.kept)
-        states.append(ManifestState(source, origin, used, kept, tuple(problems)))
+        states.append(ManifestState(source, origin, used, kept, in_order(problems)))
     return SourceContent(source, tuple(pods), tuple(objects), tuple(states))
 
 
