@@ -43,7 +43,7 @@ def test_reservations_and_the_quota_period_are_in_the_kernel(
             "CustomCPUCFSQuotaPeriod": True,
             "QOSReserved": True,
             "MemoryQoS": True,
-            "SidecarContainers": False,
+            "KubeletSeparateDiskGC": False,
         },
         "cpuCFSQuotaPeriod": "20ms",
     }
@@ -58,7 +58,7 @@ def test_reservations_and_the_quota_period_are_in_the_kernel(
         log = agent.log_tail(1 << 20)
         assert "QOSReserved=true: the feature is not implemented" in log
         assert log.count("memory QoS not applied: cgroup v2 is required") == (detect().version == 1)
-        assert "SidecarContainers=false: the feature cannot be switched off" in log
+        assert "KubeletSeparateDiskGC=false: the feature cannot be switched off" in log
         agent.write("period", pod("period", container(resources={"limits": {"cpu": "500m", "memory": "32Mi"}})))
         agent.wait_running("period")
         assert cgroup_of(agent, "period").cpu_quota == 10_000, "half of 20 ms"

@@ -45,7 +45,7 @@ from pykubelet.kubelet.actuate.podruntime import PodInputs, PodRuntime, PodRunti
 from pykubelet.kubelet.actuate.podruntime.podruntime_interfaces import HttpGetter
 from pykubelet.kubelet.actuate.userns import IdRangeManager, UserNamespaceConfig
 from pykubelet.kubelet.actuate.volumes import PodDirs, VolumeConfig, VolumeDeps, VolumeManager
-from pykubelet.kubelet.config import Settings
+from pykubelet.kubelet.config import Settings, gate_is_on
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.reports.work_meter import WorkMeter
 from pykubelet.kubelet.types.resources.allocatable import Machine, node_allocatable, node_capacity, written
@@ -204,10 +204,13 @@ def _id_ranges(settings: Settings, dirs: PodDirs, node: NodeFacts) -> IdRangeMan
 
 def runtime_config(settings: Settings) -> PodRuntimeConfig:
     """Convert the settings of the pod runtime."""
+    longest = settings.seconds(settings.config.crash_loop_back_off.max_container_restart_period)
+    first = 1.0 if gate_is_on(settings.config.feature_gates, "ReduceDefaultCrashLoopBackOffDecay") else 10.0
     return PodRuntimeConfig(
         pod_logs_dir=str(settings.pod_log_dir),
         container_logs_dir=str(settings.container_log_dir),
-        crash_maximum=settings.seconds(settings.config.crash_loop_back_off.max_container_restart_period),
+        crash_initial=first,
+        crash_maximum=longest,
         start_slots=max(8, 4 * system.cpu_count()),
     )
 
@@ -272,7 +275,7 @@ def _allocatable(settings: Settings, machine: Machine) -> dict[str, Amount]:
 
 def _memory_qos(settings: Settings, machine: Machine) -> MemoryQos | None:
     config = settings.config
-    if not config.feature_gates.get("MemoryQoS"):
+    if not gate_is_on(config.feature_gates, "MemoryQoS"):
         return None
     return MemoryQos(
         factor=config.memory_throttling_factor,

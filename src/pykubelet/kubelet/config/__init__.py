@@ -3,7 +3,7 @@
 Imports ``models`` and ``base``, and no stage. Start reading in ``settings.py``; the fields are in ``v1beta1.py``.
 """
 
-from pykubelet.kubelet.config.feature_gates import unusable_gates
+from pykubelet.kubelet.config.feature_gates import gate_is_on, unusable_gates
 from pykubelet.kubelet.config.load import load_configuration
 from pykubelet.kubelet.config.plan.field_effects import without_effect
 from pykubelet.kubelet.config.settings import ClusterSettings, Settings
@@ -13,6 +13,7 @@ __all__ = [
     "ClusterSettings",
     "KubeletConfiguration",
     "Settings",
+    "gate_is_on",
     "load_configuration",
     "unusable_gates",
     "without_effect",

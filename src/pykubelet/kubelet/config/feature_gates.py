@@ -1,80 +1,53 @@
-"""Feature gates of Kubernetes 1.36 that concern a node; docs/parity.md repeats them. Pure.
+"""Which feature gates a configuration may set, and what they decide; the gates are in ``gate_table.py``. Pure.
 
-The agent has no switches for single features, except those that `SWITCHES` names: what it has is always on. A gate that
-says otherwise is reported at the start. Source: ``pkg/features/kube_features.go``.
+The agent has no switches for single features, except those that `SWITCHES` names: what it has is always on.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from pykubelet.base.suggestion import closest
+from pykubelet.kubelet.config.gate_table import (
+    ABSENT,
+    ALPHA,
+    ALWAYS_ON,
+    BETA,
+    ELSEWHERE,
+    LOCKED_OFF,
+    LOCKED_ON,
+    SWITCHES,
+)
 
-SWITCHES: Final = frozenset(("CustomCPUCFSQuotaPeriod", "MemoryQoS"))
-"""Gates that decide whether a feature can be used."""
-ALWAYS_ON: Final = frozenset(
-    (
-        *("CSIMigrationPortworx", "CSIServiceAccountTokenSecrets", "ClusterTrustBundleProjection"),
-        *("ContainerCheckpoint", "ContainerRestartRules", "ContainerStopSignals", "EnvFiles", "EventedPLEG"),
-        *("ExecProbeTimeout", "ExtendWebSocketsToKubelet", "GracefulNodeShutdown"),
-        *("GracefulNodeShutdownBasedOnPodPriority", "HostnameOverride", "ImageMaximumGCAge", "ImageVolume"),
-        *("ImageVolumeWithDigest", "InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScaling"),
-        *("InPlacePodVerticalScalingInitContainers", "KubeletCgroupDriverFromCRI", "KubeletCrashLoopBackOffMax"),
-        *(
-            "KubeletEnsureSecretPulledImages",
-            "KubeletFineGrainedAuthz",
-            "KubeletPSI",
-            "KubeletSeparateDiskGC",
-            "KubeletServiceAccountTokenForCredentialProviders",
-            "KubeletTracing",
-            "MutableCSINodeAllocatableCount",
-            "NodeDeclaredFeatures",
-            "NodeLogQuery",
-            "NodeSwap",
-        ),
-        *("PodCertificateRequest", "PodLevelResources", "PodLifecycleSleepAction", "PodLifecycleSleepActionAllowZero"),
-        *("PodLogsQuerySplitStreams", "PodObservedGenerationTracking", "PodReadyToStartContainersCondition"),
-        *("ProcMountType", "RecoverVolumeExpansionFailure", "RecursiveReadOnlyMounts"),
-        *("ReloadKubeletClientCAFile", "ReloadKubeletServerCertificateFile"),
-        *("RestartAllContainersOnContainerExits", "RotateKubeletServerCertificate", "SidecarContainers"),
-        *("SupplementalGroupsPolicy", "SystemdWatchdog", "UserNamespacesSupport"),
-    )
-)
-"""Features that the agent always has."""
-ABSENT: Final = frozenset(
-    (
-        *("AllowOverwriteTerminationGracePeriodSeconds", "CPUManagerPolicyAlphaOptions", "CPUManagerPolicyBetaOptions"),
-        *("CPUManagerPolicyOptions", "CSIVolumeHealth", "ChangeContainerStatusOnKubeletRestart", "DRAAdminAccess"),
-        *("DRAConsumableCapacity", "DRADeviceBindingConditions", "DRADeviceTaintRules", "DRADeviceTaints"),
-        *("DRAExtendedResource", "DRAPartitionableDevices", "DRAPrioritizedList", "DRAResourceClaimDeviceStatus"),
-        *("DisableCPUQuotaWithExclusiveCPUs", "DynamicResourceAllocation", "GitRepoVolumeDriver"),
-        *("InPlacePodVerticalScalingAllocatedStatus", "InPlacePodVerticalScalingExclusiveCPUs"),
-        *("InPlacePodVerticalScalingExclusiveMemory", "KubeletInUserNamespace"),
-        *("KubeletPodResourcesDynamicResources", "KubeletPodResourcesGet", "KubeletPodResourcesListUseActivePods"),
-        *("LocalStorageCapacityIsolationFSQuotaMonitoring", "MemoryManager"),
-        *("PodAndContainerStatsFromCRI", "QOSReserved", "ResourceHealthStatus", "SELinuxChangePolicy", "SELinuxMount"),
-        *("SELinuxMountReadWriteOncePod", "TopologyManagerPolicyAlphaOptions", "TopologyManagerPolicyBetaOptions"),
-        *("TopologyManagerPolicyOptions", "UserNamespacesHostNetworkSupport"),
-    )
-)
-"""Features that the agent does not have."""
-_GROUPS: Final = frozenset(("AllAlpha", "AllBeta"))
+KNOWN: Final = frozenset(SWITCHES) | ALWAYS_ON | ABSENT | ELSEWHERE
+"""All gates of a 1.36 kubelet, except the groups."""
+_GROUPS: Final[Mapping[str, frozenset[str]]] = {"AllAlpha": ALPHA, "AllBeta": BETA}
+
+
+def gate_is_on(gates: Mapping[str, bool], name: str) -> bool:
+    """Return the value of a gate of `SWITCHES`: as set, else as its group is set, else its default."""
+    if name in gates:
+        return gates[name]
+    groups = (gates[group] for group, members in _GROUPS.items() if name in members and group in gates)
+    return next(groups, SWITCHES[name])
+
+
+def wrong_gates(gates: Mapping[str, bool]) -> Iterator[str]:
+    """Yield an error for each gate that this version does not know, or that is locked to the other value."""
+    for name, on in sorted(gates.items()):
+        if name not in KNOWN and name not in _GROUPS:
+            close = closest(name, [*KNOWN, *_GROUPS])
+            yield f"featureGates: unrecognized feature gate: {name}" + (f" (did you mean {close}?)" if close else "")
+        elif name in (LOCKED_OFF if on else LOCKED_ON):
+            want, locked = str(on).lower(), str(not on).lower()
+            yield f"featureGates: cannot set feature gate {name} to {want}, feature is locked to {locked}"
 
 
 def unusable_gates(gates: Mapping[str, bool]) -> Iterator[str]:
-    """Yield a message for each gate that asks for something else than the agent does, in the order of the names.
-
-    Gates of other components of Kubernetes are reported as well, since the table above lists those of nodes only. The
-    Go kubelet does not start with an unrecognized gate.
-    """
+    """Yield a message for each valid gate that asks for something else than the agent does, by name."""
     for name, on in sorted(gates.items()):
-        if name in SWITCHES or (name in ALWAYS_ON and on) or (name in ABSENT and not on):
-            continue
-        if name in ALWAYS_ON:
+        if name in ALWAYS_ON and not on:
             yield f"{name}=false: the feature cannot be switched off"
-        elif name in ABSENT:
+        elif name in ABSENT and on:
             yield f"{name}=true: the feature is not implemented"
         elif name in _GROUPS:
-            yield f"{name}: has no effect; name the gates"
-        else:
-            close = closest(name, [*SWITCHES, *ALWAYS_ON, *ABSENT])
-            yield f"unrecognized feature gate: {name}" + (f" (did you mean {close}?)" if close else "")
+            yield f"{name}={str(on).lower()}: applies to {', '.join(sorted(_GROUPS[name]))} only"

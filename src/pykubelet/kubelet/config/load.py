@@ -13,6 +13,7 @@ from pykubelet.base.files.documents import field_places, read_yaml
 from pykubelet.base.files.regular_file import read_regular
 from pykubelet.base.tracing import trace_settings
 from pykubelet.base.units import parse_duration
+from pykubelet.kubelet.config.feature_gates import gate_is_on, wrong_gates
 from pykubelet.kubelet.config.node_rules import wrong_node_fields
 from pykubelet.kubelet.config.pull_verification import wrong_verification
 from pykubelet.kubelet.config.strict_fields import Origin, convert_strictly
@@ -197,6 +198,7 @@ def _wrong(config: KubeletConfiguration) -> Iterator[str]:
     for name, field in (("healthz_port", "healthzPort"), ("port", "port"), ("read_only_port", "readOnlyPort")):
         if not 0 <= getattr(config, name) <= 65535:
             yield f"{field}: must be a port number from 0 (off) to 65535"
+    yield from wrong_gates(config.feature_gates)
     yield from wrong_values(config)
     yield from wrong_node_fields(config)
     yield from _wrong_server(config)
@@ -247,8 +249,11 @@ def _wrong_crash_loop(config: KubeletConfiguration) -> Iterator[str]:
         longest = parse_duration(config.crash_loop_back_off.max_container_restart_period)
     except Invalid:
         return  # reported with the other durations
-    if not 1 <= longest <= 300:
-        yield "crashLoopBackOff.maxContainerRestartPeriod: must be from 1s to 300s"
+    field, gate = "crashLoopBackOff.maxContainerRestartPeriod", "KubeletCrashLoopBackOffMax"
+    if not gate_is_on(config.feature_gates, gate) and longest != 300:
+        yield f"{field}: requires the feature gate {gate}, which featureGates switches off"
+    elif not 1 <= longest <= 300:
+        yield f"{field}: must be from 1s to 300s"
 
 
 def _wrong_shutdown(config: KubeletConfiguration) -> Iterator[str]:

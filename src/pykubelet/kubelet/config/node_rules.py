@@ -9,6 +9,7 @@ from typing import Final
 from pykubelet.base.errors import Invalid
 from pykubelet.base.suggestion import closest
 from pykubelet.base.units import parse_duration
+from pykubelet.kubelet.config.feature_gates import gate_is_on
 from pykubelet.kubelet.config.v1beta1 import KubeletConfiguration
 from pykubelet.models.quantity import parse
 
@@ -56,20 +57,20 @@ def _wrong_numbers(config: KubeletConfiguration) -> Iterator[str]:
 
 
 def _wrong_period(config: KubeletConfiguration) -> Iterator[str]:
-    """The quota period is an alpha feature upstream; the kernel allows periods from 1 ms to 1 s."""
+    """The kernel allows periods from 1 ms to 1 s."""
     try:
         period = parse_duration(config.cpu_cfs_quota_period)
     except Invalid:
         return  # reported with the other durations
-    if not config.feature_gates.get(_PERIOD_GATE):
+    if not gate_is_on(config.feature_gates, _PERIOD_GATE):
         if period != parse_duration(KubeletConfiguration().cpu_cfs_quota_period):
-            yield f"cpuCFSQuotaPeriod: requires the feature gate {_PERIOD_GATE}; add it to featureGates"
+            yield f"cpuCFSQuotaPeriod: requires the feature gate {_PERIOD_GATE}, which featureGates switches off"
     elif not 0.001 <= period <= 1:
         yield "cpuCFSQuotaPeriod: must be from 1ms to 1s"
 
 
 def _wrong_memory_qos(config: KubeletConfiguration) -> Iterator[str]:
-    gate, policy = config.feature_gates.get(_MEMORY_GATE), config.memory_reservation_policy
+    gate, policy = gate_is_on(config.feature_gates, _MEMORY_GATE), config.memory_reservation_policy
     if not 0 < config.memory_throttling_factor <= 1:
         yield "memoryThrottlingFactor: must be greater than 0 and not greater than 1"
     if policy not in _MEMORY_POLICIES:

@@ -137,9 +137,20 @@ def test_drop_ins_are_laid_over_the_file_in_the_order_of_their_names(tmp_path: P
             "- {priority: 1, shutdownGracePeriodSeconds: 5}\n- {priority: 1, shutdownGracePeriodSeconds: 6}\n",
             "shutdownGracePeriodByPodPriority[1].priority: 1 is there already",
         ),
-        ("cpuCFSQuotaPeriod: 20ms\n", "cpuCFSQuotaPeriod: requires the feature gate CustomCPUCFSQuotaPeriod"),
         (
-            "cpuCFSQuotaPeriod: 2s\nfeatureGates: {CustomCPUCFSQuotaPeriod: true}\n",
+            "cpuCFSQuotaPeriod: 20ms\nfeatureGates: {CustomCPUCFSQuotaPeriod: false}\n",
+            "cpuCFSQuotaPeriod: requires the feature gate CustomCPUCFSQuotaPeriod",
+        ),
+        (
+            "crashLoopBackOff: {maxContainerRestartPeriod: 5s}\nfeatureGates: {AllBeta: false}\n",
+            "crashLoopBackOff.maxContainerRestartPeriod: requires the feature gate KubeletCrashLoopBackOffMax",
+        ),
+        (
+            "featureGates: {SidecarContainers: false, MemoryQos: true}\n",
+            "featureGates: cannot set feature gate SidecarContainers to false, feature is locked to true",
+        ),
+        (
+            "cpuCFSQuotaPeriod: 2s\n",
             "cpuCFSQuotaPeriod: must be from 1ms to 1s",
         ),
         (
