@@ -416,9 +416,8 @@ async def test_a_node_that_may_not_register_waits_for_its_object(api: Api) -> No
         await settle()
         assert not api.all("nodes")
         api.put("nodes", "n", "")
-        await until(lambda: rig.is_ready())
-    labels = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
-    assert rig.node.metadata.labels == labels, "no others, not even the host name"
+        labels = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+        await until(lambda: rig.is_ready() and rig.node.metadata.labels == labels)  # no others, not even the host name
 
 
 def test_transition_times_move_only_with_the_status() -> None:
