@@ -48,7 +48,8 @@ async def test_sparse_files_keep_their_holes(tmp_path: Path, version: str) -> No
     for name in ("disk.img", "holes"):
         assert (made / name).read_bytes() == (source / name).read_bytes()
     assert (made / "disk.img").stat().st_blocks * 512 <= 30 * 8192 and (made / "holes").stat().st_blocks == 0
-    assert tree_usage(str(made)).bytes <= meta.bytes <= 30 * 4096 + 24 * 1024
+    # ext4 adds a block for the map of the extents when it writes the data back, at any time.
+    assert tree_usage(str(made)).bytes - 4096 <= meta.bytes <= 30 * 4096 + 24 * 1024
 
 
 async def test_a_full_disk_is_said_and_cleaned_up(tmp_path: Path) -> None:
