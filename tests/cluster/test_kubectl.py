@@ -124,7 +124,9 @@ def test_a_terminal_and_changes_in_place(kubectl: Kubectl, cluster: Cluster, mon
     cluster.run(pod("box", container(tty=True, stdin=True), metadata={"labels": {"tier": "front"}}))
     cluster.ready("box")
     with Terminal(kubectl.command("exec", "-it", "box", "--", "sh"), size=(33, 111)) as shell:
-        shell.type("test -t 0 && test -t 1 && echo is-a-$((1+1))-tty; stty size\n")
+        # kubectl sends the size in a stream of its own, which may come after what is typed.
+        shell.type("test -t 0 && test -t 1 && echo is-a-$((1+1))-tty\n")
+        shell.type('until [ "$(stty size)" = "33 $((111))" ]; do sleep 0.1; done; stty size\n')
         shell.expect("is-a-2-tty")
         shell.expect("33 111")
         shell.resize(22, 77)
