@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from pykubelet.testing.agent import AgentProcess, free_port, wait_for
+from pykubelet.testing.agent import AgentProcess, cli_command, environment, free_port, wait_for
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
+from pykubelet.testing.terminal import Terminal
 from tests.manifests import Json, container, pod
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
@@ -105,6 +106,23 @@ def test_changed_files_are_applied_without_a_restart_and_refused_as_a_whole(agen
     for pod_now in agent.wait_running("talk", "calm"):
         assert pod_now.status.container_statuses[0].container_id == ids[pod_now.metadata.uid]
         assert pod_now.status.container_statuses[0].restart_count == 0
+
+
+def test_status_fits_a_terminal_of_80_columns(agent: AgentProcess) -> None:
+    agent.config |= {"port": agent.node_port + 1}
+    replace_file(agent.config_file, agent.config_text())
+    wait_for(lambda: status(agent)["restart"] == ["port"], 20, agent.log_tail)
+    for words in ((), ("--changed",), ("port", "authentication")):
+        with Terminal(cli_command(agent.socket, "config", "status", *words), environment(), size=(24, 80)) as terminal:
+            assert terminal.end() == 0
+        lines = terminal.shown.splitlines()
+        assert lines[0].split() == ["FIELD", "IN", "FORCE", "A", "CHANGE", "IS"]
+        assert [line for line in lines if len(line) > 80] == []
+        (port,) = (index for index, line in enumerate(lines) if line.startswith("port "))
+        assert lines[port].split() == ["port", str(agent.node_port), "needs", "a", "restart"]
+        assert lines[port + 1] == f"  configured: {agent.node_port + 1} (needs restart)"
+        assert ("  sockets are opened at the start" in lines) == ("port" in words)
+        assert lines[-1] == "needs a restart of the agent: port"
 
 
 def test_broken_file_at_sighup_changes_nothing_and_is_named(agent: AgentProcess) -> None:

@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from pykubelet.cli.app import cli
 from pykubelet.cli.commands.node import config
+from pykubelet.cli.plan.config_table import config_table
 
 
 def field(name: str, in_force: object, configured: object, **fields: object) -> dict[str, object]:
@@ -79,10 +80,37 @@ def test_nothing_pending_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_long_values_are_cut_on_a_terminal() -> None:
-    from pykubelet.cli.plan.config_table import config_table
-
-    (_, line) = config_table([field("evictionHard", {"a": "b" * 100}, {})], whole=False).splitlines()
+    (_, line) = config_table([field("evictionHard", {"a": "b" * 100}, {})], 130).splitlines()
     assert len(line) < 110 and "…" in line
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+@pytest.mark.parametrize("reasons", [False, True])
+def test_table_fits_a_narrow_terminal(width: int, *, reasons: bool) -> None:
+    fields = [
+        field("f" * 41, ["long"] * 30, ["other"] * 30, onChange="restart", state="needs restart"),
+        *ANSWER["fields"],
+    ]
+    lines = config_table(fields, width, reasons=reasons).splitlines()
+    assert max(map(len, lines)) <= width
+    assert lines[0].split("  ")[0] == "FIELD" and lines[0].endswith("A CHANGE IS")
+    start = lines[0].index("A CHANGE IS")
+    assert {line[start:] for line in lines[1:] if line[0] != " "} == {"applied live", "needs a restart", "no effect"}
+    assert ("sockets are opened at the start" in " ".join(lines)) == reasons
+
+
+def test_narrow_table_has_the_configured_value_below_the_one_in_force() -> None:
+    assert config_table(ANSWER["fields"], 70, reasons=False).splitlines() == [
+        "FIELD           IN FORCE                               A CHANGE IS",
+        "maxPods         110                                    applied live",
+        "port            10250                                  needs a restart",
+        "  configured: 1 (needs restart)",
+        'evictionHard    {"memory.available": "100Mi", "node…   applied live',
+        "  configured: {} (applied)",
+        'clusterDomain   ""                                     needs a restart',
+        "runOnce         false                                  no effect",
+        "  configured: true (no effect)",
+    ]
 
 
 def test_fields_are_completed_with_what_a_change_needs() -> None:

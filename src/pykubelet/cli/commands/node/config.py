@@ -1,6 +1,7 @@
 """``pykubelet config``: show the configuration of the running agent."""
 
 import json
+import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,9 @@ def status(ctx: click.Context, fields: tuple[str, ...], changed: bool, output: s
     if output == "json":
         echo(json.dumps({**answer, "fields": shown}, indent=2))
     else:
-        echo(config_table(shown, whole=output == "wide" or not sys.stdout.isatty()))
+        whole = output == "wide" or not sys.stdout.isatty()
+        width = None if whole else shutil.get_terminal_size().columns
+        echo(config_table(shown, width, reasons=bool(fields)))
         echo(summary(answer), err=bool(answer["error"]))
     ctx.exit(ExitStatus.FAILED if answer["error"] else ExitStatus.DONE)
 
