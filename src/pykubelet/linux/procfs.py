@@ -12,7 +12,6 @@ a file system that hangs): call them only for trusted processes, or in a thread 
 import errno
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -30,7 +29,8 @@ from pykubelet.linux.procparse import (
 
 __all__ = ["Identity", "Membership", "Stat"]
 
-ROOT = Path("/proc")
+ROOT = "/proc"
+"""Text, not a Path: each step of a container reads files below it."""
 _GONE = frozenset((errno.ENOENT, errno.ESRCH, errno.ENOTDIR, errno.EACCES, errno.EPERM))
 _MOST = 1 << 20
 _CHUNK = 1 << 16
@@ -82,7 +82,7 @@ def cgroups(pid: int | str) -> tuple[Membership, ...] | None:
 def children(pid: int) -> tuple[int, ...]:
     """The pids of the children of a process; none if it has ended."""
     try:
-        tasks = os.listdir(ROOT / f"{pid}/task")  # noqa: PTH208 - only the names are needed
+        tasks = os.listdir(f"{ROOT}/{pid}/task")  # noqa: PTH208 - only the names are needed
     except OSError as error:
         _check(error, f"{pid}/task")
         return ()
@@ -111,7 +111,7 @@ def namespace(pid: int | str, kind: str) -> Identity | None:
 def owner(pid: int) -> int | None:
     """The effective user id of a process (0 also for a process that is not dumpable)."""
     try:
-        return (ROOT / str(pid)).stat().st_uid
+        return os.stat(f"{ROOT}/{pid}").st_uid  # noqa: PTH116
     except OSError as error:
         _check(error, f"{pid}")
         return None
@@ -125,7 +125,7 @@ def threads(pid: int) -> int | None:
 def descriptors(pid: int) -> Iterator[tuple[int, str]]:
     """The open descriptors of a process and their targets (``socket:[…]``, a path)."""
     try:
-        with os.scandir(ROOT / f"{pid}/fd") as entries:
+        with os.scandir(f"{ROOT}/{pid}/fd") as entries:
             for entry in entries:
                 target = _link(f"{pid}/fd/{entry.name}")
                 if target is not None:
@@ -161,7 +161,7 @@ def machine(name: str) -> str:
 def _read(name: str) -> bytes | None:
     """Read up to ``_MOST`` bytes of a file; None: its process has ended or denies access."""
     try:
-        fd = os.open(ROOT / name, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(f"{ROOT}/{name}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
         _check(error, name)
         return None
@@ -181,7 +181,7 @@ def _read(name: str) -> bytes | None:
 
 def _identity(name: str) -> Identity | None:
     try:
-        found = (ROOT / name).stat()
+        found = os.stat(f"{ROOT}/{name}")  # noqa: PTH116 - called for every process
     except OSError as error:
         _check(error, name)
         return None
@@ -190,7 +190,7 @@ def _identity(name: str) -> Identity | None:
 
 def _link(name: str) -> str | None:
     try:
-        return os.readlink(ROOT / name)  # noqa: PTH115 - only the text is needed
+        return os.readlink(f"{ROOT}/{name}")  # noqa: PTH115 - only the text is needed
     except OSError as error:
         _check(error, name)
         return None
@@ -198,7 +198,7 @@ def _link(name: str) -> str | None:
 
 def _count(name: str) -> int | None:
     try:
-        with os.scandir(ROOT / name) as entries:
+        with os.scandir(f"{ROOT}/{name}") as entries:
             return sum(1 for _ in entries)
     except OSError as error:
         _check(error, name)
@@ -208,7 +208,7 @@ def _count(name: str) -> int | None:
 def _check(error: OSError, name: str) -> None:
     """Raise the error unless it means that the process has ended or denies access."""
     if error.errno not in _GONE:
-        raise wrap(error, f"cannot read {ROOT / name}") from error
+        raise wrap(error, f"cannot read {ROOT}/{name}") from error
 
 
 def _words(data: bytes | None) -> tuple[bytes, ...] | None:

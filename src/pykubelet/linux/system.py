@@ -2,6 +2,7 @@
 
 import os
 import re
+from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -100,8 +101,9 @@ def hostname() -> str:
     return os.uname().nodename
 
 
+@cache
 def boot_id(root: Path = Path("/")) -> str:
-    """The random id of the current boot."""
+    """The random id of the current boot; read once, since each process is compared with it."""
     return _text(root / "proc/sys/kernel/random/boot_id")
 
 

@@ -12,18 +12,16 @@ import socket
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
 from jeepney.low_level import HeaderFields, Message, MessageType, Parser
 from jeepney.wrappers import DBusAddress, new_method_call
-from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, Permanent, Transient
 from pykubelet.base.units import Seconds
 from pykubelet.linux.dbus.messages import MAX_MESSAGE, malformed, refusal
+from pykubelet.linux.transient_units import SOCKET, Property, Value
 
-_SOCKET = Path("/run/systemd/private")
-_BOOTED = Path("/run/systemd/system")
 _TIMEOUT: Seconds = 30.0
 _MANAGER = DBusAddress(
     "/org/freedesktop/systemd1",
@@ -32,42 +30,10 @@ _MANAGER = DBusAddress(
 )
 
 
-Value: TypeAlias = bool | int | str | list[str]
-
-
-class Property(Struct, frozen=True):
-    """A property of a unit with its D-Bus type (``t``: 64-bit integer, ``b``: boolean, ``as``: strings)."""
-
-    name: str
-    signature: str
-    value: Value
-
-
-class Units(Protocol):
-    """Operations on systemd units."""
-
-    def start_transient(self, name: str, properties: Iterable[Property]) -> None:
-        """Create and start a unit; returns when it runs. Raises Conflict if a unit of that name exists."""
-        ...
-
-    def set_properties(self, name: str, properties: Iterable[Property]) -> None:
-        """Change a unit until the next boot. Raises NotFound if the unit does not exist."""
-        ...
-
-    def stop(self, name: str) -> None:
-        """Stop a unit and all its processes; returns when it has ended. Raises NotFound if the unit does not exist."""
-        ...
-
-
-def is_running() -> bool:
-    """Whether systemd is the init of this machine and its private socket is accessible."""
-    return _BOOTED.is_dir() and _SOCKET.exists()
-
-
 class Systemd:
     """`Units` of the system manager."""
 
-    def __init__(self, path: Path = _SOCKET, timeout: Seconds = _TIMEOUT) -> None:
+    def __init__(self, path: Path = SOCKET, timeout: Seconds = _TIMEOUT) -> None:
         self._path = path
         self._timeout = timeout
 

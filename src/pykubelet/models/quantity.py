@@ -6,9 +6,11 @@ whole-unit reading rounds away from zero, so that nobody gets less than asked fo
 """
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Bytes, MilliCPU
@@ -37,8 +39,7 @@ class Notation(StrEnum):
     EXPONENT = "DecimalExponent"
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(Struct, frozen=True):
     """An exact amount in nano units. ``str`` gives the canonical text."""
 
     nano: int
@@ -76,13 +77,22 @@ def parse(quantity: Quantity) -> Amount:
     if isinstance(quantity, int) and abs(quantity) > MAX_VALUE:
         quantity = MAX_VALUE if quantity > 0 else -MAX_VALUE  # int-to-text conversion has a limit of its own
     text = str(quantity).strip()
-    match = _SYNTAX.fullmatch(text) if len(text) <= _MAX_TEXT and not isinstance(quantity, bool) else None
-    if match is None or not (match["whole"] or match["part"]):
+    found = _read(text) if len(text) <= _MAX_TEXT and not isinstance(quantity, bool) else None
+    if found is None:
         shown = text if len(text) <= 40 else text[:40] + "…"
         raise Invalid(
             f"{shown!r} is not a quantity: write a number with an optional suffix, "
             "m for thousandths, k, M, G, T for powers of 1000 or Ki, Mi, Gi, Ti for powers of 1024"
         )
+    return found
+
+
+@lru_cache(maxsize=512)
+def _read(text: str) -> Amount | None:
+    """The amount that a text gives; None if it is not a quantity. A pod's few amounts are read at every step."""
+    match = _SYNTAX.fullmatch(text)
+    if match is None or not (match["whole"] or match["part"]):
+        return None
     part = match["part"] or ""
     suffix = match["suffix"]
     exponent, bits, notation = 0, 0, Notation.DECIMAL

@@ -10,7 +10,7 @@ from pykubelet.base.units import Bytes
 from pykubelet.linux.cgroups import UNLIMITED, CgroupDriver, CgroupResources, Layout, Mode, slice_path, systemd_problem
 from pykubelet.linux.cgroups.systemd import CgroupSystemd, properties
 from pykubelet.linux.cgroups.v2 import CgroupV2
-from pykubelet.linux.systemd import Property, Value
+from pykubelet.linux.transient_units import Property, Value
 from pykubelet.testing.cgroups import FakeCgroupFiles
 
 POD = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice"

@@ -114,7 +114,7 @@ def test_our_own_lack_of_descriptors_is_not_the_end_of_a_process(monkeypatch: py
 
 
 def test_an_endless_file_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(procfs, "ROOT", tmp_path)
+    monkeypatch.setattr(procfs, "ROOT", str(tmp_path))
     (tmp_path / "7").mkdir()
     with (tmp_path / "7" / "environ").open("wb") as file:
         file.truncate(1 << 40)

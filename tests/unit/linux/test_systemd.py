@@ -14,7 +14,8 @@ from jeepney.low_level import HeaderFields, Message, Parser
 from jeepney.wrappers import DBusAddress, new_error, new_method_return, new_signal
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, PykubeletError, Transient
-from pykubelet.linux.systemd import Property, Systemd
+from pykubelet.linux.systemd import Systemd
+from pykubelet.linux.transient_units import Property
 
 Answer = Callable[[Message], list[Message | bytes]]
 _EMITTER = DBusAddress("/org/freedesktop/systemd1", interface="org.freedesktop.systemd1.Manager")

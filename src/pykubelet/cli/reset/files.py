@@ -8,13 +8,14 @@ from pykubelet.base.errors import NotFound, Permanent
 from pykubelet.cli.client.agent_socket import link_of
 from pykubelet.cli.reset.places import Places
 from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle, cri_parent, root_name, to_path
-from pykubelet.linux import cgroups, systemd
+from pykubelet.linux import cgroups
 from pykubelet.linux.cgroups.files import CgroupFiles, below
 from pykubelet.linux.errors import wrap
 from pykubelet.linux.filesystems import removal
 from pykubelet.linux.filesystems.mountinfo import mounts_below
 from pykubelet.linux.filesystems.mounts import unmount_all_under
-from pykubelet.linux.systemd import Systemd, Units
+from pykubelet.linux.systemd import Systemd
+from pykubelet.linux.transient_units import Units, systemd_is_running
 
 _IMAGE_ENTRIES = ("images", "storage")
 """Entries of the server's root with images and their unpacked layers."""
@@ -29,7 +30,7 @@ class CgroupsPart:
         name = root_name(places.cgroup_root)
         self._paths = [to_path(name, style) for style in NameStyle]
         self._slice = cri_parent(name, NameStyle.SYSTEMD)
-        self._units = units or (Systemd() if systemd.is_running() else None)
+        self._units = units or (Systemd() if systemd_is_running() else None)
 
     def find(self) -> Sequence[str]:
         return [f"cgroup: {path}" for path in self._roots()]

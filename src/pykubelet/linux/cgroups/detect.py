@@ -13,7 +13,7 @@ from pykubelet.linux.cgroups.systemd import CgroupSystemd
 from pykubelet.linux.cgroups.v1 import CgroupV1
 from pykubelet.linux.cgroups.v2 import CgroupV2
 from pykubelet.linux.filesystems.mountinfo import Mount, mounts
-from pykubelet.linux.systemd import Systemd, is_running
+from pykubelet.linux.transient_units import systemd_is_running
 
 # Mount options of v1 hierarchies other than the names of controllers.
 _NOT_CONTROLLERS = frozenset(("rw", "ro", "xattr", "noprefix", "clone_children", "none", "cpuset_v2_mode"))
@@ -116,13 +116,16 @@ def systemd_problem(layout: Layout) -> str | None:
     """Why systemd cannot create cgroups here, as a sentence for users; None if it can."""
     if layout.mode is not Mode.V2:
         return "cgroupDriver systemd needs cgroup version 2, which this machine does not have: set it to cgroupfs"
-    if not is_running():
+    if not systemd_is_running():
         return "cgroupDriver systemd needs systemd as the machine's init: set it to cgroupfs"
     return problem(layout)
 
 
 def open_systemd_driver(layout: Layout | None = None) -> CgroupDriver:
     """Open the driver that creates cgroups through systemd; check `systemd_problem` first."""
+    # Imported here: with the cgroupfs driver nothing else of the daemons needs D-Bus on start.
+    from pykubelet.linux.systemd import Systemd
+
     return CgroupSystemd(open_driver(layout), Systemd())
 
 

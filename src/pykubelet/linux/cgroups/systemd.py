@@ -12,7 +12,7 @@ from typing import Final
 from pykubelet.base.errors import Conflict, Invalid, NotFound
 from pykubelet.linux.cgroups import convert
 from pykubelet.linux.cgroups.cgroup_types import UNLIMITED, CgroupDriver, CgroupResources, CgroupStats
-from pykubelet.linux.systemd import Property, Units
+from pykubelet.linux.transient_units import Property, Units
 
 SLICE: Final = ".slice"
 _INFINITY: Final = (1 << 64) - 1

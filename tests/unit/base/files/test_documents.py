@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.base.errors import Invalid
-from pykubelet.base.files.documents import MAX_DEPTH, has_nul, read_json, read_toml, read_yaml
+from pykubelet.base.files.documents import has_nul, read_json, read_toml, read_yaml
+from pykubelet.base.files.yaml_reader import MAX_DEPTH
 
 _BOMB = b"a0: &b0 [x, x]\n" + b"".join(b"a%d: &b%d [*b%d, *b%d]\n" % (i, i, i - 1, i - 1) for i in range(1, 40))
 
