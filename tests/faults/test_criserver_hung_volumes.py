@@ -13,16 +13,13 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import PykubeletError
-from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.linux.filesystems.mounts import detach, mount
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import Script
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
-from pykubelet.testing.traces import remove_cgroups
 from pykubelet.testing.wait import until
-from tests.contract.cri.support import CGROUP, STUBBORN, Program, Runtime
-from tests.manifests import BUSYBOX
+from tests.contract.cri.support import STUBBORN, Program, Runtime, connected
 
 pytestmark = [
     pytest.mark.root,
@@ -81,14 +78,8 @@ def hung_volume(point: Path) -> Iterator[HungVolume]:
 
 @pytest.fixture
 async def runtime(daemon: PrivateRuntime, tmp_path: Path) -> AsyncIterator[Runtime]:
-    (tmp_path / "logs").mkdir()
-    async with CriClient.connect(daemon.endpoint) as client:
-        made = Runtime(client, BUSYBOX, tmp_path / "logs")
-        try:
-            yield made
-        finally:
-            await made.clean()
-            remove_cgroups(CGROUP)
+    async with connected(daemon.endpoint, tmp_path) as made:
+        yield made
 
 
 _PODS = 3 * (os.cpu_count() or 1) + 8

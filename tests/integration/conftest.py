@@ -5,21 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.testing.runtime import PrivateRuntime
-from pykubelet.testing.traces import remove_cgroups
-from tests.contract.cri.support import CGROUP, Runtime
-from tests.manifests import BUSYBOX
+from tests.contract.cri.support import Runtime, connected
 
 
 @pytest.fixture
 async def runtime(daemon: PrivateRuntime, tmp_path: Path) -> AsyncIterator[Runtime]:
     """The runtime; pods created through it are removed afterwards."""
-    (tmp_path / "logs").mkdir()
-    async with CriClient.connect(daemon.endpoint) as client:
-        made = Runtime(client, BUSYBOX, tmp_path / "logs")
-        try:
-            yield made
-        finally:
-            await made.clean()
-            remove_cgroups(CGROUP)
+    async with connected(daemon.endpoint, tmp_path) as made:
+        yield made

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.criserver import PrivateCriServer
@@ -21,7 +20,7 @@ from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.runtime import bridge_network
 from pykubelet.testing.traces import remove_cgroups
 from pykubelet.testing.wait import until_answer
-from tests.contract.cri.support import CGROUP, Program, Runtime
+from tests.contract.cri.support import CGROUP, Program, Runtime, connected
 from tests.manifests import BUSYBOX
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
@@ -141,13 +140,8 @@ def networks(isolation: Isolation) -> Iterator[Networks]:
 
 @pytest.fixture
 async def runtime(networks: Networks, tmp_path: Path) -> AsyncIterator[Runtime]:
-    (tmp_path / "logs").mkdir()
-    async with CriClient.connect(networks.server.endpoint) as client:
-        made = Runtime(client, BUSYBOX, tmp_path / "logs")
-        try:
-            yield made
-        finally:
-            await made.clean()
+    async with connected(networks.server.endpoint, tmp_path) as made:
+        yield made
 
 
 def _need(kind: str, option: str) -> None:

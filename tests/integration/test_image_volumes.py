@@ -8,15 +8,13 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import PykubeletError
-from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import Script
 from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.runtime import PrivateRuntime
-from pykubelet.testing.traces import remove_cgroups
 from pykubelet.testing.wait import until, until_answer
-from tests.contract.cri.support import CGROUP, STUBBORN, Program, Runtime
+from tests.contract.cri.support import STUBBORN, Program, Runtime, connected
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
 
@@ -36,7 +34,6 @@ _LOOK = Program(
 
 @pytest.fixture
 async def runtime(daemon: PrivateRuntime, tmp_path: Path) -> AsyncIterator[Runtime]:
-    (tmp_path / "logs").mkdir()
     spec = ImageSpec(
         _IMAGE,
         volumes=("/data", "/covered/below", "/empty"),
@@ -44,14 +41,10 @@ async def runtime(daemon: PrivateRuntime, tmp_path: Path) -> AsyncIterator[Runti
         links={"data/link": "/etc/passwd"},
     )
     await asyncio.to_thread(daemon.load, spec)
-    async with CriClient.connect(daemon.endpoint) as client:
-        made = Runtime(client, _IMAGE, tmp_path / "logs")
-        try:
-            yield made
-        finally:
-            await made.clean()
-            await client.remove_image(pb.ImageSpec(image=_IMAGE))
-            remove_cgroups(CGROUP)
+    async with connected(daemon.endpoint, tmp_path, _IMAGE) as made:
+        yield made
+        await made.clean()
+        await made.client.remove_image(pb.ImageSpec(image=_IMAGE))
 
 
 def _directory(daemon: PrivateRuntime, container: ContainerID) -> Path:

@@ -22,9 +22,8 @@ from pykubelet.testing.criu import stand_in
 from pykubelet.testing.fake_cri import Script
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.ociimage import ImageSpec
-from pykubelet.testing.traces import remove_cgroups
 from pykubelet.testing.wait import until_answer
-from tests.contract.cri.support import CGROUP, Program, Runtime
+from tests.contract.cri.support import Program, Runtime, connected
 from tests.manifests import BUSYBOX, container, pod
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
@@ -68,14 +67,8 @@ def server(isolation: Isolation, real: bool) -> Iterator[PrivateCriServer]:
 
 @pytest.fixture
 async def runtime(server: PrivateCriServer, tmp_path: Path) -> AsyncIterator[Runtime]:
-    (tmp_path / "logs").mkdir()
-    async with CriClient.connect(server.endpoint) as client:
-        made = Runtime(client, BUSYBOX, tmp_path / "logs")
-        try:
-            yield made
-        finally:
-            await made.clean()
-            remove_cgroups(CGROUP)
+    async with connected(server.endpoint, tmp_path) as made:
+        yield made
 
 
 def counts(log: Path) -> list[int]:

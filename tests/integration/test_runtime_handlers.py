@@ -12,7 +12,6 @@ import aiohttp
 import pytest
 
 from pykubelet.base.errors import PykubeletError
-from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.criserver import PrivateCriServer
 from pykubelet.testing.fake_cri import Script
@@ -21,7 +20,7 @@ from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.runtime import bridge_network
 from pykubelet.testing.traces import remove_cgroups
 from pykubelet.testing.wait import until, until_answer
-from tests.contract.cri.support import CGROUP, Program, Runtime
+from tests.contract.cri.support import CGROUP, Program, Runtime, connected
 from tests.manifests import BUSYBOX
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
@@ -83,13 +82,8 @@ def server(isolation: Isolation) -> Iterator[PrivateCriServer]:
 
 @pytest.fixture
 async def runtime(server: PrivateCriServer, tmp_path: Path) -> AsyncIterator[Runtime]:
-    (tmp_path / "logs").mkdir()
-    async with CriClient.connect(server.endpoint) as client:
-        made = Runtime(client, BUSYBOX, tmp_path / "logs")
-        try:
-            yield made
-        finally:
-            await made.clean()
+    async with connected(server.endpoint, tmp_path) as made:
+        yield made
 
 
 async def _look(runtime: Runtime, handler: str, *, privileged: bool = False, attempt: int = 0) -> tuple[str, list[str]]:

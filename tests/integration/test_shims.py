@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.linux import procfs
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -23,7 +22,7 @@ from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.traces import remove_cgroups
 from pykubelet.testing.wait import until, until_answer
-from tests.contract.cri.support import CGROUP, FAILING, POLITE, SHOUT, Program, Runtime
+from tests.contract.cri.support import CGROUP, FAILING, POLITE, SHOUT, Program, Runtime, connected
 from tests.manifests import BUSYBOX
 
 _PROGRAM = "containerd-shim-runc-v2"
@@ -59,11 +58,8 @@ def server(isolation: Isolation) -> Iterator[PrivateCriServer]:
 
 @pytest.fixture
 async def runtime(server: PrivateCriServer, tmp_path: Path) -> AsyncIterator[Runtime]:
-    (tmp_path / "logs").mkdir()
-    async with CriClient.connect(server.endpoint) as client:
-        made = Runtime(client, BUSYBOX, tmp_path / "logs")
+    async with connected(server.endpoint, tmp_path) as made:
         yield made
-        await made.clean()
     assert _shims(server) == [], "a shim is left"
     left = [path for path in (server.home / "run/oci/shim").iterdir() if path.name != "state"]
     assert left == [], "a task is left"

@@ -101,9 +101,13 @@ def hostname() -> str:
     return os.uname().nodename
 
 
-@cache
 def boot_id(root: Path = Path("/")) -> str:
     """The random id of the current boot; read once, since each process is compared with it."""
+    return _boot_id(root)
+
+
+@cache
+def _boot_id(root: Path) -> str:
     return _text(root / "proc/sys/kernel/random/boot_id")
 
 

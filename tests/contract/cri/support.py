@@ -1,6 +1,8 @@
 """Programs of the contract's containers, and the objects that a test creates on the runtime."""
 
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,7 +10,9 @@ from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import Script
+from pykubelet.testing.traces import remove_cgroups
 from pykubelet.testing.wait import until_answer
+from tests.manifests import BUSYBOX
 
 ENDPOINT = "PYKUBELET_TEST_CRI_ENDPOINT"
 IMAGE = "PYKUBELET_TEST_IMAGE"
@@ -127,3 +131,20 @@ class Runtime:
         for sandbox in await self.client.list_pod_sandboxes(filter):
             await self.client.stop_pod_sandbox(SandboxID(sandbox.id))
             await self.client.remove_pod_sandbox(SandboxID(sandbox.id))
+
+
+@asynccontextmanager
+async def connected(endpoint: str, directory: Path, image: str = BUSYBOX) -> AsyncIterator[Runtime]:
+    """The runtime of a socket; what a test creates on it is removed at the end, and so are the cgroups of its pods.
+
+    ``directory`` gets the logs of the pods.
+    """
+    logs = directory / "logs"
+    logs.mkdir()
+    async with CriClient.connect(endpoint) as client:
+        made = Runtime(client, image, logs)
+        try:
+            yield made
+        finally:
+            await made.clean()
+            remove_cgroups(CGROUP)
