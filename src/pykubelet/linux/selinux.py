@@ -1,4 +1,4 @@
-"""SELinux: whether it is enabled, the policy's labels of containers, and the labels of files.
+"""SELinux: whether it is enabled, whether the policy knows the labels of containers, and the labels of files.
 
 Labels of files are set through descriptors, and links are never followed: a container that runs may exchange the
 entries of a volume while it is relabelled.
@@ -11,6 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, Transient
 from pykubelet.base.files.safe_path import close_quietly, proc_path
@@ -34,17 +36,52 @@ _OF_SYSTEM: Final = frozenset(
 """What other programs of the node could not use any more."""
 
 
-def container_labels(root: Path = Path("/")) -> tuple[str, str] | None:
-    """The labels that the policy has for processes and files of containers; None: SELinux is disabled. Blocking."""
+class ContainerLabels(Struct, frozen=True):
+    """The labels that a policy has for containers, or the reason why it has none. All are empty without SELinux."""
+
+    process: str = ""
+    files: str = ""
+    """Of files that containers may write, without the level of a pod."""
+    layers: str = ""
+    """Of files that all containers may read."""
+    problem: str = ""
+    """SELinux is enabled, but containers cannot be confined: the policy does not know one of the labels."""
+
+
+def container_labels(root: Path = Path("/")) -> ContainerLabels:
+    """Read the labels of containers in the policy's ``lxc_contexts``, and have the kernel check them. Blocking.
+
+    The file may name types that the loaded policy lacks, as Debian 12's does: the kernel refuses them.
+    """
     if not (root / "sys/fs/selinux/enforce").exists():
-        return None
+        return ContainerLabels()
     current = _text(root / "proc/self/attr/current").strip("\0\n ")
     if current in ("", "kernel"):  # no policy is loaded
-        return None
+        return ContainerLabels()
     kind = _TYPE.search(_text(root / "etc/selinux/config"))
     file = root / "etc/selinux" / (kind[1] if kind else "targeted") / "contexts/lxc_contexts"
     found = dict(_ENTRY.findall(_text(file)))
-    return found.get("process", _PROCESS), found.get("file", _FILES)
+    process, files = found.get("process", _PROCESS), found.get("file", _FILES)
+    unknown = [label for label in (process, files) if not _known(label, root)]
+    if unknown:
+        return ContainerLabels(problem=f"the policy does not know {' and '.join(unknown)}")
+    layers = found.get("ro_file", files)
+    return ContainerLabels(process=process, files=files, layers=layers if _known(layers, root) else files)
+
+
+def _known(label: str, root: Path) -> bool:
+    """Whether the loaded policy knows a label; true also if this process may not ask."""
+    try:
+        fd = os.open(root / "sys/fs/selinux/context", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return True
+    try:
+        os.write(fd, label.encode() + b"\0")
+    except OSError as error:
+        return error.errno != errno.EINVAL
+    finally:
+        close_quietly(fd)
+    return True
 
 
 def relabel(path: str, label: str, stop: Callable[[], bool] = lambda: False) -> int:

@@ -28,6 +28,7 @@ from pykubelet.cli.commands.node.doctor import (
 )
 from pykubelet.cli.commands.pods.logs import span_seconds
 from pykubelet.cli.commands.pods.timeline import chart
+from pykubelet.linux.selinux import ContainerLabels
 
 GOOD = """\
 apiVersion: v1
@@ -171,6 +172,31 @@ def test_doctor_names_refused_files_of_the_runtime_server() -> None:
 def test_doctor_checks_user_kernel_and_cgroups() -> None:
     subjects = [finding.subject for finding in machine_findings()]
     assert subjects[:3] == ["user", "kernel", "cgroups"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (ContainerLabels(), None),
+        (
+            ContainerLabels(process="u:r:container_t:s0", files="f"),
+            (Verdict.OK, "containers run as u:r:container_t:s0"),
+        ),
+        (
+            ContainerLabels(problem="the policy does not know x"),
+            (
+                Verdict.WARNING,
+                "the policy does not know x; containers of pykubelet's own server are not confined by it",
+            ),
+        ),
+    ],
+)
+def test_doctor_says_whether_selinux_confines_containers(
+    monkeypatch: pytest.MonkeyPatch, labels: ContainerLabels, expected: tuple[Verdict, str] | None
+) -> None:
+    monkeypatch.setattr("pykubelet.linux.selinux.container_labels", lambda: labels)
+    found = [(each.verdict, each.text) for each in machine_findings() if each.subject == "SELinux"]
+    assert found == ([expected] if expected else [])
 
 
 def test_zero_is_sent_as_a_query_value(tmp_path: Path) -> None:

@@ -3,21 +3,25 @@
 import errno
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pykubelet.base.errors import Invalid, PykubeletError, Transient
 from pykubelet.linux import selinux
-from pykubelet.linux.selinux import container_labels, relabel
+from pykubelet.linux.selinux import ContainerLabels, container_labels, relabel
 
 LABEL = "system_u:object_r:container_file_t:s0:c1,c2"
-CONTEXTS = 'process = "system_u:system_r:other_t:s0"\nfile = "system_u:object_r:other_file_t:s0"\nro_file = "x"\n'
+CONTEXTS = (
+    'process = "system_u:system_r:other_t:s0"\nfile = "system_u:object_r:other_file_t:s0"\nro_file="su:or:ro_t:s0"\n'
+)
 
 
 def machine(root: Path, current: str = "system_u:system_r:init_t:s0\0\n", policy: str = "targeted") -> Path:
     files = {
         "sys/fs/selinux/enforce": "1",
+        "sys/fs/selinux/context": "",
         "proc/self/attr/current": current,
         "etc/selinux/config": f"# a comment\nSELINUX=enforcing\nSELINUXTYPE={policy}\n",
         "etc/selinux/mls/contexts/lxc_contexts": CONTEXTS,
@@ -28,21 +32,72 @@ def machine(root: Path, current: str = "system_u:system_r:init_t:s0\0\n", policy
     return root
 
 
+OTHER = ContainerLabels(
+    process="system_u:system_r:other_t:s0", files="system_u:object_r:other_file_t:s0", layers="su:or:ro_t:s0"
+)
+
+
+def kernel(monkeypatch: pytest.MonkeyPatch, knows: Callable[[str], bool]) -> list[str]:
+    """Have the kernel know some labels; returns those that it is asked about."""
+    asked: list[str] = []
+
+    def write(_fd: int, data: bytes) -> int:
+        label = data.decode()
+        assert label.endswith("\0"), "the kernel takes it without, but libselinux writes it"
+        asked.append(label[:-1])
+        if not knows(label[:-1]):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        return len(data)
+
+    monkeypatch.setattr(selinux.os, "write", write)
+    return asked
+
+
 def test_labels_are_those_of_the_policy_or_the_usual_ones(tmp_path: Path) -> None:
-    assert container_labels(machine(tmp_path / "a", policy="mls")) == (
-        "system_u:system_r:other_t:s0",
-        "system_u:object_r:other_file_t:s0",
+    assert container_labels(machine(tmp_path / "a", policy="mls")) == OTHER
+    assert container_labels(machine(tmp_path / "b")) == ContainerLabels(
+        process="system_u:system_r:container_t:s0",
+        files="system_u:object_r:container_file_t:s0",
+        layers="system_u:object_r:container_file_t:s0",
     )
-    assert container_labels(machine(tmp_path / "b")) == (
-        "system_u:system_r:container_t:s0",
-        "system_u:object_r:container_file_t:s0",
-    )
+
+
+def test_labels_that_the_kernel_refuses_are_not_used(tmp_path: Path) -> None:
+    root = machine(tmp_path, policy="mls")
+    # A file of the kernel that refuses a label as the file of SELinux does, with EINVAL.
+    (root / "sys/fs/selinux/context").unlink()
+    (root / "sys/fs/selinux/context").symlink_to("/proc/self/oom_score_adj")
+    found = container_labels(root)
+    assert found == ContainerLabels(problem=f"the policy does not know {OTHER.process} and {OTHER.files}")
+
+
+@pytest.mark.parametrize("kind", ["other_t", "other_file_t"])
+def test_policy_that_lacks_one_of_the_labels_confines_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    asked = kernel(monkeypatch, lambda label: f":{kind}:" not in label)
+    found = container_labels(machine(tmp_path, policy="mls"))
+    assert found.process == found.files == found.layers == "" and f":{kind}:s0" in found.problem
+    assert asked == [OTHER.process, OTHER.files]
+
+
+def test_layers_have_the_label_of_files_if_the_policy_has_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel(monkeypatch, lambda label: label != OTHER.layers)
+    assert container_labels(machine(tmp_path, policy="mls")).layers == OTHER.files
+
+
+def test_labels_are_used_if_the_server_may_not_ask_the_kernel(tmp_path: Path) -> None:
+    root = machine(tmp_path, policy="mls")
+    (root / "sys/fs/selinux/context").unlink()
+    assert container_labels(root) == OTHER
 
 
 @pytest.mark.parametrize("current", ["kernel\0", ""])
 def test_selinux_without_a_policy_is_disabled(tmp_path: Path, current: str) -> None:
-    assert container_labels(machine(tmp_path, current)) is None
-    assert container_labels(tmp_path / "empty") is None
+    assert container_labels(machine(tmp_path, current)) == ContainerLabels()
+    assert container_labels(tmp_path / "empty") == ContainerLabels()
 
 
 def label_of(path: Path) -> str:

@@ -39,9 +39,10 @@ def host_facts() -> Host:
         recursive_read_only=idmap.kernel_is((5, 12)),
         apparmor=system.app_armor_enabled(),
         apparmor_parser=shutil.which(PARSER) is not None,
-        selinux=labels is not None,
-        selinux_process=labels[0] if labels else "",
-        selinux_files=labels[1] if labels else "",
+        selinux=bool(labels.process),
+        selinux_process=labels.process,
+        selinux_files=labels.files,
+        selinux_problem=labels.problem,
         architecture=platform.machine(),
         kernel=idmap.kernel_version(),
     )

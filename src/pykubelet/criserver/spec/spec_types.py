@@ -57,10 +57,12 @@ class Host(Struct, frozen=True):
     apparmor_parser: bool = False
     """AppArmor profiles can be loaded."""
     selinux: bool = False
-    """SELinux is enabled, and the server's configuration does not say otherwise."""
+    """SELinux is enabled, its policy knows containers, and the server's configuration does not say otherwise."""
     selinux_process: str = ""
     """The policy's label of container processes; that of their files."""
     selinux_files: str = ""
+    selinux_problem: str = ""
+    """Why containers get no labels though SELinux is enabled; empty: they do, or it is not."""
     architecture: str = "x86_64"
     """As ``uname -m`` names it."""
     kernel: tuple[int, int] = (6, 1)

@@ -46,6 +46,12 @@ def open_machine(settings: Settings, factory: HandlerFactory) -> Machine:
             "user namespaces disabled: others cannot traverse a directory; run chmod o+x on it",
             extra={"directory": str(closed)},
         )
+    if settings.enable_selinux and host.selinux_problem:
+        _log.warning(
+            "containers get no SELinux labels: install a policy with container types (container-selinux), "
+            "or set enable_selinux = false",
+            extra={"problem": host.selinux_problem},
+        )
     handlers = factory.build(settings)
     return Machine(
         host=replace(

@@ -23,7 +23,7 @@ from pykubelet.cli.client.local_api import LocalApi, NoPermission
 from pykubelet.cli.machine.machine_fixes import apply_fixes, fixes
 from pykubelet.cli.terminal import echo
 from pykubelet.criserver.config.settings import DEFAULT_RUN
-from pykubelet.linux import cgroups, procfs, system
+from pykubelet.linux import cgroups, procfs, selinux, system
 from pykubelet.linux.filesystems import fsusage
 
 _T = TypeVar("_T")
@@ -179,6 +179,7 @@ def machine_findings() -> Iterator[Finding]:
         yield Finding(Verdict.OK, "cgroups", f"{layout.mode} (version {layout.version})")
     yield _filesystem("overlay")
     yield _seccomp()
+    yield from _selinux()
     yield from _limits()
 
 
@@ -194,6 +195,15 @@ def _seccomp() -> Finding:
         return Finding(Verdict.OK, "seccomp", "supported")
     text = "not supported by the kernel; containers with a seccomp profile are rejected"
     return Finding(Verdict.WARNING, "seccomp", text, "use a kernel with CONFIG_SECCOMP_FILTER")
+
+
+def _selinux() -> Iterator[Finding]:
+    labels = selinux.container_labels()
+    if labels.problem:
+        text = f"{labels.problem}; containers of pykubelet's own server are not confined by it"
+        yield Finding(Verdict.WARNING, "SELinux", text, "install a policy with container types (container-selinux)")
+    elif labels.process:
+        yield Finding(Verdict.OK, "SELinux", f"containers run as {labels.process}")
 
 
 def _limits() -> Iterator[Finding]:

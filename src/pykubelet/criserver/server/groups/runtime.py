@@ -201,6 +201,7 @@ class RuntimeCalls:
             "swap": self._host.swap,
             "apparmor": self._host.apparmor,
             "selinux": self._host.selinux,
+            "selinuxProblem": self._host.selinux_problem,
         }
 
 
