@@ -60,7 +60,7 @@ def container_labels(root: Path = Path("/")) -> ContainerLabels:
         return ContainerLabels()
     kind = _TYPE.search(_text(root / "etc/selinux/config"))
     file = root / "etc/selinux" / (kind[1] if kind else "targeted") / "contexts/lxc_contexts"
-    found = dict(_ENTRY.findall(_text(file)))
+    found: dict[str, str] = dict(_ENTRY.findall(_text(file)))
     process, files = found.get("process", _PROCESS), found.get("file", _FILES)
     unknown = [label for label in (process, files) if not _known(label, root)]
     if unknown:

@@ -49,7 +49,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch, knows: Callable[[str], bool]) -> lis
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         return len(data)
 
-    monkeypatch.setattr(selinux.os, "write", write)
+    monkeypatch.setattr(os, "write", write)
     return asked
 
 
