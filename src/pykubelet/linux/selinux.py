@@ -111,6 +111,21 @@ def relabel(path: str, label: str, stop: Callable[[], bool] = lambda: False) -> 
         close_quietly(top)
 
 
+def relabel_once(directory: str, label: str) -> int:
+    """Give a directory with all that is in it this label, unless it has it; return how many files had another one.
+
+    What is created in it later inherits the type from it: it gets the label last, so that an interrupted attempt is
+    made again. Errors as of ``relabel``; file systems without labels are left alone. Blocking.
+    """
+    try:
+        if os.getxattr(directory, _XATTR).rstrip(b"\0") == label.encode():
+            return 0
+    except OSError as error:
+        if error.errno == errno.ENOTSUP:
+            return 0
+    return relabel(directory, label)
+
+
 def _relabel_tree(top: int, label: str, path: str, stop: Callable[[], bool]) -> int:
     device = os.fstat(top).st_dev
     changed = 0

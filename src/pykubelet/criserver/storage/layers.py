@@ -38,6 +38,7 @@ from pykubelet.criserver.unpack.limits import Limits
 from pykubelet.linux.errors import wrap
 from pykubelet.linux.filesystems.mounts import unmount_all_under
 from pykubelet.linux.filesystems.overlay import sync_filesystem
+from pykubelet.linux.selinux import relabel_once
 from pykubelet.linux.system import boot_id
 
 _Ts = TypeVarTuple("_Ts")
@@ -53,10 +54,19 @@ _decoder = msgspec.json.Decoder(LayerMeta)
 
 
 class Layers:
-    """The unpacked layers. ``blob`` returns the file of a blob by its digest. Call ``load`` first."""
+    """The unpacked layers. ``blob`` returns the file of a blob by its digest. Call ``load`` first.
+
+    ``label`` is the SELinux label of their files; empty: the one that the policy gives them.
+    """
 
     def __init__(
-        self, *, root: Path, blob: Callable[[str], Path], limits: Limits | None = None, clock: Clock | None = None
+        self,
+        *,
+        root: Path,
+        blob: Callable[[str], Path],
+        limits: Limits | None = None,
+        clock: Clock | None = None,
+        label: str = "",
     ) -> None:
         clock = clock or SystemClock()
         self.directory = root / "layers"
@@ -64,6 +74,7 @@ class Layers:
         self._meta = root / "meta"
         self._merge = root / "merge"
         self._unpacker = Unpacker(layers=self.directory, merge=self._merge, blob=blob, limits=limits)
+        self._label = label
         self._known: dict[str, LayerMeta] = {}
         self._next = 1
         self._pins: Counter[str] = Counter()
@@ -79,6 +90,8 @@ class Layers:
         self.trash.load()
         set_aside_obstacle(self.directory / EMPTY, directory=True)
         (self.directory / EMPTY).mkdir(mode=0o755, exist_ok=True)
+        if self._label:
+            _relabel(self.directory, self._label)
         remove_temporary_files(self._meta)
         metas = {file: _read(file) for file in self._meta.iterdir()}
         directories = Counter(meta.directory for meta in metas.values() if meta is not None)
@@ -289,6 +302,20 @@ def _read(file: Path) -> LayerMeta | None:
             "layer record unreadable: unpacking the layer again", extra={"file": str(file), "error": str(error)}
         )
         return None
+
+
+def _relabel(directory: Path, label: str) -> None:
+    """Label the layers of servers without SELinux; new ones inherit it from the directory.
+
+    The label of an overlay mount is not enough: the kernel checks that of a layer's file, too, when a process maps it.
+    """
+    try:
+        changed = relabel_once(str(directory), label)
+    except PykubeletError as error:
+        _log.warning("image layers cannot get their SELinux label", extra={"label": label, "error": str(error)})
+        return
+    if changed:
+        _log.info("image layers have got their SELinux label", extra={"label": label, "files": changed})
 
 
 def _any_exists(roots: Sequence[Path], paths: Sequence[str]) -> bool:

@@ -26,6 +26,7 @@ from pykubelet.criserver.types import ProtectedIds
 from pykubelet.criserver.wiring.container_images import ContainerImages
 from pykubelet.criserver.wiring.image_policy import ConfiguredPolicy
 from pykubelet.criserver.wiring.registries import ConfiguredRegistries
+from pykubelet.linux import selinux
 from pykubelet.linux.system import architecture
 
 
@@ -89,7 +90,8 @@ def _open(
     make_traversable(settings.root, settings.root_filesystems)
     content = ContentStore(settings.root / "images")
     index = settings.root / "images" / "index.json"
-    layers = Layers(root=directory, blob=content.path, clock=clock)
+    label = selinux.container_labels().layers if settings.enable_selinux else ""
+    layers = Layers(root=directory, blob=content.path, clock=clock, label=label)
     snapshots = Snapshots(directory, layers)
     snapshots.load()
     policy = ConfiguredPolicy(settings.image_policy_file)
