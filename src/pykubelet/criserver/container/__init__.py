@@ -5,7 +5,7 @@ Each CRI call has a module: ``create.py``, ``start.py``, ``stop.py``, ``remove.p
 removed. They share ``state`` (the containers in memory, and their records), ``bundle`` (what a container has on the
 machine) and ``processes`` (launch, watch, end). Used by ``server`` for CRI calls about containers, and by ``sandbox``.
 Imports of the server: ``config``, ``conmon``, ``events``, ``oci``, ``runtimes``, ``spec``, ``storage``, ``store``,
-``types``. ``plan/`` is pure. Start reading at ``create.py``; ``build.py`` connects the components.
+``types``, ``unpack``. ``plan/`` is pure. Start reading at ``create.py``; ``build.py`` connects the components.
 """
 
 from pykubelet.criserver.container.build import ContainerComponents, ContainerDeps, build_containers

@@ -136,13 +136,13 @@ class Unpacker:
             await run_blocking(directory.name, leave)
 
 
-async def unpack_archive(fd: int, what: str, directory: Path, *, merged: bool, max_files: int | None = None) -> Outcome:
+async def unpack_archive(fd: int, what: str, directory: Path, *, merged: bool, limits: Limits) -> Outcome:
     """Unpack a tar file, which may be compressed, below a directory, by a worker that cannot leave it.
 
     ``merged``: whiteouts in the file remove what is in the directory; else they become those of overlayfs. ``what``
-    names the file in errors. Errors as of ``Unpacker.run``.
+    names the file in errors. Errors as of ``Unpacker.run``; Transient too if the disk lacks the space that ``limits``
+    reserve.
     """
-    limits = Limits() if max_files is None else Limits(max_entries=max_files, max_inodes=max_files)
     known = json.dumps(asdict(limits))
     work = (str(directory), str(fd), str(int(merged)), str(os.getpid()))
     return await _run_worker(what, *work, known, "", descriptors=(fd,))

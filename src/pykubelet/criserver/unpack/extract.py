@@ -16,7 +16,7 @@ from contextlib import suppress
 from msgspec import Struct, field
 
 from pykubelet.criserver.unpack.account import BLOCK, Account
-from pykubelet.criserver.unpack.files import DEFAULT_ACL, allowed_xattrs, is_whiteout, remove_any, set_xattr
+from pykubelet.criserver.unpack.files import DEFAULT_ACL, allowed_xattrs, device_of, is_whiteout, remove_any, set_xattr
 from pykubelet.criserver.unpack.limits import BadLayer
 from pykubelet.criserver.unpack.tarstream import Entry, Kind, TarReader
 
@@ -183,7 +183,7 @@ class Extractor:
                 os.symlink(entry.link, path)
             case Kind.CHAR | Kind.BLOCK:
                 kind = stat.S_IFCHR if entry.kind is Kind.CHAR else stat.S_IFBLK
-                os.mknod(path, kind | 0o600, os.makedev(*_device(entry)))
+                os.mknod(path, kind | 0o600, os.makedev(*device_of(entry)))
             case _:
                 os.mkfifo(path, 0o600)
 
@@ -379,22 +379,17 @@ def _inside(name: str) -> str:
 
 
 def _real(path: str) -> str:
+    """The path without links. BadLayer: it is too deep; names are short enough, but links make them longer."""
     try:
-        return os.path.realpath(path)
+        found = os.path.realpath(path)
     except RecursionError as error:
         raise BadLayer(f"{path!r}: too many links in its path") from error
+    if found.count("/") > _MAX_DEPTH:
+        raise BadLayer(f"{path[:80]!r}… is deeper than {_MAX_DEPTH} directories")
+    return found
 
 
 def _without_links(path: str) -> str:
     """The path whose directories are no links; its last name may be one."""
     front, _, name = path.rpartition("/")
     return f"{_real(front or '/').rstrip('/')}/{name}"
-
-
-def _device(entry: Entry) -> tuple[int, int]:
-    major, minor = entry.device
-    if not (0 <= major < 1 << 12 and 0 <= minor < 1 << 20):
-        raise BadLayer(f"{entry.name!r}: device {major}:{minor} is out of range")
-    if entry.kind is Kind.CHAR and major == minor == 0:
-        raise BadLayer(f"{entry.name!r} is device 0:0, a whiteout in disguise")
-    return major, minor

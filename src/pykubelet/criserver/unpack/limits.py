@@ -30,3 +30,7 @@ class Limits(Struct, frozen=True):
     """Size of one extended header, which contains the xattr values."""
     max_xattr: Bytes = Bytes(64 * KIB)
     """Size of one xattr value, as XATTR_SIZE_MAX."""
+    only_files: bool = False
+    """Whether anything but regular files and directories is refused."""
+    reserve: float = 0.0
+    """Share of the disk's space and inodes that stays free."""

@@ -154,6 +154,8 @@ class TarReader:
         path = pax.get("GNU.sparse.name") or pax.get("path") or _joined(name, prefix, magic)
         if kind is Kind.FILE and path.endswith(b"/"):
             kind = Kind.DIRECTORY
+        if self._limits.only_files and kind not in (Kind.FILE, Kind.DIRECTORY):
+            raise BadLayer(f"{_text(path[:200])!r} is neither a file nor a directory")
         # Only files have content. Some writers give a hard link the size of its target, and no data.
         self._open_data(size if kind is Kind.FILE else 0)
         target = pax.get("linkpath") or link.split(b"\0", 1)[0]

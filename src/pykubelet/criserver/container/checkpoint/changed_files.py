@@ -1,7 +1,7 @@
 """Writes what a container has changed in its root file system as a layer. Blocking.
 
 The container has made these files to its taste: trees of any depth, holes of any size, links in the place of files. So
-each is opened without following links, in memory that does not grow with their number.
+each is opened without following links, and the memory for their names is limited.
 """
 
 import io
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any, Final, cast
 
 from pykubelet.base.errors import Invalid, Transient, Unsupported
+from pykubelet.base.units import MIB
 from pykubelet.criserver.container.checkpoint.archive import check_room
 from pykubelet.linux.errors import wrap
 
@@ -23,6 +24,11 @@ MAX_DEPTH: Final = 512
 MAX_LINKED: Final = 100_000
 """Files with several names, which are remembered."""
 MAX_SEGMENTS: Final = 10_000
+MAX_PATH: Final = 4094
+"""Bytes of a path that a worker can unpack below its root; deep directories with long names have longer ones."""
+MAX_MEMORY: Final = 128 * MIB
+"""For names that wait to be read, and for those of files with several names."""
+_OF_NAME: Final = 64
 _BLOCK: Final = 512
 _WHITEOUT: Final = ".wh."
 _OPAQUE: Final = ".wh..wh..opq"
@@ -56,6 +62,7 @@ class _Diff:
         self._tar = tar
         self._target = target
         self._count = 0
+        self._memory = 0
         self._first: dict[tuple[int, int], str] = {}
         """The first names of files with several ones."""
 
@@ -72,6 +79,7 @@ class _Diff:
                             os.close(directory)
                         continue
                     name = names.pop()
+                    self._memory -= len(name) + _OF_NAME
                     below = self._add(directory, name, prefix + name)
                     if below is not None:
                         levels.append((below, f"{prefix}{name}/", []))
@@ -90,11 +98,19 @@ class _Diff:
                 self._count += 1
                 if self._count > MAX_FILES:
                     raise Invalid(f"the container has changed more than {MAX_FILES} files")
+                self._remember(entry.name)
                 names.append(entry.name)
         return sorted(names, reverse=True)
 
+    def _remember(self, name: str) -> None:
+        self._memory += len(name) + _OF_NAME
+        if self._memory > MAX_MEMORY:
+            raise Invalid(f"the names of the files that the container has changed take more than {MAX_MEMORY} bytes")
+
     def _add(self, directory: int, name: str, path: str) -> int | None:
         """Add an entry; returns the descriptor of a directory."""
+        if len(os.fsencode(path)) > MAX_PATH:
+            raise Invalid(f"the container has changed a file whose path is longer than {MAX_PATH} bytes")
         facts = os.stat(name, dir_fd=directory, follow_symlinks=False)
         kind = stat.S_IFMT(facts.st_mode)
         if kind == stat.S_IFDIR:
@@ -141,6 +157,7 @@ class _Diff:
         if facts.st_nlink > 1:
             if len(self._first) == MAX_LINKED:
                 raise Invalid(f"the container has changed more than {MAX_LINKED} files with hard links")
+            self._remember(path)
             self._first[identity] = path
         info.pax_headers = _records(_attributes(fd, path))
         segments = _segments(fd, facts)

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.files.safe_path import open_regular_in_root, read_regular
-from pykubelet.base.units import KIB, MIB
+from pykubelet.base.units import KIB, MIB, Bytes
 from pykubelet.criserver.container.checkpoint import archive
 from pykubelet.criserver.container.checkpoint.plan.criu_images import kind_of
 from pykubelet.criserver.container.checkpoint.plan.dumped import Dumped, parse, parse_deleted, parse_descriptors
@@ -18,8 +18,9 @@ MAX_FILES: Final = 100_000
 _MAX_CONFIG: Final = 1 * MIB
 _MAX_SPEC: Final = 16 * MIB
 _MAX_DESCRIPTORS: Final = 64 * KIB
-_MAX_IMAGE: Final = 16 * MIB
-_MAX_IMAGES: Final = 256 * MIB
+_MAX_DEPTH: Final = 32
+_MAX_IMAGE: Final = 4 * MIB
+_MAX_IMAGES: Final = 64 * MIB
 _MAX_DELETED: Final = 16 * MIB
 _DELETED: Final = "deleted.files"
 _INVENTORY: Final = "inventory.img"
@@ -41,18 +42,20 @@ def read_dump(directory: Path, what: str) -> Dumped:
     return parse(config, _read(directory / archive.SPEC, _MAX_SPEC, what), what)
 
 
-def read_images(images: Path, what: str) -> dict[str, bytes]:
-    """Read the images of CRIU that are checked, by their names. Invalid: one is too large, or all of them are.
+class CheckedImages:
+    """The images of CRIU that are checked, in a directory of a checkpoint that was checked; read one at a time."""
 
-    ``images`` is a directory of a checkpoint that was checked.
-    """
-    found: dict[str, bytes] = {}
-    left = _MAX_IMAGES
-    for path in images.iterdir():
-        if kind_of(path.name):
-            found[path.name] = _read(path, min(_MAX_IMAGE, left), what)
-            left -= len(found[path.name])
-    return found
+    def __init__(self, *, directory: Path, what: str) -> None:
+        self.names: Final = tuple(path.name for path in directory.iterdir() if kind_of(path.name))
+        self._directory = directory
+        self._what = what
+        self._left: Bytes = _MAX_IMAGES
+
+    def read(self, name: str) -> bytes:
+        """Read an image. Invalid: it is too large, or all that were read are."""
+        data = _read(self._directory / name, min(_MAX_IMAGE, self._left), self._what)
+        self._left = Bytes(self._left - len(data))
+        return data
 
 
 def open_archive(path: str) -> int:
@@ -79,7 +82,7 @@ def open_deletions(directory: Path, what: str) -> int | None:
     try:
         with (
             os.fdopen(os.dup(fd), "wb") as file,
-            tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar,
+            tarfile.open(fileobj=file, mode="w:gz", compresslevel=1, format=tarfile.PAX_FORMAT) as tar,
         ):
             for path in parse_deleted(_read(directory / _DELETED, _MAX_DELETED, what), what):
                 parent, _, name = path.rpartition("/")
@@ -111,16 +114,19 @@ def _read(path: Path, limit: int, what: str) -> bytes:
 
 def _check_files(directory: Path, what: str) -> None:
     """Refuse links, devices and the like: neither we nor CRIU must open one."""
-    count, pending = 0, [directory]
+    count, pending = 0, [(directory, 0)]
     while pending:
-        with os.scandir(pending.pop()) as found:
+        place, depth = pending.pop()
+        if depth > _MAX_DEPTH:
+            raise Invalid(f"{what} has directories deeper than {_MAX_DEPTH} levels")
+        with os.scandir(place) as found:
             for entry in found:
                 count += 1
                 if count > MAX_FILES:
                     raise Invalid(f"{what} has more than {MAX_FILES} files")
                 mode = entry.stat(follow_symlinks=False).st_mode
                 if stat.S_ISDIR(mode):
-                    pending.append(Path(entry.path))
+                    pending.append((Path(entry.path), depth + 1))
                 elif not stat.S_ISREG(mode):
                     name = os.path.relpath(entry.path, directory)
                     raise Invalid(f"{what}: {name[:200]!r} is neither a file nor a directory")

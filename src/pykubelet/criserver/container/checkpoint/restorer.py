@@ -5,6 +5,7 @@ container had changed are applied, and StartContainer has CRIU restore the proce
 container's id has the files of an archive, and a mount those of an image.
 """
 
+import asyncio
 import logging
 import os
 import shutil
@@ -20,14 +21,15 @@ from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Unsupported
 from pykubelet.base.files.atomic import write_atomic
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.container.checkpoint import archive
+from pykubelet.criserver.container.checkpoint.changed_files import MAX_FILES as MAX_CHANGED
 from pykubelet.criserver.container.checkpoint.dump_files import (
     MAX_FILES,
+    CheckedImages,
     continue_log,
     open_archive,
     open_deletions,
     open_diff,
     read_dump,
-    read_images,
 )
 from pykubelet.criserver.container.checkpoint.plan.dumped import Dumped, check_fits
 from pykubelet.criserver.container.checkpoint.plan.image_check import check_images
@@ -41,6 +43,7 @@ from pykubelet.criserver.spec.spec_types import Json
 from pykubelet.criserver.storage.remove import remove_any
 from pykubelet.criserver.storage.unpacking import unpack_archive
 from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord, SandboxID
+from pykubelet.criserver.unpack.limits import Limits
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _log = logging.getLogger(__name__)
@@ -51,6 +54,15 @@ _CRIU_CONFIG: Final = "org.criu.config"
 """The annotation by which runc and crun find options for CRIU."""
 _OPTIONS: Final = b"tcp-close\n"
 """The addresses of the new pod are others: its processes find their connections closed."""
+_UNPACKED_AT_ONCE: Final = 2
+"""Workers that unpack checkpoints; each may use 2 GiB of memory."""
+_OF_ARCHIVE: Final = Limits(max_entries=MAX_FILES, max_inodes=MAX_FILES, only_files=True, reserve=archive.RESERVED)
+_OF_CHANGES: Final = Limits(
+    max_entries=2 * MAX_CHANGED,
+    max_inodes=2 * MAX_CHANGED,
+    reserve=archive.RESERVED,
+)
+"""An entry may have an extended header, which counts too, and a removed directory costs as many as it has files."""
 _NEEDED: Final = (ContainerPhase.MAKING, ContainerPhase.CREATED)
 
 
@@ -99,6 +111,7 @@ class Restorer:
         self._sandboxes = sandboxes
         self._directories = directories
         self._repairs = scope.repairs
+        self._unpacking = asyncio.Semaphore(_UNPACKED_AT_ONCE)
 
     async def open(self, identity: ContainerID, sandbox: SandboxID, config: pb.ContainerConfig) -> Restore | None:
         """Read the checkpoint that a request names as its image; None: it names an ordinary image.
@@ -125,7 +138,9 @@ class Restorer:
             opened = await blocking.call_to_end(owner, opening)
             if opened is not None:
                 try:
-                    await unpack_archive(opened, f"{what}: its changed files", rootfs, merged=True)
+                    async with self._unpacking:
+                        changes = f"{what}: its changed files"
+                        await unpack_archive(opened, changes, rootfs, merged=True, limits=_OF_CHANGES)
                 finally:
                     os.close(opened)
 
@@ -138,7 +153,8 @@ class Restorer:
         """Return the specification with options for CRIU. Invalid: the checkpoint does not fit. Blocks briefly."""
         what = f"checkpoint {restore.name}"
         check_fits(restore.dumped, spec, what)
-        check_images(read_images(restore.images, what), spec, what)
+        images = CheckedImages(directory=restore.images, what=what)
+        check_images(images.names, images.read, spec, what)
         options = bundle / "criu.conf"
         bundle.mkdir(0o700, exist_ok=True)
         write_atomic(options, _OPTIONS)
@@ -206,7 +222,8 @@ class Restorer:
         await blocking.call_to_end(_owner(identity), partial(directory.mkdir, 0o700, parents=True))
         fd = await blocking.call(f"checkpoint/{path}", open_archive, path, deadline=_OPEN)
         try:
-            await unpack_archive(fd, what, directory, merged=False, max_files=MAX_FILES)
+            async with self._unpacking:
+                await unpack_archive(fd, what, directory, merged=False, limits=_OF_ARCHIVE)
         finally:
             os.close(fd)
         return directory

@@ -3,6 +3,7 @@
 import os
 import stat
 import tarfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from pykubelet.criserver.container.checkpoint import archive, changed_files
 from pykubelet.criserver.container.checkpoint.changed_files import write_diff
 from pykubelet.criserver.storage.remove import remove_tree
 from pykubelet.criserver.storage.unpacking import unpack_archive
+from pykubelet.criserver.unpack.limits import Limits
 
 
 def members(path: Path) -> dict[str, tarfile.TarInfo]:
@@ -81,7 +83,7 @@ async def test_layer_makes_the_same_files_again(tmp_path: Path) -> None:
     made = tmp_path / "made"
     made.mkdir()
     with (tmp_path / "diff.tar").open("rb") as tar:
-        await unpack_archive(tar.fileno(), "it", made, merged=True)
+        await unpack_archive(tar.fileno(), "it", made, merged=True, limits=Limits())
     assert (made / "name").samefile(made / "d" / "file") and os.getxattr(made / "name", "user.mark") == b"\xff1"
     assert (made / os.fsdecode(b"\xff\n")).read_text() == "odd"
     assert (made / "hole").stat().st_size == 64 << 30
@@ -111,6 +113,53 @@ def test_numbers_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, li
     monkeypatch.setattr(changed_files, limit, 3)
     with pytest.raises(Invalid, match=words):
         write_diff(upper, tmp_path / "diff.tar")
+
+
+def test_memory_for_names_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a directory that is read, and the first ones of files with hard links."""
+    many, linked = tmp_path / "many", tmp_path / "linked"
+    for number in range(20):
+        (many / f"{number}").mkdir(parents=True)
+        (many / f"{number}" / ("n" * 200)).touch()
+        (linked / f"{number}").mkdir(parents=True)
+        (linked / f"{number}" / ("n" * 200)).touch()
+        os.link(linked / f"{number}" / ("n" * 200), linked / f"{number}" / "other")
+    monkeypatch.setattr(changed_files, "MAX_MEMORY", 3000)
+    write_diff(many, tmp_path / "many.tar")
+    with pytest.raises(Invalid, match="take more than 3000 bytes"):
+        write_diff(linked, tmp_path / "linked.tar")
+    monkeypatch.setattr(changed_files, "MAX_MEMORY", 1000)
+    with pytest.raises(Invalid, match="take more than 1000 bytes"):
+        write_diff(many, tmp_path / "many.tar")
+
+
+@pytest.mark.root
+async def test_paths_are_as_long_as_those_of_a_layer(tmp_path: Path) -> None:
+    upper, names = tmp_path / "upper", ["d" * 255] * 15
+    upper.mkdir()
+    _make_file(upper, names, "f" * 254)
+    write_diff(upper, tmp_path / "diff.tar")
+    (tmp_path / "made").mkdir()
+    with (tmp_path / "diff.tar").open("rb") as tar:
+        await unpack_archive(tar.fileno(), "it", tmp_path / "made", merged=True, limits=Limits())
+    _make_file(upper, names, "f" * 255)
+    with pytest.raises(Invalid, match="path is longer than 4094 bytes"):
+        write_diff(upper, tmp_path / "diff.tar")
+    for place in (upper, tmp_path / "made"):
+        remove_tree(str(place))  # pytest cannot
+
+
+def _make_file(top: Path, directories: list[str], name: str) -> None:
+    """Make a file whose path is too long for a call."""
+    fd = os.open(top, os.O_RDONLY)
+    for directory in directories:
+        with suppress(FileExistsError):
+            os.mkdir(directory, dir_fd=fd)
+        below = os.open(directory, os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = below
+    os.close(os.open(name, os.O_WRONLY | os.O_CREAT, dir_fd=fd))
+    os.close(fd)
 
 
 def test_holes_of_a_file_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

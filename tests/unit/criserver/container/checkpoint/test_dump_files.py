@@ -11,6 +11,7 @@ import pytest
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.criserver.container.checkpoint import archive, dump_files
 from pykubelet.criserver.container.checkpoint.dump_files import (
+    CheckedImages,
     continue_log,
     open_archive,
     open_deletions,
@@ -18,6 +19,7 @@ from pykubelet.criserver.container.checkpoint.dump_files import (
     read_dump,
 )
 from pykubelet.criserver.storage.unpacking import unpack_archive
+from pykubelet.criserver.unpack.limits import Limits
 
 
 def checkpoint(directory: Path) -> Path:
@@ -72,6 +74,31 @@ def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         read_dump(directory, "it")
 
 
+def test_directories_are_not_deep(tmp_path: Path) -> None:
+    directory = checkpoint(tmp_path / "c")
+    (directory / "/".join("d" * 32)).mkdir(parents=True)
+    read_dump(directory, "it")
+    (directory / "/".join("d" * 33)).mkdir(parents=True)
+    with pytest.raises(Invalid, match="it has directories deeper than 32 levels"):
+        read_dump(directory, "it")
+
+
+def test_images_are_read_up_to_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("core-1.img", "core-2.img", "ids-1.img", "pages-1.img"):
+        (tmp_path / name).write_bytes(b"1234")
+    images = CheckedImages(directory=tmp_path, what="it")
+    assert sorted(images.names) == ["core-1.img", "core-2.img", "ids-1.img"]
+    monkeypatch.setattr(dump_files, "_MAX_IMAGE", 3)
+    with pytest.raises(Invalid, match=r"it: core-1\.img is longer than 3 bytes"):
+        images.read("core-1.img")
+    monkeypatch.undo()
+    monkeypatch.setattr(dump_files, "_MAX_IMAGES", 10)
+    images = CheckedImages(directory=tmp_path, what="it")
+    assert images.read("core-1.img") == images.read("core-2.img") == b"1234"
+    with pytest.raises(Invalid, match=r"it: ids-1\.img is longer than 2 bytes"):
+        images.read("ids-1.img")
+
+
 def test_descriptors_are_checked(tmp_path: Path) -> None:
     directory = checkpoint(tmp_path / "c")
     (directory / "checkpoint" / "descriptors.json").write_text(json.dumps(["pipe:[1]"] * 20))
@@ -124,14 +151,14 @@ async def test_deleted_files_are_removed_in_the_directory_only(tmp_path: Path) -
     (tmp_path / "deleted.files").write_text(json.dumps(["/d/file", "/link/file", "/missing/file"]))
     fd = open_deletions(tmp_path, "it")
     assert fd is not None
-    await unpack_archive(fd, "it", root, merged=True)
+    await unpack_archive(fd, "it", root, merged=True, limits=Limits())
     os.close(fd)
     assert not (root / "d" / "file").exists() and (outside / "file").exists()
     (tmp_path / "deleted.files").write_text(json.dumps(["/../outside/file"]))
     fd = open_deletions(tmp_path, "it")
     assert fd is not None
     with pytest.raises(Invalid, match="leads out"):
-        await unpack_archive(fd, "it", root, merged=True)
+        await unpack_archive(fd, "it", root, merged=True, limits=Limits())
     os.close(fd)
 
 

@@ -19,6 +19,7 @@ from pykubelet.criserver.container.state.container_state import Container, check
 from pykubelet.criserver.images.image_types import SignatureRejected
 from pykubelet.criserver.spec import SandboxView
 from pykubelet.criserver.types import ContainerID, ContainerPhase, IdMap, UserNamespace
+from pykubelet.criserver.unpack.limits import Limits
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.criu import NODE_IDS, core, image, images_of, message
 from pykubelet.testing.wait import until
@@ -287,3 +288,36 @@ async def test_sandbox_that_stops_during_the_unpacking_gets_no_container(
         with pytest.raises(Permanent, match="not ready"):
             await creation
         assert await given.nothing_is_left()
+
+
+async def test_limits_of_what_is_unpacked_and_how_many_are_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each worker may use gigabytes, and any number of pods can be restored at a time."""
+    async with restore_rig(tmp_path, monkeypatch) as given:
+        running, most = 0, 0
+        limits: dict[bool, Limits] = {}
+        unpack: Any = vars(restorer)["unpack_archive"]
+
+        async def counted(*arguments: Any, **options: Any) -> None:
+            nonlocal running, most
+            limits[options["merged"]] = options["limits"]
+            running += 1
+            most = max(most, running)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            await unpack(*arguments, **options)
+            running -= 1
+
+        monkeypatch.setattr(restorer, "unpack_archive", counted)
+        requests = [_request(str(given.archive)) for _ in range(6)]
+        for number, request in enumerate(requests):
+            request.metadata.name, request.log_path = f"app-{number}", f"app-{number}.log"
+        create = given.rig.containers.creator.create
+        made = await asyncio.gather(*(create(SANDBOX, request) for request in requests))
+        assert len(set(made)) == 6 and most == 2
+        archive, changes = limits[False], limits[True]
+        assert (archive.only_files, archive.max_entries, archive.max_inodes) == (True, 100_000, 100_000)
+        # A million files, each with an extended header: what a checkpoint of this server has at most.
+        assert (changes.only_files, changes.max_entries, changes.max_inodes) == (False, 2_000_000, 2_000_000)
+        assert archive.reserve == changes.reserve == 0.05

@@ -2,7 +2,8 @@
 
 The description beside the images can say anything; CRIU restores what is in these. The format is that of CRIU: two
 magic numbers, then messages of protocol buffers with their lengths (images/*.proto). A message that two readers could
-understand differently, since a part of it occurs twice, is refused.
+understand differently, since a part of it occurs twice, is refused. A byte of an image can be a value that takes fifty
+times its space when decoded, so the values of all images of a checkpoint are counted.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,8 +23,26 @@ _NAMESPACES: Final = {"pid": 5, "network": 6, "ipc": 7, "uts": 8, "mount": 9, "u
 _CAPABILITIES: Final = {"inheritable": 9, "permitted": 10, "effective": 11, "bounding": 12, "ambient": 19}
 _UIDS: Final = (1, 3, 5, 7)
 _READ_ONLY: Final = 1
+_MASK_WORDS: Final = 2
+"""Linux has 64 bits of capabilities."""
+MAX_MOUNTS: Final = 100_000
+"""Mounts of a mount namespace, as the default of Linux (fs.mount-max)."""
+MAX_VALUES: Final = 1_000_000
+"""Values and messages that are decoded of one checkpoint; a thread has about a hundred, a mount about fifteen."""
 
 Fields = Mapping[int, Sequence[int | bytes]]
+
+
+class Budget(Struct):
+    """How many values of a checkpoint may still be decoded."""
+
+    left: int = MAX_VALUES
+
+    def spend(self, count: int, what: str) -> None:
+        """Subtract values that were decoded. Invalid: they were more than were left."""
+        self.left -= count
+        if self.left < 0:
+            raise Invalid(f"{what}: the images of the checkpoint have more than {MAX_VALUES} values")
 
 
 class Credentials(Struct, frozen=True):
@@ -57,28 +76,28 @@ def kind_of(name: str) -> str:
     return kind if extension == "img" and kind in _MAGIC else ""
 
 
-def inherited(inventory: bytes, what: str) -> Mapping[str, int]:
+def inherited(inventory: bytes, what: str, budget: Budget) -> Mapping[str, int]:
     """The identifiers of the namespaces of the node on which it was dumped."""
     (entry,) = _messages(inventory, "inventory", what, limit=1)
-    return _namespaces(_message(entry, 3, what), what)
+    return _namespaces(_message(entry, 3, what, budget), what)
 
 
-def joined(ids: bytes, what: str) -> Mapping[str, int]:
+def joined(ids: bytes, what: str, budget: Budget) -> Mapping[str, int]:
     """The identifiers of the namespaces of a process."""
     (entry,) = _messages(ids, "ids", what, limit=1)
-    return _namespaces(fields(entry, what), what)
+    return _namespaces(fields(entry, what, budget), what)
 
 
-def credentials(core: bytes, what: str) -> Credentials | None:
+def credentials(core: bytes, what: str, budget: Budget) -> Credentials | None:
     """The credentials of a thread; None: it is a zombie."""
     (entry,) = _messages(core, "core", what, limit=1)
-    parts = fields(entry, what)
+    parts = fields(entry, what, budget)
     if 5 not in parts:
-        if _number(_message(entry, 3, what), 1, what) == _DEAD:
+        if _number(_part(parts, 3, what, budget), 1, what) == _DEAD:
             return None
         raise Invalid(f"{what}: it has no credentials")
-    thread = _message(entry, 5, what)
-    found = _part(thread, 10, what)
+    thread = _part(parts, 5, what, budget)
+    found = _part(thread, 10, what, budget)
     capabilities = {name: _mask(found.get(number, ()), what) for name, number in _CAPABILITIES.items()}
     return Credentials(
         capabilities,
@@ -88,11 +107,11 @@ def credentials(core: bytes, what: str) -> Credentials | None:
     )
 
 
-def mounts(image: bytes, what: str) -> list[MountEntry]:
+def mounts(image: bytes, what: str, budget: Budget) -> list[MountEntry]:
     """The mounts of a mount namespace."""
     found = []
-    for entry in _messages(image, "mountpoints", what, limit=100_000):
-        parts = fields(entry, what)
+    for entry in _messages(image, "mountpoints", what, limit=MAX_MOUNTS):
+        parts = fields(entry, what, budget)
         external = _number(parts, 13, what) == 1 or 18 in parts
         made = MountEntry(
             _number(parts, 1, what),
@@ -106,11 +125,13 @@ def mounts(image: bytes, what: str) -> list[MountEntry]:
     return found
 
 
-def fields(message: bytes, what: str) -> Fields:
-    """Decode one message: values by field number, in their order."""
+def fields(message: bytes, what: str, budget: Budget) -> Fields:
+    """Decode one message: values by field number, in their order. Invalid: it is no message, or has too many."""
     found: dict[int, list[int | bytes]] = {}
     position = 0
+    budget.spend(1, what)
     while position < len(message):
+        budget.spend(1, what)
         key, position = _varint(message, position, what)
         value: int | bytes
         match key & 7:
@@ -155,15 +176,15 @@ def _namespaces(found: Fields, what: str) -> Mapping[str, int]:
     return {name: _number(found, number, what) for name, number in _NAMESPACES.items()}
 
 
-def _message(entry: bytes, number: int, what: str) -> Fields:
-    return _part(fields(entry, what), number, what)
+def _message(entry: bytes, number: int, what: str, budget: Budget) -> Fields:
+    return _part(fields(entry, what, budget), number, what, budget)
 
 
-def _part(parts: Fields, number: int, what: str) -> Fields:
+def _part(parts: Fields, number: int, what: str, budget: Budget) -> Fields:
     """A message inside another; none or two of them are refused."""
     match list(parts.get(number, ())):
         case [bytes(data)]:
-            return fields(data, what)
+            return fields(data, what, budget)
         case _:
             raise Invalid(f"{what}: a part of the image is missing or ambiguous")
 
@@ -196,11 +217,11 @@ def _mask(values: Sequence[int | bytes], what: str) -> int:
             words.append(value)
             continue
         position = 0
-        while position < len(value):
+        while position < len(value) and len(words) <= _MASK_WORDS:
             word, position = _varint(value, position, what)
             words.append(word)
-    if any(word >> 32 for word in words):
-        raise Invalid(f"{what}: a word of capabilities has more than 32 bits")
+    if len(words) > _MASK_WORDS or any(word >> 32 for word in words):
+        raise Invalid(f"{what}: capabilities have more than {_MASK_WORDS} words of 32 bits")
     return sum(word << 32 * index for index, word in enumerate(words))
 
 

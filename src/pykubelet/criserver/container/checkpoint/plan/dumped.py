@@ -17,6 +17,8 @@ _T = TypeVar("_T")
 _INVALID = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _SHOWN: Final = 10
 MAX_DELETED: Final = 100_000
+_MAX_PARTS: Final = 500_000
+"""Commas of a document: about as many values are decoded before any other check is possible."""
 _LONGEST_NAME: Final = 512
 _LONGEST_TIME: Final = 64
 _CAPABILITIES: Final = ("bounding", "effective", "permitted", "inheritable", "ambient")
@@ -80,11 +82,15 @@ class _Namespace(Struct, frozen=True):
     path: str = ""
 
 
+class _Seccomp(Struct, frozen=True):
+    """A profile, of which only the presence matters."""
+
+
 class _Linux(Struct, frozen=True):
     namespaces: tuple[_Namespace, ...] | None = None
     masked: tuple[str, ...] | None = field(name="maskedPaths", default=None)
     readonly: tuple[str, ...] | None = field(name="readonlyPaths", default=None)
-    seccomp: dict[str, object] | None = None
+    seccomp: _Seccomp | None = None
 
 
 class Spec(Struct, frozen=True):
@@ -149,6 +155,8 @@ def check_fits(dumped: Dumped, built: Json, what: str) -> None:
 
 
 def _decode(data: bytes, kind: type[_T], what: str, file: str) -> _T:
+    if data.count(b",") > _MAX_PARTS:
+        raise Invalid(f"{what}: {file} has more than {_MAX_PARTS} values")
     try:
         return msgspec.json.decode(data, type=kind)
     except _INVALID as error:

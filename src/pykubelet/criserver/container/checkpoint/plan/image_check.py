@@ -4,11 +4,13 @@ CRIU does what its images say, whatever the description beside them claims. The 
 make images of an unknown author safe, since CRIU has not been written for hostile ones.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Final
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.container.checkpoint.plan.criu_images import (
+    Budget,
     Credentials,
     MountEntry,
     credentials,
@@ -31,26 +33,37 @@ _CONSOLE: Final = "/dev/console"
 _CGROUPS: Final = "/sys/fs/cgroup/"
 
 
-def check_images(images: Mapping[str, bytes], built: Json, what: str) -> None:
-    """Check CRIU's images by their files' names. Invalid, with what they would allow, or if they are damaged."""
-    spec = parse_spec(built, what)
+def check_images(names: Collection[str], read: Callable[[str], bytes], built: Json, what: str) -> None:
+    """Check CRIU's images, of which ``names`` are the files and ``read`` returns the content of one at a time.
+
+    Invalid, with what they would allow, or if they are damaged; the errors of ``read``.
+    """
     by_kind: dict[str, list[str]] = {}
-    for name in sorted(images):
+    for name in sorted(names):
         by_kind.setdefault(kind_of(name), []).append(name)
     if not all(by_kind.get(kind) for kind in ("inventory", "core", "ids", "mountpoints")):
         raise Invalid(f"{what} lacks images of CRIU: inventory, core, ids or mountpoints")
-    node = inherited(images["inventory.img"], f"{what}: inventory.img")
-    found: list[str] = []
+    found = _beyond_all(by_kind, read, parse_spec(built, what), what)
+    shown = list(islice(found, _SHOWN))
+    if shown:
+        # A hostile image has a million of them: they are counted, not kept.
+        others = sum(1 for _ in found)
+        more = f"; and {others} more" if others else ""
+        raise Invalid(f"{what}: its processes may do more than the container: {'; '.join(shown)}{more}")
+
+
+def _beyond_all(by_kind: Mapping[str, list[str]], read: Callable[[str], bytes], spec: Spec, what: str) -> Iterator[str]:
+    budget = Budget()
+    node = inherited(read("inventory.img"), f"{what}: inventory.img", budget)
     for name in by_kind["core"]:
-        given = credentials(images[name], f"{what}: {name}")
-        found += [f"{name} has {each}" for each in _beyond(given, spec)] if given else []
+        given = credentials(read(name), f"{what}: {name}", budget)
+        yield from (f"{name} has {each}" for each in (_beyond(given, spec) if given else ()))
     for name in by_kind["ids"]:
-        found += [f"{name} is in {each}" for each in _outside(joined(images[name], f"{what}: {name}"), node, spec)]
+        ids = joined(read(name), f"{what}: {name}", budget)
+        yield from (f"{name} is in {each}" for each in _outside(ids, node, spec))
     for name in by_kind["mountpoints"]:
-        found += [f"{name} has {each}" for each in _mounted(mounts(images[name], f"{what}: {name}"), spec)]
-    if found:
-        more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        raise Invalid(f"{what}: its processes may do more than the container: {'; '.join(found[:_SHOWN])}{more}")
+        mounted = mounts(read(name), f"{what}: {name}", budget)
+        yield from (f"{name} has {each}" for each in _mounted(mounted, spec))
 
 
 def _beyond(given: Credentials, spec: Spec) -> Iterable[str]:

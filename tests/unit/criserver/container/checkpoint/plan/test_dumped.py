@@ -1,6 +1,7 @@
 """Descriptions of checkpoints, and which of them fit a container."""
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -190,3 +191,35 @@ def test_descriptors_are_those_of_the_standard_streams() -> None:
         parse_descriptors(b'["a","b","c","pipe:[1]"]', "it")
     with pytest.raises(Invalid, match="invalid"):
         parse_descriptors(b'[1,2,"c"]', "it")
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        '{"linux": {"seccomp": {"syscalls": [' + "[]," * 600_000 + "[]]}}}",
+        '{"mounts": [' + "{}," * 600_000 + "{}]}",
+        '{"process": {"capabilities": {"bounding": [' + '"",' * 600_000 + '""]}}}',
+    ],
+    ids=["seccomp", "mounts", "capabilities"],
+)
+def test_description_of_too_many_values_is_refused_before_it_is_decoded(document: str) -> None:
+    """A byte of it would become an object."""
+    with pytest.raises(Invalid, match=r"a\.tar: spec\.dump has more than 500000 values"):
+        parse(b'{"rootfsImageRef": "a"}', document.encode(), "a.tar")
+
+
+def test_profile_of_seccomp_is_not_decoded() -> None:
+    """Only its presence matters: a long list would take fifty times its space."""
+    document = b'{"linux": {"seccomp": {"syscalls": [' + b"[]," * 400_000 + b"[]]}}}"
+    tracemalloc.start()
+    try:
+        found = parse(b'{"rootfsImageRef": "a"}', document, "a.tar")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found.spec.linux.seccomp is not None and peak < 1_000_000
+
+
+def test_list_of_deleted_files_is_counted_before_it_is_decoded() -> None:
+    with pytest.raises(Invalid, match=r"a\.tar: deleted\.files has more than 500000 values"):
+        parse_deleted(b"[" + b'"",' * 600_000 + b'""]', "a.tar")

@@ -30,9 +30,13 @@ def spec(**process: Any) -> dict[str, Any]:
     }
 
 
+def _check(images: dict[str, bytes], built: dict[str, Any]) -> None:
+    check_images(images, images.__getitem__, built, "it")
+
+
 def refusal(built: dict[str, Any], **images: bytes) -> str:
     with pytest.raises(Invalid) as caught:
-        check_images(images_of(**images), built, "it")
+        _check(images_of(**images), built)
     return str(caught.value)
 
 
@@ -44,6 +48,27 @@ def _mounts(*entries: bytes) -> bytes:
     return image("mountpoints", mount("/"), *entries)
 
 
+def test_images_are_read_one_at_a_time_and_their_values_are_counted() -> None:
+    """A byte of an image can be a value that takes fifty times its space when decoded."""
+    full = image("core", b"\x08\x01" * 1_000_001)
+    images = images_of() | {"core-2.img": image("core", message((1, 1), (5, full[12:]))), "core-3.img": full}
+    kept: list[str] = []
+
+    def read(name: str) -> bytes:
+        kept.append(name)
+        return images[name]
+
+    with pytest.raises(Invalid, match=r"it: core-2\.img: the images of the checkpoint have more than 1000000 values"):
+        check_images(images, read, spec(), "it")
+    assert kept == ["inventory.img", "core-1.img", "core-2.img"]
+
+
+def test_differences_of_hostile_images_are_counted_and_not_kept() -> None:
+    many = image("mountpoints", *[mount(f"/{number}") for number in range(20_000)])
+    said = refusal(spec(), mountpoints=many)
+    assert said.endswith("; and 19995 more") and len(said) < 1000
+
+
 def test_process_that_may_do_no_more_is_accepted() -> None:
     usual = (
         mount("/ro", key="/ro"),
@@ -53,7 +78,7 @@ def test_process_that_may_do_no_more_is_accepted() -> None:
         mount("/sys/fs/cgroup", kind=5, flags=0),
         mount("/sys/fs/cgroup/memory", kind=12, key="/sys/fs/cgroup/memory"),
     )
-    check_images(images_of(core=core(creds=[(12, 1 << 5)]), mountpoints=_mounts(*usual)), spec(), "it")
+    _check(images_of(core=core(creds=[(12, 1 << 5)]), mountpoints=_mounts(*usual)), spec())
 
 
 @pytest.mark.parametrize(
@@ -74,12 +99,12 @@ def test_credentials_beyond_those_of_the_container_are_refused(made: bytes, word
 def test_threads_are_checked_one_by_one() -> None:
     images = images_of() | {"core-77.img": core(seccomp=0)}
     with pytest.raises(Invalid, match=r"core-77\.img has no seccomp filter"):
-        check_images(images, spec(), "it")
+        _check(images, spec())
 
 
 def test_user_may_differ_where_the_container_may_change_it() -> None:
     granted = {"bounding": ["CAP_SETUID"]}
-    check_images(images_of(core=core(uid=33)), spec(capabilities=granted), "it")
+    _check(images_of(core=core(uid=33)), spec(capabilities=granted))
 
 
 @pytest.mark.parametrize(("field", "kind"), [(5, "pid"), (6, "network"), (7, "ipc"), (8, "uts"), (9, "mount")])
@@ -92,7 +117,7 @@ def test_namespaces_are_those_of_the_specification() -> None:
     built = spec()
     built["linux"]["namespaces"] = [{"type": "mount"}, {"type": "pid"}, {"type": "ipc"}, {"type": "uts"}]
     assert "a network namespace of its own" in refusal(built)
-    check_images(images_of(ids=_ids(_6=NODE_IDS[6])), built, "it")
+    _check(images_of(ids=_ids(_6=NODE_IDS[6])), built)
     assert "a user namespace" in refusal(spec(), ids=_ids(_10=99))
 
 
@@ -114,7 +139,7 @@ def test_mounts_beyond_those_of_the_container_are_refused(entry: bytes, words: s
 def test_container_that_may_mount_may_have_mounted() -> None:
     granted = {"bounding": ["CAP_SYS_ADMIN"]}
     images = images_of(mountpoints=_mounts(mount("/host", kind=1)))
-    check_images(images, spec(capabilities=granted), "it")
+    _check(images, spec(capabilities=granted))
 
 
 def test_images_that_are_missing_are_refused() -> None:
@@ -123,4 +148,4 @@ def test_images_that_are_missing_are_refused() -> None:
             images = images_of()
             del images[name]
             with pytest.raises(Invalid, match="lacks images of CRIU"):
-                check_images(images, spec(), "it")
+                _check(images, spec())
