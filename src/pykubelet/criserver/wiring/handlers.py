@@ -3,6 +3,8 @@
 import json
 import logging
 from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -15,13 +17,16 @@ from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.directories import make_directory
 from pykubelet.criserver.machine import CgroupOomKills, ConfiguredHandlers
 from pykubelet.criserver.oci import OciRuntime
-from pykubelet.criserver.oci.runtime import Features, Observe
+from pykubelet.criserver.oci.runtime import Observe
 from pykubelet.criserver.programs import Marks
 from pykubelet.criserver.runtimes import ContainerRuntime, MonitoredRuntime
-from pykubelet.criserver.shim import ShimConnections, ShimEvents, ShimLogs, ShimParts, ShimProgram, ShimRuntime
+from pykubelet.criserver.shim.shim_events import ShimEvents
 from pykubelet.criserver.spec import HandlerOptions
 from pykubelet.criserver.spec.base_spec import check_base
 from pykubelet.linux import cgroups
+
+if TYPE_CHECKING:
+    from pykubelet.criserver.shim.shim_runtime import ShimRuntime
 
 _log = logging.getLogger(__name__)
 _LONGEST_SPEC = 1 * MIB
@@ -45,12 +50,12 @@ class HandlerFactory:
         self.tools = tools
         self._migrations = cgroups.MigrationWarmUp(cgroups.detect())
         self._made: dict[str, ContainerRuntime] = {}
+        self._shims: list[ShimRuntime] = []
 
     def close(self) -> None:
         """Close the connections to shims; the shims go on."""
-        for runtime in self._made.values():
-            if isinstance(runtime, ShimRuntime):
-                runtime.connections.close()
+        for shim in self._shims:
+            shim.connections.close()
 
     def build(self, settings: Settings) -> ConfiguredHandlers:
         """Build all handlers. Permanent: the default one's program is missing; Invalid: a base. Blocking."""
@@ -82,13 +87,13 @@ class HandlerFactory:
             make_directory(settings.runtime_root(name))
             match handler.type:
                 case HandlerType.OCI:
-                    made = MonitoredRuntime(self._oci(name, handler.path, settings), self.tools.conmon)
+                    made = MonitoredRuntime(self._oci(name, settings, handler.path), self.tools.conmon)
                 case HandlerType.SHIM:
                     made = self._shim(name, handler, settings)
             self._made[key] = made
         return made
 
-    def _oci(self, name: str, program: str, settings: Settings) -> OciRuntime:
+    def _oci(self, name: str, settings: Settings, program: str) -> OciRuntime:
         return OciRuntime(
             program=program,
             root=settings.runtime_root(name),
@@ -99,31 +104,19 @@ class HandlerFactory:
             observe=self.tools.observe(name) if self.tools.observe is not None else None,
         )
 
-    def _shim(self, name: str, handler: Handler, settings: Settings) -> ShimRuntime:
-        directory = settings.runtime_root(name)
-        systemd = settings.cgroup_manager is CgroupManager.SYSTEMD
-        try:
-            program = ShimProgram(handler.path, handler.options, state=directory / "state", systemd=systemd)
-        except Invalid as error:
-            raise Invalid(f"handlers.{name}.options: {error}") from error
-        features = _no_features
-        if program.of_runc:
-            features = self._oci(name, str(handler.options.get("BinaryName", "runc")), settings).features
-        return ShimRuntime(
-            ShimParts(
-                program=program,
-                connections=ShimConnections(directory),
-                logs=ShimLogs(self.tools.conmon),
-                events=self.tools.shim_events,
-                oom_kills=self.tools.oom_kills.of_container,
-                features=features,
-            )
+    def _shim(self, name: str, handler: Handler, settings: Settings) -> ContainerRuntime:
+        # Imported here: most servers have no shim, and what runs them takes 0.4 MiB.
+        from pykubelet.criserver.wiring.shim_handler import ShimNeeds, build_shim_runtime
+
+        needs = ShimNeeds(
+            conmon=self.tools.conmon,
+            events=self.tools.shim_events,
+            oom_kills=self.tools.oom_kills.of_container,
+            oci=partial(self._oci, name, settings),
         )
-
-
-async def _no_features() -> Features:
-    """The features of a shim that calls no known OCI runtime: there is no call in its API that tells them."""
-    return Features(recursive_read_only=False, user_namespaces=False)
+        made = build_shim_runtime(name, handler, settings, needs)
+        self._shims.append(made)
+        return made
 
 
 def _options(name: str, settings: Settings, runtime: ContainerRuntime) -> HandlerOptions:

@@ -17,7 +17,7 @@ from pykubelet.criserver.netns import Kind, PinnedNamespaces
 from pykubelet.criserver.oci.runtime import Observe
 from pykubelet.criserver.programs import Marks
 from pykubelet.criserver.runtimes import RuntimeHandlers
-from pykubelet.criserver.shim import ShimEvents
+from pykubelet.criserver.shim.shim_events import ShimEvents
 from pykubelet.criserver.wiring.handlers import HandlerFactory, HandlerTools
 from pykubelet.linux import cgroups
 from pykubelet.linux.cgroups.oom import OomCounter

@@ -7,7 +7,7 @@ import pytest
 
 from pykubelet.base.errors import Unsupported
 from pykubelet.base.units import MIB
-from pykubelet.criserver.shim import ShimEvents
+from pykubelet.criserver.shim.shim_events import ShimEvents
 from pykubelet.criserver.shim.ttrpc_client import ShimGone, TtrpcConnection, connect
 from pykubelet.criserver.shim.ttrpc_frames import REQUEST, Frame
 from pykubelet.pb import shim_task_pb2 as api

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent
-from pykubelet.criserver.shim import ShimProgram
-from pykubelet.criserver.shim.shim_program import Bootstrap, binary
+from pykubelet.criserver.shim.shim_program import Bootstrap, ShimProgram, binary
 from pykubelet.criserver.shim.task_client import Ended
 from pykubelet.pb import shim_task_pb2 as api
 

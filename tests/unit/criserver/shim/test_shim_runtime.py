@@ -16,17 +16,13 @@ from pykubelet.criserver.conmon import Conmon, Exit
 from pykubelet.criserver.oci.runtime import Features
 from pykubelet.criserver.processes import reference
 from pykubelet.criserver.runtimes import Task
-from pykubelet.criserver.shim import (
-    ShimConnections,
-    ShimEvents,
-    ShimLogs,
-    ShimParts,
-    ShimProgram,
-    ShimRuntime,
-    shim_runtime,
-)
+from pykubelet.criserver.shim import shim_runtime
+from pykubelet.criserver.shim.shim_connections import ShimConnections
+from pykubelet.criserver.shim.shim_events import ShimEvents
 from pykubelet.criserver.shim.shim_files import Mark, ShimNote, TaskFiles
-from pykubelet.criserver.shim.shim_program import Bootstrap
+from pykubelet.criserver.shim.shim_logs import ShimLogs
+from pykubelet.criserver.shim.shim_program import Bootstrap, ShimProgram
+from pykubelet.criserver.shim.shim_runtime import ShimParts, ShimRuntime
 from pykubelet.criserver.shim.task_client import TaskClient
 from pykubelet.criserver.types import ContainerID, SandboxID
 from pykubelet.pb import shim_task_pb2 as api
