@@ -49,7 +49,7 @@ class CheckedImages:
         self.names: Final = tuple(path.name for path in directory.iterdir() if kind_of(path.name))
         self._directory = directory
         self._what = what
-        self._left: Bytes = _MAX_IMAGES
+        self._left = Bytes(_MAX_IMAGES)
 
     def read(self, name: str) -> bytes:
         """Read an image. Invalid: it is too large, or all that were read are."""
