@@ -26,7 +26,7 @@ from tests.manifests import BUSYBOX
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
 
 _PLUGINS = Path("/usr/lib/cni")
-_KINDS = ("chain", "ptp", "macvlan", "host-device", "ipvlan", "vrf", "newer")
+_KINDS = ("chain", "ptp", "macvlan", "host-device", "ipvlan", "vrf", "newer", "several", "further")
 _SLEEP = Program("sleep", ("sleep", "600"), Script())
 _NEWER = """#!/bin/sh
 # A plugin of CNI 1.1: it is ready unless a file says otherwise, and notes what is to be kept at a GC.
@@ -90,6 +90,8 @@ class Networks:
                 return [{"type": "ptp", "ipam": self.addresses(kind)}, {"type": "vrf", "vrfname": "blue"}]
             case "newer":
                 return [{"type": kind}]
+            case "several" | "further":
+                return [{"type": "ptp", "ipam": self.addresses(kind)}]
         return [{"type": kind, "ipMasq": True, "ipam": self.addresses(kind)}]
 
     def prepare(self) -> None:
@@ -100,6 +102,10 @@ class Networks:
             version = "1.1.0" if kind == "newer" else "1.0.0"
             document = {"cniVersion": version, "name": f"{self.server.bridge}-{kind}", "plugins": self.plugins(kind)}
             (directory / "10.conflist").write_text(json.dumps(document))
+            if kind == "several":
+                for number, other in enumerate(("further", "macvlan"), 2):
+                    document |= {"name": f"{self.server.bridge}-{other}", "plugins": self.plugins(other)}
+                    (directory / f"{number}0.conflist").write_text(json.dumps(document))
         plugins = self.server.home / "plugins"
         plugins.mkdir()
         (plugins / "newer").write_text(_NEWER.format(home=shlex.quote(str(self.server.home))))
@@ -116,7 +122,11 @@ class Networks:
 @pytest.fixture(scope="module")
 def networks(isolation: Isolation) -> Iterator[Networks]:
     home = isolation.home / "k"
-    special = {kind: {"path": "runc", "cni_conf_dir": str(home / "networks" / kind)} for kind in _KINDS}
+    special = {
+        kind: {"path": "runc", "cni_conf_dir": str(home / "networks" / kind)}
+        | ({"cni_max_conf_num": 2} if kind == "several" else {})
+        for kind in _KINDS
+    }
     server = PrivateCriServer(
         home,
         f"{isolation.bridge}k",
@@ -242,6 +252,28 @@ async def test_vrf_holds_the_interface_of_the_pod(runtime: Runtime, networks: Ne
     _need("vrf", "CONFIG_NET_VRF")
     _, container, _ = await _pod(runtime, networks, "vrf")
     assert "blue" in await _said(runtime, container, "ip link show eth0")
+
+
+async def test_pod_of_a_handler_with_several_networks_has_an_interface_on_each(
+    runtime: Runtime, networks: Networks
+) -> None:
+    """Its address is that of eth0; the third network of the directory is beyond `cni_max_conf_num`."""
+    sandbox, container, address = await _pod(runtime, networks, "several")
+    status = (await runtime.client.pod_sandbox_status(sandbox)).status
+    assert [each.ip for each in status.network.additional_ips] == []
+    shown = await _said(runtime, container, "ip -o -4 addr show; ls /sys/class/net")
+    other = next(
+        word
+        for word in shown.split()
+        if word.startswith(networks.subnet("further").rpartition(".")[0])
+        and ip_address(word.partition("/")[0]) in ip_network(networks.subnet("further"))
+    )
+    assert {"eth0", "eth1"} <= set(shown.split()) and "eth2" not in shown
+    await _said(runtime, container, f"ping -c 1 -W 5 -I eth1 {networks.gateway('further')}")
+    held = networks.server.home / "ipam"
+    assert list(held.glob(f"further/*/{other.partition('/')[0]}")) and list(held.glob(f"several/*/{address}"))
+    await runtime.client.stop_pod_sandbox(sandbox)
+    assert not list(held.glob("further/*/1*")) and not list(held.glob(f"several/*/{address}"))
 
 
 async def test_status_and_gc_of_a_plugin_of_cni_1_1(runtime: Runtime, networks: Networks) -> None:

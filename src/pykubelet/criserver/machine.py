@@ -6,6 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
+from pykubelet.criserver.cni import HandlerNetworks
 from pykubelet.criserver.config.machine import kernel_cgroup
 from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.runtimes import ContainerRuntime, RuntimeHandlers
@@ -52,7 +53,7 @@ class ConfiguredHandlers(Struct, frozen=True, kw_only=True):
     runtimes: Mapping[str, ContainerRuntime]
     default: str
     options: Mapping[str, HandlerOptions]
-    network_directories: Mapping[str, Path]
+    networks: Mapping[str, HandlerNetworks]
 
 
 class Machine(Struct, frozen=True, kw_only=True):
@@ -65,15 +66,15 @@ class Machine(Struct, frozen=True, kw_only=True):
     oom_kills: OomKills
     handler_options: dict[str, HandlerOptions] = field(default_factory=dict)
     """By handler, also those that were removed by a reload; missing ones have the defaults."""
-    network_directories: dict[str, Path] = field(default_factory=dict)
-    """The directories of network configurations of the handlers that have their own."""
+    networks: dict[str, HandlerNetworks] = field(default_factory=dict)
+    """Of the handlers that have their own."""
 
     def configure(self, handlers: ConfiguredHandlers) -> None:
         """Use these handlers from now on. Sandboxes of removed ones keep the former runtime and options."""
         self.handlers.replace(handlers.runtimes, handlers.default)
         self.handler_options.update(handlers.options)
-        self.network_directories.clear()
-        self.network_directories.update(handlers.network_directories)
+        self.networks.clear()
+        self.networks.update(handlers.networks)
 
     def options(self, handler: str) -> HandlerOptions:
         """The options of a handler, or of the default one if it is no longer configured."""

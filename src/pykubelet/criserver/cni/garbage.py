@@ -1,7 +1,7 @@
 """Has plugins release what no sandbox uses (GC, since CNI 1.1)."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
@@ -13,14 +13,14 @@ from pykubelet.criserver.cni.attachment_records import AttachmentRecords
 from pykubelet.criserver.cni.network_types import NetworkList
 from pykubelet.criserver.cni.plan.network_spec import collection_input, supports_status
 from pykubelet.criserver.cni.plugins import Plugins
-from pykubelet.criserver.types import SandboxID
+from pykubelet.criserver.types import MAX_NETWORKS, SandboxID
 
 _EVERY: Seconds = 3600.0
 _LOOK_EVERY: Seconds = 5.0
 _LIMIT: Seconds = 30.0
 """Time limit of a whole collection: sandboxes that are to be attached or detached wait for it."""
 _INTERFACE = "eth0"
-"""The interface of an attachment without a readable record."""
+"""The interface of an attachment without a record."""
 
 
 class GarbageCollection:
@@ -37,37 +37,38 @@ class GarbageCollection:
         self._lock = lock
         self._clock = clock
         self._guard = Guard("network.collection", clock.monotonic, maximum=_EVERY)
-        self._done: tuple[str, Seconds] | None = None
-        """The network whose plugins have collected garbage, and when."""
+        self._done: dict[str, Seconds] = {}
+        """The networks in use whose plugins have collected garbage, and when."""
 
     async def run(
-        self, network: Callable[[], NetworkList | None], used: Callable[[], Iterable[SandboxID] | None]
+        self, networks: Callable[[], Sequence[NetworkList]], used: Callable[[], Iterable[SandboxID] | None]
     ) -> None:
-        """Collect for ever.
+        """Collect for ever, on all networks in use.
 
         ``used`` returns the sandboxes that must keep their addresses even without a record; None if they are not all
         known now, so that nothing may be collected.
         """
         while True:
             with self._guard.item("collection"):
-                await self._collect_if_due(network(), used)
+                now = networks()
+                names = {network.name for network in now}
+                self._done = {name: at for name, at in self._done.items() if name in names}
+                for network in now:
+                    await self._collect_if_due(network, used)
             await self._clock.sleep(max(_LOOK_EVERY, self._guard.delay("collection")))
 
-    async def _collect_if_due(
-        self, network: NetworkList | None, used: Callable[[], Iterable[SandboxID] | None]
-    ) -> None:
-        if network is None or not supports_status(network) or network.disable_gc:
+    async def _collect_if_due(self, network: NetworkList, used: Callable[[], Iterable[SandboxID] | None]) -> None:
+        if not supports_status(network) or network.disable_gc:
             return
         now = self._clock.monotonic()
-        name, last = self._done or ("", now)
-        if name == network.name and now - last < _EVERY:
+        if network.name in self._done and now - self._done[network.name] < _EVERY:
             return
         with self._lock.exclusive() as alone:
             known = used()
             if not alone or known is None:
                 return
             valid = await blocking.call("network", self._valid, frozenset(known))
-            self._done = (network.name, now)
+            self._done[network.name] = now
             async with asyncio.timeout(_LIMIT):
                 await self._collect(network, valid)
 
@@ -80,11 +81,13 @@ class GarbageCollection:
 
     def _valid(self, known: frozenset[SandboxID]) -> list[tuple[str, str]]:
         """The sandboxes that are, or are about to be, attached, and their interfaces. Blocking."""
-        return [(sandbox, self._interface(sandbox)) for sandbox in sorted({*known, *self._records.held()})]
+        sandboxes = sorted({*known, *self._records.held()})
+        return [(sandbox, interface) for sandbox in sandboxes for interface in self._interfaces(sandbox)]
 
-    def _interface(self, sandbox: SandboxID) -> str:
+    def _interfaces(self, sandbox: SandboxID) -> Iterable[str]:
         try:
             attachment = self._records.read(sandbox)
         except Invalid:
-            attachment = None
-        return attachment.request.interface if attachment is not None else _INTERFACE
+            # All that it can have: those that it has not are on no network.
+            return (f"eth{index}" for index in range(MAX_NETWORKS))
+        return [part.request.interface for part in attachment.parts()] if attachment is not None else [_INTERFACE]

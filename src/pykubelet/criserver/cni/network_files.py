@@ -17,6 +17,7 @@ from pykubelet.criserver.cni.plan.network_spec import (
     parse_network,
     with_plugins,
 )
+from pykubelet.criserver.types import MAX_NETWORKS
 
 _LONGEST = 4 * MIB
 """Size limit of a configuration file in bytes."""
@@ -32,27 +33,29 @@ class FoundNetworks(Struct, frozen=True):
     missing: str = ""
     """Why there is no network if there are no problems either."""
 
-    @property
-    def first(self) -> NetworkList | None:
-        """The network in use."""
-        return next(iter(self.networks.values()), None)
+    def in_use(self, most: int) -> tuple[NetworkList, ...]:
+        """The networks that pods get: the first ones, at most so many (0: no limit but ``MAX_NETWORKS``)."""
+        return tuple(self.networks.values())[: most or MAX_NETWORKS]
 
     @property
     def why(self) -> str:
         """Why there is no network; empty if there is one."""
         return "" if self.networks else "; ".join(self.problems) or self.missing
 
-    def described(self) -> list[dict[str, object]]:
-        """The networks for the status, the one in use first."""
-        return [
-            {
+    def described(self, most: int) -> list[dict[str, object]]:
+        """The networks for the status, those in use first; these have the interface that pods get."""
+        used = len(self.in_use(most))
+        found: list[dict[str, object]] = []
+        for index, (file, network) in enumerate(self.networks.items()):
+            plugins = [plugin["type"] for plugin in network.plugins]
+            shown: dict[str, object] = {
                 "file": file,
                 "name": network.name,
                 "cniVersion": network.version,
-                "plugins": [plugin["type"] for plugin in network.plugins],
+                "plugins": plugins,
             }
-            for file, network in self.networks.items()
-        ]
+            found.append(shown | ({"interface": f"eth{index}"} if index < used else {}))
+        return found
 
 
 class NetworkFiles:

@@ -26,7 +26,14 @@ from pykubelet.criserver.cni.garbage import GarbageCollection
 from pykubelet.criserver.cni.masquerade import Firewall
 from pykubelet.criserver.cni.network_files import FoundNetworks, NetworkFiles
 from pykubelet.criserver.cni.network_status import NetworkStatus
-from pykubelet.criserver.cni.network_types import Attached, Attachment, AttachRequest, Json, NetworkList
+from pykubelet.criserver.cni.network_types import (
+    Attached,
+    Attachment,
+    AttachRequest,
+    FurtherNetwork,
+    Json,
+    NetworkList,
+)
 from pykubelet.criserver.cni.plan.network_spec import (
     addresses,
     busy_plugins,
@@ -63,19 +70,21 @@ class NetworkConfig(Struct, frozen=True):
     """Returns the path to which the network namespace of a sandbox is pinned."""
     collect_garbage: bool = False
     """Whether plugins are told which attachments are in use, and release all others (GC)."""
+    max_networks: int = 1
+    """How many networks a pod gets, of the first ones; 0: all."""
     pod_addresses: bool = False
     """Whether pods may choose their addresses, and so can take those of other pods."""
     clock: Clock = SystemClock()
 
 
 class NetworkManager:
-    """The pod network of this node: the first valid configuration in the configuration directory."""
+    """The pod networks of this node: the first valid configurations in the configuration directory, usually one."""
 
     def __init__(self, config: NetworkConfig, plugins: Plugins) -> None:
         self._config = config
         self._plugins = plugins
         self._firewall = Firewall(config.clock, plugins.marks)
-        self._current: NetworkList | None = None
+        self._current: tuple[NetworkList, ...] = ()
         self._why = "no network configuration was read yet"
         self._files = NetworkFiles()
         self._found = FoundNetworks({}, ())
@@ -87,7 +96,7 @@ class NetworkManager:
 
     def problem(self) -> str:
         """Why the pod network is not ready; empty if it is."""
-        return self._status.problem(self._current) if self._current is not None else self._why
+        return self._status.problem(self._current) if self._current else self._why
 
     async def start(self) -> None:
         """Read the configuration; write the default one if the directory has none."""
@@ -117,7 +126,7 @@ class NetworkManager:
         while True:
             self._status_due.clear()
             with guard.item("status"):
-                if self._current is not None:
+                if self._current:
                     await self._status.ask(self._current)
             await self._status_due.sleep(_STATUS_EVERY)
 
@@ -135,9 +144,9 @@ class NetworkManager:
 
     async def _ensure_firewall(self) -> None:
         """Ensure that the masquerade rule exists, for pods of an earlier server and ahead of the first new pod."""
-        if self._current is not None and self._current.masquerade is not None:
+        for rule in [network.masquerade for network in self._current if network.masquerade is not None]:
             try:
-                await self._firewall.ensure(self._current.masquerade)
+                await self._firewall.ensure(rule)
             except Transient as error:
                 _log.warning("firewall not ready for pods", extra={"error": str(error)})
 
@@ -166,7 +175,7 @@ class NetworkManager:
         return self._records.held()
 
     async def attach(self, request: AttachRequest) -> Attached:
-        """Call ADD of each plugin. On failure the sandbox is detached; if that fails too, it remains in ``held``.
+        """Call ADD of each plugin of each network. On failure the sandbox is detached, or remains in ``held``.
 
         Raises Transient if there is no network yet or a plugin fails, Invalid if the pod requests an address and pods
         may not do so.
@@ -176,25 +185,29 @@ class NetworkManager:
                 f"pod {request.namespace}/{request.pod} asks for an address by its annotations, which this node does "
                 "not allow; remove them, or set pod_addresses of cni in the configuration of the runtime server"
             )
-        network, why = self._current, self._why
+        networks, why = self._current, self._why
         if request.conf_dir:
             # Of a runtime handler: read for each of its pods, so nothing has to follow its changes.
             found = await self._files.read(Path(request.conf_dir))
-            network, why = found.first, found.why
-        if network is None:
+            networks, why = found.in_use(self._most(request)), found.why
+        if not networks:
             raise Transient(f"the network is not ready: {why}")
         check_arguments(request)
         async with self._attaching.shared():
-            return await self._attach(network, request)
+            return await self._attach(networks, request)
 
-    async def _attach(self, network: NetworkList, request: AttachRequest) -> Attached:
-        await self._records.remember(Attachment(request, network))
+    async def _attach(self, networks: Sequence[NetworkList], request: AttachRequest) -> Attached:
+        first, others = networks[0], networks[1:]
+        attachment = Attachment(request, first, None, tuple(FurtherNetwork(network) for network in others))
+        await self._records.remember(attachment)
         try:
-            result = await self._add(network, request)
-            found = addresses(result, request.interface)
+            results = [await self._add(part.network, part.request) for part in attachment.parts()]
+            # Only the first network's: the API takes one address of each family.
+            found = addresses(results[0], request.interface)
             if not found:
-                raise Transient(f"network {network.name}: the result of its CNI plugins has no address for the pod")
-            await self._records.remember(Attachment(request, network, result))
+                raise Transient(f"network {first.name}: the result of its CNI plugins has no address for the pod")
+            further = tuple(map(FurtherNetwork, others, results[1:]))
+            await self._records.remember(Attachment(request, first, results[0], further))
         except BaseException:
             with suppress(PykubeletError, OSError):
                 await shielded(lambda: self._detach(request.sandbox, None))
@@ -204,14 +217,15 @@ class NetworkManager:
     async def check(self, sandbox: SandboxID) -> None:
         """Call CHECK of each plugin. Raises Transient, with the plugin's message, if the attachment has changed."""
         attachment = await self._records.load(sandbox)
-        if attachment is None or not supports_check(attachment.network):
-            return
-        for plugin in busy_plugins(attachment.network, attachment.request):
-            document = plugin_input(attachment.network, plugin, attachment.request, attachment.result)
-            await self._plugins.call("CHECK", attachment.request, attachment.request.netns, document)
+        for part in attachment.parts() if attachment is not None else ():
+            if not supports_check(part.network):
+                continue
+            for plugin in busy_plugins(part.network, part.request):
+                document = plugin_input(part.network, plugin, part.request, part.result)
+                await self._plugins.call("CHECK", part.request, part.request.netns, document)
 
     async def detach(self, sandbox: SandboxID, known: AttachRequest | None = None) -> None:
-        """Call DEL of each plugin, last first. Idempotent: no error if the sandbox is not attached.
+        """Call DEL of each plugin of each network, last first. Idempotent: no error if the sandbox is not attached.
 
         If a plugin fails, the attachment is kept for a retry, and the error is raised. ``known`` is the request of a
         sandbox that has an address; it replaces an attachment record that is lost or damaged.
@@ -238,7 +252,8 @@ class NetworkManager:
             await self._release_unknown(known or AttachRequest(sandbox, netns, "", "", ""))
         else:
             if attachment is not None:
-                await self._delete(attachment, busy_plugins(attachment.network, attachment.request))
+                for part in reversed(attachment.parts()):
+                    await self._delete(part, busy_plugins(part.network, part.request))
             elif known is not None:
                 await self._release_unknown(known)
 
@@ -251,19 +266,24 @@ class NetworkManager:
             await self._plugins.call("DEL", request, netns, document)
 
     async def _release_unknown(self, request: AttachRequest) -> None:
-        """Call DEL for all configured networks, since the network of the attachment is unknown.
+        """Call DEL for all configured networks, since those of the attachment are unknown.
 
-        Only a failure of the network in use counts. Raises Transient if there is no network or it fails; the address
-        stays reserved, and the caller retries.
+        Only a failure of a network in use counts. Raises Transient if there is none or one fails; the address stays
+        reserved, and the caller retries.
         """
         found = await self._files.read(Path(request.conf_dir or self._config.conf_dir))
         networks = list(found.networks.values())
         if not networks:
             raise Transient(f"the address of sandbox {request.sandbox} cannot be released: {found.why}")
-        for network in networks[1:]:
+        used = found.in_use(self._most(request))
+        for network in networks[len(used) :]:
             with suppress(Transient, Invalid):
                 await self._delete(Attachment(request, network), network.plugins)
-        await self._delete(Attachment(request, networks[0]), networks[0].plugins)
+        for index, network in reversed(list(enumerate(used))):
+            await self._delete(Attachment(request.on(index), network), network.plugins)
+
+    def _most(self, request: AttachRequest) -> int:
+        return request.max_networks or self._config.max_networks
 
     async def _add(self, network: NetworkList, request: AttachRequest) -> Json:
         result: Json | None = None
@@ -295,7 +315,7 @@ class NetworkManager:
 
     def described(self) -> dict[str, object]:
         """The networks in force, for the status."""
-        return {"directory": str(self._config.conf_dir), "networks": self._found.described()}
+        return {"directory": str(self._config.conf_dir), "networks": self._found.described(self._config.max_networks)}
 
     def problems(self) -> list[str]:
         """What is wrong with configuration files; of a file that was valid before, the former version is in force."""
@@ -303,14 +323,14 @@ class NetworkManager:
 
     async def _reload(self) -> None:
         former, found = self._found, await self._files.read(self._config.conf_dir)
-        network, why = found.first, found.why
+        networks, why = found.in_use(self._config.max_networks), found.why
         for problem in found.problems:
             if problem not in former.problems:
                 _log.error("network configuration file refused", extra={"error": problem})
-        if network != self._current or why != self._why:
+        if networks != self._current or why != self._why:
             self._status_due.wake()
-            if network is not None:
-                _log.info("pod network in use", extra={"network": network.name})
+            if networks:
+                _log.info("pod network in use", extra={"network": ", ".join(each.name for each in networks)})
             else:
                 _log.warning("pod network not ready", extra={"why": why})
-        self._found, self._current, self._why = found, network, why
+        self._found, self._current, self._why = found, networks, why

@@ -1,6 +1,7 @@
 """What plugins say of themselves (STATUS, since CNI 1.1)."""
 
 import logging
+from collections.abc import Sequence
 
 from pykubelet.base.errors import Transient
 from pykubelet.base.units import Seconds
@@ -14,33 +15,40 @@ _LIMIT: Seconds = 10.0
 
 
 class NetworkStatus:
-    """Asks the plugins of a network whether they are ready."""
+    """Asks the plugins of the networks in use whether they are ready."""
 
     def __init__(self, *, plugins: Plugins) -> None:
         self._plugins = plugins
-        self._asked: NetworkList | None = None
-        self._problem = ""
+        self._asked: tuple[tuple[NetworkList, str], ...] = ()
+        """The networks and their problems, in the order of the networks."""
 
-    def problem(self, network: NetworkList) -> str:
-        """Why the network's plugins cannot attach pods; empty if they can, or do not tell."""
-        if not supports_status(network):
-            return ""
-        if self._asked is None or self._asked.name != network.name or not supports_status(self._asked):
-            return f"network {network.name}: its plugins were not asked yet"
-        return self._problem  # that of its former configuration, until the plugins of the new one have answered
+    def problem(self, networks: Sequence[NetworkList]) -> str:
+        """Why the plugins of a network cannot attach pods; empty if all can, or do not tell."""
+        for index, network in enumerate(networks):
+            if not supports_status(network):
+                continue
+            asked, problem = self._asked[index] if index < len(self._asked) else (None, "")
+            if asked is None or asked.name != network.name or not supports_status(asked):
+                return f"network {network.name}: its plugins were not asked yet"
+            if problem:
+                return problem  # that of its former configuration, until the plugins of the new one have answered
+        return ""
 
-    async def ask(self, network: NetworkList) -> None:
-        """Ask the network's plugins for their status, in their order; the first that is not ready decides."""
-        problem = ""
+    async def ask(self, networks: Sequence[NetworkList]) -> None:
+        """Ask the plugins of each network for their status, in their order; the first that is not ready decides."""
+        found = tuple([(network, await self._ask(network)) for network in networks])
+        problems, former = ([problem for _, problem in each if problem] for each in (found, self._asked))
+        if found != self._asked and (problems or former):
+            extra = {"problem": "; ".join(problems)}
+            _log.log(logging.WARNING if problems else logging.INFO, "pod network status", extra=extra)
+        self._asked = found
+
+    async def _ask(self, network: NetworkList) -> str:
         for plugin in network.plugins if supports_status(network) else ():
             try:
                 await self._plugins.ask("STATUS", bare_input(network, plugin), _LIMIT)
             except PluginFailed as error:
-                problem = unready(network, str(plugin["type"]), error.code, error.said)
-                break
+                return unready(network, str(plugin["type"]), error.code, error.said)
             except Transient as error:
-                problem = f"network {network.name}: {error}"
-                break
-        if (network, problem) != (self._asked, self._problem) and (problem or self._problem):
-            _log.log(logging.WARNING if problem else logging.INFO, "pod network status", extra={"problem": problem})
-        self._asked, self._problem = network, problem
+                return f"network {network.name}: {error}"
+        return ""

@@ -3,6 +3,7 @@
 from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pykubelet.criserver.types import SandboxID
 
@@ -62,6 +63,31 @@ class AttachRequest(Struct, frozen=True):
     cgroup_parent: str = ""
     conf_dir: str = ""
     """The directory of the network configurations of its runtime handler; empty: the node's."""
+    max_networks: int = 0
+    """How many networks of ``conf_dir`` the sandbox gets; 0: as many as of the node's."""
+
+    def on(self, index: int) -> "AttachRequest":
+        """The request for the network at this place, whose interface is ``eth<index>``.
+
+        The addresses that a pod requests are those of its first network.
+        """
+        return replace(self, interface=f"eth{index}", ips=(), mac="") if index else self
+
+
+class FurtherNetwork(Struct, frozen=True):
+    """A network of a sandbox behind its first one."""
+
+    network: NetworkList
+    result: Json | None = None
+
+
+class HandlerNetworks(Struct, frozen=True):
+    """The networks of a runtime handler's pods."""
+
+    directory: str
+    """Has their configurations."""
+    most: int = 0
+    """How many of them a pod gets; 0: as many as of the node's."""
 
 
 class Attachment(Struct, frozen=True):
@@ -70,6 +96,15 @@ class Attachment(Struct, frozen=True):
     request: AttachRequest
     network: NetworkList
     result: Json | None = None
+    further: tuple[FurtherNetwork, ...] = ()
+
+    def parts(self) -> tuple["Attachment", ...]:
+        """The attachment to each network by itself, the first one first."""
+        others = enumerate(self.further, 1)
+        return (
+            Attachment(self.request, self.network, self.result),
+            *(Attachment(self.request.on(index), each.network, each.result) for index, each in others),
+        )
 
 
 class Attached(Struct, frozen=True):

@@ -17,6 +17,7 @@ from pykubelet.criserver.config.field_errors import field_error
 from pykubelet.criserver.config.metrics_address import parse_metrics_address
 from pykubelet.criserver.config.settings import Settings
 from pykubelet.criserver.spec.annotations import check_patterns
+from pykubelet.criserver.types import MAX_NETWORKS
 
 _MAX_BYTES = 1 << 20
 _SLOWEST_PULL = 64 * KIB
@@ -53,6 +54,10 @@ def load_settings(file: Path | None, *, defaults: Mapping[str, object] | None = 
                 check_patterns(patterns)
             except Invalid as error:
                 raise Invalid(f"{origin}: handlers.{handler}: {error}") from error
+        _check_networks(options.cni_max_conf_num, f"{origin}: handlers.{handler}: cni_max_conf_num")
+        if options.cni_max_conf_num and not options.cni_conf_dir:
+            raise Invalid(f"{origin}: handlers.{handler}: cni_max_conf_num needs cni_conf_dir")
+    _check_networks(settings.cni.max_conf_num, f"{origin}: cni.max_conf_num")
     if settings.default_handler not in settings.handlers:
         known = ", ".join(sorted(settings.handlers))
         raise Invalid(f"{origin}: default_handler {settings.default_handler!r} is not among the handlers: {known}")
@@ -103,3 +108,8 @@ def read_document(path: Path) -> dict[str, Any]:
         if has_nul(field) or has_nul(value):
             raise Invalid(f"{path}: {field!r}: contains NUL (\\0); remove it")
     return document
+
+
+def _check_networks(number: int, field: str) -> None:
+    if not 0 <= number <= MAX_NETWORKS:
+        raise Invalid(f"{field}: must be from 0 to {MAX_NETWORKS}, not {number}")

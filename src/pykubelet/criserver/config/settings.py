@@ -51,7 +51,10 @@ class Handler(Struct, frozen=True, forbid_unknown_fields=True):
     base_runtime_spec: Path | None = None
     """A JSON file: an OCI specification with what the containers get in addition (rlimits, hooks, mounts, …)."""
     cni_conf_dir: Path | None = None
-    """The directory of network configurations for pods of this handler; its first valid one is used."""
+    """The directory of network configurations for pods of this handler."""
+    cni_max_conf_num: int = 0
+    """How many of the first valid configurations in ``cni_conf_dir`` each pod gets, as eth0, eth1 and so on; 0: as many
+    as ``cni.max_conf_num`` says."""
     sandbox_annotations: bool | None = None
     """Whether specs have the annotations ``container-type`` and ``sandbox-id`` of containerd; by default those of runc
     and crun, and shims. runsc understands them as an order to join a sandbox, which does not exist here."""
@@ -62,6 +65,8 @@ class CniSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     conf_dir: Path = Path("/etc/cni/net.d")
     bin_dirs: tuple[Path, ...] = (Path("/opt/cni/bin"), Path("/usr/lib/cni"))
+    max_conf_num: int = 1
+    """How many of the first valid configurations in ``conf_dir`` each pod gets, as eth0, eth1 and so on; 0: all."""
     default_network: bool = True
     """Write the configuration of a bridge network if there is no network configuration."""
     default_bridge: str = "pyk0"

@@ -2,13 +2,12 @@
 
 import asyncio
 from collections.abc import Mapping
-from pathlib import Path
 
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import PykubeletError
-from pykubelet.criserver.cni import AttachRequest
+from pykubelet.criserver.cni import AttachRequest, HandlerNetworks
 from pykubelet.criserver.netns import Kind
 from pykubelet.criserver.sandbox.layout import SandboxLayout
 from pykubelet.criserver.sandbox.plan.requests import attach_request, own_network
@@ -28,10 +27,10 @@ class Attachments:
         layout: SandboxLayout,
         table: SandboxTable,
         clock: Clock,
-        directories: Mapping[str, Path] | None = None,
+        handler_networks: Mapping[str, HandlerNetworks] | None = None,
     ) -> None:
-        """``directories``: of network configurations, of the runtime handlers that have their own."""
-        self._directories = directories or {}
+        """``handler_networks``: those of the runtime handlers that have their own."""
+        self._handler_networks = handler_networks or {}
         self._network = network
         self._layout = layout
         self._table = table
@@ -114,5 +113,5 @@ class Attachments:
 
     def _request(self, sandbox: Sandbox) -> AttachRequest:
         netns = str(self._layout.namespaces.path(sandbox.id, Kind.NETWORK))
-        own = self._directories.get(sandbox.record.handler)
-        return attach_request(sandbox.id, sandbox.config, netns, conf_dir=str(own or ""))
+        own = self._handler_networks.get(sandbox.record.handler, HandlerNetworks(""))
+        return attach_request(sandbox.id, sandbox.config, netns, conf_dir=own.directory, max_networks=own.most)

@@ -55,7 +55,7 @@ def build_sandboxes(deps: SandboxDeps) -> SandboxComponents:
         layout=layout,
         table=table,
         clock=deps.scope.clock,
-        directories=deps.machine.network_directories,
+        handler_networks=deps.machine.networks,
     )
     stopper = SandboxStopper(
         table=table, records=records, layout=layout, attachments=attachments, infra=infra, containers=containers

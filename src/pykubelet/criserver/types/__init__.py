@@ -3,7 +3,7 @@
 Imports nothing of the server. Start reading at ``records.py``.
 """
 
-from pykubelet.criserver.types.ids import ContainerID, ProtectedIds, SandboxID, new_id
+from pykubelet.criserver.types.ids import MAX_NETWORKS, ContainerID, ProtectedIds, SandboxID, new_id
 from pykubelet.criserver.types.records import (
     ContainerPhase,
     ContainerRecord,
@@ -16,6 +16,7 @@ from pykubelet.criserver.types.records import (
 from pykubelet.criserver.types.userns import IdMap, UserNamespace
 
 __all__ = [
+    "MAX_NETWORKS",
     "ContainerID",
     "ContainerPhase",
     "ContainerRecord",

@@ -8,6 +8,9 @@ from msgspec import Struct
 SandboxID = NewType("SandboxID", str)
 ContainerID = NewType("ContainerID", str)
 
+MAX_NETWORKS = 16
+"""Networks that a sandbox can be attached to."""
+
 
 def new_id() -> str:
     """Create an id: 64 random hexadecimal digits, as with every CRI runtime."""

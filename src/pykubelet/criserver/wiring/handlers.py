@@ -12,6 +12,7 @@ from pykubelet.base.errors import Invalid, NotFound, Permanent
 from pykubelet.base.files.documents import read_json
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import MIB
+from pykubelet.criserver.cni import HandlerNetworks
 from pykubelet.criserver.config import CgroupManager, Handler, HandlerType, Settings
 from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.directories import make_directory
@@ -64,8 +65,10 @@ class HandlerFactory:
             runtimes=runtimes,
             default=settings.default_handler,
             options={name: _options(name, settings, runtime) for name, runtime in runtimes.items()},
-            network_directories={
-                name: handler.cni_conf_dir for name, handler in settings.handlers.items() if handler.cni_conf_dir
+            networks={
+                name: HandlerNetworks(str(handler.cni_conf_dir), handler.cni_max_conf_num)
+                for name, handler in settings.handlers.items()
+                if handler.cni_conf_dir
             },
         )
 

@@ -62,7 +62,7 @@ def open_machine(settings: Settings, factory: HandlerFactory) -> Machine:
         cgroups=cgroups.open_driver(),
         handlers=RuntimeHandlers(runtimes=handlers.runtimes, default=handlers.default),
         handler_options=dict(handlers.options),
-        network_directories=dict(handlers.network_directories),
+        networks=dict(handlers.networks),
         conmon=factory.tools.conmon,
         oom_kills=factory.tools.oom_kills,
     )
@@ -79,6 +79,7 @@ def open_network(settings: Settings, marks: Marks, namespaces: PinnedNamespaces)
     config = NetworkConfig(
         conf_dir=cni.conf_dir,
         attachments=settings.attachments,
+        max_networks=cni.max_conf_num,
         default_bridge=cni.default_bridge if cni.default_network else "",
         default_subnet=cni.default_subnet,
         ipam_dir=settings.root / "ipam",

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid, PykubeletError, Transient
-from pykubelet.criserver.cni import AttachRequest, NetworkConfig, NetworkManager, network_manager
+from pykubelet.criserver.cni import AttachRequest, NetworkConfig, NetworkManager, PortMap, network_manager
 from pykubelet.criserver.cni.plugins import Plugins
 from pykubelet.criserver.types import SandboxID
 from pykubelet.linux.filesystems.mounts import bind, unmount
@@ -22,6 +22,7 @@ REQUEST = AttachRequest(ID, "/proc/self/ns/net", "default", "web", "u1")
 SCRIPT = """#!/bin/sh
 cat > {directory}/$CNI_COMMAND.{name}.json
 echo "$CNI_COMMAND {name} $CNI_NETNS" >> {directory}/calls
+echo "$CNI_COMMAND {name} $CNI_IFNAME" >> {directory}/interfaces
 if [ -e {directory}/fail-$CNI_COMMAND-{name} ]; then echo '{{"code": 11, "msg": "no addresses"}}'; exit 1; fi
 [ $CNI_COMMAND = ADD ] && echo '{{"cniVersion": "1.0.0", "ips": [{{"address": "10.9.0.{last}/24"}}]}}'
 exit 0
@@ -86,6 +87,103 @@ async def test_pod_of_a_handler_with_its_own_directory_gets_that_network(rig: Ri
     (own / "10.conflist").unlink()
     await rig.network.detach(ID)
     assert rig.calls() == ["ADD second", "DEL second"]
+
+
+def _several(rig: Rig, most: int, **config: Any) -> NetworkManager:
+    """Three networks; the plugin of the last one does not exist."""
+    for number, plugin in enumerate(("first", "second", "third"), 1):
+        served = {"type": plugin, "capabilities": {"ips": True, "mac": True, "portMappings": True}}
+        document = {"cniVersion": "1.0.0", "name": f"net{number}", "plugins": [served]}
+        (rig.directory / "conf" / f"{number}0.conflist").write_text(json.dumps(document))
+    return NetworkManager(
+        NetworkConfig(rig.directory / "conf", rig.directory / "attachments", max_networks=most, **config),
+        Plugins(directories=(rig.directory,), timeout=10.0),
+    )
+
+
+def _interfaces(rig: Rig) -> list[str]:
+    path = rig.directory / "interfaces"
+    found = path.read_text().splitlines() if path.exists() else []
+    path.unlink(missing_ok=True)
+    return found
+
+
+async def test_pod_gets_the_first_networks_and_its_addresses_are_those_of_eth0(rig: Rig) -> None:
+    network = _several(rig, 2, pod_addresses=True)
+    await network.start()
+    asked = replace(REQUEST, ips=("10.9.0.7",), mac="02:00:00:00:00:01", ports=(PortMap(80, 80, "tcp"),))
+    assert (await network.attach(asked)).ips == ("10.9.0.1",)
+    await network.check(ID)
+    first, second = (json.loads((rig.directory / f"ADD.{name}.json").read_text()) for name in ("first", "second"))
+    assert set(first["runtimeConfig"]) == {"ips", "mac", "portMappings"}
+    # Two interfaces with one address would be none that works.
+    assert set(second["runtimeConfig"]) == {"portMappings"} and "prevResult" not in second
+    # The record is enough for another server, whatever is configured then.
+    for path in (rig.directory / "conf").iterdir():
+        path.unlink()
+    again = _several(rig, 1)
+    await again.start()
+    await again.detach(ID)
+    assert (
+        json.loads((rig.directory / "DEL.second.json").read_text())["prevResult"]["ips"][0]["address"] == "10.9.0.2/24"
+    )
+    assert again.held() == []
+    assert _interfaces(rig) == [
+        *("ADD first eth0", "ADD second eth1", "CHECK first eth0", "CHECK second eth1"),
+        *("DEL second eth1", "DEL first eth0"),
+    ]
+
+
+async def test_failed_further_network_is_taken_back_with_the_first(rig: Rig) -> None:
+    network = _several(rig, 0)
+    await network.start()
+    with pytest.raises(Transient, match="third"):
+        await network.attach(REQUEST)
+    # Nothing can tell the missing plugin to release what it has not given.
+    assert network.held() == [ID]
+    assert _interfaces(rig) == ["ADD first eth0", "ADD second eth1"]
+    (rig.directory / "third").write_text((rig.directory / "second").read_text().replace("second", "third"))
+    (rig.directory / "third").chmod(0o755)
+    await network.detach(ID)
+    assert _interfaces(rig) == ["DEL third eth2", "DEL second eth1", "DEL first eth0"]
+    assert network.held() == []
+
+
+async def test_lost_record_of_several_networks_is_made_up_for(rig: Rig) -> None:
+    network = _several(rig, 2)
+    await network.start()
+    await network.attach(REQUEST)
+    (rig.directory / "attachments" / "s1.json").write_text("damaged")
+    _interfaces(rig)
+    (rig.directory / "fail-DEL-second").touch()
+    with pytest.raises(Transient, match="second"):
+        await network.detach(ID, REQUEST)
+    (rig.directory / "fail-DEL-second").unlink()
+    _interfaces(rig)
+    await network.detach(ID, REQUEST)
+    assert _interfaces(rig) == ["DEL second eth1", "DEL first eth0"] and network.held() == []
+
+
+async def test_record_of_an_earlier_version_is_read(rig: Rig) -> None:
+    await rig.network.attach(REQUEST)
+    record = rig.directory / "attachments" / "s1.json"
+    old = json.loads(record.read_text())
+    del old["further"], old["request"]["max_networks"]
+    record.write_text(json.dumps(old))
+    await rig.network.detach(ID)
+    assert rig.calls()[2:] == ["DEL second", "DEL first"]
+
+
+async def test_networks_of_a_handler_have_a_number_of_their_own(rig: Rig, tmp_path: Path) -> None:
+    network = _several(rig, 1)
+    await network.start()
+    (rig.directory / "conf" / "30.conflist").unlink()
+    request = replace(REQUEST, conf_dir=str(rig.directory / "conf"))
+    await network.attach(request)
+    await network.attach(replace(request, sandbox=SandboxID("s2"), max_networks=2))
+    assert _interfaces(rig) == ["ADD first eth0", "ADD first eth0", "ADD second eth1"]
+    shown = network.described()["networks"]
+    assert isinstance(shown, list) and [each.get("interface") for each in shown] == ["eth0", None, None]
 
 
 @pytest.mark.parametrize("asked", [{"ips": ("10.9.0.7",)}, {"mac": "02:00:00:00:00:01"}])
@@ -328,7 +426,7 @@ async def test_invalid_file_leaves_its_former_version_in_force(rig: Rig, caplog:
     assert caplog.text.count("network configuration file refused") == 2
     file = str(directory / "10.conflist")
     assert rig.network.described()["networks"] == [
-        {"file": file, "name": "net", "cniVersion": "1.0.0", "plugins": ["first", "second"]}
+        {"file": file, "name": "net", "cniVersion": "1.0.0", "plugins": ["first", "second"], "interface": "eth0"}
     ]
     rig.configure("first")
     (directory / "05-never-valid.conflist").unlink()

@@ -126,7 +126,9 @@ def test_facts_of_this_machine() -> None:
     [
         ("pod_annotations = ['[']", "handlers.x: annotation pattern .* malformed"),
         ("privileged_without_host_devices_all_devices_allowed = true", "handlers.x: .* needs"),
-        ("cni_max_conf_num = 2", "unknown field"),
+        ("cni_max_conf_num = 2", "handlers.x: cni_max_conf_num needs cni_conf_dir"),
+        ("cni_conf_dir = '/n'\ncni_max_conf_num = -1", "handlers.x: cni_max_conf_num: must be from 0 to 16, not -1"),
+        ("[cni]\nmax_conf_num = 17", "c.toml: cni.max_conf_num: must be from 0 to 16, not 17"),
     ],
 )
 def test_invalid_handlers_are_rejected_with_their_name(tmp_path: Path, field: str, message: str) -> None:

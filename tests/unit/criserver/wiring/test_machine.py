@@ -24,7 +24,7 @@ def opened(root: Path, monkeypatch: pytest.MonkeyPatch, labels: ContainerLabels,
     for directory in (settings.root_filesystems, settings.sandboxes):
         directory.mkdir(parents=True)
     factory = SimpleNamespace(
-        build=lambda _: ConfiguredHandlers(runtimes={}, default="runc", options={}, network_directories={}),
+        build=lambda _: ConfiguredHandlers(runtimes={}, default="runc", options={}, networks={}),
         tools=SimpleNamespace(conmon=None, oom_kills=None),
     )
     return open_machine(settings, cast(HandlerFactory, factory))

@@ -83,8 +83,10 @@ def sysctls(asked: Mapping[str, str], kinds: list[Kind], ids: IdMap | None = Non
     return wanted
 
 
-def attach_request(sandbox: SandboxID, config: pb.PodSandboxConfig, netns: str, *, conf_dir: str = "") -> AttachRequest:
-    """Build the request to attach a sandbox to the network, or to that of its handler's own directory."""
+def attach_request(
+    sandbox: SandboxID, config: pb.PodSandboxConfig, netns: str, *, conf_dir: str = "", max_networks: int = 0
+) -> AttachRequest:
+    """Build the request to attach a sandbox to the node's networks, or to those of its handler's own directory."""
     return AttachRequest(
         sandbox=sandbox,
         netns=netns,
@@ -106,6 +108,7 @@ def attach_request(sandbox: SandboxID, config: pb.PodSandboxConfig, netns: str, 
         annotations=dict(config.annotations),
         cgroup_parent=config.linux.cgroup_parent,
         conf_dir=conf_dir,
+        max_networks=max_networks,
     )
 
 
