@@ -37,14 +37,11 @@ def embedded_server(
 
 
 @contextlib.asynccontextmanager
-async def supervised(server: SupervisorConfig | None) -> AsyncIterator[None]:
-    """Start pykubelet's own server, if configured, and keep it running within the block; it keeps running afterwards.
+async def supervised(server: SupervisorConfig) -> AsyncIterator[None]:
+    """Start pykubelet's own server and keep it running within the block; it keeps running afterwards.
 
     Permanent: it cannot be started.
     """
-    if server is None:
-        yield
-        return
     supervisor = RuntimeSupervisor(server, SystemClock())
     try:
         await supervisor.start()

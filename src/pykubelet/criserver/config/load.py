@@ -10,13 +10,13 @@ import msgspec
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.files.documents import has_nul, read_toml, read_yaml
+from pykubelet.base.files.path_pattern import path_pattern
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.tracing import trace_settings
 from pykubelet.base.units import KIB
 from pykubelet.criserver.config.field_errors import field_error
 from pykubelet.criserver.config.metrics_address import parse_metrics_address
 from pykubelet.criserver.config.settings import Settings
-from pykubelet.criserver.spec.annotations import check_patterns
 from pykubelet.criserver.types import MAX_NETWORKS
 
 _MAX_BYTES = 1 << 20
@@ -51,9 +51,10 @@ def load_settings(file: Path | None, *, defaults: Mapping[str, object] | None = 
             )
         for patterns in (options.pod_annotations, options.container_annotations):
             try:
-                check_patterns(patterns)
+                for pattern in patterns:
+                    path_pattern(pattern)
             except Invalid as error:
-                raise Invalid(f"{origin}: handlers.{handler}: {error}") from error
+                raise Invalid(f"{origin}: handlers.{handler}: annotation {error}") from error
         _check_networks(options.cni_max_conf_num, f"{origin}: handlers.{handler}: cni_max_conf_num")
         if options.cni_max_conf_num and not options.cni_conf_dir:
             raise Invalid(f"{origin}: handlers.{handler}: cni_max_conf_num needs cni_conf_dir")

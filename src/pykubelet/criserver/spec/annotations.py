@@ -3,19 +3,14 @@
 The names are containerd's (``io.kubernetes.cri.*``): OCI runtimes and hooks know them.
 """
 
-import re
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Final
 
-from pykubelet.base.errors import Invalid
+from pykubelet.base.files.path_pattern import path_pattern
 from pykubelet.criserver.spec.spec_types import ContainerInput, HandlerOptions
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _CRI: Final = "io.kubernetes.cri."
-_CHARACTER: Final = r"(?:\\.|[^\\\]-])"
-_RANGE: Final = re.compile(rf"({_CHARACTER})(?:-({_CHARACTER}))?", re.DOTALL)
-_TOKEN: Final = re.compile(rf"[*?]|\[\^?(?:{_CHARACTER}(?:-{_CHARACTER})?)+\]|\\.|[^\\\[*?]", re.DOTALL)
 
 
 def container_annotations(given: ContainerInput) -> dict[str, str]:
@@ -55,12 +50,6 @@ def infra_annotations(sandbox: str, config: pb.PodSandboxConfig, options: Handle
     return found
 
 
-def check_patterns(patterns: Iterable[str]) -> None:
-    """Raise Invalid for a pattern that is malformed."""
-    for pattern in patterns:
-        _compiled(pattern)
-
-
 def _of_sandbox(sandbox: str, config: pb.PodSandboxConfig, options: HandlerOptions, kind: str) -> dict[str, str]:
     metadata = config.metadata
     joined = {f"{_CRI}container-type": kind, f"{_CRI}sandbox-id": sandbox} if options.sandbox_annotations else {}
@@ -74,33 +63,5 @@ def _of_sandbox(sandbox: str, config: pb.PodSandboxConfig, options: HandlerOptio
 
 def _passing(annotations: Mapping[str, str], patterns: tuple[str, ...]) -> dict[str, str]:
     return {
-        key: value for key, value in annotations.items() if any(_compiled(each).fullmatch(key) for each in patterns)
+        key: value for key, value in annotations.items() if any(path_pattern(each).fullmatch(key) for each in patterns)
     }
-
-
-@lru_cache(maxsize=256)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern with the syntax of Go's path.Match: ``*`` and ``?`` do not match a slash. Invalid."""
-    found: list[str] = []
-    position = 0
-    try:
-        while position < len(pattern):
-            token = _TOKEN.match(pattern, position)
-            if token is None:
-                raise ValueError("unclosed class or escape")
-            found.append(_translated(token[0]))
-            position = token.end()
-        return re.compile("".join(found), re.DOTALL)
-    except (ValueError, re.error) as error:
-        raise Invalid(f"annotation pattern {pattern!r} is malformed: {error}") from error
-
-
-def _translated(token: str) -> str:
-    if token in ("*", "?"):
-        return "[^/]*" if token == "*" else "[^/]"
-    if not token.startswith("["):
-        return re.escape(token[-1])
-    negated = token.startswith("[^")
-    ranges = _RANGE.findall(token[2 if negated else 1 : -1])
-    text = "".join(re.escape(first[-1]) + (f"-{re.escape(last[-1])}" if last else "") for first, last in ranges)
-    return f"[{'^' if negated else ''}{text}]"

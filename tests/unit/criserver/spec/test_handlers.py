@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.spec import ContainerInput, HandlerOptions, HostDevice, build_container, infra_annotations
-from pykubelet.criserver.spec.annotations import check_patterns
 from pykubelet.criserver.spec.base_spec import check_base
 from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.unit.criserver.spec.given import given
@@ -111,12 +110,6 @@ def test_passing_annotations_replace_none_of_the_servers() -> None:
     options = HandlerOptions(pod_annotations=("io.kubernetes.cri.*",))
     key = "io.kubernetes.cri.sandbox-uid"
     assert spec(options, pod={key: "another"})["annotations"][key] == "u1"
-
-
-@pytest.mark.parametrize("pattern", ["[", "a\\", "[]", "[z-a]", "x["])
-def test_malformed_patterns_are_rejected(pattern: str) -> None:
-    with pytest.raises(Invalid, match="malformed"):
-        check_patterns([pattern])
 
 
 def test_privileged_containers_without_devices_of_the_host_use_only_the_requested_ones() -> None:

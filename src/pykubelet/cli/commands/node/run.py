@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from msgspec.structs import replace
@@ -26,9 +26,7 @@ from pykubelet.base.tracing import DEFAULT_ENDPOINT
 from pykubelet.cli.arguments.cluster_flags import cluster_options, take_cluster_settings
 from pykubelet.cli.arguments.kubelet_flags import kubelet_options, take_kubelet_flags
 from pykubelet.cli.client.agent_socket import linked
-from pykubelet.cli.machine.embedded import embedded_server, supervised
 from pykubelet.cli.terminal import echo
-from pykubelet.criserver.supervisor import SupervisorConfig
 from pykubelet.kubelet.config import KubeletConfiguration, Settings, load_configuration, unusable_gates, without_effect
 from pykubelet.kubelet.config.credential_providers import load_credential_providers
 from pykubelet.kubelet.config.machine import given_ips, node_ips, node_name
@@ -36,6 +34,9 @@ from pykubelet.kubelet.config.settings import DEFAULT_ROOT, DEFAULT_RUN
 from pykubelet.kubelet.reload.config_input import ConfigInput, stamp_of
 from pykubelet.linux.filesystems.mounts import make_shared
 from pykubelet.linux.system import set_oom_score_adj
+
+if TYPE_CHECKING:
+    from pykubelet.criserver.supervisor import SupervisorConfig
 
 _log = logging.getLogger(__name__)
 _DIRECTORY = click.Path(path_type=Path, file_okay=False, resolve_path=True)
@@ -251,10 +252,13 @@ def _reloads(
     )
 
 
-def _server(flags: _Flags, config: KubeletConfiguration, log: tuple[str, ...]) -> SupervisorConfig | None:
+def _server(flags: _Flags, config: KubeletConfiguration, log: tuple[str, ...]) -> "SupervisorConfig | None":
     """Return pykubelet's own runtime server; None when another runtime is named. Invalid: both are requested."""
     external = flags.container_runtime_endpoint or config.container_runtime_endpoint
     if not external:
+        # Imported here, as below: an agent on another runtime does not need it.
+        from pykubelet.cli.machine.embedded import embedded_server
+
         traces = "" if config.tracing is None else config.tracing.endpoint or DEFAULT_ENDPOINT
         places = (flags.root_dir, flags.run_dir)
         return embedded_server(flags.criserver_config, places, config.cgroup_driver, log, traces)
@@ -265,7 +269,7 @@ def _server(flags: _Flags, config: KubeletConfiguration, log: tuple[str, ...]) -
     return None
 
 
-def _settings(flags: _Flags, config: KubeletConfiguration, server: SupervisorConfig | None) -> Settings:
+def _settings(flags: _Flags, config: KubeletConfiguration, server: "SupervisorConfig | None") -> Settings:
     """Combine flags, configuration and properties of the machine. Invalid names what is wrong or missing."""
     if os.geteuid() != 0:
         raise Invalid("the agent must run as root: it mounts volumes and creates cgroups")
@@ -288,12 +292,17 @@ def _settings(flags: _Flags, config: KubeletConfiguration, server: SupervisorCon
 
 
 async def _agent(
-    settings: Settings, server: SupervisorConfig | None, given: ConfigInput, failed: Callable[[], None]
+    settings: Settings, server: "SupervisorConfig | None", given: ConfigInput, failed: Callable[[], None]
 ) -> None:
     from pykubelet.kubelet.main import run_kubelet
 
     _set_oom_score(settings.config.oom_score_adj)
     await blocking.call("root", _make_root_shared, settings.root_dir)
+    if server is None:
+        await run_kubelet(settings, failed, given)
+        return
+    from pykubelet.cli.machine.embedded import supervised
+
     async with supervised(server):
         await run_kubelet(settings, failed, given)
 

@@ -26,7 +26,8 @@ _EVERY: Final[Seconds] = 60.0
 
 
 def _resolve(name: str) -> tuple[str, ...]:
-    rows = socket.getaddrinfo(name, None, type=socket.SOCK_DGRAM)
+    # As bytes: for text, Python would load tables of international names, and a node's name is ASCII.
+    rows = socket.getaddrinfo(name.encode(), None, type=socket.SOCK_DGRAM)
     return tuple(dict.fromkeys(str(row[4][0]).partition("%")[0] for row in rows))
 
 
