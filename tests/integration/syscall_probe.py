@@ -35,7 +35,21 @@ _HEADERS = 64 + 56
 
 def program(numbers: Sequence[int]) -> bytes:
     """The ELF file for these numbers; it prints a line with a letter for each, separated by blanks."""
-    body = _CODE + struct.pack(f"<{len(numbers) + 1}H", *numbers, 0xFFFF)
+    return _file(_CODE + struct.pack(f"<{len(numbers) + 1}H", *numbers, 0xFFFF))
+
+
+def socket_program(family: int) -> bytes:
+    """The ELF file of a program that makes one socket of a family, and exits with the error's number, or 0."""
+    return _file(
+        b"\xb8\x29\0\0\0\xbf"  # socket(family, SOCK_SEQPACKET, 0)
+        + struct.pack("<I", family)
+        + bytes.fromhex(
+            "be05000000 31d2 0f0531ff 85c0 7904 89c7 f7df b8e7000000 0f05"  # exit_group(-result, or 0)
+        )
+    )
+
+
+def _file(body: bytes) -> bytes:
     size = _HEADERS + len(body)
     identity = b"\x7fELF\2\1\1" + bytes(9)
     header = struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, _BASE + _HEADERS, 64, 0, 0, 64, 56, 1, 0, 0, 0)

@@ -26,7 +26,7 @@ from tests.manifests import BUSYBOX
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
 
 _PLUGINS = Path("/usr/lib/cni")
-_KINDS = ("chain", "ptp", "macvlan", "host-device", "ipvlan", "vrf", "newer", "several", "further")
+_KINDS = ("chain", "ptp", "macvlan", "host-device", "ipvlan", "vrf", "newer", "several", "further", "second")
 _SLEEP = Program("sleep", ("sleep", "600"), Script())
 _NEWER = """#!/bin/sh
 # A plugin of CNI 1.1: it is ready unless a file says otherwise, and notes what is to be kept at a GC.
@@ -37,6 +37,19 @@ STATUS) [ ! -e {home}/newer-down ] || {{ echo '{{"cniVersion": "1.1.0", "code": 
 GC) echo "$given" > {home}/newer-gc ;;
 ADD) echo '{{"cniVersion": "1.1.0", "interfaces": [], "ips": [{{"address": "10.99.9.9/24"}}]}}' ;;
 esac
+"""
+
+_SECOND = """
+# A plugin, as Multus, that gives the pod another interface with an address of its own.
+import json, os, sys
+given = json.load(sys.stdin)
+if os.environ["CNI_COMMAND"] == "ADD":
+    with open(HOME + "/second-given", "w") as file:
+        json.dump(given, file)
+    result = given["prevResult"]
+    result["interfaces"].append({"name": "net1", "sandbox": os.environ["CNI_NETNS"]})
+    result["ips"].insert(0, {"address": "10.98.9.9/24", "interface": len(result["interfaces"]) - 1})
+    json.dump(result, sys.stdout)
 """
 
 
@@ -88,6 +101,9 @@ class Networks:
                 return [{"type": kind, "device": self.peer, "ipam": self.addresses(kind)}]
             case "vrf":
                 return [{"type": "ptp", "ipam": self.addresses(kind)}, {"type": "vrf", "vrfname": "blue"}]
+            case "second":
+                wanted = {"io.kubernetes.cri.pod-annotations": True, "cgroupPath": True}
+                return [{"type": "ptp", "ipam": self.addresses(kind)}, {"type": kind, "capabilities": wanted}]
             case "newer":
                 return [{"type": kind}]
             case "several" | "further":
@@ -99,8 +115,11 @@ class Networks:
         for kind in _KINDS:
             directory = self.server.home / "networks" / kind
             directory.mkdir(parents=True, exist_ok=True)
-            version = "1.1.0" if kind == "newer" else "1.0.0"
-            document = {"cniVersion": version, "name": f"{self.server.bridge}-{kind}", "plugins": self.plugins(kind)}
+            # Also the oldest ones, and a file that names several and not the one to use.
+            version: dict[str, object] = {"cniVersion": {"newer": "1.1.0", "ptp": "0.2.0"}.get(kind, "1.0.0")}
+            if kind == "host-device":
+                version = {"cniVersions": ["0.4.0", "1.0.0"]}
+            document = {**version, "name": f"{self.server.bridge}-{kind}", "plugins": self.plugins(kind)}
             (directory / "10.conflist").write_text(json.dumps(document))
             if kind == "several":
                 for number, other in enumerate(("further", "macvlan"), 2):
@@ -110,6 +129,8 @@ class Networks:
         plugins.mkdir()
         (plugins / "newer").write_text(_NEWER.format(home=shlex.quote(str(self.server.home))))
         (plugins / "newer").chmod(0o755)
+        (plugins / "second").write_text(f"#!/usr/bin/python3\nHOME = {str(self.server.home)!r}\n{_SECOND}")
+        (plugins / "second").chmod(0o755)
         for words in (
             ("add", self.link, "type", "veth", "peer", self.peer),
             ("set", self.link, "up"),
@@ -274,6 +295,17 @@ async def test_pod_of_a_handler_with_several_networks_has_an_interface_on_each(
     assert list(held.glob(f"further/*/{other.partition('/')[0]}")) and list(held.glob(f"several/*/{address}"))
     await runtime.client.stop_pod_sandbox(sandbox)
     assert not list(held.glob("further/*/1*")) and not list(held.glob(f"several/*/{address}"))
+
+
+async def test_address_of_another_interface_is_none_of_the_pod(runtime: Runtime, networks: Networks) -> None:
+    """The API rejects two addresses of one family. The plugin gets what it asks for of the pod."""
+    annotations = {"k8s.example/networks": "blue"}
+    sandbox, _, _ = await _pod(runtime, networks, "second", annotations=annotations)
+    status = (await runtime.client.pod_sandbox_status(sandbox)).status
+    assert list(status.network.additional_ips) == []
+    given = json.loads((networks.server.home / "second-given").read_text())["runtimeConfig"]
+    assert given["io.kubernetes.cri.pod-annotations"]["k8s.example/networks"] == "blue"
+    assert given["cgroupPath"] == f"/{CGROUP}"
 
 
 async def test_status_and_gc_of_a_plugin_of_cni_1_1(runtime: Runtime, networks: Networks) -> None:

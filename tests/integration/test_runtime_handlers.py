@@ -60,6 +60,7 @@ def server(isolation: Isolation) -> Iterator[PrivateCriServer]:
         "default_handler": "runc",
         "handlers": {"runc": {"path": "runc"}, "special": special},
         "blockio_config_file": str(home / "blockio.yaml"),
+        "device_ownership_from_security_context": True,
         "metrics_address": str(home / "metrics.sock"),
         "registries": {"r.example": {"username": "me", "password": "secret-word"}},
     }
@@ -133,6 +134,17 @@ async def test_privileged_containers_get_host_devices_only_where_the_handler_let
     _, limited = await _look(runtime, "special", privileged=True)
     _, full = await _look(runtime, "runc", privileged=True, attempt=1)
     assert int(limited[3]) < int(full[3]), (limited, full)
+
+
+async def test_requested_devices_belong_to_the_user_of_the_container(runtime: Runtime) -> None:
+    config = runtime.container_config(Program("owner", ("stat", "-c", "%u:%g", "/dev/mine"), Script()))
+    config.devices.add(host_path="/dev/null", container_path="/dev/mine", permissions="rw")
+    config.linux.security_context.run_as_user.value = 1234
+    config.linux.security_context.run_as_group.value = 77
+    container = await runtime.client.create_container(await runtime.sandbox(), config, runtime.pod_config())
+    await runtime.client.start_container(container)
+    log = Path((await runtime.ended(container)).log_path)
+    assert log.read_text().split(" ", 3)[3] == "1234:77\n"
 
 
 async def test_metrics_and_verbose_status(runtime: Runtime, server: PrivateCriServer) -> None:

@@ -5,6 +5,7 @@ what is allowed, so runc answers calls with numbers beyond all that the profile 
 the error of the profile (runc 1.0-rc93, ``libcontainer/seccomp/patchbpf``).
 """
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -16,7 +17,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import Script
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.contract.cri.support import Program, Runtime
-from tests.integration.syscall_probe import ENOSYS, EPERM, MACHINE, PERMITTED, Names, program
+from tests.integration.syscall_probe import ENOSYS, EPERM, MACHINE, PERMITTED, Names, program, socket_program
 
 pytestmark = [
     pytest.mark.root,
@@ -33,6 +34,11 @@ _NOT_MADE = ("pause", "sync", "vfork")
 """Allowed calls that wait, write all disks of the node, or share the memory of the parent."""
 _UNFILTERED = {335, 336}
 """uretprobe and uprobe: only code that the kernel has written makes them, and newer kernels filter them no more."""
+
+_NEW = range(457, 467)
+"""Of Linux 6.8 to 6.13: statmount to removexattrat, in containerd's default profile."""
+_UNCONDITIONAL = (154, 158, 101, 310, 311)
+"""modify_ldt, arch_prctl; ptrace and process_vm_*, for all since the kernel filters the calls of tracers."""
 
 
 async def _run(
@@ -89,3 +95,30 @@ async def test_default_profile_refuses_calls_by_the_rule_of_runc(
     assert not profile
     assert letters.count(PERMITTED) > 200  # of the others, the kernel refuses these arguments
     assert {number: found[number] for number in allowed} == dict(zip(allowed, letters, strict=True))
+
+
+async def test_calls_of_new_kernels_are_not_refused(runtime: Runtime, daemon: PrivateRuntime, tmp_path: Path) -> None:
+    """The filter may not know them (ENOSYS), but programs must not be told that they lack a permission."""
+    probe, made = tmp_path / "probe", [*_NEW, *_UNCONDITIONAL]
+    probe.write_bytes(program(made))
+    probe.chmod(0o755)
+    free, _ = await _run(runtime, daemon, probe, pb.SecurityProfile.Unconfined, "free")
+    found, _ = await _run(runtime, daemon, probe, pb.SecurityProfile.RuntimeDefault, "filtered")
+    refused = [number for number, one, other in zip(made, found, free, strict=True) if EPERM == one != other]
+    assert refused == []
+
+
+@pytest.mark.parametrize(("family", "refused"), [(1, False), (16, False), (38, True), (39, False), (40, True)])
+async def test_sockets_of_the_kernels_ciphers_and_the_hypervisor_are_refused(
+    runtime: Runtime, tmp_path: Path, family: int, refused: bool
+) -> None:
+    """AF_ALG and AF_VSOCK, as containerd; not the families around them."""
+    probe = tmp_path / "probe"
+    probe.write_bytes(socket_program(family))
+    probe.chmod(0o755)
+    config = runtime.container_config(Program("socket", ("/probe",), Script()))
+    config.linux.security_context.seccomp.profile_type = pb.SecurityProfile.RuntimeDefault
+    config.mounts.add(host_path=str(probe), container_path="/probe", readonly=True)
+    container = await runtime.client.create_container(await runtime.sandbox(), config, runtime.pod_config())
+    await runtime.client.start_container(container)
+    assert ((await runtime.ended(container)).exit_code == errno.EPERM) is refused

@@ -135,6 +135,21 @@ async def test_limits_reach_the_cgroup(runtime: Runtime) -> None:
     assert await said(runtime, command, _limited) == f"{64 << 20}\n20000"
 
 
+async def test_processors_and_huge_pages_reach_the_cgroup(runtime: Runtime) -> None:
+    def change(config: pb.ContainerConfig) -> None:
+        config.linux.resources.cpuset_cpus = "0"
+        if pages:
+            config.linux.resources.hugepage_limits.add(page_size="2MB", limit=4 << 20)
+
+    pages = next((each for each in _HUGE_PAGES if each.exists() or list(each.parent.glob(f"*/{each.name}"))), None)
+    command = f"grep Cpus_allowed_list /proc/self/status | cut -f2; cat {pages or '/dev/null'}"
+    assert (await said(runtime, command, change)).split() == ["0", *([f"{4 << 20}"] if pages else [])]
+
+
+_HUGE_PAGES = (
+    Path("/sys/fs/cgroup/hugetlb/hugetlb.2MB.limit_in_bytes"),
+    Path("/sys/fs/cgroup/hugetlb.2MB.max"),
+)
 _SEEN_LIMITS = (
     "cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max;"
     "cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null || cut -d' ' -f1 /sys/fs/cgroup/cpu.max;"

@@ -149,6 +149,35 @@ async def test_failed_further_network_is_taken_back_with_the_first(rig: Rig) -> 
     assert network.held() == []
 
 
+@pytest.mark.parametrize("reached", ["first", "second"])
+async def test_server_that_dies_while_it_attaches_leaves_no_address_on_any_network(rig: Rig, reached: str) -> None:
+    """Its record, from before the first ADD, is all that the next one has."""
+    network = _several(rig, 2)
+    await network.start()
+    script = rig.directory / reached
+    normal = script.read_text()
+    script.write_text(normal.replace("exit 0", "[ $CNI_COMMAND = ADD ] && touch $0-hangs && sleep 60; exit 0"))
+    attaching = asyncio.create_task(network.attach(REQUEST), name="attach")
+    await until(lambda: (rig.directory / f"{reached}-hangs").exists())
+    saved = (rig.directory / "attachments" / "s1.json").read_bytes()
+    attaching.cancel()
+    with suppress(asyncio.CancelledError):
+        await attaching
+    script.write_text(normal)
+    (rig.directory / "attachments" / "s1.json").write_bytes(saved)
+    for path in (rig.directory / "conf").iterdir():
+        path.unlink()
+    again = NetworkManager(
+        NetworkConfig(rig.directory / "conf", rig.directory / "attachments"),
+        Plugins(directories=(rig.directory,), timeout=10.0),
+    )
+    await again.start()
+    assert again.held() == [ID]
+    _interfaces(rig)
+    await again.detach(ID)
+    assert _interfaces(rig) == ["DEL second eth1", "DEL first eth0"] and again.held() == []
+
+
 async def test_lost_record_of_several_networks_is_made_up_for(rig: Rig) -> None:
     network = _several(rig, 2)
     await network.start()
