@@ -151,6 +151,8 @@ class Flavour(StrEnum):
     SHARED_PIDS = "shared-pids"
     USER_NAMESPACE = "user-namespace"
     IMAGE_MOUNT = "image-mount"
+    NETWORKS = "networks"
+    """Of a runtime handler of this name, whose pods have several networks."""
 
 
 @dataclass
@@ -224,7 +226,8 @@ class Pod:
         boxes = await client.list_pod_sandboxes()
         ready = [box for box in boxes if box.state == pb.SANDBOX_READY]
         if not ready:
-            await client.run_pod_sandbox(self.sandbox_config())
+            handler = "networks" if self.flavour is Flavour.NETWORKS else ""
+            await client.run_pod_sandbox(self.sandbox_config(), handler)
             ready = [box for box in await client.list_pod_sandboxes() if box.state == pb.SANDBOX_READY]
         assert len(ready) == 1, f"doubled: {ready}"
         assert self.sandbox in ("", ready[0].id), f"the acknowledged sandbox {self.sandbox} was lost"
