@@ -34,8 +34,14 @@ class FoundNetworks(Struct, frozen=True):
     """Why there is no network if there are no problems either."""
 
     def in_use(self, most: int) -> tuple[NetworkList, ...]:
-        """The networks that pods get: the first ones, at most so many (0: no limit but ``MAX_NETWORKS``)."""
-        return tuple(self.networks.values())[: most or MAX_NETWORKS]
+        """The networks that pods get: the first ones, at most so many (0: no limit but ``MAX_NETWORKS``).
+
+        Of networks with one name, which is that of their rules and addresses on the node, the first one counts.
+        """
+        by_name: dict[str, NetworkList] = {}
+        for network in self.networks.values():
+            by_name.setdefault(network.name, network)
+        return tuple(by_name.values())[: most or MAX_NETWORKS]
 
     @property
     def why(self) -> str:
@@ -44,9 +50,10 @@ class FoundNetworks(Struct, frozen=True):
 
     def described(self, most: int) -> list[dict[str, object]]:
         """The networks for the status, those in use first; these have the interface that pods get."""
-        used = len(self.in_use(most))
+        used = self.in_use(most)
+        interfaces = {id(network): f"eth{index}" for index, network in enumerate(used)}
         found: list[dict[str, object]] = []
-        for index, (file, network) in enumerate(self.networks.items()):
+        for file, network in self.networks.items():
             plugins = [plugin["type"] for plugin in network.plugins]
             shown: dict[str, object] = {
                 "file": file,
@@ -54,7 +61,8 @@ class FoundNetworks(Struct, frozen=True):
                 "cniVersion": network.version,
                 "plugins": plugins,
             }
-            found.append(shown | ({"interface": f"eth{index}"} if index < used else {}))
+            interface = interfaces.get(id(network))
+            found.append(shown | ({"interface": interface} if interface else {}))
         return found
 
 

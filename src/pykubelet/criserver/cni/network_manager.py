@@ -276,7 +276,7 @@ class NetworkManager:
         if not networks:
             raise Transient(f"the address of sandbox {request.sandbox} cannot be released: {found.why}")
         used = found.in_use(self._most(request))
-        for network in networks[len(used) :]:
+        for network in [each for each in networks if not any(each is other for other in used)]:
             with suppress(Transient, Invalid):
                 await self._delete(Attachment(request, network), network.plugins)
         for index, network in reversed(list(enumerate(used))):

@@ -193,6 +193,21 @@ async def test_lost_record_of_several_networks_is_made_up_for(rig: Rig) -> None:
     assert _interfaces(rig) == ["DEL second eth1", "DEL first eth0"] and network.held() == []
 
 
+async def test_copy_of_a_configuration_is_no_further_network(rig: Rig) -> None:
+    """Plugins name their rules and records by network and sandbox: the second DEL would remove those of the first."""
+    network = _several(rig, 2)
+    (rig.directory / "conf" / "11-copy.conflist").write_bytes((rig.directory / "conf" / "10.conflist").read_bytes())
+    await network.start()
+    await network.attach(REQUEST)
+    assert _interfaces(rig) == ["ADD first eth0", "ADD second eth1"]
+    shown = network.described()["networks"]
+    assert isinstance(shown, list) and [each.get("interface") for each in shown] == ["eth0", None, "eth1", None]
+    (rig.directory / "attachments" / "s1.json").write_text("damaged")
+    await network.detach(ID, REQUEST)
+    # All that are configured, and those in use last, each by its own interface.
+    assert _interfaces(rig) == ["DEL first eth0", "DEL second eth1", "DEL first eth0"]
+
+
 async def test_record_of_an_earlier_version_is_read(rig: Rig) -> None:
     await rig.network.attach(REQUEST)
     record = rig.directory / "attachments" / "s1.json"
