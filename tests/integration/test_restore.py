@@ -209,19 +209,22 @@ async def test_failed_restore_leaves_nothing(
 async def test_archives_that_are_refused(runtime: Runtime, server: PrivateCriServer, tmp_path: Path) -> None:
     """With the reason, and nothing is left of them."""
 
-    def tar(name: str, *links: str) -> str:
+    def tar(name: str, *members: str, kind: bytes = tarfile.REGTYPE) -> str:
         with tarfile.open(tmp_path / name, "w") as made:
-            for link in links:
-                info = tarfile.TarInfo(link)
-                info.type, info.linkname = tarfile.SYMTYPE, "/etc/shadow"
+            for member in members:
+                info = tarfile.TarInfo(member)
+                info.type, info.linkname = kind, "/etc/shadow" if kind == tarfile.SYMTYPE else ""
                 made.addfile(info)
         return str(tmp_path / name)
 
     (tmp_path / "noise").write_bytes(os.urandom(10_000))
     for image, words in (
         (tar("empty.tar"), "is not a checkpoint"),
-        (tar("link.tar", "container.log"), "neither a file nor a directory"),
+        (tar("link.tar", "container.log", kind=tarfile.SYMTYPE), "'container.log' is neither a file nor a directory"),
+        (tar("device.tar", "config.dump", kind=tarfile.CHRTYPE), "neither a file nor a directory"),
         (tar("out.tar", "../../x"), "leads out of"),
+        (tar("deep.tar", "/".join(["d"] * 40)), "has directories deeper than 32 levels"),
+        (tar("many.tar", *(f"{number}" for number in range(100_001))), "more than 100000 files"),
         (str(tmp_path / "noise"), "noise"),
         ("/dev/zero", "/dev/zero"),
         (str(tmp_path), "not a regular file"),

@@ -138,15 +138,17 @@ async def test_paths_are_as_long_as_those_of_a_layer(tmp_path: Path) -> None:
     upper, names = tmp_path / "upper", ["d" * 255] * 15
     upper.mkdir()
     _make_file(upper, names, "f" * 254)
-    write_diff(upper, tmp_path / "diff.tar")
     (tmp_path / "made").mkdir()
-    with (tmp_path / "diff.tar").open("rb") as tar:
-        await unpack_archive(tar.fileno(), "it", tmp_path / "made", merged=True, limits=Limits())
-    _make_file(upper, names, "f" * 255)
-    with pytest.raises(Invalid, match="path is longer than 4094 bytes"):
+    try:
         write_diff(upper, tmp_path / "diff.tar")
-    for place in (upper, tmp_path / "made"):
-        remove_tree(str(place))  # pytest cannot
+        with (tmp_path / "diff.tar").open("rb") as tar:
+            await unpack_archive(tar.fileno(), "it", tmp_path / "made", merged=True, limits=Limits())
+        _make_file(upper, names, "f" * 255)
+        with pytest.raises(Invalid, match="path is longer than 4094 bytes"):
+            write_diff(upper, tmp_path / "diff.tar")
+    finally:
+        for place in (upper, tmp_path / "made"):
+            remove_tree(str(place))  # pytest cannot
 
 
 def _make_file(top: Path, directories: list[str], name: str) -> None:
