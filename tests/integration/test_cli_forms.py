@@ -366,6 +366,7 @@ def test_an_agent_is_found_without_naming_its_socket(isolation: Isolation, daemo
     other = AgentProcess(home, daemon.endpoint, f"{isolation.cgroup_root}/linked", node_name="othernode", flags=missing)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYKUBELET_AGENTS_DIR", links["PYKUBELET_AGENTS_DIR"])
+        patch.delenv("PYKUBELET_SOCKET", raising=False)  # of the user's shell
         other.start()
         try:
             command = [sys.executable, "-m", "pykubelet.cli", "get", "nodes", "-o", "name"]

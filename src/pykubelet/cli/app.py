@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -16,6 +16,9 @@ from pykubelet.cli.command_group import SuggestingGroup
 from pykubelet.cli.ending import PipeClosed, leave, status_of
 from pykubelet.cli.exit_status import ExitStatus
 from pykubelet.cli.terminal import echo
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _SECTIONS = {
     "The node": {
@@ -82,6 +85,14 @@ class _Lazy(SuggestingGroup):
         module = importlib.import_module(f"pykubelet.cli.commands.{_COMMANDS[cmd_name][0]}")
         command = getattr(module, "command", None)
         return command if isinstance(command, click.Command) else None
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """Return the commands and options that begin like this, without an import of any command."""
+        from click.shell_completion import CompletionItem
+
+        known = ((name, text) for name, (_, text) in _COMMANDS.items() if name.startswith(incomplete))
+        commands = [CompletionItem(name, help=text) for name, text in known]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, _COMMANDS))

@@ -4,7 +4,7 @@ from typing import NoReturn
 
 import click
 
-from pykubelet.cli.plan.suggestions import did_you_mean
+from pykubelet.base.suggestion import did_you_mean
 
 
 class SuggestingGroup(click.Group):

@@ -1,6 +1,7 @@
 """``config status`` for given answers of the local API."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import click
@@ -8,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pykubelet.cli.app import cli
+from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.commands.node import config
 from pykubelet.cli.plan.config_table import config_table
 
@@ -113,10 +115,14 @@ def test_narrow_table_has_the_configured_value_below_the_one_in_force() -> None:
     ]
 
 
-def test_fields_are_completed_with_what_a_change_needs() -> None:
-    param = config.status.params[0]
-    items = param.shell_complete(click.Context(config.status), "maxp")
-    assert [(item.value, item.help) for item in items] == [
-        ("maxParallelImagePulls", "applied live: image pulls"),
-        ("maxPods", "applied live: admission of new pods, and the node's status"),
-    ]
+def test_fields_are_completed_with_what_a_change_needs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def items(incomplete: str) -> list[tuple[str, str | None]]:
+        root = click.Context(cli)
+        root.params["socket"] = tmp_path / "agent.sock"
+        context = click.Context(config.status, parent=root)
+        return [(item.value, item.help) for item in config.status.params[0].shell_complete(context, incomplete)]
+
+    assert items("") == [], "no agent"
+    monkeypatch.setattr(LocalApi, "get", lambda self, path: {"/pykubelet/v1/config": ANSWER}[path])
+    assert items("MAXP") == [("maxPods", "applied live: a component")]
+    assert items("port") == [("port", "needs a restart: sockets are opened at the start")]

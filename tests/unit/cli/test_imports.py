@@ -1,6 +1,7 @@
 """What commands import: a command that runs a tenth of a second must not spend it on libraries it does not use."""
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -52,8 +53,14 @@ main()
 """
 _POD = {
     "metadata": {"name": "demo-n", "namespace": "default", "uid": "u"},
-    "spec": {"nodeName": "n", "containers": [{"name": "main", "image": "i"}]},
+    "spec": {"nodeName": "n", "containers": [{"name": "main", "image": "i", "ports": [{"containerPort": 8080}]}]},
     "status": {"phase": "Running", "containerStatuses": [{"name": "main", "ready": True, "state": {"running": {}}}]},
+}
+
+_ANSWERS = {
+    "/api/v1/pods": {"items": [_POD]},
+    "/pykubelet/v1/images": {"items": [{"id": "sha256:1", "repoTags": ["localhost/demo:1"]}]},
+    "/pykubelet/v1/config": {"fields": [{"field": "maxPods", "onChange": "live", "reason": "admission"}]},
 }
 
 
@@ -62,8 +69,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
-        items = [_POD] if path == "/api/v1/pods" else []
-        body = b"a line\n" if path.endswith("/log") else json.dumps({"items": items}).encode()
+        body = b"a line\n" if path.endswith("/log") else json.dumps(_ANSWERS.get(path, {"items": []})).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -133,6 +139,55 @@ def test_command_imports_no_heavy_module(agent: Path, words: tuple[str, ...], sh
     assert "pykubelet.cli.app" in modules
     heavy = {name for name in modules if any(name == each or name.startswith(f"{each}.") for each in HEAVY)}
     assert heavy == set()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (("",), "run-once"),
+        (("g",), "get"),
+        (("help", ""), "run-once"),
+        (("logs", ""), "demo-n"),
+        (("logs", "demo", "-c", ""), "main"),
+        (("logs", "-n", ""), "default"),
+        (("exec", "demo", "-c", ""), "main"),
+        (("attach", ""), "demo-n"),
+        (("get", ""), "configmaps"),
+        (("get", "pods", ""), "demo-n"),
+        (("get", "pods", "-o", ""), "json"),
+        (("describe", ""), "demo-n"),
+        (("delete", ""), "demo-n"),
+        (("wait", "--for", ""), "ready"),
+        (("restart", "demo/"), "demo/main"),
+        (("retry", ""), "demo-n"),
+        (("explain", ""), "demo-n"),
+        (("timeline", ""), "demo-n"),
+        (("top", ""), "pods"),
+        (("port-forward", "demo", "80:"), "80:8080"),
+        (("cp", ""), "demo-n:"),
+        (("image", ""), "prune"),
+        (("image", "rm", ""), "localhost/demo:1"),
+        (("config", "status", ""), "maxPods"),
+        (("check", "--s"), "--strict"),
+        (("diff", "--f"), "--filename"),
+        (("run-once", "--t"), "--timeout"),
+    ],
+)
+def test_completion_imports_no_heavy_module(agent: Path, shell: str, words: tuple[str, ...], found: str) -> None:
+    typed = ("pykubelet", *words)
+    asked = {
+        "_PYKUBELET_COMPLETE": f"{shell}_complete",
+        "COMP_WORDS": " ".join(typed),
+        "COMP_CWORD": words[-1] if shell == "fish" else str(len(words)),
+        "PYKUBELET_SOCKET": str(agent),
+    }
+    ended = subprocess.run([sys.executable, "-c", _RUN], capture_output=True, text=True, env=environment() | asked)
+    assert found in re.split(r"[\s,]", ended.stdout.replace("\\:", ":")), ended
+    modules = {line.removeprefix("module ") for line in ended.stderr.splitlines()}
+    allowed = "click.shell_completion"
+    heavy = {name for name in modules for each in HEAVY if name == each or name.startswith(f"{each}.")} - {allowed}
+    assert allowed in modules and heavy == set()
 
 
 def test_apply_imports_neither_the_command_tree_nor_a_heavy_module(agent: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pykubelet.base.errors import Permanent
 from pykubelet.base.units import Bytes
 from pykubelet.cli.changes.tar_extract import base_name, extract
 from pykubelet.cli.commands.pods import cp
+from pykubelet.linux.filesystems import fsusage
 from pykubelet.linux.filesystems.fsusage import FsUsage
 
 
@@ -165,7 +166,7 @@ def test_hostile_archive_is_a_clear_error(data: bytes, tmp_path: Path) -> None:
 def test_archive_without_end_stops_before_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cp, "_UNCHECKED_BYTES", 100)
     free = 20
-    monkeypatch.setattr(cp, "filesystem", lambda _: FsUsage(Bytes(100), Bytes(free), Bytes(80), 0, 0))
+    monkeypatch.setattr(fsusage, "filesystem", lambda _: FsUsage(Bytes(100), Bytes(free), Bytes(80), 0, 0))
     file = io.BytesIO()
     sink = cp._Bounded(file, "/t")
     for _ in range(100):

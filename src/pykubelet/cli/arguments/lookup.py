@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent
+from pykubelet.base.suggestion import did_you_mean
 from pykubelet.cli.client.agent_socket import DEFAULT_SOCKET, may_exist, running_agents
 from pykubelet.cli.client.local_api import LocalApi
-from pykubelet.cli.plan.suggestions import did_you_mean
 
 _WORDS = ("pod", "pods", "po")
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import click
 
+from pykubelet.base.suggestion import did_you_mean
 from pykubelet.cli.arguments.kinds import BY_NAME, KINDS, Kind
-from pykubelet.cli.plan.suggestions import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import click
 
-from pykubelet.cli.plan.suggestions import did_you_mean
+from pykubelet.base.suggestion import did_you_mean
 from pykubelet.cli.terminal import echo
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pykubelet.cli.client.image_client import OnProgress
-from pykubelet.cli.plan.columns import size
+from pykubelet.cli.plan.columns import short_digest, size
 from pykubelet.cli.terminal import echo
 from pykubelet.pb import images_v1_pb2 as transfer
 
@@ -43,7 +43,7 @@ class Lines:
             if self._last.get(step.layer) == step.phase or step.phase == transfer.WAITING:
                 continue
             self._last[step.layer] = step.phase
-            name = short(step.layer) if step.layer else step.image
+            name = short_digest(step.layer) if step.layer else step.image
             extent = f" {size(step.total)}" if step.total else ""
             echo(f"{name}: {_WORDS[step.phase]}{extent}", err=True)
 
@@ -80,7 +80,7 @@ def _bars() -> Iterator[OnProgress]:
         def update(steps: Sequence[transfer.Progress]) -> None:
             for step in steps:
                 if step.layer not in tasks:
-                    name = short(step.layer) if step.layer else "image"
+                    name = short_digest(step.layer) if step.layer else "image"
                     tasks[step.layer] = progress.add_task(name, total=None, phase="")
                 if step.layer:
                     here[step.layer] = step.done
@@ -90,8 +90,3 @@ def _bars() -> Iterator[OnProgress]:
                 progress.update(tasks[""], completed=sum(here.values()))
 
         yield update
-
-
-def short(digest: str) -> str:
-    """Return the first twelve digits of a digest, which is how tools show it."""
-    return digest.rpartition(":")[2][:12]

@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.base.suggestion import did_you_mean
 from pykubelet.cli.arguments.kinds import Kind, name_of
 from pykubelet.cli.arguments.targets import Target
 from pykubelet.cli.client.local_api import LocalApi
-from pykubelet.cli.plan.suggestions import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

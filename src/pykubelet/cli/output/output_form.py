@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import click
 
+from pykubelet.base.suggestion import did_you_mean
 from pykubelet.base.text import printable, printable_lines
 from pykubelet.cli.arguments.kinds import Kind, name_of
-from pykubelet.cli.plan.suggestions import did_you_mean
 from pykubelet.cli.terminal import echo
 
 FORMS: Final = ("wide", "name", "json", "yaml", "jsonpath", "custom-columns")

@@ -62,3 +62,8 @@ def size(count: int) -> str:
             return f"{value:.0f}{unit}" if unit == "B" else f"{value:.3g}{unit}"
         value /= 1000
     return f"{value:.3g}TB"
+
+
+def short_digest(digest: str) -> str:
+    """Return the first twelve digits of a digest, which is how tools show it."""
+    return digest.rpartition(":")[2][:12]

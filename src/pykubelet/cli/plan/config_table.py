@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pykubelet.cli.plan.columns import Columns
+from pykubelet.cli.plan.config_changes import CHANGES, change_of
 from pykubelet.cli.plan.screen_text import cut, fitted, visible, width_of, wrapped
 
 _WIDTH: Final = 28
@@ -12,8 +13,7 @@ _WIDTH: Final = 28
 _GAP: Final = 3
 _NARROWEST: Final = 8
 """Least cells of a value in the table for narrow terminals."""
-CHANGES: Final = {"live": "applied live", "restart": "needs a restart", "none": "no effect"}
-WAITS: Final = "needs restart"
+_WAITS: Final = "needs restart"
 """The state of a field whose new value needs a restart."""
 
 
@@ -39,7 +39,7 @@ def _full(fields: Sequence[Mapping[str, Any]], most: int | None) -> str:
         rows.append(
             (
                 *(each["field"], *(text if most is None else cut(text, most) for text in shown)),
-                *(each["state"], f"{_change(each)}: {each['reason']}"),
+                *(each["state"], f"{change_of(each)}: {each['reason']}"),
             )
         )
     return Columns("FIELD", "IN FORCE", "CONFIGURED", "STATE", "A CHANGE IS").render(rows)
@@ -56,7 +56,7 @@ def _narrow(fields: Sequence[Mapping[str, Any]], width: int, reasons: bool) -> s
     for each in fields:
         in_force, configured = _text(each["inForce"]), _text(each["configured"])
         cells = fitted(visible(each["field"]), names), fitted(visible(in_force), values)
-        lines.append(gap.join((*cells, _change(each))))
+        lines.append(gap.join((*cells, change_of(each))))
         below = [f"configured: {configured} ({each['state']})"] if configured != in_force else []
         if reasons:
             below.append(each["reason"])
@@ -65,14 +65,9 @@ def _narrow(fields: Sequence[Mapping[str, Any]], width: int, reasons: bool) -> s
     return "\n".join(cut(line, width) for line in lines)
 
 
-def _change(field: Mapping[str, Any]) -> str:
-    """Return what a change of the field needs."""
-    return str(CHANGES.get(field["onChange"], field["onChange"]))
-
-
 def is_of_interest(field: Mapping[str, Any]) -> bool:
     """Return whether a field is set, or its value is not the one in force."""
-    return not field["default"] or field["state"] == WAITS
+    return not field["default"] or field["state"] == _WAITS
 
 
 def summary(answer: Mapping[str, Any]) -> str:

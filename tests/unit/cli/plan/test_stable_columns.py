@@ -1,7 +1,7 @@
 """The table of a watch."""
 
+from pykubelet.base.suggestion import closest, did_you_mean
 from pykubelet.cli.plan.stable_columns import StableColumns
-from pykubelet.cli.plan.suggestions import closest, did_you_mean
 
 HEADINGS = ("NAME", "READY", "STATUS", "RESTARTS", "AGE")
 
@@ -37,6 +37,6 @@ def test_no_headings() -> None:
 def test_suggestions() -> None:
     assert closest("gett", ["get", "logs"]) == "get"
     assert closest("GET", ["get"]) == "get"
-    assert closest("zzz", ["get"]) is None
+    assert closest("zzz", ["get"]) == ""
     assert did_you_mean("port-foward", ["port-forward", "logs"]) == "; did you mean port-forward?"
     assert did_you_mean("zzz", ["get"]) == ""

@@ -3,16 +3,17 @@
 import json
 import shutil
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pykubelet.base.errors import NotFound
+from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.base.suggestion import did_you_mean
 from pykubelet.cli.arguments.lookup import api_of
+from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.command_group import SuggestingGroup
 from pykubelet.cli.exit_status import ExitStatus
-from pykubelet.cli.plan.config_table import CHANGES, config_table, is_of_interest, summary
-from pykubelet.cli.plan.suggestions import did_you_mean
 from pykubelet.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -20,13 +21,22 @@ if TYPE_CHECKING:
 
 
 def _field_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    """Return the fields of the configuration, with what a change of each needs."""
+    """Return the fields of the agent's configuration, with what a change of each needs; none if no agent responds."""
     from click.shell_completion import CompletionItem
 
-    from pykubelet.kubelet.config.plan.field_effects import EFFECTS
+    from pykubelet.cli.plan.config_changes import change_of
 
-    known = sorted((name, effect) for name, effect in EFFECTS.items() if name.lower().startswith(incomplete.lower()))
-    return [CompletionItem(name, help=f"{CHANGES[effect.on_change]}: {effect.text}") for name, effect in known]
+    socket = ctx.find_root().params.get("socket")
+    try:
+        fields = LocalApi(socket).get("/pykubelet/v1/config")["fields"] if isinstance(socket, Path) else ()
+    except PykubeletError:
+        return []
+    known = sorted((each for each in fields if each["field"].lower().startswith(incomplete.lower())), key=_name)
+    return [CompletionItem(each["field"], help=f"{change_of(each)}: {each['reason']}") for each in known]
+
+
+def _name(field: dict[str, Any]) -> str:
+    return str(field["field"])
 
 
 @click.group(name="config", cls=SuggestingGroup)
@@ -45,6 +55,8 @@ def status(ctx: click.Context, fields: tuple[str, ...], changed: bool, output: s
     The agent applies a change of a field live, needs a restart for it, or does not use the field. Exit status: 1 if the
     present files are refused, so that the agent goes on with the former configuration.
     """
+    from pykubelet.cli.plan.config_table import config_table, is_of_interest, summary
+
     answer: dict[str, Any] = api_of(ctx.obj).get("/pykubelet/v1/config")
     shown = [each for each in _named(answer["fields"], fields) if not changed or is_of_interest(each)]
     if output == "json":

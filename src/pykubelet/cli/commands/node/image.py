@@ -3,24 +3,23 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import click
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError
 from pykubelet.base.units import MIB
-from pykubelet.cli.changes.image_archive import archive_writer
-from pykubelet.cli.client.image_client import ImageClient, choose_endpoint
 from pykubelet.cli.client.local_api import LocalApi
-from pykubelet.cli.client.registry_auth import find_auth
 from pykubelet.cli.command_group import SuggestingGroup
-from pykubelet.cli.output.image_progress import progress_output, short
-from pykubelet.cli.plan.columns import Columns, size
+from pykubelet.cli.plan.columns import Columns, short_digest, size
 from pykubelet.cli.terminal import echo
-from pykubelet.pb import runtime_v1_pb2 as pb
+
+if TYPE_CHECKING:
+    from pykubelet.cli.client.image_client import ImageClient
+    from pykubelet.pb import runtime_v1_pb2 as pb
 
 _PIECE = 1 * MIB
 _COMPLETION_SECONDS = 1.0
@@ -32,11 +31,9 @@ def _complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[s
     parent = ctx.parent.params.get("endpoint") if ctx.parent else ""
     agent = ctx.find_root().params.get("socket")
     try:
-        with _Target(str(parent or ""), agent if isinstance(agent, Path) else None).client() as client:
-            images = client.list(_COMPLETION_SECONDS)
+        names = _Target(str(parent or ""), agent if isinstance(agent, Path) else None).names()
     except PykubeletError:
         return []
-    names = [name for image in images for name in image.repo_tags]
     full = (incomplete, f"docker.io/{incomplete}", f"docker.io/library/{incomplete}")
     return sorted(name for name in names if name.startswith(full))
 
@@ -48,8 +45,20 @@ class _Target:
     endpoint: str
     agent: Path | None
 
-    def client(self) -> ImageClient:
+    def names(self) -> list[str]:
+        """Return the names of present images, as soon as possible. PykubeletError: no image service responds."""
+        if not self.endpoint and self.agent is not None:
+            # The agent answers before the libraries for the runtime's own service are imported.
+            with suppress(PykubeletError):
+                items = LocalApi(self.agent).get("/pykubelet/v1/images")["items"]
+                return [str(name) for item in items for name in item.get("repoTags", ())]
+        with self.client() as client:
+            return [name for image in client.list(_COMPLETION_SECONDS) for name in image.repo_tags]
+
+    def client(self) -> "ImageClient":
         """Return a client of the image service."""
+        from pykubelet.cli.client.image_client import ImageClient, choose_endpoint
+
         return ImageClient(choose_endpoint(self.endpoint, self.agent))
 
     def images_of_pods(self) -> list[str]:
@@ -82,6 +91,9 @@ def command(ctx: click.Context, endpoint: str) -> None:
 @click.pass_obj
 def pull(target: _Target, reference: str, creds: str, docker_config: Path | None, quiet: bool) -> None:
     """Pull an image from its registry; on a terminal with a progress bar for each layer."""
+    from pykubelet.cli.client.registry_auth import find_auth
+    from pykubelet.cli.output.image_progress import progress_output
+
     auth = find_auth(reference, creds, docker_config)
     with target.client() as client, progress_output(quiet=quiet) as update:
         identity = client.pull(reference, auth, update)
@@ -166,7 +178,7 @@ def prune(target: _Target, also_tagged: bool, dry_run: bool) -> None:
         pruned = client.prune(target.images_of_pods(), also_tagged=also_tagged, dry_run=dry_run)
     for image in pruned.images:
         name = ", ".join(image.repo_tags) or next(iter(image.repo_digests), "<none>")
-        echo(f"{'would remove' if dry_run else 'removed'}: {name} {short(image.id)}")
+        echo(f"{'would remove' if dry_run else 'removed'}: {name} {short_digest(image.id)}")
     noun = "image" if len(pruned.images) == 1 else "images"
     echo(f"{len(pruned.images)} {noun}, {size(pruned.freed)} {'would be ' if dry_run else ''}freed")
 
@@ -178,13 +190,15 @@ def prune(target: _Target, also_tagged: bool, dry_run: bool) -> None:
 @click.pass_obj
 def import_(target: _Target, file: Path, tags: Sequence[str], quiet: bool) -> None:
     """Import images from an OCI or docker archive, plain or compressed; FILE may be - for standard input."""
+    from pykubelet.cli.output.image_progress import progress_output
+
     with _opened(file) as archive, target.client() as client, progress_output(quiet=quiet) as update:
         try:
             images = client.import_archive(_pieces(archive), tags, update)
         except Invalid as error:
             raise Permanent(f"{file}: {error}") from error
     for image in images:
-        echo(image.id if quiet else f"{', '.join(image.repo_tags) or '<none>'} {short(image.id)}")
+        echo(image.id if quiet else f"{', '.join(image.repo_tags) or '<none>'} {short_digest(image.id)}")
 
 
 @command.command(short_help="Export images into an archive.")
@@ -205,6 +219,8 @@ def import_(target: _Target, file: Path, tags: Sequence[str], quiet: bool) -> No
 @click.pass_obj
 def export(target: _Target, references: Sequence[str], output: Path, compress: str) -> None:
     """Export images into one archive, which pykubelet, docker, podman and ctr can load."""
+    from pykubelet.cli.changes.image_archive import archive_writer
+
     if str(output) == "-" and sys.stdout.isatty():
         raise Invalid("refusing to write an archive to a terminal; name a file with -o, or redirect the output")
     if file := next((each for each in references if each.startswith(("/", "./", "../"))), None):
@@ -229,16 +245,16 @@ def _pieces(file: IO[bytes]) -> Iterator[bytes]:
         yield piece
 
 
-def _rows(image: pb.Image) -> Iterator[tuple[str, str, str, str]]:
+def _rows(image: "pb.Image") -> Iterator[tuple[str, str, str, str]]:
     by_repository = {name.partition("@")[0]: name.partition("@")[2] for name in image.repo_digests}
     names = [(name, by_repository.get(name.rpartition(":")[0], "")) for name in image.repo_tags]
     for name, digest in names or [(f"{name}@<digest>", digest) for name, digest in by_repository.items()]:
-        yield name, short(image.id), size(image.size), digest or "<none>"
+        yield name, short_digest(image.id), size(image.size), digest or "<none>"
     if not names and not by_repository:
-        yield "<none>", short(image.id), size(image.size), "<none>"
+        yield "<none>", short_digest(image.id), size(image.size), "<none>"
 
 
-def _document(image: pb.Image) -> dict[str, object]:
+def _document(image: "pb.Image") -> dict[str, object]:
     """Return an image with CRI's JSON names, as crictl prints it."""
     document: dict[str, object] = {
         "id": image.id,

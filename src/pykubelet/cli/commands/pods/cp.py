@@ -13,10 +13,8 @@ import click
 from pykubelet.base.errors import Invalid, NotFound, Permanent
 from pykubelet.cli.arguments.lookup import api_of, find_container, find_pod
 from pykubelet.cli.arguments.pod_completion import pods_and_files
-from pykubelet.cli.changes.tar_extract import base_name, extract
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.terminal import echo
-from pykubelet.linux.filesystems.fsusage import filesystem
 
 if TYPE_CHECKING:
     from pykubelet.cli.client.streams import Sink
@@ -70,6 +68,8 @@ class _Bounded:
         self._count += len(data)
         if self._count > self._next_check:
             self._next_check = self._count + _UNCHECKED_BYTES
+            from pykubelet.linux.filesystems.fsusage import filesystem
+
             found = filesystem(self._directory)
             if found.available < found.capacity // 10:
                 raise Permanent(
@@ -119,6 +119,8 @@ def _parse(text: str, namespace: str) -> _Remote | None:
 
 
 def _download(container: _Container, path: str, target: Path) -> int:
+    from pykubelet.cli.changes.tar_extract import base_name, extract
+
     directory, name = base_name(path)
     if not target.parent.is_dir():
         raise NotFound(f"{target.parent} does not exist")
@@ -131,6 +133,8 @@ def _download(container: _Container, path: str, target: Path) -> int:
 
 
 def _upload(container: _Container, source: Path, path: str) -> int:
+    from pykubelet.cli.changes.tar_extract import base_name
+
     if not source.exists():
         raise NotFound(f"{source} does not exist")
     with tempfile.TemporaryFile() as sink:

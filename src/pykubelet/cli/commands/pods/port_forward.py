@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import click
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.suggestion import did_you_mean
 from pykubelet.cli.arguments.lookup import FoundPod, api_of, find_pod
 from pykubelet.cli.arguments.pod_completion import namespaces, pod_names, port_names
-from pykubelet.cli.plan.suggestions import did_you_mean
 from pykubelet.cli.terminal import echo
 
 
