@@ -208,6 +208,20 @@ async def test_copy_of_a_configuration_is_no_further_network(rig: Rig) -> None:
     assert _interfaces(rig) == ["DEL first eth0", "DEL second eth1", "DEL first eth0"]
 
 
+async def test_number_of_networks_of_a_pod_is_limited(rig: Rig) -> None:
+    network = _several(rig, 0)
+    for number in range(20):
+        document = {"cniVersion": "1.0.0", "name": f"more{number}", "plugins": [{"type": "first"}]}
+        (rig.directory / "conf" / f"0{number:02}.conflist").write_text(json.dumps(document))
+    await network.start()
+    await network.attach(REQUEST)
+    added = _interfaces(rig)
+    await network.detach(ID)
+    deleted = _interfaces(rig)
+    assert [line.split()[2] for line in added] == [f"eth{index}" for index in range(16)]
+    assert [line.replace("DEL", "ADD") for line in reversed(deleted)] == added
+
+
 async def test_record_of_an_earlier_version_is_read(rig: Rig) -> None:
     await rig.network.attach(REQUEST)
     record = rig.directory / "attachments" / "s1.json"
