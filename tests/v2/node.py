@@ -24,6 +24,7 @@ class Node:
         self.machine = machine
 
         self._configuration: dict[str, Any] = {}
+        self._pods: set[str] = set()
         self.before: dict[str, list[str]] = {}
         """What was on the machine before the first installation (``guest.traces``)."""
 
@@ -70,7 +71,13 @@ class Node:
         return json.loads(done.out)
 
     def add(self, name: str, script: str, **spec: Any) -> None:
-        """Write the manifest of a pod with one container, which runs a shell script."""
+        """Write the manifest of a pod with one container, which runs a shell script.
+
+        Its name must be its own: a pod that an earlier test has left would be taken for it, or replaced by it.
+        """
+        taken = [each for each in self._pods if f"{each}-".startswith(f"{name}-") or name.startswith(f"{each}-")]
+        assert taken == [], f"pod {name}: earlier tests have left {taken}"
+        self._pods.add(name)
         fields = spec.pop("container", {})
         main = {"name": "main", "image": BUSYBOX, "command": ["/bin/sh", "-c", script], **fields}
         pod = {
@@ -90,6 +97,7 @@ class Node:
         self.shell(f"cd {MANIFESTS} && rm " + " ".join(f"{name}.json" for name in names))
         left = self.ask(wait_gone, *names)
         assert left == [], self.logs()
+        self._pods.difference_update(names)
 
     def logs(self) -> str:
         """The end of the units' logs."""

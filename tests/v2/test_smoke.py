@@ -3,14 +3,28 @@
 The tests build on each other, because each pod and each boot takes long: run all of them.
 """
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.v2.guest import cgroup_of, container, usage_and_cgroup, wait_container
 from tests.v2.node import Node
 from tools.v2.machine import Machine
+from tools.v2.smoke import limited
 
 pytestmark = [pytest.mark.smoke, pytest.mark.root, pytest.mark.timeout(3600)]
 LIMITS = {"resources": {"limits": {"memory": "64Mi", "cpu": "250m"}}}
+PODS = ("smoke-hog", "smoke-stays")
+
+
+@pytest.fixture(scope="module")
+def pods(node: Node) -> Iterator[None]:
+    """A pod that needs more memory than its limit, and one that stays; later modules find neither of them."""
+    node.add("smoke-hog", "tail /dev/zero", restartPolicy="Never", container=LIMITS)
+    node.add("smoke-stays", "exec sleep 1000000", container=LIMITS)
+    yield
+    if not limited():
+        node.remove(*PODS)
 
 
 def test_the_machine_has_cgroup_v2_systemd_and_apparmor(machine: Machine) -> None:
@@ -20,25 +34,23 @@ def test_the_machine_has_cgroup_v2_systemd_and_apparmor(machine: Machine) -> Non
     assert (done.status, done.out.split()) == (3, ["cgroup2fs", "systemd", "Y"]), done
 
 
-def test_installed_units_run_a_pod_in_slices_of_systemd(node: Node) -> None:
-    node.add("hog", "tail /dev/zero", restartPolicy="Never", container=LIMITS)
-    node.add("stays", "exec sleep 1000000", container=LIMITS)
-    found = node.ask(wait_container, "stays", "running")
+def test_installed_units_run_a_pod_in_slices_of_systemd(node: Node, pods: None) -> None:
+    found = node.ask(wait_container, "smoke-stays", "running")
     assert found["phase"] == "Running", (found, node.logs())
     cgroup = node.ask(cgroup_of, found["id"])
     slices = ["kubepods.slice", f"kubepods-pod{found['uid'].replace('-', '_')}.slice"]
     assert cgroup["path"].startswith("/" + "/".join(slices) + "/") and ".scope" in cgroup["path"], cgroup
-    for limited in (cgroup["files"], cgroup["above"][slices[1]]):
-        assert limited["memory.max"] == str(64 << 20) and limited["cpu.max"] == "25000 100000", cgroup
+    for files in (cgroup["files"], cgroup["above"][slices[1]]):
+        assert files["memory.max"] == str(64 << 20) and files["cpu.max"] == "25000 100000", cgroup
 
 
-def test_memory_limit_ends_the_container_as_oom_killed(node: Node) -> None:
-    found = node.ask(wait_container, "hog", "terminated")
+def test_memory_limit_ends_the_container_as_oom_killed(node: Node, pods: None) -> None:
+    found = node.ask(wait_container, "smoke-hog", "terminated")
     assert (found["reason"], found["exit_code"], found["phase"]) == ("OOMKilled", 137, "Failed"), (found, node.logs())
 
 
-def test_stats_are_those_of_the_cgroup_files(node: Node) -> None:
-    found = node.ask(usage_and_cgroup, "stays", node.ask(container, "stays")["id"])
+def test_stats_are_those_of_the_cgroup_files(node: Node, pods: None) -> None:
+    found = node.ask(usage_and_cgroup, "smoke-stays", node.ask(container, "smoke-stays")["id"])
     measured = found["measured"]
     values = {
         "cpu_ns": measured["cpu"]["usageCoreNanoSeconds"],

@@ -74,6 +74,17 @@ def test_killed_daemon_is_started_again_and_keeps_containers(node: Node, pods: d
     assert running(node) == before
 
 
+def test_pod_with_user_namespace_runs_with_installed_units(node: Node, pods: dict[str, Any]) -> None:
+    """The runtime server is in the agent's run directory, and has been started again since the agent made it."""
+    node.add("mapped", "exec sleep 1000000", hostUsers=False)
+    found: dict[str, Any] = node.ask(wait_running, "mapped", seconds=600.0)
+    assert set(found) == {"mapped"} and found["mapped"]["phase"] == "Running", (found, node.logs())
+    (first,) = (each["pid"] for each in found["mapped"]["containers"].values())
+    inside, outside, length = node.shell(f"cat /proc/{first}/uid_map").out.split()
+    assert inside == "0" and int(outside) >= int(length) == 65536, (found, node.logs())
+    node.remove("mapped")
+
+
 @pytest.mark.parametrize("how", ["reboot", "power loss"])
 def test_pods_run_again_after_the_machine_has_started_again(node: Node, pods: dict[str, Any], how: str) -> None:
     before, told = running(node), node.ask(events)

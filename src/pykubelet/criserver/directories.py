@@ -48,9 +48,12 @@ def make_traversable(top: Path, last: Path) -> None:
     """Create missing directories from ``top`` down to ``last`` that others may traverse but not list (mode 0711).
 
     The root user of a pod's user namespace must traverse them. Files in these directories must be private themselves.
-    Existing directories keep their mode. Permanent: others can write to one of them, and so replace our files.
+    Missing directories above ``top`` get the same mode. Existing directories keep theirs.
+    Permanent: others can write to one of them, and so replace our files.
     """
-    top.parent.mkdir(parents=True, exist_ok=True)
+    for directory in reversed([above for above in top.parents if not above.exists()]):
+        directory.mkdir(exist_ok=True)
+        directory.chmod(0o711)  # independent of the umask
     for directory in reversed([last, *last.parents][: len(last.relative_to(top).parts) + 1]):
         set_aside_obstacle(directory, directory=True)
         try:

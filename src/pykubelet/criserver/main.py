@@ -78,7 +78,13 @@ async def run_criserver(
         assert process is not None, "this process runs"
         await blocking.call_to_end("server", write_note, settings.run, note_of(settings, process, kept))
         retired = await blocking.call_to_end("server", _retire_scratch, settings)
-        for directory in (settings.bundles, settings.exits, settings.scratch):
+        for directory in (
+            settings.bundles,
+            settings.exits,
+            settings.mapped,
+            settings.namespaces,
+            settings.scratch,
+        ):
             await blocking.call_to_end("server", make_directory, directory)
         clock = SystemClock()
         metrics = _metrics(settings, clock)

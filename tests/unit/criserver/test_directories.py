@@ -25,14 +25,14 @@ def test_directory_is_locked_by_one_server(tmp_path: Path) -> None:
 
 def test_traversable_path_is_created_and_siblings_are_private(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    top = tmp_path / "root"
+    top = tmp_path / "above" / "it" / "root"
     before = os.umask(0o077)
     try:
         make_traversable(top, top / "storage" / "containers")
         make_directory(top / "secret" / "more")
     finally:
         os.umask(before)
-    assert [_mode(top / part) for part in ("", "storage", "storage/containers")] == [0o711] * 3
+    assert [_mode(top / part) for part in ("../..", "..", "", "storage", "storage/containers")] == [0o711] * 5
     assert [_mode(top / part) for part in ("secret", "secret/more")] == [0o700] * 2
 
 

@@ -325,7 +325,9 @@ def _make_root_shared(root: Path) -> None:
     """
     try:
         # World-searchable: pods with a user namespace access files of the runtime server below it.
-        root.mkdir(mode=0o711, parents=True, exist_ok=True)
+        if not root.exists():
+            root.mkdir(mode=0o711, parents=True)
+            root.chmod(0o711)  # independent of the umask
         if make_shared(str(root)):
             _log.info("root directory made a shared mount", extra={"path": str(root)})
     except (PykubeletError, OSError) as error:

@@ -1,4 +1,8 @@
-"""The unix socket of the local API: private to the agent's user, and served by one agent at a time."""
+"""The unix socket of the local API: private to the agent's user, and served by one agent at a time.
+
+Its directory has by default that of the runtime server in it, which the root users of pods with a user namespace must
+reach. So others may traverse the directory, but not list it, and what is in it must be private itself.
+"""
 
 import fcntl
 import os
@@ -13,6 +17,7 @@ from pykubelet.base.errors import Conflict, Invalid
 _MAX_PATH: Final = 107
 """Maximum length of a path in ``sockaddr_un``."""
 _BACKLOG: Final = 128
+_DIRECTORY_MODE: Final = 0o711
 
 
 @contextmanager
@@ -40,7 +45,7 @@ def listening(path: Path) -> Iterator[socket.socket]:
 
 def _make_directory(directory: Path) -> None:
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
     except OSError as error:
         raise Invalid(f"cannot create the directory {directory} for the local socket: {error.strerror}") from error
     found = directory.stat()
@@ -48,8 +53,8 @@ def _make_directory(directory: Path) -> None:
         raise Invalid(
             f"the directory {directory} of the local socket belongs to user {found.st_uid}, not to the agent's user"
         )
-    if found.st_mode & 0o077:
-        directory.chmod(0o700)
+    if found.st_mode & 0o777 != _DIRECTORY_MODE:  # by the umask, or by an earlier version (0700)
+        directory.chmod(_DIRECTORY_MODE)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """The socket of the local API: private, exclusive, removed at the end."""
 
+import os
 import socket
 import stat
 from pathlib import Path
@@ -23,19 +24,29 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_socket_is_in_a_private_directory_and_removed_at_the_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_private_socket_is_in_a_traversable_directory_and_removed_at_the_end(tmp_path: Path, umask: int) -> None:
     path = tmp_path / "deep" / "run" / "agent.sock"
-    with listening(path):
-        assert connects(path)
-        assert (mode(path.parent), mode(path)) == (0o700, 0o600)
+    before = os.umask(umask)
+    try:
+        with listening(path):
+            assert connects(path)
+            assert (mode(path.parent), mode(path)) == (0o711, 0o600)
+            assert mode(path.with_name("agent.sock.lock")) == 0o600
+    finally:
+        os.umask(before)
     assert not path.exists()
 
 
-def test_directory_permissions_are_restricted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("former", [0o700, 0o755, 0o777])
+def test_directory_can_be_traversed_but_not_listed_by_others_whatever_it_was_before(
+    tmp_path: Path, former: int
+) -> None:
     directory = tmp_path / "run"
-    directory.mkdir(mode=0o755)
+    directory.mkdir()
+    directory.chmod(former)
     with listening(directory / "agent.sock"):
-        assert mode(directory) == 0o700
+        assert mode(directory) == 0o711
 
 
 def test_stale_socket_of_a_dead_agent_is_replaced(tmp_path: Path) -> None:
