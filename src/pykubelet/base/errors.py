@@ -5,6 +5,14 @@ Library errors are wrapped into these where they occur (`raise NotFound(...) fro
 pod, container or path, says what is wrong and what to do.
 """
 
+import errno
+from typing import Final
+
+PASSING: Final = frozenset(
+    (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
+)
+"""Error numbers that say nothing about the content of a file: something is missing or fails for the moment."""
+
 
 class PykubeletError(Exception):
     """Root of all errors this project raises on purpose."""

@@ -5,12 +5,13 @@ the process, one with aliases of aliases takes all memory, and half a surrogate 
 encoded. Python's TOML reader takes hours for a key of many parts. The functions here reject all of these with Invalid.
 """
 
+import sys
 import tomllib
 from typing import Any, Final
 
 import msgspec
 
-from pykubelet.base.errors import Invalid
+from pykubelet.base.errors import Invalid, Transient
 
 _MOST_DOTS: Final = 256
 """Limit of dots in one line of TOML: the reader's time grows with the square of the parts of a key."""
@@ -27,11 +28,24 @@ def read_json(data: bytes | str) -> object:
 
 
 def read_yaml(data: bytes) -> object:
-    """The values of the first document of a YAML or JSON text; None for an empty one. Raises Invalid."""
-    # Imported here: PyYAML takes 0.5 MiB, and most daemons of this machine are configured without YAML.
-    from pykubelet.base.files.yaml_reader import load
+    """The values of the first document of a YAML or JSON text; None for an empty one.
 
+    Raises Invalid; Transient: the reader cannot be loaded, such as for want of a file descriptor.
+    """
+    # Imported here: PyYAML takes 0.5 MiB, and most daemons of this machine are configured without YAML.
+    try:
+        from pykubelet.base.files.yaml_reader import load
+    except (ImportError, OSError) as error:
+        _forget_half_of_yaml()
+        raise Transient(f"the reader of YAML cannot be loaded: {error}") from error
     return load(data)
+
+
+def _forget_half_of_yaml() -> None:
+    """Let the next import start over: PyYAML cannot be loaded beside parts of it, and goes on without libyaml."""
+    if not getattr(sys.modules.get("yaml"), "__with_libyaml__", False):
+        for name in [each for each in sys.modules if each.partition(".")[0] == "yaml"]:
+            del sys.modules[name]
 
 
 def read_toml(data: bytes) -> dict[str, Any]:

@@ -7,6 +7,9 @@ import yaml
 
 from pykubelet.base.errors import Invalid
 
+if not yaml.__with_libyaml__:  # PyYAML goes on without it
+    raise ImportError("PyYAML cannot load libyaml")
+
 MAX_DEPTH: Final = 64
 MAX_VALUES: Final = 250_000
 """Limit of values in a YAML text; those of an alias count each time the alias is used."""

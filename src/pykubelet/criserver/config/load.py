@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from pykubelet.base.errors import Invalid
+from pykubelet.base.errors import PASSING, Invalid, Transient
 from pykubelet.base.files.documents import has_nul, read_toml, read_yaml
 from pykubelet.base.files.path_pattern import path_pattern
 from pykubelet.base.files.safe_path import read_regular
@@ -92,17 +92,22 @@ def _path(kind: type, value: Any) -> object:
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """Read the table in a file: TOML by its name, else YAML. Raises Invalid, which names the file and the cause."""
+    """Read the table in a file: TOML by its name, else YAML.
+
+    Raises Invalid, which names the file and the cause; Transient: it cannot be read for the moment.
+    """
     try:
         data = read_regular(path, _MAX_BYTES)
     except OSError as error:
         if error.errno == errno.EFBIG:
             raise Invalid(f"{path}: larger than 1 MiB, which no configuration needs") from error
+        if error.errno in PASSING:
+            raise Transient(f"{path}: cannot be read: {error.strerror}") from error
         raise Invalid(f"{path}: cannot be read: {error.strerror}") from error
     try:
         document = read_toml(data) if path.suffix == ".toml" else read_yaml(data) or {}
-    except Invalid as error:
-        raise Invalid(f"{path}: {error}") from error
+    except (Invalid, Transient) as error:
+        raise type(error)(f"{path}: {error}") from error
     if not isinstance(document, dict):
         raise Invalid(f"{path}: must be one table of settings")
     for field, value in document.items():

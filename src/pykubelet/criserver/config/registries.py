@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
-from pykubelet.base.errors import Invalid
+from pykubelet.base.errors import Invalid, Transient
 from pykubelet.criserver.config.field_errors import field_error
 from pykubelet.criserver.config.load import read_document
 from pykubelet.criserver.config.settings import RegistryHost
@@ -76,6 +76,8 @@ class RegistryTable:
             return self._refuse(last, stamp, str(field_error(error, _File, self._file)))
         except Invalid as error:
             return self._refuse(last, stamp, str(error))
+        except Transient as error:
+            return self._refuse(last, None, str(error))  # without its stamp: it is read again
         if last.stamp is not None or last.error:
             _log.info("registries reloaded", extra={"file": str(self._file), "registries": ", ".join(sorted(found))})
         return _Version(stamp, found)

@@ -30,6 +30,8 @@ CHECK_SECONDS: Final[Seconds] = 20.0
 """Interval of the checks that find changes without inotify."""
 SETTLE_SECONDS: Final[Seconds] = 0.3
 """A file counts as complete when it has not changed for this time."""
+RETRY_SECONDS: Final[Seconds] = 1.0
+"""Interval of the attempts to read a file that cannot be read for the moment."""
 _MOST_SETTLING: Final = 30
 """A file that changes all the time is read nevertheless after so many times: it keeps no request waiting."""
 
@@ -96,6 +98,8 @@ class ConfigReloader:
         self._error = ""
         self._restart: tuple[str, ...] = ()
         self._requested = False
+        self._unread = False
+        """A change has been noticed that is neither in force nor refused."""
         self._wakeup = Wakeup(clock, "configuration")
         given.requested.subscribe(self.request)
 
@@ -135,9 +139,14 @@ class ConfigReloader:
             if not self._requested:
                 await self.check()
             if not self._requested and self._paths() == paths:
-                await self._wait(watch, CHECK_SECONDS if paths else None)
+                await self._wait(watch, self._longest_wait(paths))
         if self._requested:
             await self.check()
+
+    def _longest_wait(self, paths: Sequence[Path]) -> Seconds | None:
+        if self._unread:
+            return RETRY_SECONDS
+        return CHECK_SECONDS if paths else None
 
     async def _wait(self, watch: FileWatch | None, longest: Seconds | None) -> None:
         """Wait for a request, for a change, or until the next check is due."""
@@ -153,12 +162,18 @@ class ConfigReloader:
     async def check(self) -> None:
         """Reload if the files have changed since they were last read, or if it was requested."""
         requested, self._requested = self._requested, False
-        if not await self._changed() and not requested:
+        if not await self._changed() and not requested and not self._unread:
             return
+        self._unread = True
         try:
             await self._reload()
+            self._unread = False
+        except Transient as error:
+            if self._error != str(error):
+                self._error = str(error)
+                _log.warning("configuration not read: retrying", extra={"error": self._error})
         except PykubeletError as error:
-            self._error = str(error)
+            self._unread, self._error = False, str(error)
             _log.error("configuration refused: the former one stays in force", extra={"error": self._error})
         if requested:
             for read in self._on_request:

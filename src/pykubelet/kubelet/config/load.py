@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from pykubelet.base.errors import Invalid, PykubeletError
+from pykubelet.base.errors import PASSING, Invalid, PykubeletError, Transient
 from pykubelet.base.files.documents import field_places, read_yaml
 from pykubelet.base.files.regular_file import read_regular
 from pykubelet.base.tracing import trace_settings
@@ -48,7 +48,8 @@ def load_configuration(
     """Load the configuration of ``file``, overridden by the ``*.conf`` files in and below the drop-in directory in
     the order of their paths, overridden by ``flags``, by field path (``authentication.anonymous.enabled``).
 
-    Without a file: the defaults. Raises Invalid, which names the files and all invalid fields.
+    Without a file: the defaults. Raises Invalid, which names the files and all invalid fields; Transient: a file
+    cannot be read for the moment.
     """
     layers = configuration_files(file, drop_in)
     merged: dict[str, Any] = {}
@@ -85,7 +86,8 @@ def configuration_files(file: Path | None, drop_in: Path | None) -> list[Path]:
     """Return the files of the configuration in the order in which they are laid over each other.
 
     The directories in which ConfigMap volumes keep their versions (``..2026_01_31``) are left out: links lead to the
-    files of the present one. Raises Invalid if the drop-in directory cannot be listed or has too many files.
+    files of the present one. Raises Invalid if the drop-in directory cannot be listed or has too many files; Transient:
+    it cannot be listed for the moment.
     """
     layers = [file] if file else []
     if drop_in is None:
@@ -95,7 +97,8 @@ def configuration_files(file: Path | None, drop_in: Path | None) -> list[Path]:
     try:
         found = [path for path in drop_in.rglob("*.conf") if path.is_file()]
     except OSError as error:
-        raise Invalid(f"{drop_in}: the drop-in files cannot be listed: {error.strerror}") from error
+        kind = Transient if error.errno in PASSING else Invalid
+        raise kind(f"{drop_in}: the drop-in files cannot be listed: {error.strerror}") from error
     except RecursionError as error:
         raise Invalid(f"{drop_in}: directories are nested too deeply; name a directory with files only") from error
     found = [path for path in found if not _is_version(path.relative_to(drop_in))]
@@ -150,6 +153,8 @@ def _bytes(path: Path) -> bytes:
     try:
         data = read_regular(str(path), _MAX_BYTES + 1)  # never waits for a pipe, and never reads a device
     except PykubeletError as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno in PASSING:
+            raise Transient(f"{path}: {error}") from error
         raise Invalid(f"{path}: {error}; name a file that the agent can read") from error
     if len(data) > _MAX_BYTES:
         raise Invalid(f"{path}: larger than 1 MiB, which no configuration needs")

@@ -47,7 +47,7 @@ class ConfigInput(Struct, frozen=True, kw_only=True):
         return tuple(path for path in (self.file, self.directory) if path is not None)
 
     def read_whole(self) -> tuple[KubeletConfiguration, Stamp]:
-        """Read the files; return their stamp, too. Transient: they have changed meanwhile; else as `read`. Blocks."""
+        """Read the files; return their stamp, too. Transient: they have changed meanwhile, or as `read`. Blocks."""
         before = stamp_of(self.file, self.directory)
         changed = Transient("the configuration has changed while it was read; it is read again")
         try:

@@ -80,6 +80,8 @@ class ConfigReloader:
         self._settling = Settling()
         self._requested = False
         self._retry_at: Seconds = math.inf
+        self._retried = ""
+        """Why the files cannot be read for the moment: the log names it once."""
         self._wakeup = Wakeup(clock, "configuration")
         self._guard = Guard("configuration.reloads", clock.monotonic)
         self._watches = Guard("configuration.watch", clock.monotonic)
@@ -152,9 +154,11 @@ class ConfigReloader:
         except Transient as error:
             self._retry_at = self._telemetry.clock.monotonic() + _RETRY
             self._requested = True
-            _log.info("configuration not read: retrying", extra={"error": str(error)})
+            if str(error) != self._retried:
+                self._retried = str(error)
+                _log.info("configuration not read: retrying", extra={"error": self._retried})
         except PykubeletError as error:
-            self._stamp = stamp  # the same files are not read again
+            self._stamp, self._retried = stamp, ""  # the same files are not read again
             self._refuse(str(error))
         finally:
             notifier.reloaded(f"Serving; configuration refused: {self._error}" if self._error else "Serving")
@@ -177,6 +181,7 @@ class ConfigReloader:
         self._live.reconfigure(replace(settings, config=plan.config))
         self._configured, self._stamp, self._restart = config, stamp, plan.restart
         self._error, self._error_at, self._read_at = "", 0.0, self._telemetry.clock.now()
+        self._retried = ""
         self._tell(plan, news=news or was_refused)
 
     def _prepared(self, wanted: KubeletConfiguration, plan: ReloadPlan) -> list[Callable[[], None]]:

@@ -1,5 +1,8 @@
 """YAML, JSON and TOML of others: whatever the text, values or one error."""
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -105,3 +108,40 @@ def test_read_toml_hostile_text_raises_invalid(data: bytes, told: str) -> None:
 def test_has_nul_finds_it_at_any_depth() -> None:
     assert all(map(has_nul, ("\0", {"a": [{"b": "c\0"}]}, {"\0": 1})))
     assert not any(map(has_nul, ("", None, 1, ["a", {"b": "c"}])))
+
+
+_FIRST_READ = """
+import os, resource, sys
+from pykubelet.base.errors import Transient
+from pykubelet.base.files.documents import read_yaml
+
+def use_up(event, details):
+    if armed and event in ("open", "import") and sys.argv[1] in str(details):
+        try:
+            while armed:
+                held.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            armed.clear()
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+held, armed = [], [True]
+sys.addaudithook(use_up)
+try:
+    read_yaml(b"a: 1")
+except Transient as error:
+    print(error)
+assert held
+for fd in held:
+    os.close(fd)
+print(read_yaml(b"a: 1"))
+"""
+
+
+@pytest.mark.parametrize("file", ["yaml/_yaml", "yaml/__pycache__/tokens", "files/__pycache__/yaml_reader"])
+def test_first_read_without_descriptors_fails_for_that_time_only(file: str) -> None:
+    """The reader is loaded with the first text: what is missing at that moment must not be missing for ever."""
+    command = [sys.executable, "-B", "-c", _FIRST_READ, file]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    *failures, values = run.stdout.splitlines() or [run.stderr]
+    assert values == "{'a': 1}"
+    assert [failure.startswith("the reader of YAML cannot be loaded") for failure in failures] == [True]

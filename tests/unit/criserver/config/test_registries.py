@@ -8,6 +8,7 @@ from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Invalid, Transient
 from pykubelet.criserver.config import RegistryHost, RegistryTable, load_settings
 from pykubelet.criserver.wiring.images import open_images
+from pykubelet.testing.limits import no_descriptors
 
 
 @pytest.mark.parametrize(
@@ -77,3 +78,12 @@ def test_other_settings_replace_the_fixed_hosts_and_the_file(tmp_path: Path) -> 
     assert set(table.hosts()) == {"a", "one"}
     table.configure(tmp_path / "two.toml", {"b": RegistryHost()})
     assert set(table.hosts()) == {"b", "two"}
+
+
+def test_file_that_cannot_be_read_for_the_moment_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "registries.toml"
+    path.write_text("[registries.a]\nplain_http = true")
+    table = RegistryTable(path, {})
+    with no_descriptors(), pytest.raises(Invalid, match="Too many open files"):
+        table.hosts()
+    assert list(table.hosts()) == ["a"] and not table.problem()

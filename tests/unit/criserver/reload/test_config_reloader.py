@@ -15,6 +15,7 @@ from pykubelet.criserver.config import Settings, load_settings
 from pykubelet.criserver.reload import config_reloader
 from pykubelet.criserver.reload.config_reloader import ConfigInput, ConfigReloader
 from pykubelet.criserver.reload.config_watch import FileWatch, Stamps, links_of, stamps_of
+from pykubelet.testing.limits import no_descriptors
 from pykubelet.testing.wait import until
 
 RUNC = '[handlers.runc]\npath = "runc"\n'
@@ -180,6 +181,35 @@ async def test_reload_that_raises_is_followed_by_others(rig: Rig, monkeypatch: p
         await until(lambda: not calls)
         rig.given.requested()
         await until(lambda: bool(rig.parts[1].given))
+
+
+async def test_change_that_cannot_be_read_for_the_moment_is_read_again(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(config_reloader, "RETRY_SECONDS", 0.01)
+    async with rig.running():
+        file = rig.file.open("w")
+        with no_descriptors(), file:
+            file.write(f'{RUNC}[handlers.new]\npath = "crun"\n')
+            file.flush()
+            await until(lambda: bool(rig.reloader.state().error))
+        await until(lambda: handlers(rig) == ["new", "runc"])
+    assert not rig.reloader.state().error
+
+
+async def test_change_is_read_again_after_an_unexpected_error(rig: Rig) -> None:
+    defects = [OSError(24, "Too many open files")]
+
+    def defective(settings: Settings) -> Callable[[], None]:
+        if defects:
+            raise defects.pop()
+        return lambda: None
+
+    rig.parts[0].prepare = defective  # type: ignore[method-assign]
+    async with rig.running():
+        rig.file.write_text(f'{RUNC}[handlers.new]\npath = "crun"\n')
+        await until(lambda: handlers(rig) == ["new", "runc"])
+    assert not defects
 
 
 def test_links_lead_to_each_path_on_the_way(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from pykubelet.kubelet.reload.config_reloader import CHECK_SECONDS, ConfigReload
 from pykubelet.kubelet.reload.plan.settling import FileChange
 from pykubelet.kubelet.types.ids import PodRef
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.limits import no_descriptors
 from pykubelet.testing.telemetry import telemetry
 from pykubelet.testing.wait import until
 
@@ -242,6 +243,20 @@ async def test_file_that_changes_while_it_is_read_is_read_again(rig: Rig) -> Non
     assert (rig.pods, rig.seen.results) == ([], [])
     await rig.reloader.check()
     assert rig.pods == [2]
+
+
+async def test_file_that_cannot_be_read_for_the_moment_is_read_again(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    rig.write(maxPods=77)
+    with no_descriptors():
+        for _ in range(3):
+            await rig.reloader.check()
+    assert rig.seen.results == [] and rig.pods == []
+    assert [record.message for record in caplog.records] == ["configuration not read: retrying"]
+    await rig.reloader.check()
+    assert rig.pods == [77] and not rig.reloader.view().error
 
 
 async def test_systemd_is_told_of_a_reload(rig: Rig, tmp_path: Path) -> None:
