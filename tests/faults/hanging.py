@@ -40,6 +40,7 @@ owner = importlib.import_module(module)
 *outer, name = path.split(".")
 for each in outer:
     owner = getattr(owner, each)
+getattr(owner, name)  # a stage that was renamed is an error, not a start without a hanging stage
 setattr(owner, name, Hangs if name == "supervised" else reads if way == "reads" else hangs)
 del sys.argv[1:3]
 main()

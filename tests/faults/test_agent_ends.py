@@ -18,7 +18,7 @@ pytestmark = pytest.mark.root
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 STAGES = [
     "pykubelet.cli.commands.node.run:_agent",
-    "pykubelet.cli.commands.node.run:supervised",
+    "pykubelet.cli.machine.embedded:supervised",
     "pykubelet.kubelet.main:with_runtime_driver",
     "pykubelet.kubelet.main:make_ready",
     "pykubelet.kubelet.main:run_agent",
@@ -32,7 +32,8 @@ def home(tmp_path: Path) -> Iterator[Path]:
     remove_mounts(tmp_path)
 
 
-def command(home: Path, port: int = 0) -> list[str]:
+def command(home: Path, port: int = 0, *, embedded: bool = False) -> list[str]:
+    """Return the arguments of an agent below ``home``: with its own runtime server, or with one that does not answer."""
     config = {
         "kind": "KubeletConfiguration",
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -43,11 +44,12 @@ def command(home: Path, port: int = 0) -> list[str]:
         "enforceNodeAllocatable": ["none"],
     }
     (home / "config.yaml").write_text(json.dumps(config))
+    another = [] if embedded else ["--container-runtime-endpoint", f"unix://{home}/none.sock"]
     return [
         *("run", "--manifests", str(home / "manifests"), "--config", str(home / "config.yaml")),
         *("--root-dir", str(home / "root"), "--run-dir", str(home / "run")),
         *("--container-log-dir", str(home / "links")),
-        *("--container-runtime-endpoint", f"unix://{home}/none.sock"),
+        *another,
     ]
 
 
@@ -55,7 +57,7 @@ def command(home: Path, port: int = 0) -> list[str]:
     ("stage", "number"), [*((stage, signal.SIGTERM) for stage in STAGES), (STAGES[2], signal.SIGINT)]
 )
 def test_run_signalled_while_a_stage_waits_ends_well(stage: str, number: signal.Signals, home: Path) -> None:
-    with started(["-c", SCRIPT, stage, "waits", *command(home)]) as process:
+    with started(["-c", SCRIPT, stage, "waits", *command(home, embedded=stage == STAGES[1])]) as process:
         wait_reached(process)
         process.send_signal(number)
         output, _ = process.communicate(timeout=20 * PATIENCE)
@@ -66,7 +68,7 @@ def test_run_signalled_while_a_stage_waits_ends_well(stage: str, number: signal.
     ("stage", "way"), [*((stage, "refuses") for stage in STAGES), (STAGES[1], "blocks"), (STAGES[4], "blocks")]
 )
 def test_run_signalled_while_a_stage_does_not_end_is_ended_by_force(stage: str, way: str, home: Path) -> None:
-    with started(["-c", SCRIPT, stage, way, *command(home)]) as process:
+    with started(["-c", SCRIPT, stage, way, *command(home, embedded=stage == STAGES[1])]) as process:
         wait_reached(process)
         process.send_signal(signal.SIGTERM)
         output, _ = process.communicate(timeout=20 * PATIENCE)
