@@ -13,7 +13,8 @@ from pathlib import Path
 import click
 
 from benchmarks.faults import report
-from benchmarks.faults.model import Fault, Result, Subject
+from benchmarks.faults.fault import Fault
+from benchmarks.faults.model import Result, Subject
 from benchmarks.faults.options import SHORT, Options
 from benchmarks.faults.runner import Bench
 from benchmarks.faults.table import FAULTS

@@ -1,16 +1,10 @@
-"""Faults, tries and results: the terms of the benchmark. Pure."""
+"""Subjects, tries and results: the terms of the benchmark. Pure."""
 
 from collections import Counter
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from benchmarks.figures import percentile
-
-if TYPE_CHECKING:
-    from benchmarks.faults.node import Node
 
 
 class Subject(StrEnum):
@@ -41,37 +35,6 @@ class Group(StrEnum):
     API = "The API server"
     MACHINE = "Clock and reboot"
     HOSTILE = "Hostile containers and clients"
-
-
-EVERYWHERE = frozenset(Subject)
-OUR_AGENT = frozenset((Subject.OURS, Subject.CONTAINERD))
-OUR_RUNTIME = frozenset((Subject.OURS,))
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One line of the table."""
-
-    name: str
-    what: str
-    """Effect of the fault on the node, as a clause for the report."""
-    act: "Callable[[Node], AbstractContextManager[None]]"
-    """Injects on entry and heals on exit. Blocking."""
-    group: Group
-    restarts: Restarts = Restarts.NONE
-    subjects: frozenset[Subject] = EVERYWHERE
-    """The subjects that it applies to."""
-    limit: float = 60.0
-    """Seconds from the healing to the desired state; a pod that is not restored by then is lost."""
-    hold: float = 1.0
-    """Seconds between injection and healing, times a factor of the run."""
-    bystanders: bool = False
-    """Whether another pod must start during the fault; the fault lasts until it has."""
-
-    @property
-    def in_cluster(self) -> bool:
-        """Whether the node has an API server."""
-        return self.group is Group.API
 
 
 @dataclass(slots=True)

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.faults.model import Fault, Group, Result, Subject, Try
+from benchmarks.faults.fault import Fault
+from benchmarks.faults.model import Group, Result, Subject, Try
 from benchmarks.faults.options import Options
 from pykubelet.testing.leakcheck import Kind
 

@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from benchmarks.faults.fault import Fault
 from benchmarks.faults.judge import Seen, compare
-from benchmarks.faults.model import Fault, Restarts, Result, Subject, Try
+from benchmarks.faults.model import Restarts, Result, Subject, Try
 from benchmarks.faults.node import Node
 from benchmarks.faults.options import Options
 from pykubelet.base.errors import PykubeletError

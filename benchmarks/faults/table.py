@@ -8,7 +8,8 @@ from benchmarks.faults import acts_disks as disks
 from benchmarks.faults import acts_hostile as hostile
 from benchmarks.faults import acts_parts as parts
 from benchmarks.faults import acts_records as records
-from benchmarks.faults.model import OUR_AGENT, OUR_RUNTIME, Fault, Group, Restarts
+from benchmarks.faults.fault import OUR_AGENT, OUR_RUNTIME, Fault
+from benchmarks.faults.model import Group, Restarts
 from benchmarks.faults.parts import Order
 from pykubelet.testing.registry import Conduct
 

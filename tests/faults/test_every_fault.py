@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from benchmarks.faults import report
-from benchmarks.faults.model import Fault, Subject
+from benchmarks.faults.fault import Fault
+from benchmarks.faults.model import Subject
 from benchmarks.faults.options import SHORT
 from benchmarks.faults.runner import Bench
 from benchmarks.faults.table import FAULTS
