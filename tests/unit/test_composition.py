@@ -382,9 +382,15 @@ def test_composition_has_no_lambda_that_reads_a_value_later() -> None:
 
 
 MODULES: Final = {module_of(path).removesuffix(".__init__"): path for path in SOURCE.rglob("*.py")}
+AROUND: Final = {
+    ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__"): path
+    for directory in ("benchmarks", "tools", "tests")
+    for path in (SOURCE.parent / directory).rglob("*.py")
+}
+"""The modules beside the product."""
 
 
-def imports(path: Path) -> set[str]:
+def imports(path: Path, known: Mapping[str, Path] = MODULES) -> set[str]:
     """Return the modules of the project that a module imports anywhere, also for types only or within a function."""
     modules: set[str] = set()
     for node in ast.walk(tree_of(path)):
@@ -393,13 +399,19 @@ def imports(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
-                modules.add(inner if inner in MODULES else node.module)
-    return modules & MODULES.keys()
+                modules.add(inner if inner in known else node.module)
+    return modules & known.keys()
 
 
 def test_no_module_is_in_an_import_cycle_even_for_types() -> None:
     graph = {name: imports(path) - {name} for name, path in MODULES.items()}
     assert sum(map(len, graph.values())) > 3000
+    tuple(TopologicalSorter(graph).static_order())
+
+
+def test_benchmarks_tools_and_tests_have_no_import_cycle() -> None:
+    graph = {name: imports(path, AROUND) - {name} for name, path in AROUND.items()}
+    assert sum(map(len, graph.values())) > 300
     tuple(TopologicalSorter(graph).static_order())
 
 
