@@ -4,8 +4,9 @@ All stages report to :class:`KubeletMetrics` (``kubelet_metrics.py``) through ca
 text. Start reading in ``instruments.py`` for names, labels and buckets.
 """
 
-from pykubelet.kubelet.report.metrics.kubelet_metrics import CountsCollector, KubeletMetrics, ProbeSample
+from pykubelet.kubelet.report.metrics.kubelet_metrics import KubeletMetrics, ProbeSample
 from pykubelet.kubelet.report.metrics.metric_types import Lifecycle, NodeCounts, PodConfig, WorkingPods, count_runtime
+from pykubelet.kubelet.report.metrics.node_counts import CountsCollector
 from pykubelet.kubelet.report.metrics.usage_texts import UsageTexts
 
 __all__ = [
