@@ -1,6 +1,7 @@
 """tools/quick.py: which tests concern a change."""
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,24 @@ def test_branch_is_compared_with_its_branch_point(project: Path) -> None:
     subprocess.run(["git", "add", "b.py"], cwd=project, check=True)
     subprocess.run(["git", "commit", "-q", "-m", "b"], cwd=project, check=True)
     assert quick.changed_files() == ["b.py"]
+
+
+def test_closest_test_runs_alone_and_the_others_share_runs_of_pytest(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "a.py").write_text("A = 2\n")
+    names = [f"test_{number}.py" for number in range(9)]
+    monkeypatch.setattr(quick, "tests_for", lambda changed: names)
+    runs: list[list[str]] = []
+
+    def step(name: str, command: Sequence[str], seconds: float | None = None) -> bool:
+        if "pytest" in command:
+            runs.append([each for each in command if each.startswith("test_")])
+        return True
+
+    monkeypatch.setattr(quick, "_step", step)
+    CliRunner().invoke(quick.main, ["--seconds", "20"])
+    assert runs == [names[:1], names[1:7], names[7:]]
 
 
 def test_failing_lint_fails(project: Path) -> None:
