@@ -204,12 +204,14 @@ def _id_ranges(settings: Settings, dirs: PodDirs, node: NodeFacts) -> IdRangeMan
 
 def runtime_config(settings: Settings) -> PodRuntimeConfig:
     """Convert the settings of the pod runtime."""
-    longest = settings.seconds(settings.config.crash_loop_back_off.max_container_restart_period)
-    first = 1.0 if gate_is_on(settings.config.feature_gates, "ReduceDefaultCrashLoopBackOffDecay") else 10.0
+    gates = settings.config.feature_gates
+    first, longest = (1.0, 60.0) if gate_is_on(gates, "ReduceDefaultCrashLoopBackOffDecay") else (10.0, 300.0)
+    if gate_is_on(gates, "KubeletCrashLoopBackOffMax"):
+        longest = settings.seconds(settings.config.crash_loop_back_off.max_container_restart_period)
     return PodRuntimeConfig(
         pod_logs_dir=str(settings.pod_log_dir),
         container_logs_dir=str(settings.container_log_dir),
-        crash_initial=first,
+        crash_initial=min(first, longest),
         crash_maximum=longest,
         start_slots=max(8, 4 * system.cpu_count()),
     )
