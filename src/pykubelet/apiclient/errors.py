@@ -3,10 +3,13 @@
 from typing import Final
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, PykubeletError, Transient
+from pykubelet.base.units import Seconds
 from pykubelet.models.codec import decode
 from pykubelet.models.meta_v1 import Status
 
 _SHOWN: Final = 300
+_MAX_RETRY_AFTER: Final[Seconds] = 300.0
+"""A server that asks for a longer delay would take the node out of service for that time."""
 
 
 class Unauthorized(Transient):
@@ -31,6 +34,8 @@ def error_of(status: Status, what: str, retry_after: float | None = None) -> Pyk
     text = f"{what}: {status.message or status.reason or f'HTTP status {code}'}"
     if retry_after is None and status.details is not None and status.details.retry_after_seconds:
         retry_after = float(status.details.retry_after_seconds)
+    if retry_after is not None:
+        retry_after = min(retry_after, _MAX_RETRY_AFTER)
     match code:
         case 404:
             return NotFound(text)

@@ -1,5 +1,6 @@
 """Programs that a killed server left running: waiting, killing, and distinguishing them."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -96,6 +97,19 @@ async def test_wait_ends_although_programs_come_again_and_again(tmp_path: Path, 
         assert process.poll() is None
         flag.unlink()
         process.wait(30)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_wait_ends_although_a_program_cannot_be_killed(
+    tmp_path: Path, marks: Marks, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A process in the kernel, such as on a dead file server, dies of no signal."""
+    monkeypatch.setattr(programs, "_kill", lambda _: None)
+    with _program(marks.former[-1]) as process:
+        async with asyncio.timeout(10):
+            await wait_for_former_programs(tmp_path, marks, SystemClock())
+        assert process.poll() is None
+        assert [process.pid] in [record.__dict__.get("pids") for record in caplog.records]
 
 
 @pytest.mark.usefixtures("impatient")

@@ -6,6 +6,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.port_number import parse_port
 
 
 class MetricsAddress(Struct, frozen=True):
@@ -31,9 +32,10 @@ def parse_metrics_address(text: str) -> MetricsAddress | None:
         loopback = ipaddress.ip_address(host).is_loopback
     except ValueError:
         loopback = False
-    if not loopback or not port.isascii() or not port.isdecimal() or not 0 < int(port) < 65536:
+    number = parse_port(port)
+    if not loopback or number is None:
         raise Invalid(
             f"metrics_address {text!r} must be a port of a loopback address, such as 127.0.0.1:9412, or the absolute "
             "path of a unix socket"
         )
-    return MetricsAddress(host, int(port))
+    return MetricsAddress(host, number)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Final
 
 from pykubelet.base.errors import PykubeletError
+from pykubelet.base.port_number import parse_port
 from pykubelet.base.spdy import Bounds, Link, SpdyConnection, SpdyStream
 from pykubelet.criserver.streaming.forward import connect, relay
 from pykubelet.criserver.streaming.spdy_client import CREATION
@@ -76,7 +77,7 @@ class _Pairs:
 
     def accept(self, stream: SpdyStream) -> bool:
         """Accept a stream if its headers are valid, its pair has none of that kind, and there are few enough pairs."""
-        kind, port = stream.header("streamtype").lower(), _port(stream)
+        kind, port = stream.header("streamtype").lower(), parse_port(stream.header("port"))
         if kind not in ("data", "error") or port is None:
             return False
         request = _request(stream, kind)
@@ -115,11 +116,6 @@ class _Pairs:
         except PykubeletError as error:
             words = f"error forwarding port {pair.port} to pod {self._target.sandbox}: {error}"
             await pair.error.write(words.encode())
-
-
-def _port(stream: SpdyStream) -> int | None:
-    value = stream.header("port")
-    return int(value) if value.isascii() and value.isdecimal() and 0 < int(value[:6]) < 65536 else None
 
 
 def _request(stream: SpdyStream, kind: str) -> str:

@@ -11,6 +11,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.http.upgrade import taken_over
+from pykubelet.base.port_number import parse_port
 from pykubelet.base.spdy import Bounds, StreamLink, WebSocketLink
 from pykubelet.base.units import KIB, Bytes
 from pykubelet.criserver.streaming import forward_spdy, forward_websocket, spdy_client, websocket
@@ -164,4 +165,4 @@ def _size(target: Target) -> Bytes:
 
 def _ports(request: web.Request) -> list[int]:
     values = ",".join(request.query.getall("port", []) + request.query.getall("ports", [])).split(",")
-    return [int(value) for value in values if value.isdecimal() and 0 < int(value) < 65536]
+    return [port for value in values if (port := parse_port(value)) is not None]

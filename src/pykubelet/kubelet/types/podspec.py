@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from pykubelet.base.port_number import parse_port
 from pykubelet.kubelet.types.runtime import ContainerKind
 from pykubelet.models.core_v1 import Container, EphemeralContainer, Pod
 
@@ -35,7 +36,7 @@ def port_number(container: AnyContainer, port: int | str) -> int | None:
     named = next((p.container_port for p in container.ports if p.name == port), None)
     if named is not None:
         return named
-    return int(port) if port.isdecimal() and 0 < int(port) < 65536 else None
+    return parse_port(port)
 
 
 def grace_period(pod: Pod) -> int:

@@ -258,6 +258,13 @@ async def test_port_forward(tmp_path: Path) -> None:
             assert await client.receive_bytes() == b"\0echo hi"
 
 
+async def test_port_forward_leaves_out_what_is_no_port(tmp_path: Path) -> None:
+    async with served(tmp_path) as (server, session):
+        url = f"{server.url(Forward('s', None))}?port={'9' * 5000}&port=00000165536&port=0&port=1"
+        async with session.ws_connect(url, protocols=("v4.channel.k8s.io",)) as client:
+            assert await client.receive_bytes() == b"\0" + struct.pack("<H", 1)
+
+
 async def test_only_upgrades_areserved(tmp_path: Path) -> None:
     async with served(tmp_path) as (server, session):
         async with session.get(server.url(Execution("c", ("true",), OUTPUT))) as reply:

@@ -232,6 +232,8 @@ async def test_port_forward_without_listener_fails(tmp_path: Path) -> None:
         {"streamtype": "data", "port": "65536"},
         {"streamtype": "data", "port": "٣"},
         {"streamtype": "data", "port": "99999999999999999999"},
+        {"streamtype": "data", "port": "00000165536"},
+        {"streamtype": "data", "port": "000001" + "0" * 5000},
         {"streamtype": "rubbish", "port": "80"},
         {"port": "80"},
     ],

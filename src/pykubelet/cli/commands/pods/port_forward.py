@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import click
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.port_number import parse_port
 from pykubelet.base.suggestion import did_you_mean
 from pykubelet.cli.arguments.lookup import FoundPod, api_of, find_pod
 from pykubelet.cli.arguments.pod_completion import namespaces, pod_names, port_names
@@ -22,10 +23,10 @@ def parse_ports(text: str, names: Mapping[str, int]) -> tuple[int, int]:
     if remote and not remote[0].isdecimal() and remote[0].isalnum():
         number = _numbered(remote, names)
         local, remote = local if colon else number, number
-    words = (local or "0", remote)
-    if not all(word.isascii() and word.isdecimal() and int(word[:6]) < 65536 for word in words) or int(remote) == 0:
+    numbers = (parse_port(local) if local.strip("0") else 0, parse_port(remote))
+    if numbers[0] is None or numbers[1] is None:
         raise Invalid(f"invalid ports {text!r}; use LOCAL:REMOTE, for example 8080:80, or :80 for any free local port")
-    return int(words[0]), int(words[1])
+    return numbers[0], numbers[1]
 
 
 def _numbered(name: str, names: Mapping[str, int]) -> str:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.http.http_get import HttpGet, PlainHttpAnswer, http_url
+from pykubelet.base.port_number import parse_port
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.podruntime.podruntime_interfaces import Cri, HttpGetter
 from pykubelet.kubelet.types.ids import ContainerID, PodRef
@@ -113,7 +114,7 @@ def http_request(action: HTTPGetAction, target: HookTarget, *, plain: bool = Fal
 def _port(port: int | str, ports: tuple[ContainerPort, ...]) -> int:
     if isinstance(port, str):
         named = next((p.container_port for p in ports if p.name == port), None)
-        number = named if named is not None else int(port) if port.isdecimal() else 0
+        number = named if named is not None else parse_port(port) or 0
     else:
         number = port
     if not 0 < number < 65536:

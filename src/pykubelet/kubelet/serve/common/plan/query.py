@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.port_number import parse_port
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.serve.common.server_types import LogOptions, LogStreams, StreamOptions
 
@@ -71,9 +72,10 @@ def stream_options(query: Mapping[str, str], command: Sequence[str], *, attach: 
 def forwarded_ports(values: Sequence[str]) -> tuple[int, ...]:
     """Parse the ports of a port-forward over WebSocket (over SPDY there are none). Invalid: not port numbers."""
     words = [word for value in values for word in value.split(",")]
-    if len(words) > _MAX_PORTS or not all(w.isascii() and w.isdecimal() and 0 < int(w[:6]) < 65536 for w in words):
+    ports = tuple(port for word in words[:_MAX_PORTS] if (port := parse_port(word)) is not None)
+    if len(ports) != len(words):
         raise Invalid(f"ports: {','.join(values)[:80]!r} are not port numbers")
-    return tuple(int(word) for word in words)
+    return ports
 
 
 def boolean(query: Mapping[str, str], name: str) -> bool:
