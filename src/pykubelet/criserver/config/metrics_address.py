@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
-from pykubelet.base.port_number import parse_port
+from pykubelet.base.http.port_number import parse_port
 
 
 class MetricsAddress(Struct, frozen=True):

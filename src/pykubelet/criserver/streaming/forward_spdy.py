@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Final
 
 from pykubelet.base.errors import PykubeletError
-from pykubelet.base.port_number import parse_port
+from pykubelet.base.http.port_number import parse_port
 from pykubelet.base.spdy import Bounds, Link, SpdyConnection, SpdyStream
 from pykubelet.criserver.streaming.forward import connect, relay
 from pykubelet.criserver.streaming.spdy_client import CREATION

@@ -10,8 +10,8 @@ from aiohttp import web
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import NotFound, Transient
+from pykubelet.base.http.port_number import parse_port
 from pykubelet.base.http.upgrade import taken_over
-from pykubelet.base.port_number import parse_port
 from pykubelet.base.spdy import Bounds, StreamLink, WebSocketLink
 from pykubelet.base.units import KIB, Bytes
 from pykubelet.criserver.streaming import forward_spdy, forward_websocket, spdy_client, websocket

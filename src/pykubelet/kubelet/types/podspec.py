@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pykubelet.base.port_number import parse_port
+from pykubelet.base.http.port_number import parse_port
 from pykubelet.kubelet.types.runtime import ContainerKind
 from pykubelet.models.core_v1 import Container, EphemeralContainer, Pod
 

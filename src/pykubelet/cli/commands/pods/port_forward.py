@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import click
 
 from pykubelet.base.errors import Invalid
-from pykubelet.base.port_number import parse_port
+from pykubelet.base.http.port_number import parse_port
 from pykubelet.base.suggestion import did_you_mean
 from pykubelet.cli.arguments.lookup import FoundPod, api_of, find_pod
 from pykubelet.cli.arguments.pod_completion import namespaces, pod_names, port_names

@@ -9,7 +9,7 @@ from msgspec import Struct
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.http.http_get import HttpGet, PlainHttpAnswer, http_url
-from pykubelet.base.port_number import parse_port
+from pykubelet.base.http.port_number import parse_port
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.podruntime.podruntime_interfaces import Cri, HttpGetter
 from pykubelet.kubelet.types.ids import ContainerID, PodRef

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from pykubelet.base.errors import Invalid
-from pykubelet.base.port_number import parse_port
+from pykubelet.base.http.port_number import parse_port
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.serve.common.server_types import LogOptions, LogStreams, StreamOptions
 

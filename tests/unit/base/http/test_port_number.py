@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykubelet.base.port_number import parse_port
+from pykubelet.base.http.port_number import parse_port
 
 
 @pytest.mark.parametrize(
