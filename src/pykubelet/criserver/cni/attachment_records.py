@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from pykubelet.base.concurrency import blocking
-from pykubelet.base.errors import Invalid
+from pykubelet.base.errors import PASSING, Invalid
 from pykubelet.base.files.atomic import remove_temporary_files, write_atomic
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import MIB
@@ -56,7 +56,7 @@ class AttachmentRecords:
         await blocking.call_to_end(f"sandbox/{sandbox}", _write, self._file(sandbox), data)
 
     async def load(self, sandbox: SandboxID) -> Attachment | None:
-        """Read a record; None if it does not exist. Raises Invalid if it is damaged."""
+        """Read a record; None if it does not exist. Invalid: it is damaged. Transient: it cannot be read for now."""
         return await blocking.call(f"sandbox/{sandbox}", self.read, sandbox)
 
     def read(self, sandbox: SandboxID) -> Attachment | None:
@@ -67,6 +67,8 @@ class AttachmentRecords:
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            if isinstance(error, OSError) and error.errno in PASSING:
+                raise wrap(error, f"{file} cannot be read") from error
             raise Invalid(f"{file} is damaged: {error}") from error
 
     async def forget(self, sandbox: SandboxID) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from pykubelet.base.concurrency import blocking
-from pykubelet.base.errors import Invalid
+from pykubelet.base.errors import PASSING, Invalid
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import MIB
 from pykubelet.criserver.cni.network_types import NetworkList
@@ -32,6 +32,8 @@ class FoundNetworks(Struct, frozen=True):
     """What is wrong with the directory or with files."""
     missing: str = ""
     """Why there is no network if there are no problems either."""
+    unread: bool = False
+    """Something could not be read for the moment; it has to be read again although nothing changes."""
 
     def in_use(self, most: int) -> tuple[NetworkList, ...]:
         """The networks that pods get: the first ones, at most so many (0: no limit but ``MAX_NETWORKS``).
@@ -86,7 +88,9 @@ def _read(directory: Path, former: Mapping[str, NetworkList]) -> FoundNetworks:
     try:
         names = candidates(path.name for path in directory.iterdir())
     except OSError as error:
-        return FoundNetworks({}, (f"{directory}: {error.strerror}",))
+        unread = error.errno in PASSING
+        return FoundNetworks(former if unread else {}, (f"{directory}: {error.strerror}",), unread=unread)
+    unread = False
     for file in (directory / name for name in names):
         try:
             found[str(file)] = _read_network(file)
@@ -95,10 +99,11 @@ def _read(directory: Path, former: Mapping[str, NetworkList]) -> FoundNetworks:
                 found[str(file)] = former[str(file)]
         except (Invalid, OSError) as error:
             problems.append(str(error))
+            unread |= isinstance(error, OSError) and error.errno in PASSING
             if str(file) in former:
                 found[str(file)] = former[str(file)]
                 problems[-1] += " (its former version is in force)"
-    return FoundNetworks(found, tuple(problems), f"no network configuration in {directory}")
+    return FoundNetworks(found, tuple(problems), f"no network configuration in {directory}", unread)
 
 
 class _EmptyError(Exception):

@@ -151,7 +151,7 @@ class NetworkManager:
                 _log.warning("firewall not ready for pods", extra={"error": str(error)})
 
     async def _follow(self) -> None:
-        """Follow changes until the directory is removed. Raises Transient if it cannot be watched."""
+        """Follow changes until the directory is removed. Raises Transient if it cannot be watched or read for now."""
         try:
             inotify = Inotify()
         except OSError as error:
@@ -161,14 +161,19 @@ class NetworkManager:
             ) from error
         with inotify:
             inotify.add_watch(self._config.conf_dir, _CHANGES | _LOST)
-            await self._reload()
+            await self._reload_completely()
             async for event in inotify:
-                await self._reload()
+                await self._reload_completely()
                 if event.mask & _LOST:
                     _log.warning(
                         "network configuration directory removed", extra={"directory": str(self._config.conf_dir)}
                     )
                     return
+
+    async def _reload_completely(self) -> None:
+        await self._reload()
+        if self._found.unread:
+            raise Transient(f"network configuration not read completely: {'; '.join(self._found.problems)}")
 
     def held(self) -> list[SandboxID]:
         """The sandboxes that are, or may still be, attached to a network. Raises the errors of ``base.errors``."""

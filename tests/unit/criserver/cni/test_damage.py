@@ -3,14 +3,16 @@
 import asyncio
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from asyncinotify import Inotify
 
-from pykubelet.criserver.cni import network_manager
+from pykubelet.base.errors import Transient
+from pykubelet.criserver.cni import attachment_records, network_files, network_manager
+from pykubelet.testing.limits import no_descriptors
 from pykubelet.testing.wait import until
 from tests.unit.criserver.cni.test_network_manager import ID, REQUEST, Rig
 
@@ -100,6 +102,80 @@ async def test_configuration_is_looked_at_periodically_without_inotify(
         await until(lambda: tries == 4)
         rig.configure("first")
         await until(lambda: rig.network.problem() == "")
+    finally:
+        following.cancel()
+        with suppress(asyncio.CancelledError):
+            await following
+
+
+async def _attached(rig: Rig) -> None:
+    rig.configure("first")
+    await rig.network.start()
+    await rig.network.attach(REQUEST)
+
+
+async def test_attachment_that_cannot_be_read_for_the_moment_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without its record, the address would be released by the configuration of now, and be lost with another one."""
+    rig = Rig(tmp_path)
+    await _attached(rig)
+    rig.configure("second")
+    await rig.network.start()
+
+    def refuse(*_: object) -> bytes:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(attachment_records, "read_regular", refuse)
+        with pytest.raises(Transient, match="Too many open files"):
+            await rig.network.detach(ID, REQUEST)
+    assert rig.network.held() == [ID]
+    assert rig.calls() == ["ADD first"]
+    await rig.network.detach(ID, REQUEST)
+    assert rig.calls() == ["ADD first", "DEL first"]
+
+
+async def test_networks_stay_while_the_server_has_no_descriptors(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    await _attached(rig)
+    with no_descriptors():
+        await rig.network.reload()
+    assert rig.network.problem() == ""
+    assert "Too many open files" in rig.network.problems()[0]
+    await rig.network.reload()
+    assert rig.network.problems() == []
+
+
+@pytest.mark.parametrize("part", ["conf", "conf/10.conflist"])
+async def test_change_that_cannot_be_read_for_the_moment_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    rig = Rig(tmp_path)
+    failures: list[OSError] = []
+    read, listed = network_files.read_regular, Path.iterdir
+
+    def fails(path: Path) -> None:
+        if path == tmp_path / part and failures:
+            raise failures.pop()
+
+    def read_or_fail(path: Path, limit: int) -> bytes:
+        fails(path)
+        return read(path, limit)
+
+    def list_or_fail(path: Path) -> Iterator[Path]:
+        fails(path)
+        return listed(path)
+
+    monkeypatch.setattr(network_files, "read_regular", read_or_fail)
+    monkeypatch.setattr(Path, "iterdir", list_or_fail)
+    following = asyncio.create_task(rig.network.run(), name="network")
+    try:
+        await until(lambda: "no network configuration" in rig.network.problem())
+        failures += [OSError(errno.EIO, "Input/output error")] * 3
+        rig.configure("first")
+        await until(lambda: rig.network.problem() == "")
+        assert not failures
     finally:
         following.cancel()
         with suppress(asyncio.CancelledError):
