@@ -11,6 +11,7 @@ import pytest
 from asyncinotify import Inotify
 
 from pykubelet.base.errors import Transient
+from pykubelet.base.files.safe_path import read_regular
 from pykubelet.criserver.cni import attachment_records, network_files, network_manager
 from pykubelet.testing.limits import no_descriptors
 from pykubelet.testing.wait import until
@@ -153,7 +154,7 @@ async def test_change_that_cannot_be_read_for_the_moment_is_read_again(
 ) -> None:
     rig = Rig(tmp_path)
     failures: list[OSError] = []
-    read, listed = network_files.read_regular, Path.iterdir
+    listed = Path.iterdir
 
     def fails(path: Path) -> None:
         if path == tmp_path / part and failures:
@@ -161,7 +162,7 @@ async def test_change_that_cannot_be_read_for_the_moment_is_read_again(
 
     def read_or_fail(path: Path, limit: int) -> bytes:
         fails(path)
-        return read(path, limit)
+        return read_regular(path, limit)
 
     def list_or_fail(path: Path) -> Iterator[Path]:
         fails(path)
