@@ -98,7 +98,7 @@ def test_failing_readiness_probe_shows_its_last_answer(agent: AgentProcess, appl
     wait = wait_waits(agent, "unready", "probe")
     assert wait["subject"] == "main"
     assert "readiness probe failed " in wait["reason"]
-    assert "2 fail it" in wait["reason"]
+    assert "(failureThreshold 2)" in wait["reason"]
     assert "the cache is cold" in text(agent, "unready")
 
 

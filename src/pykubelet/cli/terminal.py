@@ -1,5 +1,6 @@
 """Prints text for a person. Text of others in it can neither control the terminal nor hide or reorder what is shown."""
 
+import os
 import sys
 
 from pykubelet.base.text import printable_lines
@@ -19,3 +20,16 @@ def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
     except UnicodeEncodeError:
         output.write(shown.encode(output.encoding, "backslashreplace").decode(output.encoding))
     output.flush()
+
+
+def terminal_width() -> int | None:
+    """Return how many columns the terminal of stdout has, or as the variable COLUMNS says; None: it is no terminal."""
+    if not sys.stdout.isatty():
+        return None
+    named = os.environ.get("COLUMNS", "")
+    if named.isdecimal() and int(named):
+        return int(named)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+    except OSError:
+        return None

@@ -9,7 +9,7 @@ from pykubelet.cli.output.listing import Listed
 from pykubelet.cli.output.output_form import OutputForm, document_printer, print_names
 from pykubelet.cli.plan.columns import Columns
 from pykubelet.cli.plan.stable_columns import StableColumns
-from pykubelet.cli.terminal import echo
+from pykubelet.cli.terminal import echo, terminal_width
 
 Events = Iterable[tuple[str, Any]]
 _OF_TIME = ("AGE", "LAST SEEN")
@@ -40,13 +40,14 @@ def table(kind: Kind, form: OutputForm, *, namespace: bool) -> tuple[Sequence[st
 
 def print_table(tables: Sequence[tuple[Kind, Sequence[str], Sequence[Sequence[str]]]], *, headed: bool) -> None:
     """Print tables of (kind, headings, rows); with several, names are preceded by their kind."""
-    texts = []
+    texts, width = [], terminal_width()
     for kind, headings, rows in tables:
         shown = rows
         if len(tables) > 1 and "NAME" in headings:
             at = list(headings).index("NAME")
             shown = [(*row[:at], f"{kind.singular}/{row[at]}", *row[at + 1 :]) for row in rows]
-        texts.append(Columns(*headings).render(shown) if headed else Columns(*[""] * len(headings)).aligned(shown))
+        columns = Columns(*headings) if headed else Columns(*[""] * len(headings))
+        texts.append(columns.render(shown, width) if headed else columns.aligned(shown, width))
     echo("\n\n".join(texts))
 
 
@@ -59,7 +60,7 @@ def watch_objects(
         return
     headings, rows = table(first.kind, form, namespace=namespace)
     timeless = [index for index, heading in enumerate(headings) if heading not in _OF_TIME]
-    columns = StableColumns(headings, headed=headed)
+    columns = StableColumns(headings, headed=headed, width=terminal_width())
     last: dict[str, list[list[str]]] = {}
     beginning = [] if only_changes else [row for item in first.items for row in rows(item)]
     if beginning:

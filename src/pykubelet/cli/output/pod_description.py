@@ -11,9 +11,10 @@ from pykubelet.cli.arguments.lookup import FoundPod
 from pykubelet.cli.arguments.pod_objects import pod_object
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.output.pull_progress import Pulls, long_text, pull_of, running_pulls
-from pykubelet.cli.plan.columns import Columns, age
+from pykubelet.cli.plan.columns import Columns, age, hanging
 from pykubelet.cli.plan.event_subject import container_named
 from pykubelet.cli.plan.pod_row import pod_status_word
+from pykubelet.cli.terminal import terminal_width
 from pykubelet.kubelet.types.podspec import AnyContainer, each_container
 from pykubelet.kubelet.types.reports.container_ends import ContainerEnd
 from pykubelet.kubelet.types.runtime import ContainerKind
@@ -67,8 +68,8 @@ def _manifest_of(api: LocalApi, pod: Pod) -> list[str]:
 
 def _field(label: str, value: object, indent: int = 0) -> str:
     """Return one field. Lines of the value after its first are indented, so that they cannot look like fields."""
-    text = str(value).replace("\n", "\n" + " " * 18)
-    return f"{' ' * indent}{label + ':':<{17 - indent}} {text}"
+    text = f"{' ' * indent}{label + ':':<{17 - indent}} {value}".replace("\n", "\n" + " " * 18)
+    return "\n".join(hanging(line, 18, terminal_width()) for line in text.split("\n"))
 
 
 def _pairs(label: str, pairs: dict[str, str]) -> Iterator[str]:
@@ -191,7 +192,7 @@ def _probe(probe: Probe) -> str:
 def _conditions(pod: Pod) -> Iterator[str]:
     yield "Conditions:"
     rows = [(f"  {c.type}", c.status, c.reason, c.message) for c in pod.status.conditions]
-    yield Columns("  Type", "Status", "Reason", "Message").render(rows)
+    yield Columns("  Type", "Status", "Reason", "Message").render(rows, terminal_width())
 
 
 def _volumes(pod: Pod) -> Iterator[str]:
@@ -245,4 +246,4 @@ def _events(events: list[Event]) -> Iterator[str]:
             times = f" (x{event.count})" if (event.count or 1) > 1 else ""
             container = container_named(event.involved_object.field_path)
             rows.append((f"  {event.type}", event.reason, when + times, container or "-", event.message))
-        yield Columns("  Type", "Reason", "Age", "Container", "Message").render(rows)
+        yield Columns("  Type", "Reason", "Age", "Container", "Message").render(rows, terminal_width())

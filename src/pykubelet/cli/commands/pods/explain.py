@@ -14,12 +14,14 @@ from pykubelet.cli.arguments.lookup import FoundPod, api_of, find_pod
 from pykubelet.cli.arguments.pod_args import one_pod
 from pykubelet.cli.arguments.pod_completion import pod_names
 from pykubelet.cli.client.local_api import LocalApi
-from pykubelet.cli.plan.columns import Columns, age
+from pykubelet.cli.plan.columns import Columns, age, hanging
 from pykubelet.cli.plan.pod_row import pod_status_word
-from pykubelet.cli.terminal import echo
+from pykubelet.cli.terminal import echo, terminal_width
 
 _POLL_SECONDS = 0.5
 _SHOWN = 20
+_INDENT = 4
+"""Of a line that goes on below itself."""
 
 
 @click.command(name="explain")
@@ -58,14 +60,16 @@ def _ask(api: LocalApi, name: str, namespace: str) -> tuple[FoundPod, Any]:
 
 def _without_countdowns(view: Any) -> Any:
     """Return the parts of a view whose change is worth showing: not those that only count time."""
-    waits = [{**wait, "secondsLeft": None} for wait in view.get("waits", ())]
+    waits = [{**wait, "secondsLeft": None, "times": None, "lastAt": None} for wait in view.get("waits", ())]
     sync = {**view.get("lastSync", {}), "at": None, "nextIn": None}
     sync["decisions"] = [{**each, "at": None, "firstAt": None} for each in sync.get("decisions", ())]
     return {**view, "waits": waits, "lastSync": sync}
 
 
 def _text(pod: FoundPod, view: Any, everything: bool) -> str:
-    return "\n".join([*_head(pod, view), *_waits(view), *_last_sync(view), *_decisions(view, everything)])
+    width = terminal_width()
+    told = [hanging(line, _INDENT, width) for line in (*_head(pod, view), *_waits(view))]
+    return "\n".join([*told, *_last_sync(view, width), *_decisions(view, everything, width)])
 
 
 def _head(pod: FoundPod, view: Any) -> Iterator[str]:
@@ -87,13 +91,16 @@ def _waits(view: Any) -> Iterator[str]:
         told = ": ".join(each for each in (wait.get("reason"), wait.get("message")) if each)
         left, since = wait.get("secondsLeft"), wait.get("since")
         when = f", {_seconds(left)} left" if left is not None else f", since {_ago(since)}" if since else ""
+        if wait.get("lastAt"):
+            times = f", {wait['times']} times in a row" if wait.get("times", 0) > 1 else ""
+            when = f"{times}, last {_ago(wait['lastAt'])} ago"
         yield f"  {_LABELS.get(wait['kind'], wait['kind'])}{f' of {who}' if who else ''}{when}: {_one_line(told)}"
 
 
 _LABELS = {"backOff": "back-off", "retry": "next attempt", "volumes": "volumes", "probe": "probe"}
 
 
-def _last_sync(view: Any) -> Iterator[str]:
+def _last_sync(view: Any, width: int | None) -> Iterator[str]:
     sync = view.get("lastSync")
     if not sync:
         return
@@ -101,10 +108,10 @@ def _last_sync(view: Any) -> Iterator[str]:
     yield f"Last sync: {_ago(sync['at'])} ago{following}"
     rows = [(f"  {each.get('subject') or each['topic']}", each["action"], _why(each)) for each in sync["decisions"]]
     if rows:
-        yield Columns("  ABOUT", "ACTION", "WHY").render(rows)
+        yield Columns("  ABOUT", "ACTION", "WHY").render(rows, width)
 
 
-def _decisions(view: Any, everything: bool) -> Iterator[str]:
+def _decisions(view: Any, everything: bool, width: int | None) -> Iterator[str]:
     decisions = view.get("decisions", ())
     if not decisions:
         yield "Decisions: none since the agent started"
@@ -121,7 +128,7 @@ def _decisions(view: Any, everything: bool) -> Iterator[str]:
         )
         for each in shown
     ]
-    yield Columns("  TIME", "AGE", "ABOUT", "ACTION", "WHY").render(rows)
+    yield Columns("  TIME", "AGE", "ABOUT", "ACTION", "WHY").render(rows, width)
     if len(decisions) > len(shown):
         yield f"  … {len(decisions) - len(shown)} more: --all"
 

@@ -12,7 +12,18 @@ from pykubelet.base.units import Seconds
 from pykubelet.cli.live.plan.figures import chart, cores, memory, short_age
 from pykubelet.cli.live.plan.live_model import NodeUsage, PodEntry, Sample
 from pykubelet.cli.live.plan.view_state import Mode, View, ordered, selected_index
-from pykubelet.cli.plan.screen_text import Line, Span, Style, clipped, cut, cut_middle, fitted, visible, width_of
+from pykubelet.cli.plan.screen_text import (
+    Line,
+    Span,
+    Style,
+    clipped,
+    cut,
+    cut_middle,
+    fitted,
+    visible,
+    width_of,
+    wrapped,
+)
 
 LEAST_NANO: Final = 20_000_000
 """Top of the scale of a chart of CPU usage, at least: a fiftieth of a core."""
@@ -29,6 +40,7 @@ _FULL_FROM: Final = 9
 _DETAILS_FROM: Final = 15
 """Height from which on there are details of the selected pod."""
 _DETAIL_LINES: Final = 9
+_EVENT_INDENT: Final = 6
 _KEYS: Final = ("↑↓ select", "l logs", "r restart", "s sort", "q quit")
 _ASCII_KEYS: Final = ("j/k select", *_KEYS[1:])
 
@@ -85,8 +97,8 @@ def frame(scene: Scene, width: int, height: int) -> list[Line]:
     if not pods:
         lines.append(Line((Span("  no pods" if scene.connected else "  waiting for the agent", Style.FAINT),)))
     foot = _foot(scene, pods, index)
-    details = list(_details(pods[index], scene, width)) if pods and height >= _DETAILS_FROM else []
     free = height - len(lines) - 1
+    details = list(_details(pods[index], scene, width, free)) if pods and height >= _DETAILS_FROM else []
     lines += [Line()] * (free - len(details)) if len(details) <= free else []
     lines += details[: max(0, free)]
     lines = [*lines[: height - 1], foot] if height > 1 else lines[:height]
@@ -204,17 +216,26 @@ def _last_event(pod: PodEntry, width: int, now: Seconds) -> list[Span]:
     ]
 
 
-def _details(pod: PodEntry, scene: Scene, width: int) -> Iterator[Line]:
-    """Yield the selected pod's containers and events."""
+def _details(pod: PodEntry, scene: Scene, width: int, free: int) -> Iterator[Line]:
+    """Yield the selected pod's containers and events; messages are cut if they do not fit into the free lines."""
     bar = "-" if scene.ascii_only else "─"
     about = [_name(pod, scene), pod.ip, *([f"age {short_age(scene.now - pod.created_at)}"] if pod.created_at else [])]
     title = f"{bar * 2} {'  '.join(about)} "
     yield Line((Span(title + bar * max(0, width - width_of([title])), Style.FAINT),))
-    yield from _containers(pod)
-    for event in pod.events[:4]:
+    containers, events = list(_containers(pod)), pod.events[:4]
+    yield from containers
+    spare = max(0, free - 1 - len(containers) - len(events))
+    for event in events:
         style = Style.WARNING if event.is_warning else Style.PLAIN
         age = fitted(short_age(scene.now - event.at), 4, right=True)
-        yield Line((Span(f" {age} ", Style.FAINT), Span(f"{event.reason} ", style), Span(event.message)))
+        # With the reason in front of it, so that both are wrapped as one text.
+        first, *more = wrapped(f"{event.reason} {event.message}", max(1, width - _EVENT_INDENT))
+        told = first[len(event.reason) :]
+        if len(more) > spare:
+            told, more = f" {event.message}", []
+        spare -= len(more)
+        yield Line((Span(f" {age} ", Style.FAINT), Span(event.reason, style), Span(told)))
+        yield from (Line((Span(" " * _EVENT_INDENT + text),)) for text in more)
 
 
 def _containers(pod: PodEntry) -> Iterator[Line]:

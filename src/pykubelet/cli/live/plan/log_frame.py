@@ -6,9 +6,10 @@ from typing import Final
 
 from pykubelet.cli.live.plan.live_model import PodEntry
 from pykubelet.cli.live.plan.view_state import LogExtent, View
-from pykubelet.cli.plan.screen_text import Line, Span, Style, clipped, cut, visible, wrapped
+from pykubelet.cli.plan.screen_text import Line, Span, Style, clipped, cut, visible, width_of, wrapped
 
 _KEPT: Final = 2000
+_LEAST_STATE: Final = 20
 _LONGEST: Final = 8192
 """Characters of a line that are kept."""
 
@@ -53,8 +54,11 @@ def log_frame(log: LogText, pod: PodEntry | None, view: View, width: int, height
     lines += [Line((Span(text),)) for text in shown]
     if not extent.end:
         lines.append(Line((Span(" no output yet", Style.FAINT),)))
+        # The foot has the beginning of the reason only.
+        reason = wrapped(log.state, max(1, width - 1)) if log.state else []
+        lines += [Line((Span(f" {text}", Style.FAINT),)) for text in reason]
     lines += [Line()] * (height - 1 - len(lines))
-    lines = [*lines[: height - 1], Line((Span(_foot(log, pod, view, extent, end), Style.FAINT),))]
+    lines = [*lines[: height - 1], Line((Span(_foot(log, pod, view, extent, width, end), Style.FAINT),))]
     return [clipped(line, width) for line in lines[-height:]]
 
 
@@ -67,12 +71,13 @@ def _title(pod: PodEntry | None, view: View) -> str:
     return f" log of {pod.name}/{container.name if container else ''}{state}"
 
 
-def _foot(log: LogText, pod: PodEntry | None, view: View, extent: LogExtent, end: int) -> str:
+def _foot(log: LogText, pod: PodEntry | None, view: View, extent: LogExtent, width: int, end: int) -> str:
     words = ["q back", "↑↓ scroll"]
     if pod is not None and len(pod.containers) > 1:
         words.append("c next container")
     if view.log_end is not None:
         words = [f"{extent.end - end} newer lines", "G newest", *words]
     if log.state:
-        words.insert(0, cut(log.state, 60))
+        keys = width_of(["   ".join(words)])
+        words.insert(0, cut(log.state, max(_LEAST_STATE, width - keys - 4)))
     return " " + "   ".join(words)

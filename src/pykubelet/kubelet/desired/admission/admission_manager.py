@@ -141,8 +141,12 @@ class Admission:
         self._before -= {uid}
 
     def _judge(self, pod: Pod) -> Verdict:
-        if is_mirror(pod) or ref_of(pod).uid in self._before or _is_ending(pod):
-            return Verdict(rule="it was admitted before, is ending, or is a mirror pod")
+        if is_mirror(pod):
+            return Verdict(rule="it is the mirror of a static pod")
+        if _is_ending(pod):
+            return Verdict(rule="it is ending")
+        if ref_of(pod).uid in self._before:
+            return Verdict(rule="it was admitted before the agent was restarted")
         return self._judge_resize(pod)
 
     def _judge_resize(self, pod: Pod) -> Verdict:

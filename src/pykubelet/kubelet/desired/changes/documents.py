@@ -69,9 +69,17 @@ def check_documents(
     """
     documents = [_in_namespace(each, namespace) for each in documents]
     read = [(parse(each.data, printable(each.origin)), each.data) for each in documents]
-    findings = check([CheckSource(manifest) for manifest, _ in read], node, capacity=capacity)
-    weighed = (_weighed(each, node, complete=complete) for each in findings)
-    checked = Checked(tuple(each for each in weighed if each is not None), ())
+
+    def findings_of(manifests: Sequence[Manifest]) -> tuple[CheckFinding, ...]:
+        found = check([CheckSource(manifest) for manifest in manifests], node, capacity=capacity)
+        weighed = (_weighed(each, node, complete=complete) for each in found)
+        return tuple(each for each in weighed if each is not None)
+
+    findings = findings_of([manifest for manifest, _ in read])
+    if findings:
+        # Positions of fields take more time than all the rest: they are looked for only where they are shown.
+        findings = findings_of([parse(each.data, printable(each.origin), positions=True) for each in documents])
+    checked = Checked(findings, ())
     if checked.errors:
         return checked
     given = [each for manifest, data in read for each in _texts(manifest, data)]

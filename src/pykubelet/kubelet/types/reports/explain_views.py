@@ -16,6 +16,10 @@ class WaitView(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=
     """Time until the next attempt, if it is known."""
     since: float | None = None
     """When it began, if it is known."""
+    times: int = 0
+    """How often in a row a probe has failed; 0: it has not."""
+    last_at: float | None = None
+    """When a probe was run last, if it was."""
 
 
 class DecisionView(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

@@ -92,6 +92,18 @@ def test_every_size_is_filled_and_not_exceeded(width: int, height: int) -> None:
         assert any(line.startswith(">") for line in lines), "the selected pod is always visible"
 
 
+def test_messages_of_events_are_whole_where_there_is_room() -> None:
+    message = "Failed to pull image: " + " ".join(f"word{number}" for number in range(30))
+    events = (SeenEvent(NOW - 1, True, "Failed", message), SeenEvent(NOW - 9, False, "Started", "x " * 120))
+    pod = entry("web", events=events)
+    shown = "".join(line[6:].ljust(74) for line in texts(scene(pod)) if line)
+    assert f"Failed {message}" in " ".join(shown.split()).replace("- ", "-")
+    others = [entry(f"other-{number}") for number in range(20)]
+    small = texts(scene(pod, *others, selected="web"), height=15)
+    told = [line for line in small if line.lstrip().startswith(("1s Failed Failed", "9s Started x"))]
+    assert [line[-1] for line in told] == ["…", "…"], "without room an event has one line"
+
+
 def test_narrow_screen_keeps_name_status_restarts_and_usage() -> None:
     lines = texts(scene(entry("cache-server"), FAILING), 40)
     assert lines[3].split() == ["NAME", "STATUS", "RST", "CPU", "MEM"]

@@ -73,6 +73,17 @@ def test_states_without_lines() -> None:
     assert texts(log, pod=None)[0] == " log of web (the pod is gone)"
 
 
+def test_reason_for_an_empty_log_is_whole() -> None:
+    log = LogText()
+    log.end('container "main" in pod "web" is waiting to start: image cannot be pulled')
+    assert texts(log, width=80)[-1].endswith("…   q back   ↑↓ scroll   c next container"), "the keys are not cut"
+    lines = texts(log, width=40)
+    assert lines[1] == " no output yet"
+    assert "".join(line[1:] for line in lines[2:4]) == log.state
+    log.add("one")
+    assert [line for line in texts(log, width=40) if "cannot be pulled" in line] == []
+
+
 def test_every_height_is_filled() -> None:
     for height in (1, 2, 3, 40):
         texts(filled(30), height=height)

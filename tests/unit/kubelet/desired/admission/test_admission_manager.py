@@ -108,7 +108,8 @@ def test_pod_admitted_by_an_earlier_run_stays_and_counts() -> None:
     admission.admitted_before([A])
     big, other = make_pod("a", {"cpu": "5"}), one_cpu("b")
     assert admission.in_order([other, big]) == [big, other]
-    assert admission.admit(big).admitted
+    verdict = admission.admit(big)
+    assert (verdict.admitted, verdict.rule) == (True, "it was admitted before the agent was restarted")
     fakes.running.append(big)
     assert admission.admit(other).reason == "OutOfcpu"
 
@@ -134,9 +135,11 @@ def test_own_requests_of_a_pod_do_not_count_twice() -> None:
 
 def test_ending_pods_are_not_checked() -> None:
     admission = AdmissionFakes(cpus="0").admission()
-    assert admission.admit(make_pod("a", {"cpu": "1"}, {"deletionTimestamp": "2026-01-01T00:00:00Z"})).admitted
+    ending = admission.admit(make_pod("a", {"cpu": "1"}, {"deletionTimestamp": "2026-01-01T00:00:00Z"}))
+    assert (ending.admitted, ending.rule) == (True, "it is ending")
     mirror = make_pod("b", {"cpu": "1"}, {"annotations": {"kubernetes.io/config.mirror": "x"}})
-    assert admission.admit(mirror).admitted
+    verdict = admission.admit(mirror)
+    assert (verdict.admitted, verdict.rule) == (True, "it is the mirror of a static pod")
 
 
 def test_preemption_is_reported_for_each_victim() -> None:

@@ -53,6 +53,13 @@ def test_pod_that_cannot_run_on_the_node_is_refused(tmp_path: Path) -> None:
     assert _names(tmp_path) == []
 
 
+def test_findings_name_the_line_of_the_field(tmp_path: Path) -> None:
+    pod = POD.replace("spec: {", "spec:\n  nodeSelector: {disk: ssd}\n  ").replace("]}\n", "]\n")
+    view = _apply(tmp_path, f"{MAP}---\n{pod}")
+    (finding,) = view.findings
+    assert finding.startswith("0.yaml:11:18: error: Pod default/web: spec.nodeSelector[disk]: ")
+
+
 def test_dry_run_tells_and_writes_nothing(tmp_path: Path) -> None:
     view = _apply(tmp_path, POD, dry_run=True)
     assert [each.change for each in view.changes] == ["created"]

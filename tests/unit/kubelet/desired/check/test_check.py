@@ -170,6 +170,7 @@ def test_draft_of_an_object_of_the_node_is_a_warning_unless_its_file_has_the_sam
     (found,) = run(pod(name="web"))
     assert (found.rule, found.severity) == (Rule.DUPLICATE_OBJECT, WARNING)
     assert found.problem.message == "the agent runs it from /etc/manifests/web.yaml"
+    assert found.problem.remedy.startswith("`pykubelet apply -f` changes it there; ")
     assert check(sources({"web.yaml": pod(name="web")}), NODE) == ()
 
 

@@ -47,8 +47,9 @@ def test_volumes_and_other_failures_have_the_time_of_the_next_sync() -> None:
 def test_probes_that_fail_or_have_not_succeeded_are_waited_for() -> None:
     failing = probe(last=ProbeResult.FAILURE, run=5, message="HTTP probe failed with statuscode: 500", at=NOW - 1)
     (wait,) = waits(probes=(failing,))
-    assert wait.reason == "readiness probe failed 5 times in a row; 3 fail it"
-    assert (wait.message, wait.since) == ("HTTP probe failed with statuscode: 500", NOW - 1)
+    assert wait.reason == "readiness probe failed (failureThreshold 3)"
+    assert (wait.message, wait.times) == ("HTTP probe failed with statuscode: 500", 5)
+    assert (wait.last_at, wait.since) == (NOW - 1, None), "the time of an answer is not that of the first failure"
     assert waits(probes=(probe(),))[0].reason == "readiness probe has not run yet"
     assert waits(probes=(probe(last=ProbeResult.SUCCESS),))[0].reason.endswith("has not succeeded often enough yet")
     assert waits(probes=(probe(error="no address"),))[0].message == "no address"
@@ -69,6 +70,15 @@ def test_steps_in_progress_are_named_with_the_image_that_is_pulled() -> None:
     (wait,) = waits(timeline=timeline)
     assert (wait.kind, wait.subject, wait.since) == ("pull", "app", NOW - 3)
     assert wait.message == pod().spec.containers[0].image
+
+
+def test_back_off_that_is_over_is_not_waited_for_while_the_next_attempt_runs() -> None:
+    failure = Failure(SyncAction.START_CONTAINER, "app", "ImagePullBackOff", "back-off", True, retry_at=90.0)
+    other = Failure(SyncAction.START_CONTAINER, "side", "ImagePullBackOff", "back-off", True, retry_at=90.0)
+    steps = (StepView(step="pull", container="app", start_s=2.0, duration_s=3.0, running=True),)
+    timeline = TimelineView(pod="ns/web", uid="u", started_at=NOW - 5, steps=steps, total_s=5.0)
+    shown = waits(failures=(failure, other), timeline=timeline)
+    assert [(wait.kind, wait.subject) for wait in shown] == [("backOff", "side"), ("pull", "app")]
 
 
 def test_volumes_that_are_retried_are_named_once() -> None:

@@ -42,7 +42,8 @@ def duplicates(
             remedy = "rename one of them or take it away: the agent uses the first file only"
         else:
             message, severity = f"the agent runs it from {place}", Severity.WARNING
-            remedy = "change it there; beside it, this one would not be used"
+            how = "`pykubelet apply -f` changes it there" if other.startswith("/") else "change it there"
+            remedy = f"{how}; beside it, this one would not be used"
         yield given.found(Rule.DUPLICATE_OBJECT, severity, "metadata.name", message, remedy, (place,))
 
 

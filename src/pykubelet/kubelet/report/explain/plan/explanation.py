@@ -79,8 +79,12 @@ def _view(entry: Entry) -> DecisionView:
 
 
 def _failures(given: Situation) -> Iterator[WaitView]:
+    steps = given.timeline.steps if given.timeline is not None else ()
+    busy = {step.container for step in steps if step.running}
     for failure in given.failures:
         at = failure.retry_at
+        if at is not None and at <= given.monotonic and failure.target in busy:
+            continue  # the back-off is over, and the next attempt has begun
         kind = "backOff"
         if at is None:
             at = given.next_sync
@@ -105,13 +109,19 @@ def _probes(given: Situation) -> Iterator[WaitView]:
         if probe.error:
             reason, message = f"{kind} could not be run", probe.error
         elif failing:
-            reason = f"{kind} failed {probe.run} times in a row; {probe.failure_threshold} fail it"
-            message = probe.message
+            reason, message = f"{kind} failed (failureThreshold {probe.failure_threshold})", probe.message
         elif probe.last is None:
             reason, message = f"{kind} has not run yet", ""
         else:
             reason, message = f"{kind} has not succeeded often enough yet", ""
-        yield WaitView(kind="probe", subject=probe.container, reason=reason, message=message, since=probe.at or None)
+        yield WaitView(
+            kind="probe",
+            subject=probe.container,
+            reason=reason,
+            message=message,
+            times=probe.run if failing and not probe.error else 0,
+            last_at=probe.at or None,
+        )
 
 
 def _steps(given: Situation) -> Iterator[WaitView]:
