@@ -72,7 +72,21 @@ class Area:
                 mounts.detach(below.path)
         if self.image is not None:
             # A process on its way out may hold it for a moment; mounted again by then, it would be as broken as before.
-            wait_for(lambda: not self._is_attached(), _RELEASE_SECONDS, lambda: f"{self.image} stays in use")
+            wait_for(
+                lambda: not self._is_attached(),
+                _RELEASE_SECONDS,
+                lambda: f"{self.image} stays in use, mounted for {', '.join(self._users()) or 'no process'}",
+            )
+
+    def _users(self) -> list[str]:
+        """Return the processes in whose mount namespaces it is still mounted: PID and command line."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if f" {self.point} " in (process / "mountinfo").read_text(errors="replace"):
+                    command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                    found.append(f"{process.name} ({command[:100].strip()})")
+        return found
 
     def _is_attached(self) -> bool:
         backing = (path.read_text().strip() for path in Path("/sys/block").glob("loop*/loop/backing_file"))

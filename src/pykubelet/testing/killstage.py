@@ -257,7 +257,8 @@ class Pod:
                 await client.stop_container(ContainerID(each.id), 5)
             status = (await client.container_status(ContainerID(each.id))).status
             if self.started:
-                assert (status.state, status.exit_code) == (pb.CONTAINER_EXITED, 0), status
+                stopped = (status.state, status.exit_code) == (pb.CONTAINER_EXITED, 0)
+                assert stopped, f"{status}\n{self.log.read_text(errors='replace')[-2000:]}"
             await client.remove_container(ContainerID(each.id))
         for box in await client.list_pod_sandboxes():
             await client.stop_pod_sandbox(SandboxID(box.id))
