@@ -26,3 +26,5 @@ class RootfsMeta(Struct, frozen=True):
     image_id: str
     chain_ids: tuple[str, ...]
     """From the lowest layer up."""
+    directories: tuple[int, ...] = ()
+    """The layers' directories, in the same order; none in records of earlier versions."""

@@ -80,6 +80,7 @@ class Layers:
         self._pins: Counter[str] = Counter()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._leftovers: set[Path] = set()
+        self._mounted: Callable[[], Collection[int]] = tuple
         self._cleaning = Guard("layers.leftovers", clock.monotonic)
         self._pruning = Guard("layers.unwanted", clock.monotonic)
 
@@ -112,8 +113,13 @@ class Layers:
         self._next = 1 + max((int(match[1]) for match in numbers if match), default=0)
 
     def leftovers(self) -> tuple[Path, ...]:
-        """The paths that belong to no layer. They do not disturb the layers."""
-        return tuple(self._leftovers)
+        """The paths that belong to no layer and that no container uses. They do not disturb the layers."""
+        mounted = {self.directory / str(number) for number in self._mounted()}
+        return tuple(self._leftovers - mounted)
+
+    def keep_mounted(self, mounted: Callable[[], Collection[int]]) -> None:
+        """Keep the directories of containers: without its record one is a leftover, but their files are in it."""
+        self._mounted = mounted
 
     async def remove_leftover(self, path: Path) -> None:
         """Move a leftover to the trash. Idempotent. Raises Transient if it is in use, and errors of ``wrap``."""
@@ -135,7 +141,7 @@ class Layers:
                 await self.remove_leftover(path)
 
         async with asyncio.TaskGroup() as tasks:
-            for path in list(self._cleaning.due(self._leftovers, _named)):
+            for path in list(self._cleaning.due(self.leftovers(), _named)):
                 tasks.create_task(try_one(path), name=f"leftover-{path.name}")
 
     def get(self, chain_id: str) -> LayerMeta | None:

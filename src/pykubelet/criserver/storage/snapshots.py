@@ -66,6 +66,8 @@ class Snapshots:
         self._retained: Collection[str] | None = None
         self._used: dict[str, tuple[str, ...]] = {}
         """Chain ids by container."""
+        self._mounted: dict[str, tuple[int, ...]] = {}
+        """The directories of their layers by container whose root file system is mounted."""
         self._leftovers: set[Path] = set()
         self._with_volumes: set[str] = set()
         """Containers with volumes of their image."""
@@ -75,9 +77,13 @@ class Snapshots:
         set_aside_obstacle(self._directory, directory=True)
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._layers.load()
+        self._layers.keep_mounted(lambda: {number for numbers in self._mounted.values() for number in numbers})
         for place in self._directory.iterdir():
             if _ID.fullmatch(place.name):
-                self._used[place.name] = _chain_ids(place)
+                found = _read_meta(place)
+                self._used[place.name] = found.chain_ids
+                if found.directories and is_mount_point(place / "rootfs"):
+                    self._mounted[place.name] = found.directories
                 if (place / VOLUMES).is_dir():
                     self._with_volumes.add(place.name)
             else:
@@ -107,6 +113,7 @@ class Snapshots:
         async with self._layers.pinned(image.layers):
             metas = [await self._layers.ensure(image.stack[: count + 1]) for count in range(len(image.stack))]
             self._used[container_id] = image.layers
+            self._mounted[container_id] = tuple(meta.directory for meta in metas)
             mount = partial(self._mount, place, image, metas, user, label)
             if await blocking.call_to_end(f"rootfs/{container_id}", mount, at_once=1):
                 self._trash.wake()
@@ -136,9 +143,12 @@ class Snapshots:
         self._counts.forget(container_id)
         self._counts.forget(f"{container_id}/{VOLUMES}")
         self._with_volumes.discard(container_id)
-        chain_ids = self._used.pop(container_id, ())
+        chain_ids, kept = self._used.pop(container_id, ()), self._layers.leftovers()
+        self._mounted.pop(container_id, None)
         if self._retained is not None and not set(chain_ids) <= set(self._retained):
             await self._prune()
+        elif self._layers.leftovers() != kept:
+            await self._layers.clean()
 
     async def recover(self, wanted: Collection[str]) -> frozenset[str]:
         """Remove the root file systems of containers that are not wanted; returns the containers with mounted ones.
@@ -212,12 +222,13 @@ class Snapshots:
     ) -> bool:
         """Mount the root file system; returns whether leftovers were moved to the trash. Blocks."""
         target = place / "rootfs"
-        if is_mount_point(target) and _chain_ids(place) == image.layers:
+        if is_mount_point(target) and _read_meta(place).chain_ids == image.layers:
             return False
         discarded = self._discard(place)
         try:
             place.mkdir(mode=0o700)
-            write_atomic(place / _META, msgspec.json.encode(RootfsMeta(image.id, image.layers)))
+            numbers = tuple(meta.directory for meta in metas)
+            write_atomic(place / _META, msgspec.json.encode(RootfsMeta(image.id, image.layers, numbers)))
             for directory in (place / "work", target):
                 directory.mkdir(mode=0o700)
             self._make_upper(place / "upper", metas, user)
@@ -285,8 +296,9 @@ def _drop_mapped(mapped: Path) -> None:
     mapped.rmdir()
 
 
-def _chain_ids(place: Path) -> tuple[str, ...]:
+def _read_meta(place: Path) -> RootfsMeta:
+    """Read the record of a root file system; one without layers if there is none or it is damaged."""
     try:
-        return _decoder.decode(read_regular(place / _META, _LONGEST_META)).chain_ids
+        return _decoder.decode(read_regular(place / _META, _LONGEST_META))
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return ()
+        return RootfsMeta("", ())

@@ -160,3 +160,25 @@ async def test_half_removed_layer_never_passes_for_a_whole_one(world: World, mon
     assert again.get(world.stack[0].chain_id) is None
     meta = await again.ensure(world.stack)
     assert meta.directory == 2
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b'{"directory": "'])
+async def test_layer_of_a_container_is_kept_until_its_removal_although_its_record_is_damaged(
+    world: World, damage: bytes
+) -> None:
+    directory = await world.unpack([entry("a", data=b"precious")])
+    rootfs = await world.mount()
+    try:
+        (record,) = (world.root / "storage/meta").iterdir()
+        record.write_bytes(damage)
+        again, snapshots = _again(world)
+        await again.clean()
+        for path in (world.root / "storage/trash").iterdir():
+            remove_any(str(path))
+        assert (rootfs / "a").read_bytes() == b"precious"
+        assert (await again.ensure(world.stack)).directory != int(directory.name)
+        assert (rootfs / "a").read_bytes() == b"precious"
+        await snapshots.remove_rootfs("c")
+        assert not directory.exists() and again.leftovers() == ()
+    finally:
+        await world.snapshots.remove_rootfs("c")
