@@ -117,8 +117,7 @@ def up() -> int:
         _end_agent()
     with contextlib.suppress(OSError):  # the terminal may be gone
         again, remove = as_root("make run"), as_root("make clean-run")
-        text = f"\nThe agent has stopped; the pods run on. {again} takes them up again, {remove} removes them."
-        console.print(text, soft_wrap=True)
+        console.print(f"\nThe agent has stopped; the pods run on.\n{again} takes them up again, {remove} removes them.")
     return status
 
 
@@ -156,11 +155,12 @@ def _question(kubelet: AgentProcess) -> str:
 
 
 def _greet(kubelet: AgentProcess) -> None:
+    keys = "q or Ctrl-C stops" if is_interactive() else "Ctrl-C stops"
     lines = (
         ("manifests", f"{kubelet.manifests}  (edit them and watch)"),
         ("ask it", _question(kubelet)),
         ("logs", f"{kubelet.log}, {runtime().home}/root/criserver.log"),
-        ("end", f"q or Ctrl-C stops the agent, the pods run on; {as_root('make clean-run')} removes everything"),
+        ("end", f"{keys} the agent, the pods run on; {as_root('make clean-run')} removes everything"),
     )
     for name, text in lines:
         console.print(f"  [bold]{name:<10}[/bold] {escape(text)}", soft_wrap=True)

@@ -153,6 +153,17 @@ def test_watch_has_stable_columns_and_a_row_per_change(agent: AgentProcess) -> N
             assert line[heading.index(name) :].startswith(cell), "\n".join(lines)
 
 
+@pytest.mark.parametrize("words", [("get", "events"), ("describe", "web")])
+def test_rows_are_not_broken_by_a_terminal_of_80_columns(agent: AgentProcess, words: tuple[str, ...]) -> None:
+    whole = ok(agent, *words)
+    assert max(map(len, whole.splitlines())) > 80, "or nothing is to be wrapped"
+    with Terminal(cli_command(agent.socket, *words), {**environment(), "TERM": "xterm"}, size=(24, 80)) as terminal:
+        assert terminal.end() == 0
+    lines = terminal.shown.replace("\r", "").splitlines()
+    # Ids have one word, which is left to the terminal so that it can be copied.
+    assert [line for line in lines if len(line) > 80 and " ID:" not in line] == []
+
+
 def test_exec_of_a_missing_command_says_so_once_with_127(agent: AgentProcess) -> None:
     missing = agent.cli("exec", "pod/web", "--", "nosuch")
     assert missing.returncode == 127

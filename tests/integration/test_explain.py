@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pykubelet.testing.agent import AgentProcess, cli_command, environment, wait_for, waiting_reason
+from pykubelet.testing.terminal import Terminal
 from tests.manifests import Apply, config_map, container, exec_handler, pod, sh
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
@@ -67,6 +68,20 @@ def test_crash_looping_pod(agent: AgentProcess, apply: Apply) -> None:
         r"back-off of main, [0-9.]+ s left: CrashLoopBackOff: back-off \w+ restarting failed container=main"
     )
     wait_for(lambda: line.search(text(agent, "pod/crashing")) is not None, 30, agent.log_tail)
+
+
+def test_reasons_stay_in_their_column_on_a_terminal(agent: AgentProcess, apply: Apply) -> None:
+    apply("narrow", pod("narrow", container(command=sh("exit 7"))))
+    agent.wait_pod("narrow", lambda pod: waiting_reason(pod) == "CrashLoopBackOff")
+    wait_waits(agent, "narrow", "backOff")
+    command = cli_command(agent.socket, "explain", "narrow")
+    with Terminal(command, {**environment(), "TERM": "xterm"}, size=(40, 80)) as terminal:
+        assert terminal.end() == 0
+    lines = terminal.shown.replace("\r", "").splitlines()
+    assert [line for line in lines if len(line) > 80] == []
+    heading = next(line for line in lines if line.startswith("  ABOUT"))
+    first = next(number for number, line in enumerate(lines) if re.match(r"  main +wait +CrashLoopBackOff: ", line))
+    assert re.match(rf" {{{heading.index('WHY')}}}\S", lines[first + 1]), terminal.shown
 
 
 def test_pod_that_waits_for_a_config_map(agent: AgentProcess, apply: Apply) -> None:

@@ -62,6 +62,13 @@ def test_run_once_shows_the_output_and_exits_with_the_status(agent: AgentProcess
     assert agent.pods() == {}
 
 
+def test_run_once_takes_the_file_as_other_commands_do(agent: AgentProcess, tmp_path: Path) -> None:
+    main = container(command=["sh", "-c", "echo once"])
+    file = _manifest(tmp_path / "job.yaml", pod("job", main))
+    done = _run(agent, "run-once", "-f", file)
+    assert (done.returncode, done.stdout) == (0, "once\n"), done.stderr
+
+
 def test_run_once_with_several_containers_names_them(agent: AgentProcess) -> None:
     job = pod(
         "job",

@@ -103,7 +103,7 @@ def test_findings_that_are_errors_end_the_command(web: str, capsys: pytest.Captu
     with pytest.raises(SystemExit) as end:
         apply_files(_Api({"findings": [f"{web}:4: error: wrong"], "errors": 1}), [web])
     assert end.value.code == 1
-    assert capsys.readouterr().err == f"{web}:4: error: wrong\nerror: 1 problem(s); nothing was changed\n"
+    assert capsys.readouterr().err == f"{web}:4: error: wrong\nerror: 1 problem; nothing was changed\n"
 
 
 def test_fault_comes_after_the_changes_before_it(web: str, capsys: pytest.CaptureFixture[str]) -> None:

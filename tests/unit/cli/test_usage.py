@@ -35,6 +35,8 @@ ROOT = Path(__file__).resolve().parents[3]
         (("diff", "web.yaml"), "name files with -f: pykubelet diff -f web.yaml"),
         (("describe", "node"), "describe shows pods; for nodes: pykubelet get nodes -o yaml"),
         (("explain", "a", "b"), "name one pod; these are a, b"),
+        (("run-once",), "name one file; for example: pykubelet run-once job.yaml"),
+        (("run-once", "a.yaml", "-f", "b.yaml"), "name one file"),
         (("get",), "name a kind: pods, events, configmaps, secrets, nodes, images, problems; for example"),
     ],
 )

@@ -43,7 +43,7 @@ def apply_files(
     for finding in answer.get("findings", ()):
         echo(finding, err=True)
     if errors := answer.get("errors"):
-        echo(f"error: {errors} problem(s); nothing was changed", err=True)
+        echo(f"error: {errors} problem{'' if errors == 1 else 's'}; nothing was changed", err=True)
         raise SystemExit(1)
     changes = answer.get("changes", ())
     for change in changes:

@@ -27,7 +27,7 @@ def read_objects(files: Sequence[Path], node: NodeView | None = None, *, namespa
     for finding in checked.findings:
         echo(finding, err=True)
     if checked.errors:
-        echo(f"error: {checked.errors} problem(s); nothing was changed", err=True)
+        echo(f"error: {checked.errors} problem{'' if checked.errors == 1 else 's'}; nothing was changed", err=True)
         raise SystemExit(1)
     return list(checked.given)
 

@@ -67,9 +67,13 @@ def _manifest_of(api: LocalApi, pod: Pod) -> list[str]:
 
 
 def _field(label: str, value: object, indent: int = 0) -> str:
-    """Return one field. Lines of the value after its first are indented, so that they cannot look like fields."""
+    """Return one field. Lines of the value after its first are indented, so that they cannot look like fields.
+
+    A value of one word, such as an id, is left to the terminal, from which it is then copied as one.
+    """
     text = f"{' ' * indent}{label + ':':<{17 - indent}} {value}".replace("\n", "\n" + " " * 18)
-    return "\n".join(hanging(line, 18, terminal_width()) for line in text.split("\n"))
+    width = terminal_width() if " " in str(value) else None
+    return "\n".join(hanging(line, 18, width) for line in text.split("\n"))
 
 
 def _pairs(label: str, pairs: dict[str, str]) -> Iterator[str]:
