@@ -70,6 +70,15 @@ def test_watch_with_a_very_long_time_limit_ends_with_the_answer(tmp_path: Path, 
         assert list(api.watch("/pods", time.monotonic() + seconds)) == [("ADDED", {"a": 1})]
 
 
+def test_answer_of_an_agent_that_is_stopped_says_so(tmp_path: Path) -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with _answering(tmp_path / "s", head + b"%x\r\n%b\r\n" % (len(_ADDED), _ADDED)) as api:
+        lines = api.lines("/log")
+        assert next(lines) == _ADDED
+        with pytest.raises(Transient, match=r"/s was stopped or restarted while it answered .*; repeat the command$"):
+            next(lines)
+
+
 def test_watch_that_ends_between_lines_ends(tmp_path: Path) -> None:
     with _answering(tmp_path / "s", _HEAD + _ADDED) as api:
         assert list(api.watch("/pods")) == [("ADDED", {"a": 1})]

@@ -8,6 +8,7 @@ import pytest
 
 from pykubelet.base.errors import NotFound
 from pykubelet.cli.client.agent_socket import linked
+from pykubelet.cli.reset.daemons import PodsPart
 from pykubelet.cli.reset.files import CgroupsPart, FilesPart
 from pykubelet.cli.reset.network import NamespacesPart
 from pykubelet.cli.reset.places import Places
@@ -16,6 +17,7 @@ from pykubelet.criserver.netns import Kind, NamespaceSpec, PinnedNamespaces
 from pykubelet.criserver.types import SandboxID
 from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle, root_name, to_path
 from pykubelet.linux.filesystems.mounts import unmount_all_under
+from pykubelet.pb import runtime_v1_pb2 as pb
 
 _DEPTH = 3000
 """More than Python's limit of recursion, and than the usual limit of descriptors."""
@@ -44,6 +46,17 @@ def _places(tmp_path: Path) -> Places:
         server_file=None,
         keep_images=False,
     )
+
+
+def test_pod_with_a_former_sandbox_is_named_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def pods(_: PodsPart) -> list[pb.PodSandbox]:
+        named = [
+            pb.PodSandboxMetadata(namespace="default", name=name, attempt=number) for name in "ab" for number in (0, 1)
+        ]
+        return [pb.PodSandbox(metadata=each) for each in named]
+
+    monkeypatch.setattr(PodsPart, "_pods", pods)
+    assert PodsPart(_places(tmp_path), lambda *_: None).find() == ["pod: default/a", "pod: default/b"]
 
 
 def test_tree_deeper_than_the_limit_of_recursion_is_removed(tmp_path: Path) -> None:

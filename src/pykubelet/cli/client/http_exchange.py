@@ -75,7 +75,7 @@ class Answer:
         piece = self._file.read(limit) if line is None else self._file.readline(limit)
         if self._left is not None:
             if not piece:
-                raise BadAnswer("it ended early")
+                raise BadAnswer("the answer ended early")
             self._left -= len(piece)
             if self._chunked and self._left == 0:
                 self._file.readline(_MAX_LINE)
@@ -88,7 +88,7 @@ class Answer:
         try:
             self._left = int(line.partition(b";")[0], 16)
         except ValueError as error:
-            raise BadAnswer("it ended early") from error
+            raise BadAnswer("the answer ended early") from error
         self._ended = self._left == 0
 
     def _read_status(self) -> int:

@@ -104,7 +104,8 @@ class LocalApi:
             except TimeoutError:
                 raise
             except (OSError, BadAnswer) as error:
-                raise Transient(f"the agent at {self._socket} closed the stream early: {error}") from error
+                why = f"was stopped or restarted while it answered ({error}); repeat the command"
+                raise Transient(f"the agent at {self._socket} {why}") from error
 
     def watch(self, path: str, deadline: float | None = None, /, **query: object) -> Iterator[tuple[str, Any]]:
         """Yield type and object of each event of a watch, beginning with the present objects.

@@ -57,7 +57,8 @@ class PodsPart:
     def find(self) -> Sequence[str]:
         places = self._places
         if places.endpoint or listener(places.server.socket):
-            return [f"pod: {_name(pod)}" for pod in asyncio.run(self._pods())]
+            # A pod that was restarted has a former sandbox.
+            return list(dict.fromkeys(f"pod: {_name(pod)}" for pod in asyncio.run(self._pods())))
         return ["pods of the runtime server, which does not run"] if places.server.database.exists() else []
 
     def remove(self) -> None:
