@@ -19,7 +19,7 @@ from pykubelet.base.units import Bytes
 from pykubelet.criserver.cni import Attached, AttachRequest
 from pykubelet.criserver.conmon import Conmon, Launch, Launched
 from pykubelet.criserver.container.container_interfaces import ImageFacts
-from pykubelet.criserver.netns import Kind, NamespaceSpec
+from pykubelet.criserver.netns import NamespaceKind, NamespaceSpec
 from pykubelet.criserver.oci import ExecResult, OciRuntime
 from pykubelet.criserver.oci.runtime import Features
 from pykubelet.criserver.spec import ImageDefaults
@@ -373,7 +373,7 @@ class SimulatedNamespaces:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
 
-    def path(self, sandbox: SandboxID, kind: Kind) -> Path:
+    def path(self, sandbox: SandboxID, kind: NamespaceKind) -> Path:
         return self._machine.run / "ns" / sandbox / kind.value
 
     def known(self) -> list[SandboxID]:

@@ -14,7 +14,7 @@ from pykubelet.base.units import KIB
 from pykubelet.criserver.images import limits, manifests
 from pykubelet.criserver.images.image_types import ImageConfig, ImageRecord
 from pykubelet.criserver.images.manifests import Platform
-from pykubelet.criserver.images.registry.auth import Challenge, Credentials, parse_challenges, token_requests
+from pykubelet.criserver.images.registry.auth import Challenge, HostCredentials, parse_challenges, token_requests
 from pykubelet.criserver.images.registry.config import Endpoint
 from pykubelet.criserver.images.registry.http import _redirected, same_origin
 from pykubelet.criserver.server.groups.images import image_of
@@ -161,7 +161,7 @@ def allowed(work: Callable[[], _T]) -> _T | None:
 def test_any_token_service_is_asked_by_a_valid_url_or_refused(realm: str) -> None:
     endpoint = Endpoint("https://registry.example", "registry.example")
     challenge = Challenge("bearer", {"realm": realm, "service": realm})
-    secret = Credentials("user", "secret-word", identity_token="secret-word")
+    secret = HostCredentials("user", "secret-word", identity_token="secret-word")
     for asked in allowed(lambda: token_requests(challenge, secret, endpoint, "app")) or ():
         parts = urlsplit(asked.url)
         assert parts.scheme == "https" and parts.hostname and parts.port != -1

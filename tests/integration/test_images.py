@@ -14,7 +14,7 @@ from pykubelet.base.errors import Transient
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.actuate.images.image_gc import GcDeps, ImageGc
-from pykubelet.kubelet.actuate.images.plan.image_gc import DiskUse, GcPolicy
+from pykubelet.kubelet.actuate.images.plan.image_gc import ImageDiskUse, ImageGcPolicy
 from pykubelet.kubelet.report.events import EventLog
 from pykubelet.testing.agent import AgentProcess, cli_command, container_status, environment, wait_for, waiting_reason
 from pykubelet.testing.ociimage import ImageSpec
@@ -187,7 +187,7 @@ class Counted:
 
 async def _collect(endpoint: str) -> tuple[set[str], set[str], set[str]]:
     """Tags before and after a garbage collection on a full disk, and the reasons of removals."""
-    clock, full = SystemClock(), DiskUse(Bytes(1 << 40), Bytes(0))
+    clock, full = SystemClock(), ImageDiskUse(Bytes(1 << 40), Bytes(0))
     counted: set[str] = set()
     async with CriClient.connect(endpoint) as cri:
         before = {tag for image in await cri.list_images() for tag in image.repo_tags}
@@ -200,6 +200,6 @@ async def _collect(endpoint: str) -> tuple[set[str], set[str], set[str]]:
             disk=lambda path: full,
         )
         with pytest.raises(Transient, match="Insufficient free disk space"):
-            await ImageGc(deps, GcPolicy(minimum_age=0)).collect()
+            await ImageGc(deps, ImageGcPolicy(minimum_age=0)).collect()
         after = {tag for image in await cri.list_images() for tag in image.repo_tags}
     return before, after, counted

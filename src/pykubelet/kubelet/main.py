@@ -85,7 +85,7 @@ async def _start(agent: Agent) -> None:
     await actuators.users.load(existing)
     agent.admission.admitted_before(existing)
     events.event(None, NORMAL, Reason.STARTING, "Starting kubelet.")
-    fault = await blocking.call("start-up", actuators.node.resolv_conf_fault)
+    fault = await blocking.call("start-up", actuators.node.resolv_conf.fault)
     if fault is not None:
         events.event(None, WARNING, Reason.CHECK_LIMITS_FOR_RESOLV_CONF, fault)
     for text in enforced:

@@ -19,7 +19,7 @@ from pykubelet.cli.arguments.lookup import FoundPod, find_container
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.cli.client.streams import readable
 from pykubelet.cli.commands.node.doctor import (
-    Verdict,
+    FindingLevel,
     _configuration,
     _quarantine,
     _trash,
@@ -133,10 +133,10 @@ def test_doctor_reports_missing_programs_with_remedies(monkeypatch: pytest.Monke
     monkeypatch.setattr("pykubelet.cli.commands.node.doctor._installed", lambda program: False)
     monkeypatch.setattr("pykubelet.cli.commands.node.doctor._CNI_DIRECTORIES", (Path("/nonexistent"),))
     findings = {finding.subject: finding for finding in program_findings()}
-    assert findings["OCI runtime"].verdict is Verdict.FAILED
+    assert findings["OCI runtime"].verdict is FindingLevel.FAILED
     assert findings["OCI runtime"].remedy == "apt-get install runc"
     assert findings["CNI plugins"].remedy == "apt-get install containernetworking-plugins"
-    assert findings["iptables"].verdict is Verdict.WARNING
+    assert findings["iptables"].verdict is FindingLevel.WARNING
 
 
 def test_doctor_prints_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -164,8 +164,8 @@ def test_doctor_names_refused_files_of_the_runtime_server() -> None:
     text = json.dumps({"file": "/c.toml", "error": "line 1", "problems": ["policy.toml: not toml"], "readAt": 1.5})
     texts = [(finding.verdict, finding.text) for finding in _configuration(text)]
     assert texts == [
-        (Verdict.FAILED, "/c.toml is refused, the former version is in force: line 1"),
-        (Verdict.FAILED, "policy.toml: not toml"),
+        (FindingLevel.FAILED, "/c.toml is refused, the former version is in force: line 1"),
+        (FindingLevel.FAILED, "policy.toml: not toml"),
     ]
 
 
@@ -180,19 +180,19 @@ def test_doctor_checks_user_kernel_and_cgroups() -> None:
         (ContainerLabels(), None),
         (
             ContainerLabels(process="u:r:container_t:s0", files="f"),
-            (Verdict.OK, "containers run as u:r:container_t:s0"),
+            (FindingLevel.OK, "containers run as u:r:container_t:s0"),
         ),
         (
             ContainerLabels(problem="the policy does not know x"),
             (
-                Verdict.WARNING,
+                FindingLevel.WARNING,
                 "the policy does not know x; containers of pykubelet's own server are not confined by it",
             ),
         ),
     ],
 )
 def test_doctor_says_whether_selinux_confines_containers(
-    monkeypatch: pytest.MonkeyPatch, labels: ContainerLabels, expected: tuple[Verdict, str] | None
+    monkeypatch: pytest.MonkeyPatch, labels: ContainerLabels, expected: tuple[FindingLevel, str] | None
 ) -> None:
     monkeypatch.setattr("pykubelet.linux.selinux.container_labels", lambda: labels)
     found = [(each.verdict, each.text) for each in machine_findings() if each.subject == "SELinux"]

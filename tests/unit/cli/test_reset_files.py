@@ -13,7 +13,7 @@ from pykubelet.cli.reset.files import CgroupsPart, FilesPart
 from pykubelet.cli.reset.network import NamespacesPart
 from pykubelet.cli.reset.places import Places
 from pykubelet.criserver.config import Settings
-from pykubelet.criserver.netns import Kind, NamespaceSpec, PinnedNamespaces
+from pykubelet.criserver.netns import NamespaceKind, NamespaceSpec, PinnedNamespaces
 from pykubelet.criserver.types import SandboxID
 from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle, root_name, to_path
 from pykubelet.linux.filesystems.mounts import unmount_all_under
@@ -129,7 +129,7 @@ async def test_network_namespaces_of_a_server_that_was_killed_are_removed_and_th
 ) -> None:
     server = Settings(run=tmp_path / "run", netns_dir=tmp_path / "netns")
     namespaces = PinnedNamespaces.open(directory=server.namespaces, shared=server.network_namespaces)
-    sandbox, spec = SandboxID("pod"), NamespaceSpec((Kind.NETWORK,))
+    sandbox, spec = SandboxID("pod"), NamespaceSpec((NamespaceKind.NETWORK,))
     await namespaces.make(sandbox, spec)
     theirs = PinnedNamespaces.open(directory=tmp_path / "theirs", shared=server.network_namespaces)
     other = SandboxID("other")

@@ -21,7 +21,7 @@ from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle
 from pykubelet.kubelet.actuate.cgroups.qos_levels import QosLevels
 from pykubelet.kubelet.actuate.cri.events import RuntimeEvents
 from pykubelet.kubelet.actuate.images.image_gc import ImageGc
-from pykubelet.kubelet.actuate.images.plan.image_gc import GcPolicy, ImageRecord
+from pykubelet.kubelet.actuate.images.plan.image_gc import ImageGcPolicy, ImageRecord
 from pykubelet.kubelet.actuate.node.addresses import NodeAddresses
 from pykubelet.kubelet.actuate.volumes.csi.csi_manager import CsiVolumes
 from pykubelet.kubelet.actuate.volumes.csi.csi_types import CsiEvents
@@ -38,7 +38,7 @@ from pykubelet.kubelet.desired.sources.source_types import FileSourceConfig
 from pykubelet.kubelet.desired.sources.url_source import UrlSource
 from pykubelet.kubelet.observe.eviction import eviction_manager as pressure
 from pykubelet.kubelet.observe.eviction.eviction_manager import EvictionManager
-from pykubelet.kubelet.observe.pleg.plan.schedule import Check
+from pykubelet.kubelet.observe.pleg.plan.schedule import ScheduledCheck
 from pykubelet.kubelet.observe.pleg.pleg import Pleg
 from pykubelet.kubelet.observe.runtime_health import RuntimeHealth
 from pykubelet.kubelet.report.events.event_sink import EventSink
@@ -107,7 +107,7 @@ _ROUNDS: dict[str, tuple[Make, str, str]] = {
         "check",
     ),
     "image-gc.rounds": (
-        lambda c, p: ImageGc(ns(telemetry=telemetry(c, None)), GcPolicy()),
+        lambda c, p: ImageGc(ns(telemetry=telemetry(c, None)), ImageGcPolicy()),
         "run",
         "collect",
     ),
@@ -315,7 +315,7 @@ async def test_look_at_a_pod_that_raises_keeps_pleg_from_no_other(monkeypatch: p
     clock, looked = VirtualClock(), []
     pleg = _pleg(clock, lambda _: None)
     pleg._relist_at = clock.monotonic() + 1000
-    pleg._checks = {uid: Check(clock.monotonic(), clock.monotonic()) for uid in (A, B)}
+    pleg._checks = {uid: ScheduledCheck(clock.monotonic(), clock.monotonic()) for uid in (A, B)}
 
     async def look(self: Pleg, uid: PodUID) -> None:
         looked.append(uid)
@@ -385,7 +385,7 @@ async def test_image_that_raises_keeps_no_other_from_being_removed() -> None:
         removed.append(spec.image)
 
     recorders = telemetry(VirtualClock(), ns(image_collected=lambda _: None))
-    part = ImageGc(ns(telemetry=recorders, images=ns(remove_image=remove)), GcPolicy())
+    part = ImageGc(ns(telemetry=recorders, images=ns(remove_image=remove)), ImageGcPolicy())
     records = [ImageRecord(name, Bytes(10), False, 0.0) for name in ("a", "b")]
     assert await part._remove(records, "age") == 10
     assert removed == ["b"]

@@ -22,7 +22,7 @@ from pykubelet.base.spdy.frames import (
     HeadersFrame,
     Ping,
     RstStream,
-    Settings,
+    SettingsFrame,
     SynReply,
     SynStream,
     WindowUpdate,
@@ -79,7 +79,7 @@ class Encoder:
                 return _control(FrameType.HEADERS, frame.fin * _FIN, body)
             case RstStream():
                 return _control(FrameType.RST_STREAM, 0, _PAIR.pack(frame.stream, frame.code))
-            case Settings():
+            case SettingsFrame():
                 pairs = b"".join(_PAIR.pack(*pair) for pair in frame.values)
                 return _control(FrameType.SETTINGS, 0, _WORD.pack(len(frame.values)) + pairs)
             case Ping():
@@ -204,7 +204,7 @@ class Decoder:
                 (count,) = _WORD.unpack_from(body)
                 if len(body) != 4 + 8 * count:
                     raise ProtocolError("a SETTINGS frame of the wrong length")
-                return Settings(tuple((pair[0] & 0xFFFFFF, pair[1]) for pair in _PAIR.iter_unpack(body[4:])))
+                return SettingsFrame(tuple((pair[0] & 0xFFFFFF, pair[1]) for pair in _PAIR.iter_unpack(body[4:])))
             case FrameType.PING:
                 return Ping(_WORD.unpack(body)[0])
             case FrameType.GOAWAY:

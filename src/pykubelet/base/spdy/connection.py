@@ -20,7 +20,7 @@ from pykubelet.base.spdy.frames import (
     Ping,
     ResetCode,
     RstStream,
-    Settings,
+    SettingsFrame,
     SynReply,
     SynStream,
     WindowUpdate,
@@ -231,7 +231,7 @@ class SpdyConnection:
                     self.post(frame)
             case GoAway():
                 self.ended.set()
-            case Settings() | WindowUpdate():
+            case SettingsFrame() | WindowUpdate():
                 pass
             case _:
                 assert_never(frame)

@@ -72,8 +72,8 @@ class RstStream(Struct, frozen=True):
     code: int
 
 
-class Settings(Struct, frozen=True):
-    """Settings as pairs of identifier and value."""
+class SettingsFrame(Struct, frozen=True):
+    """SettingsFrame as pairs of identifier and value."""
 
     values: tuple[tuple[int, int], ...] = ()
 
@@ -114,4 +114,4 @@ class Data(Struct, frozen=True):
     fin: bool = False
 
 
-Frame: TypeAlias = SynStream | SynReply | RstStream | Settings | Ping | GoAway | HeadersFrame | WindowUpdate | Data
+Frame: TypeAlias = SynStream | SynReply | RstStream | SettingsFrame | Ping | GoAway | HeadersFrame | WindowUpdate | Data

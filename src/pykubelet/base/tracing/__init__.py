@@ -7,7 +7,7 @@ reading at ``spans.py``.
 
 from pykubelet.base.tracing.plan.rpc import rpc_span, trace_headers
 from pykubelet.base.tracing.plan.trace_settings import DEFAULT_ENDPOINT, TraceSettings, trace_settings
-from pykubelet.base.tracing.span_types import Kind
+from pykubelet.base.tracing.span_types import CallSide
 from pykubelet.base.tracing.spans import (
     begin_group,
     carrier,
@@ -24,7 +24,7 @@ from pykubelet.base.tracing.spans import (
 
 __all__ = [
     "DEFAULT_ENDPOINT",
-    "Kind",
+    "CallSide",
     "TraceSettings",
     "begin_group",
     "carrier",

@@ -22,15 +22,15 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from pykubelet.base.errors import Invalid
 from pykubelet.base.text import printable
 from pykubelet.base.tracing.plan.trace_settings import TraceSettings
-from pykubelet.base.tracing.span_types import Attributes, Kind, OpenSpan
+from pykubelet.base.tracing.span_types import Attributes, CallSide, OpenSpan
 from pykubelet.base.units import Seconds
 
 _TEXT: Final = 1024
 """Maximum length of a text of a span: a collector refuses all spans of a message that is longer than 4 MiB."""
 _KINDS: Final = {
-    Kind.INTERNAL: SpanKind.INTERNAL,
-    Kind.CLIENT: SpanKind.CLIENT,
-    Kind.SERVER: SpanKind.SERVER,
+    CallSide.INTERNAL: SpanKind.INTERNAL,
+    CallSide.CLIENT: SpanKind.CLIENT,
+    CallSide.SERVER: SpanKind.SERVER,
 }
 
 
@@ -76,14 +76,14 @@ class OtlpRecorder:
             raise Invalid(f"tracing: check the environment variables OTEL_…: the SDK refuses them: {error}") from error
 
     def span(
-        self, name: str, attributes: Attributes, kind: Kind, parent: OpenSpan | Attributes | None
+        self, name: str, attributes: Attributes, kind: CallSide, parent: OpenSpan | Attributes | None
     ) -> AbstractContextManager[object]:
         """Return a context in which a new span is the current one."""
         return self._span(name, attributes, kind, parent)
 
     @contextmanager
     def _span(
-        self, name: str, attributes: Attributes, kind: Kind, parent: OpenSpan | Attributes | None
+        self, name: str, attributes: Attributes, kind: CallSide, parent: OpenSpan | Attributes | None
     ) -> Iterator[None]:
         with self._tracer.start_as_current_span(
             _text(name),

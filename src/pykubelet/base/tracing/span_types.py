@@ -10,7 +10,7 @@ from pykubelet.base.units import Seconds
 Attributes: TypeAlias = Mapping[str, str]
 
 
-class Kind(Enum):
+class CallSide(Enum):
     """The side of a call that a span shows."""
 
     INTERNAL = "internal"
@@ -30,7 +30,7 @@ class Recorder(Protocol):
     """Records spans."""
 
     def span(
-        self, name: str, attributes: Attributes, kind: Kind, parent: OpenSpan | Attributes | None
+        self, name: str, attributes: Attributes, kind: CallSide, parent: OpenSpan | Attributes | None
     ) -> AbstractContextManager[object]:
         """Return a context in which a new span is the current one.
 

@@ -19,7 +19,7 @@ from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.tracing.plan.trace_settings import TraceSettings
 from pykubelet.base.tracing.sdk_log import quieten
-from pykubelet.base.tracing.span_types import Attributes, Kind, OpenSpan, Recorder
+from pykubelet.base.tracing.span_types import Attributes, CallSide, OpenSpan, Recorder
 from pykubelet.base.units import Seconds
 
 _log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ def span(
     name: str,
     attributes: Attributes = _NO_ATTRIBUTES,
     *,
-    kind: Kind = Kind.INTERNAL,
+    kind: CallSide = CallSide.INTERNAL,
     group: str = "",
     nested: bool = False,
 ) -> AbstractContextManager[object]:
@@ -112,7 +112,7 @@ def fail(error: str) -> None:
 def served(name: str, attributes: Attributes, headers: Attributes) -> AbstractContextManager[object]:
     """Return a context that records a call of a client, as a part of the client's trace if it has one."""
     recorder = _State.recorder
-    return _NOTHING if recorder is None else recorder.span(name, attributes, Kind.SERVER, headers)
+    return _NOTHING if recorder is None else recorder.span(name, attributes, CallSide.SERVER, headers)
 
 
 def begin_group(key: str, name: str, attributes: Attributes = _NO_ATTRIBUTES) -> None:

@@ -17,7 +17,7 @@ Rows = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class ObjectKind:
     """How objects of one kind are named, requested and printed."""
 
     plural: str
@@ -139,7 +139,7 @@ def ago(moment: str | None) -> str:
 
 
 KINDS: Final = (
-    Kind(
+    ObjectKind(
         plural="pods",
         singular="pod",
         short="po",
@@ -151,7 +151,7 @@ KINDS: Final = (
         shows_namespace=True,
         watchable=True,
     ),
-    Kind(
+    ObjectKind(
         plural="events",
         singular="event",
         short="ev",
@@ -162,7 +162,7 @@ KINDS: Final = (
         namespaced=True,
         watchable=True,
     ),
-    Kind(
+    ObjectKind(
         plural="configmaps",
         singular="configmap",
         short="cm",
@@ -173,7 +173,7 @@ KINDS: Final = (
         namespaced=True,
         shows_namespace=True,
     ),
-    Kind(
+    ObjectKind(
         plural="secrets",
         singular="secret",
         path="/api/v1/secrets",
@@ -183,7 +183,7 @@ KINDS: Final = (
         namespaced=True,
         shows_namespace=True,
     ),
-    Kind(
+    ObjectKind(
         plural="nodes",
         singular="node",
         short="no",
@@ -192,7 +192,7 @@ KINDS: Final = (
         wide=("INTERNAL-IP", "EXTERNAL-IP", "OS-IMAGE", "KERNEL-VERSION", "CONTAINER-RUNTIME"),
         rows=_node_rows,
     ),
-    Kind(
+    ObjectKind(
         plural="images",
         singular="image",
         path="/pykubelet/v1/images",
@@ -200,7 +200,7 @@ KINDS: Final = (
         rows=_image_rows,
         selectable=False,
     ),
-    Kind(
+    ObjectKind(
         plural="problems",
         singular="problem",
         path="/pykubelet/v1/problems",

@@ -16,7 +16,7 @@ from pykubelet.base.errors import Invalid
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Kind(Enum):
+class FlagKind(Enum):
     """How a flag's text becomes a value of the configuration."""
 
     TEXT = auto()
@@ -31,100 +31,100 @@ class Kind(Enum):
     """``memory.available<100Mi,…``."""
 
 
-FIELDS: Final[Mapping[str, tuple[Kind, str]]] = {
-    "address": (Kind.TEXT, "address"),
-    "allowed-unsafe-sysctls": (Kind.LIST, "allowedUnsafeSysctls"),
-    "anonymous-auth": (Kind.SWITCH, "authentication.anonymous.enabled"),
-    "authentication-token-webhook": (Kind.SWITCH, "authentication.webhook.enabled"),
-    "authentication-token-webhook-cache-ttl": (Kind.TEXT, "authentication.webhook.cacheTTL"),
-    "authorization-mode": (Kind.TEXT, "authorization.mode"),
-    "authorization-webhook-cache-authorized-ttl": (Kind.TEXT, "authorization.webhook.cacheAuthorizedTTL"),
-    "authorization-webhook-cache-unauthorized-ttl": (Kind.TEXT, "authorization.webhook.cacheUnauthorizedTTL"),
-    "cgroup-driver": (Kind.TEXT, "cgroupDriver"),
-    "cgroup-root": (Kind.TEXT, "cgroupRoot"),
-    "cgroups-per-qos": (Kind.SWITCH, "cgroupsPerQOS"),
-    "client-ca-file": (Kind.TEXT, "authentication.x509.clientCAFile"),
-    "cluster-dns": (Kind.LIST, "clusterDNS"),
-    "cluster-domain": (Kind.TEXT, "clusterDomain"),
-    "container-log-max-files": (Kind.NUMBER, "containerLogMaxFiles"),
-    "container-log-max-size": (Kind.TEXT, "containerLogMaxSize"),
-    "contention-profiling": (Kind.SWITCH, "enableContentionProfiling"),
-    "cpu-cfs-quota": (Kind.SWITCH, "cpuCFSQuota"),
-    "cpu-cfs-quota-period": (Kind.TEXT, "cpuCFSQuotaPeriod"),
-    "cpu-manager-policy": (Kind.TEXT, "cpuManagerPolicy"),
-    "cpu-manager-policy-options": (Kind.PAIRS, "cpuManagerPolicyOptions"),
-    "cpu-manager-reconcile-period": (Kind.TEXT, "cpuManagerReconcilePeriod"),
-    "enable-controller-attach-detach": (Kind.SWITCH, "enableControllerAttachDetach"),
-    "enable-debugging-handlers": (Kind.SWITCH, "enableDebuggingHandlers"),
-    "enable-server": (Kind.SWITCH, "enableServer"),
-    "enforce-node-allocatable": (Kind.LIST, "enforceNodeAllocatable"),
-    "event-burst": (Kind.NUMBER, "eventBurst"),
-    "event-qps": (Kind.NUMBER, "eventRecordQPS"),
-    "eviction-hard": (Kind.THRESHOLDS, "evictionHard"),
-    "eviction-max-pod-grace-period": (Kind.NUMBER, "evictionMaxPodGracePeriod"),
-    "eviction-minimum-reclaim": (Kind.PAIRS, "evictionMinimumReclaim"),
-    "eviction-pressure-transition-period": (Kind.TEXT, "evictionPressureTransitionPeriod"),
-    "eviction-soft": (Kind.THRESHOLDS, "evictionSoft"),
-    "eviction-soft-grace-period": (Kind.PAIRS, "evictionSoftGracePeriod"),
-    "fail-cgroupv1": (Kind.SWITCH, "failCgroupV1"),
-    "fail-swap-on": (Kind.SWITCH, "failSwapOn"),
-    "feature-gates": (Kind.GATES, "featureGates"),
-    "file-check-frequency": (Kind.TEXT, "fileCheckFrequency"),
-    "hairpin-mode": (Kind.TEXT, "hairpinMode"),
-    "healthz-bind-address": (Kind.TEXT, "healthzBindAddress"),
-    "healthz-port": (Kind.NUMBER, "healthzPort"),
-    "http-check-frequency": (Kind.TEXT, "httpCheckFrequency"),
-    "image-gc-high-threshold": (Kind.NUMBER, "imageGCHighThresholdPercent"),
-    "image-gc-low-threshold": (Kind.NUMBER, "imageGCLowThresholdPercent"),
-    "kernel-memcg-notification": (Kind.SWITCH, "kernelMemcgNotification"),
-    "kube-api-burst": (Kind.NUMBER, "kubeAPIBurst"),
-    "kube-api-content-type": (Kind.TEXT, "contentType"),
-    "kube-api-qps": (Kind.NUMBER, "kubeAPIQPS"),
-    "kube-reserved": (Kind.PAIRS, "kubeReserved"),
-    "kube-reserved-cgroup": (Kind.TEXT, "kubeReservedCgroup"),
-    "kubelet-cgroups": (Kind.TEXT, "kubeletCgroups"),
-    "local-storage-capacity-isolation": (Kind.SWITCH, "localStorageCapacityIsolation"),
-    "make-iptables-util-chains": (Kind.SWITCH, "makeIPTablesUtilChains"),
-    "max-open-files": (Kind.NUMBER, "maxOpenFiles"),
-    "max-pods": (Kind.NUMBER, "maxPods"),
-    "memory-manager-policy": (Kind.TEXT, "memoryManagerPolicy"),
-    "minimum-image-ttl-duration": (Kind.TEXT, "imageMinimumGCAge"),
-    "node-status-max-images": (Kind.NUMBER, "nodeStatusMaxImages"),
-    "node-status-update-frequency": (Kind.TEXT, "nodeStatusUpdateFrequency"),
-    "oom-score-adj": (Kind.NUMBER, "oomScoreAdj"),
-    "pod-cidr": (Kind.TEXT, "podCIDR"),
-    "pod-manifest-path": (Kind.TEXT, "staticPodPath"),
-    "pod-max-pids": (Kind.NUMBER, "podPidsLimit"),
-    "pods-per-core": (Kind.NUMBER, "podsPerCore"),
-    "port": (Kind.NUMBER, "port"),
-    "protect-kernel-defaults": (Kind.SWITCH, "protectKernelDefaults"),
-    "qos-reserved": (Kind.PAIRS, "qosReserved"),
-    "read-only-port": (Kind.NUMBER, "readOnlyPort"),
-    "register-node": (Kind.SWITCH, "registerNode"),
-    "registry-burst": (Kind.NUMBER, "registryBurst"),
-    "registry-qps": (Kind.NUMBER, "registryPullQPS"),
-    "reserved-cpus": (Kind.TEXT, "reservedSystemCPUs"),
-    "resolv-conf": (Kind.TEXT, "resolvConf"),
-    "rotate-certificates": (Kind.SWITCH, "rotateCertificates"),
-    "rotate-server-certificates": (Kind.SWITCH, "serverTLSBootstrap"),
-    "runonce": (Kind.SWITCH, "runOnce"),
-    "runtime-request-timeout": (Kind.TEXT, "runtimeRequestTimeout"),
-    "seccomp-default": (Kind.SWITCH, "seccompDefault"),
-    "serialize-image-pulls": (Kind.SWITCH, "serializeImagePulls"),
-    "streaming-connection-idle-timeout": (Kind.TEXT, "streamingConnectionIdleTimeout"),
-    "sync-frequency": (Kind.TEXT, "syncFrequency"),
-    "system-cgroups": (Kind.TEXT, "systemCgroups"),
-    "system-reserved": (Kind.PAIRS, "systemReserved"),
-    "system-reserved-cgroup": (Kind.TEXT, "systemReservedCgroup"),
-    "tls-cert-file": (Kind.TEXT, "tlsCertFile"),
-    "tls-cipher-suites": (Kind.LIST, "tlsCipherSuites"),
-    "tls-min-version": (Kind.TEXT, "tlsMinVersion"),
-    "tls-private-key-file": (Kind.TEXT, "tlsPrivateKeyFile"),
-    "topology-manager-policy": (Kind.TEXT, "topologyManagerPolicy"),
-    "topology-manager-policy-options": (Kind.PAIRS, "topologyManagerPolicyOptions"),
-    "topology-manager-scope": (Kind.TEXT, "topologyManagerScope"),
-    "volume-plugin-dir": (Kind.TEXT, "volumePluginDir"),
-    "volume-stats-agg-period": (Kind.TEXT, "volumeStatsAggPeriod"),
+FIELDS: Final[Mapping[str, tuple[FlagKind, str]]] = {
+    "address": (FlagKind.TEXT, "address"),
+    "allowed-unsafe-sysctls": (FlagKind.LIST, "allowedUnsafeSysctls"),
+    "anonymous-auth": (FlagKind.SWITCH, "authentication.anonymous.enabled"),
+    "authentication-token-webhook": (FlagKind.SWITCH, "authentication.webhook.enabled"),
+    "authentication-token-webhook-cache-ttl": (FlagKind.TEXT, "authentication.webhook.cacheTTL"),
+    "authorization-mode": (FlagKind.TEXT, "authorization.mode"),
+    "authorization-webhook-cache-authorized-ttl": (FlagKind.TEXT, "authorization.webhook.cacheAuthorizedTTL"),
+    "authorization-webhook-cache-unauthorized-ttl": (FlagKind.TEXT, "authorization.webhook.cacheUnauthorizedTTL"),
+    "cgroup-driver": (FlagKind.TEXT, "cgroupDriver"),
+    "cgroup-root": (FlagKind.TEXT, "cgroupRoot"),
+    "cgroups-per-qos": (FlagKind.SWITCH, "cgroupsPerQOS"),
+    "client-ca-file": (FlagKind.TEXT, "authentication.x509.clientCAFile"),
+    "cluster-dns": (FlagKind.LIST, "clusterDNS"),
+    "cluster-domain": (FlagKind.TEXT, "clusterDomain"),
+    "container-log-max-files": (FlagKind.NUMBER, "containerLogMaxFiles"),
+    "container-log-max-size": (FlagKind.TEXT, "containerLogMaxSize"),
+    "contention-profiling": (FlagKind.SWITCH, "enableContentionProfiling"),
+    "cpu-cfs-quota": (FlagKind.SWITCH, "cpuCFSQuota"),
+    "cpu-cfs-quota-period": (FlagKind.TEXT, "cpuCFSQuotaPeriod"),
+    "cpu-manager-policy": (FlagKind.TEXT, "cpuManagerPolicy"),
+    "cpu-manager-policy-options": (FlagKind.PAIRS, "cpuManagerPolicyOptions"),
+    "cpu-manager-reconcile-period": (FlagKind.TEXT, "cpuManagerReconcilePeriod"),
+    "enable-controller-attach-detach": (FlagKind.SWITCH, "enableControllerAttachDetach"),
+    "enable-debugging-handlers": (FlagKind.SWITCH, "enableDebuggingHandlers"),
+    "enable-server": (FlagKind.SWITCH, "enableServer"),
+    "enforce-node-allocatable": (FlagKind.LIST, "enforceNodeAllocatable"),
+    "event-burst": (FlagKind.NUMBER, "eventBurst"),
+    "event-qps": (FlagKind.NUMBER, "eventRecordQPS"),
+    "eviction-hard": (FlagKind.THRESHOLDS, "evictionHard"),
+    "eviction-max-pod-grace-period": (FlagKind.NUMBER, "evictionMaxPodGracePeriod"),
+    "eviction-minimum-reclaim": (FlagKind.PAIRS, "evictionMinimumReclaim"),
+    "eviction-pressure-transition-period": (FlagKind.TEXT, "evictionPressureTransitionPeriod"),
+    "eviction-soft": (FlagKind.THRESHOLDS, "evictionSoft"),
+    "eviction-soft-grace-period": (FlagKind.PAIRS, "evictionSoftGracePeriod"),
+    "fail-cgroupv1": (FlagKind.SWITCH, "failCgroupV1"),
+    "fail-swap-on": (FlagKind.SWITCH, "failSwapOn"),
+    "feature-gates": (FlagKind.GATES, "featureGates"),
+    "file-check-frequency": (FlagKind.TEXT, "fileCheckFrequency"),
+    "hairpin-mode": (FlagKind.TEXT, "hairpinMode"),
+    "healthz-bind-address": (FlagKind.TEXT, "healthzBindAddress"),
+    "healthz-port": (FlagKind.NUMBER, "healthzPort"),
+    "http-check-frequency": (FlagKind.TEXT, "httpCheckFrequency"),
+    "image-gc-high-threshold": (FlagKind.NUMBER, "imageGCHighThresholdPercent"),
+    "image-gc-low-threshold": (FlagKind.NUMBER, "imageGCLowThresholdPercent"),
+    "kernel-memcg-notification": (FlagKind.SWITCH, "kernelMemcgNotification"),
+    "kube-api-burst": (FlagKind.NUMBER, "kubeAPIBurst"),
+    "kube-api-content-type": (FlagKind.TEXT, "contentType"),
+    "kube-api-qps": (FlagKind.NUMBER, "kubeAPIQPS"),
+    "kube-reserved": (FlagKind.PAIRS, "kubeReserved"),
+    "kube-reserved-cgroup": (FlagKind.TEXT, "kubeReservedCgroup"),
+    "kubelet-cgroups": (FlagKind.TEXT, "kubeletCgroups"),
+    "local-storage-capacity-isolation": (FlagKind.SWITCH, "localStorageCapacityIsolation"),
+    "make-iptables-util-chains": (FlagKind.SWITCH, "makeIPTablesUtilChains"),
+    "max-open-files": (FlagKind.NUMBER, "maxOpenFiles"),
+    "max-pods": (FlagKind.NUMBER, "maxPods"),
+    "memory-manager-policy": (FlagKind.TEXT, "memoryManagerPolicy"),
+    "minimum-image-ttl-duration": (FlagKind.TEXT, "imageMinimumGCAge"),
+    "node-status-max-images": (FlagKind.NUMBER, "nodeStatusMaxImages"),
+    "node-status-update-frequency": (FlagKind.TEXT, "nodeStatusUpdateFrequency"),
+    "oom-score-adj": (FlagKind.NUMBER, "oomScoreAdj"),
+    "pod-cidr": (FlagKind.TEXT, "podCIDR"),
+    "pod-manifest-path": (FlagKind.TEXT, "staticPodPath"),
+    "pod-max-pids": (FlagKind.NUMBER, "podPidsLimit"),
+    "pods-per-core": (FlagKind.NUMBER, "podsPerCore"),
+    "port": (FlagKind.NUMBER, "port"),
+    "protect-kernel-defaults": (FlagKind.SWITCH, "protectKernelDefaults"),
+    "qos-reserved": (FlagKind.PAIRS, "qosReserved"),
+    "read-only-port": (FlagKind.NUMBER, "readOnlyPort"),
+    "register-node": (FlagKind.SWITCH, "registerNode"),
+    "registry-burst": (FlagKind.NUMBER, "registryBurst"),
+    "registry-qps": (FlagKind.NUMBER, "registryPullQPS"),
+    "reserved-cpus": (FlagKind.TEXT, "reservedSystemCPUs"),
+    "resolv-conf": (FlagKind.TEXT, "resolvConf"),
+    "rotate-certificates": (FlagKind.SWITCH, "rotateCertificates"),
+    "rotate-server-certificates": (FlagKind.SWITCH, "serverTLSBootstrap"),
+    "runonce": (FlagKind.SWITCH, "runOnce"),
+    "runtime-request-timeout": (FlagKind.TEXT, "runtimeRequestTimeout"),
+    "seccomp-default": (FlagKind.SWITCH, "seccompDefault"),
+    "serialize-image-pulls": (FlagKind.SWITCH, "serializeImagePulls"),
+    "streaming-connection-idle-timeout": (FlagKind.TEXT, "streamingConnectionIdleTimeout"),
+    "sync-frequency": (FlagKind.TEXT, "syncFrequency"),
+    "system-cgroups": (FlagKind.TEXT, "systemCgroups"),
+    "system-reserved": (FlagKind.PAIRS, "systemReserved"),
+    "system-reserved-cgroup": (FlagKind.TEXT, "systemReservedCgroup"),
+    "tls-cert-file": (FlagKind.TEXT, "tlsCertFile"),
+    "tls-cipher-suites": (FlagKind.LIST, "tlsCipherSuites"),
+    "tls-min-version": (FlagKind.TEXT, "tlsMinVersion"),
+    "tls-private-key-file": (FlagKind.TEXT, "tlsPrivateKeyFile"),
+    "topology-manager-policy": (FlagKind.TEXT, "topologyManagerPolicy"),
+    "topology-manager-policy-options": (FlagKind.PAIRS, "topologyManagerPolicyOptions"),
+    "topology-manager-scope": (FlagKind.TEXT, "topologyManagerScope"),
+    "volume-plugin-dir": (FlagKind.TEXT, "volumePluginDir"),
+    "volume-stats-agg-period": (FlagKind.TEXT, "volumeStatsAggPeriod"),
 }
 """Flag → kind of value, and the configuration field that it sets."""
 
@@ -145,7 +145,7 @@ def kubelet_options(command: F) -> F:
     """Add the flags to a command."""
     for name, (kind, _) in FIELDS.items():
         # As in Go, a boolean flag stands alone or has its value after an equals sign.
-        alone: dict[str, Any] = {"is_flag": False, "flag_value": "true"} if kind is Kind.SWITCH else {}
+        alone: dict[str, Any] = {"is_flag": False, "flag_value": "true"} if kind is FlagKind.SWITCH else {}
         command = click.option(f"--{name}", _parameter(name), default=None, hidden=True, **alone)(command)
     for name in IGNORED:
         command = click.option(
@@ -174,24 +174,24 @@ def _parameter(name: str) -> str:
     return f"kubelet_{name.replace('-', '_')}"
 
 
-def _value(name: str, kind: Kind, text: str) -> object:
+def _value(name: str, kind: FlagKind, text: str) -> object:
     match kind:
-        case Kind.NUMBER:
+        case FlagKind.NUMBER:
             try:
                 return int(text)
             except ValueError as error:
                 raise Invalid(f"--{name}: {text!r} is not a whole number") from error
-        case Kind.SWITCH:
+        case FlagKind.SWITCH:
             return _switch(name, text)
-        case Kind.LIST:
+        case FlagKind.LIST:
             return [part.strip() for part in text.split(",") if part.strip()]
-        case Kind.PAIRS:
+        case FlagKind.PAIRS:
             return _pairs(name, text, "=")
-        case Kind.THRESHOLDS:
+        case FlagKind.THRESHOLDS:
             return _pairs(name, text, "<")
-        case Kind.GATES:
+        case FlagKind.GATES:
             return {gate: _switch(name, on) for gate, on in _pairs(name, text, "=").items()}
-        case Kind.TEXT:
+        case FlagKind.TEXT:
             return text
 
 

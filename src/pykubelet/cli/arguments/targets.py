@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import click
 
 from pykubelet.base.suggestion import did_you_mean
-from pykubelet.cli.arguments.kinds import BY_NAME, KINDS, Kind
+from pykubelet.cli.arguments.kinds import BY_NAME, KINDS, ObjectKind
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """Objects of one kind; without names, all of them."""
 
-    kind: Kind
+    kind: ObjectKind
     names: tuple[str, ...] = ()
 
 
@@ -31,7 +31,7 @@ def parse_targets(words: Sequence[str]) -> list[Target]:
 
 
 def _slashed(words: Sequence[str]) -> list[Target]:
-    found: dict[Kind, list[str]] = {}
+    found: dict[ObjectKind, list[str]] = {}
     for word in words:
         prefix, _, name = word.partition("/")
         if not name:
@@ -40,7 +40,7 @@ def _slashed(words: Sequence[str]) -> list[Target]:
     return [Target(kind, tuple(dict.fromkeys(names))) for kind, names in found.items()]
 
 
-def kind_named(word: str) -> Kind:
+def kind_named(word: str) -> ObjectKind:
     """Return the kind with this plural, singular or short name. UsageError: the word is unknown."""
     found = BY_NAME.get(word.lower())
     if found is None:

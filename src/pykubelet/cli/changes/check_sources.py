@@ -17,7 +17,7 @@ from pykubelet.kubelet.desired.check import CheckSource
 from pykubelet.kubelet.desired.manifest.manifest_types import MAX_BYTES, Manifest, Problem
 from pykubelet.kubelet.desired.manifest_file import check_file, check_text
 from pykubelet.kubelet.types.reports.node_view import NodeView
-from pykubelet.kubelet.types.resources.allocatable import Machine, node_capacity, written
+from pykubelet.kubelet.types.resources.allocatable import MachineResources, node_capacity, written
 from pykubelet.linux import system
 from pykubelet.models.scalars import Quantity
 
@@ -61,7 +61,7 @@ def known_manifests(node: NodeView) -> list[Manifest]:
 
 def machine_capacity() -> Mapping[str, Quantity]:
     """Return the machine's CPUs, memory and huge pages. What an agent reserves of them is not known without one."""
-    machine = Machine(
+    machine = MachineResources(
         cpus=system.cpu_count(),
         memory=system.meminfo().total,
         hugepages={pages.size: Bytes(pages.size * pages.total) for pages in system.hugepages()},

@@ -28,7 +28,7 @@ _POLL_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ObjectsToDelete:
     """The objects that the user names."""
 
     words: tuple[str, ...]
@@ -40,7 +40,7 @@ class Selection:
 
 def delete_objects(
     api: LocalApi,
-    selection: Selection,
+    selection: ObjectsToDelete,
     *,
     grace_seconds: int,
     wait: bool,
@@ -116,7 +116,7 @@ def _is_limited(api: LocalApi, pod: Pod, seconds: int) -> bool:
     return True
 
 
-def _keys(api: LocalApi, directory: ManifestDirectory, selection: Selection) -> list[ObjectKey]:
+def _keys(api: LocalApi, directory: ManifestDirectory, selection: ObjectsToDelete) -> list[ObjectKey]:
     """Return the objects to delete, without repetitions. NotFound, Conflict: one of them cannot be deleted here."""
     if selection.files:
         if selection.words or selection.selector or selection.everything:

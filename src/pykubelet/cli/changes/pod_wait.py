@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from pykubelet.base.errors import Permanent
 from pykubelet.cli.client.local_api import LocalApi
-from pykubelet.cli.plan.pod_goals import Goal, Pod, Progress, Verdict
+from pykubelet.cli.plan.pod_goals import Goal, GoalVerdict, Pod, Progress
 from pykubelet.cli.terminal import echo
 
 TIMED_OUT = 124
@@ -35,7 +35,7 @@ class _Waiting:
 
     label: str
     awaited: Awaited
-    verdict: Verdict | None = None
+    verdict: GoalVerdict | None = None
 
 
 def by_uid(uid: str) -> Callable[[Sequence[Pod]], Pod | None]:

@@ -84,7 +84,11 @@ def _once(given: Given) -> Given:
 
 
 def _create(
-    directory: ManifestDirectory, given: Sequence[Given], pod: Given, created: list[ObjectKey], records: list[RunRecord]
+    directory: ManifestDirectory,
+    given: Sequence[Given],
+    pod: Given,
+    created: list[ObjectKey],
+    records: list[RunRecord],
 ) -> str:
     """Put the objects into the manifest directory, and return the uid of the pod. Conflict: the pod exists.
 

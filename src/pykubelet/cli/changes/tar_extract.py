@@ -17,7 +17,7 @@ from pykubelet.base.files.safe_path import directory_in_root, open_regular_at
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.unpack.limits import BadLayer, Limits
 from pykubelet.criserver.unpack.stream import ByteStream
-from pykubelet.criserver.unpack.tarstream import Entry, Kind, TarReader
+from pykubelet.criserver.unpack.tarstream import Entry, EntryKind, TarReader
 
 _LIMITS = Limits(max_bytes=Bytes(1 << 62), max_ratio=1, ratio_from=Bytes(1))
 """Files may be as long as a file system allows. A compressed archive must not grow: tar was asked for a plain one."""
@@ -38,7 +38,7 @@ def extract(archive: IO[bytes], source: str, target: Path, warn: Callable[[str],
             for member in reader:
                 try:
                     inside = _relative(member.name, source)
-                    root, names = _place(target, source, inside, is_directory=member.kind is Kind.DIRECTORY)
+                    root, names = _place(target, source, inside, is_directory=member.kind is EntryKind.DIRECTORY)
                     _write(reader, member, root, names, source)
                     found += 1
                 except BadLayer:
@@ -79,7 +79,7 @@ def _place(target: Path, source: str, inside: tuple[str, ...], *, is_directory: 
 
 
 def _write(reader: TarReader, member: Entry, root: Path, names: tuple[str, ...], source: str) -> None:
-    if member.kind is Kind.DIRECTORY:
+    if member.kind is EntryKind.DIRECTORY:
         root.mkdir(mode=0o755, exist_ok=True)
         with _directory(root, names) as fd:
             os.fchmod(fd, member.mode & 0o777 | 0o700)
@@ -87,13 +87,13 @@ def _write(reader: TarReader, member: Entry, root: Path, names: tuple[str, ...],
     with _directory(root, names[:-1]) as fd:
         name = names[-1]
         match member.kind:
-            case Kind.SYMLINK:
+            case EntryKind.SYMLINK:
                 _check_link(names, member.link)
                 _make_room(fd, name)
                 os.symlink(member.link, name, dir_fd=fd)
-            case Kind.HARDLINK:
+            case EntryKind.HARDLINK:
                 _hard_link(root, _relative(member.link, source), fd, name)
-            case Kind.FILE:
+            case EntryKind.FILE:
                 _make_room(fd, name)
                 _copy(reader, member, fd, name)
             case _:

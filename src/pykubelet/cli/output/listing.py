@@ -8,20 +8,20 @@ import click
 
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.base.suggestion import did_you_mean
-from pykubelet.cli.arguments.kinds import Kind, name_of
+from pykubelet.cli.arguments.kinds import ObjectKind, name_of
 from pykubelet.cli.arguments.targets import Target
 from pykubelet.cli.client.local_api import LocalApi
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ListSelection:
     """Which objects of a kind; empty: any."""
 
     namespace: str = ""
     labels: str = ""
     fields: str = ""
 
-    def of_kind(self, kind: Kind) -> tuple[str, dict[str, str]]:
+    def of_kind(self, kind: ObjectKind) -> tuple[str, dict[str, str]]:
         """Return path and query of a list request. UsageError: the kind has no selectors."""
         if (self.labels or self.fields) and not kind.selectable:
             raise click.UsageError(f"{kind.plural} cannot be selected with -l or --field-selector")
@@ -35,14 +35,14 @@ class Selection:
 class Listed:
     """Objects of one kind, and the names that do not exist."""
 
-    kind: Kind
+    kind: ObjectKind
     items: Sequence[Any]
     version: str = ""
     """Version of the list, from which a watch goes on."""
     missing: Sequence[NotFound] = ()
 
 
-def listed(api: LocalApi, target: Target, selection: Selection) -> Listed:
+def listed(api: LocalApi, target: Target, selection: ListSelection) -> Listed:
     """Return the objects of a target. Errors as of :meth:`LocalApi.get`; missing names are in the result."""
     path, query = selection.of_kind(target.kind)
     if target.names and target.kind.plural == "events":
@@ -60,7 +60,9 @@ def listed(api: LocalApi, target: Target, selection: Selection) -> Listed:
     return Listed(target.kind, found, version, missing)
 
 
-def named(kind: Kind, items: Sequence[Any], names: Sequence[str], namespace: str) -> tuple[list[Any], list[NotFound]]:
+def named(
+    kind: ObjectKind, items: Sequence[Any], names: Sequence[str], namespace: str
+) -> tuple[list[Any], list[NotFound]]:
     """Return the objects with these names, and an error for each name that no object has.
 
     Static pods are also found by their manifest's name. Invalid: several namespaces have an object of a name.
@@ -118,7 +120,7 @@ def _last_seen(event: Any) -> str:
     return str(event.get("lastTimestamp") or event.get("eventTime") or "")
 
 
-def _events_of_pods(api: LocalApi, target: Target, selection: Selection) -> Listed:
+def _events_of_pods(api: LocalApi, target: Target, selection: ListSelection) -> Listed:
     """Return the events of the named pods, also of those that are gone."""
     path, query = selection.of_kind(target.kind)
     answer = api.get(path, **query)
@@ -132,5 +134,5 @@ def _events_of_pods(api: LocalApi, target: Target, selection: Selection) -> List
 def _pods_named(api: LocalApi, names: Sequence[str], namespace: str) -> tuple[list[Any], list[NotFound]]:
     from pykubelet.cli.arguments.kinds import BY_NAME
 
-    path, _ = Selection(namespace).of_kind(BY_NAME["pods"])
+    path, _ = ListSelection(namespace).of_kind(BY_NAME["pods"])
     return named(BY_NAME["pods"], api.get(path)["items"], names, namespace)

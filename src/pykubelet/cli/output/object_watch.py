@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from pykubelet.cli.arguments.kinds import Kind, name_of
+from pykubelet.cli.arguments.kinds import ObjectKind, name_of
 from pykubelet.cli.output.listing import Listed
 from pykubelet.cli.output.output_form import OutputForm, document_printer, print_names
 from pykubelet.cli.plan.columns import Columns
@@ -16,7 +16,9 @@ _OF_TIME = ("AGE", "LAST SEEN")
 """Columns that change by themselves."""
 
 
-def table(kind: Kind, form: OutputForm, *, namespace: bool) -> tuple[Sequence[str], Callable[[Any], Sequence[Any]]]:
+def table(
+    kind: ObjectKind, form: OutputForm, *, namespace: bool
+) -> tuple[Sequence[str], Callable[[Any], Sequence[Any]]]:
     """Return the headings of a table, and a function that returns an object's rows.
 
     Invalid: wrong custom columns.
@@ -38,7 +40,7 @@ def table(kind: Kind, form: OutputForm, *, namespace: bool) -> tuple[Sequence[st
     return ("NAMESPACE", *headings), rows
 
 
-def print_table(tables: Sequence[tuple[Kind, Sequence[str], Sequence[Sequence[str]]]], *, headed: bool) -> None:
+def print_table(tables: Sequence[tuple[ObjectKind, Sequence[str], Sequence[Sequence[str]]]], *, headed: bool) -> None:
     """Print tables of (kind, headings, rows); with several, names are preceded by their kind."""
     texts, width = [], terminal_width()
     for kind, headings, rows in tables:

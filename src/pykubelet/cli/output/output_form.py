@@ -10,7 +10,7 @@ import click
 
 from pykubelet.base.suggestion import did_you_mean
 from pykubelet.base.text import printable, printable_lines
-from pykubelet.cli.arguments.kinds import Kind, name_of
+from pykubelet.cli.arguments.kinds import ObjectKind, name_of
 from pykubelet.cli.terminal import echo
 
 FORMS: Final = ("wide", "name", "json", "yaml", "jsonpath", "custom-columns")
@@ -77,7 +77,7 @@ def document_printer(form: OutputForm) -> Callable[[Any], None]:
     return lambda value: click.echo(shown(template.render(value)), nl=False)
 
 
-def print_names(kind: Kind, items: Sequence[Any]) -> None:
+def print_names(kind: ObjectKind, items: Sequence[Any]) -> None:
     """Print ``KIND/NAME`` of each object."""
     for item in items:
         echo(f"{kind.singular}/{printable(name_of(item))}")

@@ -23,7 +23,7 @@ class Progress(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GoalVerdict:
     """The progress of a pod, and for people why it is not further."""
 
     progress: Progress
@@ -32,41 +32,41 @@ class Verdict:
 
 Pod: TypeAlias = Mapping[str, Any]
 """A pod as JSON object."""
-Goal: TypeAlias = Callable[[Pod | None], Verdict]
+Goal: TypeAlias = Callable[[Pod | None], GoalVerdict]
 """Judges a pod; None: the agent does not have it."""
 
-_REACHED = Verdict(Progress.REACHED)
-_ABSENT = Verdict(Progress.PENDING, "the agent does not have the pod yet")
+_REACHED = GoalVerdict(Progress.REACHED)
+_ABSENT = GoalVerdict(Progress.PENDING, "the agent does not have the pod yet")
 _PATH: Final = r"\{?(\.?[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*|\[\d+\])*)\}?"
 _PART: Final = r"[A-Za-z_][A-Za-z0-9_]*|\[\d+\]"
 
 
-def ready(pod: Pod | None) -> Verdict:
+def ready(pod: Pod | None) -> GoalVerdict:
     """The pod's condition Ready is True."""
     return condition("Ready", "True")(pod)
 
 
-def settled(pod: Pod | None) -> Verdict:
+def settled(pod: Pod | None) -> GoalVerdict:
     """The pod is ready, or has succeeded: what an applied pod is meant to reach."""
     return _REACHED if pod is not None and phase_of(pod) == "Succeeded" else ready(pod)
 
 
-def completed(pod: Pod | None) -> Verdict:
+def completed(pod: Pod | None) -> GoalVerdict:
     """All containers have ended with success."""
     if pod is None:
         return _ABSENT
     if phase_of(pod) == "Succeeded":
         return _REACHED
     progress = Progress.MISSED if phase_of(pod) == "Failed" else Progress.PENDING
-    return Verdict(progress, reason_of(pod))
+    return GoalVerdict(progress, reason_of(pod))
 
 
-def deleted(pod: Pod | None) -> Verdict:
+def deleted(pod: Pod | None) -> GoalVerdict:
     """Nothing is left of the pod."""
-    return _REACHED if pod is None else Verdict(Progress.PENDING, f"it still exists: {reason_of(pod)}")
+    return _REACHED if pod is None else GoalVerdict(Progress.PENDING, f"it still exists: {reason_of(pod)}")
 
 
-def created(pod: Pod | None) -> Verdict:
+def created(pod: Pod | None) -> GoalVerdict:
     """The agent has the pod."""
     return _ABSENT if pod is None else _REACHED
 
@@ -79,11 +79,11 @@ def restarted(before: Pod, container: str) -> Goal:
     if not container:
         counts = {c["name"]: counts[c["name"]] for c in _status(before).get("containerStatuses", ())}
 
-    def judge(pod: Pod | None) -> Verdict:
+    def judge(pod: Pod | None) -> GoalVerdict:
         if pod is None:
-            return Verdict(Progress.MISSED, "it was removed")
+            return GoalVerdict(Progress.MISSED, "it was removed")
         late = [c["name"] for c in _statuses(pod) if c["name"] in counts and _restarts(c) <= counts[c["name"]]]
-        return Verdict(Progress.PENDING, f"not restarted yet: {', '.join(late)}") if late else ready(pod)
+        return GoalVerdict(Progress.PENDING, f"not restarted yet: {', '.join(late)}") if late else ready(pod)
 
     return judge
 
@@ -110,14 +110,14 @@ def _restarts(status: Mapping[str, Any]) -> int:
 def condition(name: str, value: str) -> Goal:
     """Return the goal that a condition of the pod has a status, as of ``kubectl wait --for=condition=NAME=STATUS``."""
 
-    def judge(pod: Pod | None) -> Verdict:
+    def judge(pod: Pod | None) -> GoalVerdict:
         if pod is None:
             return _ABSENT
         for each in _status(pod).get("conditions", ()):
             if (each["type"].lower(), each["status"].lower()) == (name.lower(), value.lower()):
                 return _REACHED
         ended = phase_of(pod) in ("Succeeded", "Failed")
-        return Verdict(Progress.MISSED if ended else Progress.PENDING, reason_of(pod))
+        return GoalVerdict(Progress.MISSED if ended else Progress.PENDING, reason_of(pod))
 
     return judge
 
@@ -132,7 +132,7 @@ def field_value(path: str, value: str | None) -> Goal:
         raise Invalid(f"jsonpath {path!r} is not supported; name fields only, for example {{.status.phase}}")
     parts = re.findall(_PART, match[1])
 
-    def judge(pod: Pod | None) -> Verdict:
+    def judge(pod: Pod | None) -> GoalVerdict:
         if pod is None:
             return _ABSENT
         found: Any = pod
@@ -141,7 +141,7 @@ def field_value(path: str, value: str | None) -> Goal:
         text = _shown(found)
         if text if value is None else text == value:
             return _REACHED
-        return Verdict(Progress.PENDING, f"{match[1]} is {text or 'not set'}")
+        return GoalVerdict(Progress.PENDING, f"{match[1]} is {text or 'not set'}")
 
     return judge
 

@@ -21,7 +21,7 @@ from pykubelet.criserver.images.manifests import Descriptor, Platform
 from pykubelet.criserver.images.reference import is_digest, parse
 from pykubelet.criserver.unpack.limits import BadLayer, Limits
 from pykubelet.criserver.unpack.stream import ByteStream
-from pykubelet.criserver.unpack.tarstream import Entry, Kind, TarReader
+from pykubelet.criserver.unpack.tarstream import Entry, EntryKind, TarReader
 
 _BLOBS = "blobs/"
 NAME = "io.containerd.image.name"
@@ -33,7 +33,7 @@ _MAX_PADDING = 64 * MIB
 _MAX_NESTED = 3
 
 
-class Found(Struct, frozen=True):
+class ArchivedImage(Struct, frozen=True):
     """An image of an archive whose blobs are all in the store."""
 
     manifest: Descriptor
@@ -64,7 +64,7 @@ class _Contents(Struct):
 
 def read_archive(
     file: IO[bytes], what: str, store: ContentStore, platform: Platform, stop: Callable[[], bool]
-) -> list[Found]:
+) -> list[ArchivedImage]:
     """Put every blob of the archive into the store and return the images for this platform.
 
     The file is read once, from its beginning to its end, so it may be a pipe. Raises Invalid if it is not an image
@@ -99,11 +99,11 @@ def _store_all(reader: TarReader, store: ContentStore, stop: Callable[[], bool])
         if stop():
             raise Invalid("the import was stopped")
         name = os.path.normpath(entry.name).lstrip("/")
-        if entry.kind is Kind.FILE:
+        if entry.kind is EntryKind.FILE:
             contents.blobs[name] = _store_one(name, entry, reader, store)
-        elif entry.kind is Kind.SYMLINK:
+        elif entry.kind is EntryKind.SYMLINK:
             contents.links[name] = os.path.normpath(f"{os.path.dirname(name)}/{entry.link}").lstrip("/")  # noqa: PTH120
-        elif entry.kind is Kind.HARDLINK:
+        elif entry.kind is EntryKind.HARDLINK:
             contents.links[name] = os.path.normpath(entry.link).lstrip("/")
     return contents
 
@@ -118,7 +118,7 @@ def _store_one(name: str, entry: Entry, reader: TarReader, store: ContentStore) 
     return store.add_stream(reader.data(), entry.size)
 
 
-def _from_layout(contents: _Contents, store: ContentStore, platform: Platform, what: str) -> Iterator[Found]:
+def _from_layout(contents: _Contents, store: ContentStore, platform: Platform, what: str) -> Iterator[ArchivedImage]:
     data = store.read(contents.blobs["index.json"].digest, limits.MAX_DOCUMENT)
     by_tags: dict[str, list[Descriptor]] = {}
     for entry in manifests.parse_index(data, manifests.media_type_of(data, manifests.OCI_INDEX), what):
@@ -128,7 +128,7 @@ def _from_layout(contents: _Contents, store: ContentStore, platform: Platform, w
         for group in groups:
             chosen = _resolve(group, store, platform, what, _MAX_NESTED)
             if chosen is not None:
-                yield Found(
+                yield ArchivedImage(
                     Descriptor(chosen.digest, chosen.size, chosen.media_type), (tag,) if tag else (), genuine=True
                 )
 
@@ -160,7 +160,7 @@ def _tag(entry: Descriptor) -> str:
     return ""
 
 
-def _from_docker(contents: _Contents, store: ContentStore, what: str) -> Iterator[Found]:
+def _from_docker(contents: _Contents, store: ContentStore, what: str) -> Iterator[ArchivedImage]:
     data = store.read(contents.blobs["manifest.json"].digest, limits.MAX_DOCUMENT)
     limits.check_parts(data, f"{what}: its manifest.json")
     try:
@@ -188,7 +188,7 @@ def _from_docker(contents: _Contents, store: ContentStore, what: str) -> Iterato
             tags = tuple(str(parse(tag)) for tag in image.tags or ())
         except Invalid as error:
             raise Invalid(f"{what}: {error}") from error
-        yield Found(Descriptor(digest, len(manifest), manifests.OCI_MANIFEST), tags, genuine=False)
+        yield ArchivedImage(Descriptor(digest, len(manifest), manifests.OCI_MANIFEST), tags, genuine=False)
 
 
 def _layer_type(store: ContentStore, blob: Descriptor) -> str:

@@ -41,7 +41,7 @@ class Present(Struct, frozen=True):
     """The verified signatures of all images that have any, by the digest of the manifest."""
 
 
-class Job(Struct, frozen=True):
+class FetchJob(Struct, frozen=True):
     """One pull or import: the image's name for messages, the progress callback, and the blobs requested so far."""
 
     what: str
@@ -63,7 +63,7 @@ class Fetcher:
         self._fetching: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def pull(
-        self, repository: Repository, wanted: Reference, job: Job, present: Present
+        self, repository: Repository, wanted: Reference, job: FetchJob, present: Present
     ) -> tuple[ImageRecord, str]:
         """Pull an image; returns it without references, and the digest to which the reference resolves.
 
@@ -89,7 +89,7 @@ class Fetcher:
             said = str(error).removeprefix(f"{wanted}: ")
             raise type(error)(f"failed to pull image {wanted}: {said}") from error
 
-    async def adopt(self, manifest: Descriptor, job: Job) -> ImageRecord:
+    async def adopt(self, manifest: Descriptor, job: FetchJob) -> ImageRecord:
         """Take over an image whose blobs are all in the store. Invalid: one is missing, or they do not match."""
         record = await self._record(manifest, job.what)
         for layer in record.stack:
@@ -146,7 +146,7 @@ class Fetcher:
             digest = chosen.digest
         raise Invalid(f"{wanted}: its indexes are nested more than {_MAX_NESTED} levels deep")
 
-    async def _fetch(self, repository: Repository, manifest: Descriptor, job: Job) -> ImageRecord:
+    async def _fetch(self, repository: Repository, manifest: Descriptor, job: FetchJob) -> ImageRecord:
         """Fetch all blobs of a manifest and unpack its layers, several in parallel."""
         job.blobs.add(manifest.digest)
         data = await self._read(manifest.digest)
@@ -160,7 +160,7 @@ class Fetcher:
         for digest, size in sizes.items():
             job.tell(Phase.WAITING, digest, total=size)
         if not await self._add_empty(parsed):
-            await self._blob(repository, parsed.config, Job(job.what, ignore_progress, job.blobs))
+            await self._blob(repository, parsed.config, FetchJob(job.what, ignore_progress, job.blobs))
         record = await self._record(manifest, job.what)
         slots = asyncio.Semaphore(_PARALLEL)
 
@@ -175,7 +175,7 @@ class Fetcher:
         job.tell(Phase.DONE, done=total, total=total)
         return record
 
-    async def _layer(self, repository: Repository, layer: Layer, job: Job) -> None:
+    async def _layer(self, repository: Repository, layer: Layer, job: FetchJob) -> None:
         try:
             await self._blob(repository, Descriptor(layer.digest, layer.size), job)
         except NotFound as error:
@@ -186,7 +186,7 @@ class Fetcher:
                 "it is not fetched from other hosts"
             ) from error
 
-    async def _blob(self, repository: Repository, blob: Descriptor, job: Job) -> None:
+    async def _blob(self, repository: Repository, blob: Descriptor, job: FetchJob) -> None:
         """Ensure that a blob is in the store; if two pulls need it, it is fetched once."""
         async with self._fetching.setdefault(blob.digest, asyncio.Lock()):
             if await blocking.call(f"blob/{blob.digest}", self._store.has, blob.digest, blob.size):
@@ -205,7 +205,7 @@ class Fetcher:
         """Read a document from the store. Raises NotFound, or Invalid if it is too large."""
         return await blocking.call(f"blob/{digest}", self._store.read, digest, limits.MAX_DOCUMENT)
 
-    async def _unpack(self, stack: Sequence[Layer], job: Job) -> None:
+    async def _unpack(self, stack: Sequence[Layer], job: FetchJob) -> None:
         top = stack[-1]
         job.tell(Phase.UNPACKING, top.digest, top.size, top.size)
         await self._layers.ensure(stack)

@@ -14,10 +14,10 @@ from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent
 from pykubelet.base.image_reference import Reference
 from pykubelet.base.units import Bytes, Seconds
-from pykubelet.criserver.images.archive import Found, read_archive
+from pykubelet.criserver.images.archive import ArchivedImage, read_archive
 from pykubelet.criserver.images.content import ContentStore
 from pykubelet.criserver.images.export import Chosen, archive_pieces
-from pykubelet.criserver.images.fetch import Fetcher, Job, Present
+from pykubelet.criserver.images.fetch import Fetcher, FetchJob, Present
 from pykubelet.criserver.images.image_interfaces import LayerStore, Registry, Retainer
 from pykubelet.criserver.images.image_types import (
     AuthConfig,
@@ -132,9 +132,9 @@ class ImageManager:
         wanted = parse(reference)
         name = str(wanted)
         with self._pulls.follow(name, on_progress) as note:
-            return await self._pull(wanted, auth, Job(name, note, set()))
+            return await self._pull(wanted, auth, FetchJob(name, note, set()))
 
-    async def _pull(self, wanted: Reference, auth: AuthConfig | None, job: Job) -> ImageRecord:
+    async def _pull(self, wanted: Reference, auth: AuthConfig | None, job: FetchJob) -> ImageRecord:
         name = job.what
         async with self._work(), self._deps.registry.open(wanted, auth) as repository:
             try:
@@ -273,9 +273,9 @@ class ImageManager:
             if names and len({image.manifest.digest for image in found}) > 1:
                 known = ", ".join(tag for image in found for tag in image.tags) or "without names"
                 raise Invalid(f"{what} has {len(found)} images ({known}); they cannot all have the names given")
-            return tuple([await self._adopt(image, names, Job(what, on_progress, set())) for image in found])
+            return tuple([await self._adopt(image, names, FetchJob(what, on_progress, set())) for image in found])
 
-    async def _adopt(self, found: Found, names: Sequence[str], job: Job) -> ImageRecord:
+    async def _adopt(self, found: ArchivedImage, names: Sequence[str], job: FetchJob) -> ImageRecord:
         record = await self._fetcher.adopt(found.manifest, job)
         tags = tuple(names or found.tags)
         repositories = {parse(tag).name for tag in tags} if found.genuine else ()

@@ -4,6 +4,6 @@ Called by ``sandbox``. Imports of the server: ``types``. Start reading at ``name
 """
 
 from pykubelet.criserver.netns.namespace_manager import PinnedNamespaces, pinned_networks
-from pykubelet.criserver.netns.namespace_types import Kind, NamespaceSpec
+from pykubelet.criserver.netns.namespace_types import NamespaceKind, NamespaceSpec
 
-__all__ = ["Kind", "NamespaceSpec", "PinnedNamespaces", "pinned_networks"]
+__all__ = ["NamespaceKind", "NamespaceSpec", "PinnedNamespaces", "pinned_networks"]

@@ -9,14 +9,19 @@ from pathlib import Path
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError
-from pykubelet.criserver.netns.namespace_types import Kind, NamespaceSpec
+from pykubelet.criserver.netns.namespace_types import NamespaceKind, NamespaceSpec
 from pykubelet.criserver.netns.user_namespace import process_in_new_namespaces
 from pykubelet.criserver.types import SandboxID
 from pykubelet.linux.filesystems.mounts import make_shared, unmount_all_under
 from pykubelet.linux.namespaces import Namespace, call_in, pin_new, pin_of, unpin
 
 _SYSCTLS = Path("/proc/sys")
-_KINDS = {Kind.NETWORK: Namespace.NET, Kind.UTS: Namespace.UTS, Kind.IPC: Namespace.IPC, Kind.USER: Namespace.USER}
+_KINDS = {
+    NamespaceKind.NETWORK: Namespace.NET,
+    NamespaceKind.UTS: Namespace.UTS,
+    NamespaceKind.IPC: Namespace.IPC,
+    NamespaceKind.USER: Namespace.USER,
+}
 _log = logging.getLogger(__name__)
 
 
@@ -50,9 +55,9 @@ class PinnedNamespaces:
             _log.warning(text, extra={"directory": str(shared), "error": str(error)})
         return cls(directory=directory, shared=shared, linked=linked)
 
-    def path(self, sandbox: SandboxID, kind: Kind) -> Path:
+    def path(self, sandbox: SandboxID, kind: NamespaceKind) -> Path:
         """The file to which a namespace is pinned."""
-        if kind is Kind.NETWORK:
+        if kind is NamespaceKind.NETWORK:
             return self._linked.get(sandbox) or self._shared / f"cni-{sandbox}"
         return self._directory / sandbox / _KINDS[kind].file
 

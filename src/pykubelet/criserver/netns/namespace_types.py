@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from pykubelet.criserver.types import IdMap
 
 
-class Kind(StrEnum):
+class NamespaceKind(StrEnum):
     """Types of namespaces that are pinned, by their names in the OCI runtime spec."""
 
     NETWORK = "network"
@@ -24,7 +24,7 @@ class NamespaceSpec(Struct, frozen=True):
     namespaces then belong to the user namespace.
     """
 
-    kinds: tuple[Kind, ...]
+    kinds: tuple[NamespaceKind, ...]
     hostname: str = ""
     sysctls: Mapping[str, str] = field(default_factory=dict)
     ids: IdMap | None = None

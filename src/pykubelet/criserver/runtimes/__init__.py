@@ -8,6 +8,6 @@ name. Used by ``container``, ``sandbox``, ``server`` and ``shim``. Imports of th
 
 from pykubelet.criserver.runtimes.handlers import RuntimeHandlers
 from pykubelet.criserver.runtimes.monitored import MonitoredRuntime
-from pykubelet.criserver.runtimes.runtime_interfaces import ContainerRuntime, Found, Task, TaskStreams
+from pykubelet.criserver.runtimes.runtime_interfaces import ContainerRuntime, FoundTask, Task, TaskStreams
 
-__all__ = ["ContainerRuntime", "Found", "MonitoredRuntime", "RuntimeHandlers", "Task", "TaskStreams"]
+__all__ = ["ContainerRuntime", "FoundTask", "MonitoredRuntime", "RuntimeHandlers", "Task", "TaskStreams"]

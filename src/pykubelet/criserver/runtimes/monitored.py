@@ -13,7 +13,7 @@ from pykubelet.criserver.conmon.find_and_kill import kill_group, monitors, noted
 from pykubelet.criserver.oci import ExecResult, OciRuntime
 from pykubelet.criserver.oci.runtime import Features
 from pykubelet.criserver.processes import open_process
-from pykubelet.criserver.runtimes.runtime_interfaces import Found, Task, TaskStreams
+from pykubelet.criserver.runtimes.runtime_interfaces import FoundTask, Task, TaskStreams
 from pykubelet.criserver.streaming.commands.oci_session import OciSession
 from pykubelet.criserver.streaming.commands.session import ExecSession
 from pykubelet.criserver.streaming.streaming_types import StreamControl, Streams
@@ -107,13 +107,13 @@ class MonitoredRuntime:
         """Resize the terminal through conmon, which also closes stdin by itself."""
         return ConmonControl(task.bundle)
 
-    async def found(self, task: Task, *, monitored: bool) -> Found:
+    async def found(self, task: Task, *, monitored: bool) -> FoundTask:
         """Examine the files of conmon and of the OCI runtime."""
         return await blocking.call(f"container/{task.id}", self._found, task, monitored)
 
-    def _found(self, task: Task, monitored: bool) -> Found:
+    def _found(self, task: Task, monitored: bool) -> FoundTask:
         state, pid = self.oci.root / task.id, noted_number(task.bundle / "pid")
-        return Found(
+        return FoundTask(
             start_begun=monitored or state.exists() or pid > 0,
             # The FIFO exists in the runtime's state directory until `start` opens it.
             program_runs=pid > 0 and _made(state) and not self.oci.is_waiting(task.id),

@@ -48,7 +48,7 @@ class TaskStreams(Struct, frozen=True, kw_only=True):
     stdin_once: bool = False
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class FoundTask(Struct, frozen=True, kw_only=True):
     """What is left of a task when the server starts."""
 
     start_begun: bool
@@ -135,6 +135,6 @@ class ContainerRuntime(Protocol):
         """What an attached client does to a running task's streams besides reading and writing."""
         ...
 
-    async def found(self, task: Task, *, monitored: bool) -> Found:
+    async def found(self, task: Task, *, monitored: bool) -> FoundTask:
         """Examine what a former server left of a task. ``monitored``: its conmon runs."""
         ...

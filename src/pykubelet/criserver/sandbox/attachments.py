@@ -8,7 +8,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import PykubeletError
 from pykubelet.criserver.cni import AttachRequest, HandlerNetworks
-from pykubelet.criserver.netns import Kind
+from pykubelet.criserver.netns import NamespaceKind
 from pykubelet.criserver.sandbox.layout import SandboxLayout
 from pykubelet.criserver.sandbox.plan.requests import attach_request, own_network
 from pykubelet.criserver.sandbox.sandbox_interfaces import PodNetwork
@@ -112,6 +112,6 @@ class Attachments:
         return found.record.phase in (SandboxPhase.MAKING, SandboxPhase.READY)
 
     def _request(self, sandbox: Sandbox) -> AttachRequest:
-        netns = str(self._layout.namespaces.path(sandbox.id, Kind.NETWORK))
+        netns = str(self._layout.namespaces.path(sandbox.id, NamespaceKind.NETWORK))
         own = self._handler_networks.get(sandbox.record.handler, HandlerNetworks(""))
         return attach_request(sandbox.id, sandbox.config, netns, conf_dir=own.directory, max_networks=own.most)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from pykubelet.criserver.netns import Kind, PinnedNamespaces
+from pykubelet.criserver.netns import NamespaceKind, PinnedNamespaces
 from pykubelet.criserver.sandbox.files import SandboxFiles
 from pykubelet.criserver.sandbox.plan.requests import namespace_options, namespaces, own_network
 from pykubelet.criserver.sandbox.state.sandbox_state import Sandbox
@@ -29,11 +29,11 @@ class SandboxLayout(Struct, frozen=True, kw_only=True):
         ids = id_map(namespace_options(sandbox.config))
         if ids is None:
             return None
-        return UserNamespace(str(self.namespaces.path(sandbox.id, Kind.USER)), ids)
+        return UserNamespace(str(self.namespaces.path(sandbox.id, NamespaceKind.USER)), ids)
 
     def netns(self, sandbox: Sandbox) -> Path | None:
         """The path of its network namespace; None: it uses the node's."""
-        return self.namespaces.path(sandbox.id, Kind.NETWORK) if own_network(sandbox.config) else None
+        return self.namespaces.path(sandbox.id, NamespaceKind.NETWORK) if own_network(sandbox.config) else None
 
     def files(self, sandbox: SandboxID) -> SandboxFiles:
         """The files of a sandbox."""

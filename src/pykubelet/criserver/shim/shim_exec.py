@@ -21,7 +21,7 @@ from pykubelet.criserver.oci.exectree import kill_tree
 from pykubelet.criserver.oci.runtime import EXEC_OUTPUT
 from pykubelet.criserver.runtimes import Task
 from pykubelet.criserver.shim.shim_files import TaskFiles
-from pykubelet.criserver.shim.task_client import Ended, Streams, TaskClient
+from pykubelet.criserver.shim.task_client import Ended, FifoPaths, TaskClient
 from pykubelet.criserver.streaming.pipes import PipeReader, PipeWriter
 
 _DRAIN: Final[Seconds] = 2.0
@@ -57,7 +57,7 @@ class ShimExec:
         # containerd-shim-runc-v2 needs a file for each output.
         paths = {"stdout": os.devnull} if terminal else {"stdout": os.devnull, "stderr": os.devnull}
         paths |= {name: str(self._directory / name) for name in wanted}
-        await self._client.exec(self._task.id, self.id, process, Streams(terminal=terminal, **paths))
+        await self._client.exec(self._task.id, self.id, process, FifoPaths(terminal=terminal, **paths))
         try:
             self.pid = await self._client.start(self._task.id, self.id)
         except Transient:

@@ -21,7 +21,7 @@ from pykubelet.criserver.oci.fifo import SHELL
 from pykubelet.criserver.processes import open_process, reference
 from pykubelet.criserver.runtimes import Task, TaskStreams
 from pykubelet.criserver.runtimes.monitored import end_monitor
-from pykubelet.criserver.shim.task_client import Streams
+from pykubelet.criserver.shim.task_client import FifoPaths
 from pykubelet.linux import procfs
 
 _WRITTEN: Final[Seconds] = 10.0
@@ -50,7 +50,7 @@ class ShimLogs:
     def __init__(self, conmon: Conmon) -> None:
         self._conmon = conmon
 
-    async def open(self, task: Task, streams: TaskStreams) -> tuple[Launched, Streams]:
+    async def open(self, task: Task, streams: TaskStreams) -> tuple[Launched, FifoPaths]:
         """Start a conmon; returns it, with the holder's PID, and the FIFOs for the shim. Errors as of conmon's."""
         launched = await self._conmon.launch(
             Launch(
@@ -63,7 +63,7 @@ class ShimLogs:
             )
         )
         held = f"/proc/{launched.pid}/fd"
-        return launched, Streams(
+        return launched, FifoPaths(
             stdin=f"{held}/0" if streams.stdin else "",
             stdout=f"{held}/1",
             stderr="" if streams.terminal else f"{held}/2",

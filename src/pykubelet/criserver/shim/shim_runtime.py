@@ -28,7 +28,7 @@ from pykubelet.criserver.oci.command import in_container
 from pykubelet.criserver.oci.exectree import kill_all
 from pykubelet.criserver.oci.runtime import Features
 from pykubelet.criserver.processes import open_process
-from pykubelet.criserver.runtimes import Found, Task, TaskStreams
+from pykubelet.criserver.runtimes import FoundTask, Task, TaskStreams
 from pykubelet.criserver.shim.shim_connections import ShimConnections
 from pykubelet.criserver.shim.shim_events import ShimEvents
 from pykubelet.criserver.shim.shim_exec import ShimExec, end_execs, execute
@@ -37,7 +37,7 @@ from pykubelet.criserver.shim.shim_logs import ShimLogs
 from pykubelet.criserver.shim.shim_program import ShimProgram
 from pykubelet.criserver.shim.shim_session import ShimControl, ShimSession
 from pykubelet.criserver.shim.stray_shims import end_strays, shim_process
-from pykubelet.criserver.shim.task_client import Ended, Streams, TaskClient
+from pykubelet.criserver.shim.task_client import Ended, FifoPaths, TaskClient
 from pykubelet.criserver.shim.ttrpc_client import ShimGone
 from pykubelet.criserver.streaming.commands.session import ExecSession
 from pykubelet.criserver.streaming.streaming_types import StreamControl
@@ -91,7 +91,7 @@ class ShimRuntime:
         files = self._files(task)
         await blocking.call_to_end(_owner(task), files.make, task.bundle)
         if task.of_sandbox:
-            client, monitor, fifos = await self._begin(task), 0, Streams()
+            client, monitor, fifos = await self._begin(task), 0, FifoPaths()
         else:
             client = await self.connections.client(task.sandbox)
             kept, fifos = await self._parts.logs.open(task, streams)
@@ -183,7 +183,7 @@ class ShimRuntime:
         """Resize and end of input go to the shim, which has the terminal and holds the input open."""
         return ShimControl(partial(self.connections.client, task.sandbox), task.id)
 
-    async def found(self, task: Task, *, monitored: bool) -> Found:
+    async def found(self, task: Task, *, monitored: bool) -> FoundTask:
         """Ask the shim, and kill commands of the former server."""
         files = self._files(task)
         exists, started = await blocking.call(_owner(task), lambda: (files.exist(), files.has(Mark.STARTED)))
@@ -194,7 +194,7 @@ class ShimRuntime:
                 state = await client.state(task.id)
                 pid, runs = state.pid, state.status != api.CREATED
                 await end_execs(client, task, files)
-        return Found(start_begun=monitored or exists, program_runs=runs, watched=exists, exit_noted=False, pid=pid)
+        return FoundTask(start_begun=monitored or exists, program_runs=runs, watched=exists, exit_noted=False, pid=pid)
 
     async def _begin(self, task: Task) -> TaskClient:
         """Start the shim of a sandbox."""

@@ -34,7 +34,7 @@ class Ended(Struct, frozen=True):
     at: int
 
 
-class Streams(Struct, frozen=True, kw_only=True):
+class FifoPaths(Struct, frozen=True, kw_only=True):
     """Paths of the FIFOs of a process; empty: not connected."""
 
     stdin: str = ""
@@ -54,7 +54,7 @@ class TaskClient:
         """The shim's process id."""
         return (await self._call("Connect", api.ConnectRequest(id=task), api.ConnectResponse)).shim_pid
 
-    async def create(self, task: str, bundle: str, streams: Streams, options: Any | None) -> int:
+    async def create(self, task: str, bundle: str, streams: FifoPaths, options: Any | None) -> int:
         """Create a task; its program waits. Returns the PID of its first process, or of its virtual machine."""
         request = api.CreateTaskRequest(
             id=task,
@@ -89,7 +89,7 @@ class TaskClient:
         """Remove a process that has ended; its output is then written."""
         await self._call("Delete", api.DeleteRequest(id=task, exec_id=exec_id), api.DeleteResponse)
 
-    async def exec(self, task: str, exec_id: str, process: Mapping[str, object], streams: Streams) -> None:
+    async def exec(self, task: str, exec_id: str, process: Mapping[str, object], streams: FifoPaths) -> None:
         """Add a process (OCI form) to a task; ``start`` starts it."""
         request = api.ExecProcessRequest(
             id=task,

@@ -74,7 +74,7 @@ class CdiFile(Struct, frozen=True, rename="camel"):
     container_edits: Edits = Edits()
 
 
-class Found(Struct, frozen=True):
+class RankedCdiFile(Struct, frozen=True):
     """A CDI file and the rank of its directory: for a device in several files, the higher rank takes precedence."""
 
     origin: str
@@ -98,7 +98,7 @@ def parse_file(document: object, origin: str) -> CdiFile:
     return file
 
 
-def edits_of(names: Sequence[str], files: Iterable[Found]) -> list[Edits]:
+def edits_of(names: Sequence[str], files: Iterable[RankedCdiFile]) -> list[Edits]:
     """Collect the edits of these devices (``vendor.com/class=name``) in order; a file's own edits come once, first.
 
     NotFound: no file defines the device; Invalid: the name is malformed, or two files of one rank define it.
@@ -121,7 +121,7 @@ def edits_of(names: Sequence[str], files: Iterable[Found]) -> list[Edits]:
     return edits
 
 
-def _device(name: str, kind: str, device_name: str, ranked: Sequence[Found]) -> tuple[Found, CdiDevice]:
+def _device(name: str, kind: str, device_name: str, ranked: Sequence[RankedCdiFile]) -> tuple[RankedCdiFile, CdiDevice]:
     matches = [
         (found, device)
         for found in ranked

@@ -28,7 +28,7 @@ from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import NotFound, Permanent, PykubeletError, Transient
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.directories import set_aside_obstacle
-from pykubelet.criserver.storage.plan.pace import Pace, pace
+from pykubelet.criserver.storage.plan.pace import DeletionPace, pace
 from pykubelet.criserver.storage.remove import removal_steps, remove_any
 from pykubelet.criserver.storage.usage import UsageCounter
 from pykubelet.linux.errors import wrap
@@ -220,7 +220,7 @@ class Trash:
         else:
             self._large[name] = None
 
-    async def _run_worker(self, name: str, chosen: Pace) -> bool:
+    async def _run_worker(self, name: str, chosen: DeletionPace) -> bool:
         path = self.directory / name
         options = (str(os.getpid()), str(_SLICE), str(chosen.niceness), str(chosen.rest))
         argv = [sys.executable, "-P", "-m", _WORKER, str(path), *options]
@@ -253,6 +253,6 @@ class Trash:
         return True
 
 
-def _pace(directory: Path) -> Pace:
+def _pace(directory: Path) -> DeletionPace:
     usage = fsusage.filesystem(str(directory))
     return pace(usage.capacity, usage.available, usage.inodes, usage.inodes_free)

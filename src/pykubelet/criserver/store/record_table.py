@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 Record = TypeVar("Record", SandboxRecord, ContainerRecord)
 
 
-class Kind(Struct, Generic[Record], frozen=True, kw_only=True):
+class RecordKind(Struct, Generic[Record], frozen=True, kw_only=True):
     """The differences between records of sandboxes and of containers."""
 
     noun: str
@@ -44,7 +44,7 @@ class Kind(Struct, Generic[Record], frozen=True, kw_only=True):
         return record if record.id == identity else None
 
 
-SANDBOXES: Final = Kind(
+SANDBOXES: Final = RecordKind(
     noun="sandbox",
     table="sandboxes",
     decoder=msgspec.json.Decoder(SandboxRecord),
@@ -52,7 +52,7 @@ SANDBOXES: Final = Kind(
     unique=("name",),
     values=lambda each: (each.name,),
 )
-CONTAINERS: Final = Kind(
+CONTAINERS: Final = RecordKind(
     noun="container",
     table="containers",
     decoder=msgspec.json.Decoder(ContainerRecord),
@@ -65,7 +65,7 @@ CONTAINERS: Final = Kind(
 class RecordTable(Struct, Generic[Record], frozen=True, kw_only=True):
     """A table of the database, and its copies."""
 
-    kind: Kind[Record]
+    kind: RecordKind[Record]
     copies: RecordCopies
 
     def add(self, record: Record, connection: sqlite3.Connection) -> None:

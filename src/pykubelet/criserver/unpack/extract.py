@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from pykubelet.criserver.unpack.account import BLOCK, Account
 from pykubelet.criserver.unpack.files import DEFAULT_ACL, allowed_xattrs, device_of, is_whiteout, remove_any, set_xattr
 from pykubelet.criserver.unpack.limits import BadLayer
-from pykubelet.criserver.unpack.tarstream import Entry, Kind, TarReader
+from pykubelet.criserver.unpack.tarstream import Entry, EntryKind, TarReader
 
 _WHITEOUT = ".wh."
 _OPAQUE = ".wh..wh..opq"
@@ -114,22 +114,22 @@ class Extractor:
     def _write(self, entry: Entry, path: str, reader: TarReader) -> None:
         entry.xattrs = allowed_xattrs(entry.xattrs) if entry.xattrs else entry.xattrs
         if path == "/":
-            if entry.kind is not Kind.DIRECTORY:
+            if entry.kind is not EntryKind.DIRECTORY:
                 raise BadLayer(f"the root of the layer is a {entry.kind.name.lower()}")
             self.written.has_root = True
             self._account.xattrs(entry.xattrs)
-        elif entry.kind is Kind.DIRECTORY:
+        elif entry.kind is EntryKind.DIRECTORY:
             self._charge(entry, path)
             self._directory(path)
         else:
             self._charge(entry, path)
             self._retrying(path, lambda: self._make(entry, path, reader))
-            if entry.kind is Kind.HARDLINK:
+            if entry.kind is EntryKind.HARDLINK:
                 return  # its target has its metadata already
         if self._merged:
             self._note_own(path)
         self._implicit.discard(path)
-        if entry.kind is not Kind.FILE:
+        if entry.kind is not EntryKind.FILE:
             self._describe(entry, path)
 
     def _charge(self, entry: Entry, path: str) -> None:
@@ -137,17 +137,17 @@ class Extractor:
         name, account = path.rpartition("/")[2], self._account
         if self._merged:
             self._charge_parents(path)
-        if entry.kind is Kind.HARDLINK:
+        if entry.kind is EntryKind.HARDLINK:
             account.name(name)
             return
         # A default ACL of the layers below, which new files inherit, takes a block.
-        account.inode(name, blocks=int(self._merged) + int(entry.kind is Kind.DIRECTORY))
+        account.inode(name, blocks=int(self._merged) + int(entry.kind is EntryKind.DIRECTORY))
         account.xattrs(entry.xattrs)
-        if entry.kind is Kind.SYMLINK:
+        if entry.kind is EntryKind.SYMLINK:
             account.link(entry.link)
         elif entry.segments is not None:
             account.segments(entry.segments)
-        elif entry.kind is Kind.FILE:
+        elif entry.kind is EntryKind.FILE:
             account.data(entry.size)
 
     def _charge_parents(self, path: str) -> None:
@@ -173,16 +173,16 @@ class Extractor:
 
     def _make(self, entry: Entry, path: str, reader: TarReader) -> None:
         match entry.kind:
-            case Kind.FILE:
+            case EntryKind.FILE:
                 self._file(entry, path, reader)
-            case Kind.HARDLINK:
+            case EntryKind.HARDLINK:
                 self._hardlink(entry, path)
-            case Kind.SYMLINK:
+            case EntryKind.SYMLINK:
                 if not entry.link:
                     raise BadLayer(f"{path!r}: a symbolic link to nowhere")
                 os.symlink(entry.link, path)
-            case Kind.CHAR | Kind.BLOCK:
-                kind = stat.S_IFCHR if entry.kind is Kind.CHAR else stat.S_IFBLK
+            case EntryKind.CHAR | EntryKind.BLOCK:
+                kind = stat.S_IFCHR if entry.kind is EntryKind.CHAR else stat.S_IFBLK
                 os.mknod(path, kind | 0o600, os.makedev(*device_of(entry)))
             case _:
                 os.mkfifo(path, 0o600)
@@ -272,12 +272,12 @@ class Extractor:
     def _describe(self, entry: Entry, path: str) -> None:
         """Set owner, mode, attributes and times of an entry that is not a regular file."""
         os.chown(path, entry.uid, entry.gid, follow_symlinks=False)
-        if entry.kind is not Kind.SYMLINK:
+        if entry.kind is not EntryKind.SYMLINK:
             os.chmod(path, entry.mode)  # it was just created or checked, and is not a link
         for key, value in entry.xattrs.items():
             if key != DEFAULT_ACL:
                 set_xattr(path, key, value)
-        if entry.kind is Kind.DIRECTORY:
+        if entry.kind is EntryKind.DIRECTORY:
             self._late[os.lstat(path).st_ino] = path, entry.mtime_ns, entry.xattrs.get(DEFAULT_ACL, b"")
         else:
             os.utime(path, ns=(entry.mtime_ns, entry.mtime_ns), follow_symlinks=False)

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable
 
 from pykubelet.criserver.unpack.limits import BadLayer
-from pykubelet.criserver.unpack.tarstream import Entry, Kind
+from pykubelet.criserver.unpack.tarstream import Entry, EntryKind
 
 DEFAULT_ACL = "system.posix_acl_default"
 _XATTRS = ("security.capability", "system.posix_acl_access", DEFAULT_ACL)
@@ -76,6 +76,6 @@ def device_of(entry: Entry) -> tuple[int, int]:
     major, minor = entry.device
     if not (0 <= major < 1 << 12 and 0 <= minor < 1 << 20):
         raise BadLayer(f"{entry.name!r}: device {major}:{minor} is out of range")
-    if entry.kind is Kind.CHAR and major == minor == 0:
+    if entry.kind is EntryKind.CHAR and major == minor == 0:
         raise BadLayer(f"{entry.name!r} is device 0:0, a whiteout in disguise")
     return major, minor

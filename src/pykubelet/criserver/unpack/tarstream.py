@@ -32,7 +32,7 @@ _OF_ALL = ("uid", "gid", "mtime")
 """Records that a global header may contain; names, sizes and attributes belong to one entry."""
 
 
-class Kind(Enum):
+class EntryKind(Enum):
     """The type of the file that an entry creates."""
 
     FILE = "0"
@@ -44,16 +44,20 @@ class Kind(Enum):
     FIFO = "6"
 
 
-_KINDS = {kind.value.encode(): kind for kind in Kind} | {b"\0": Kind.FILE, b"7": Kind.FILE, b"S": Kind.FILE}
+_KINDS = {kind.value.encode(): kind for kind in EntryKind} | {
+    b"\0": EntryKind.FILE,
+    b"7": EntryKind.FILE,
+    b"S": EntryKind.FILE,
+}
 _META = {b"x", b"g", b"L", b"K"}
-_DEVICES = (Kind.CHAR, Kind.BLOCK)
+_DEVICES = (EntryKind.CHAR, EntryKind.BLOCK)
 
 
 class Entry(Struct):
     """The header of one entry; names are text with undecodable bytes as surrogates."""
 
     name: str
-    kind: Kind
+    kind: EntryKind
     size: int
     mode: int
     uid: int
@@ -152,18 +156,18 @@ class TarReader:
                 return None
             raise BadLayer(f"{_text(name)!r}: entries of type {flag!r} are not supported in layers")
         path = pax.get("GNU.sparse.name") or pax.get("path") or _joined(name, prefix, magic)
-        if kind is Kind.FILE and path.endswith(b"/"):
-            kind = Kind.DIRECTORY
-        if self._limits.only_files and kind not in (Kind.FILE, Kind.DIRECTORY):
+        if kind is EntryKind.FILE and path.endswith(b"/"):
+            kind = EntryKind.DIRECTORY
+        if self._limits.only_files and kind not in (EntryKind.FILE, EntryKind.DIRECTORY):
             raise BadLayer(f"{_text(path[:200])!r} is neither a file nor a directory")
         # Only files have content. Some writers give a hard link the size of its target, and no data.
-        self._open_data(size if kind is Kind.FILE else 0)
+        self._open_data(size if kind is EntryKind.FILE else 0)
         target = pax.get("linkpath") or link.split(b"\0", 1)[0]
         for text in (path, target):
             if len(text) > self._limits.max_name or b"\0" in text:
                 raise BadLayer(f"a name of {len(text)} bytes, or with a NUL in it: {_text(text[:80])!r}…")
         segments = None
-        if kind is Kind.FILE and (flag == b"S" or "GNU.sparse.size" in pax or "GNU.sparse.major" in pax):
+        if kind is EntryKind.FILE and (flag == b"S" or "GNU.sparse.size" in pax or "GNU.sparse.major" in pax):
             size, segments = self._sparse(block, flag, pax, _text(path))
         mode, uid, gid = self._owner(owner, pax)
         return Entry(

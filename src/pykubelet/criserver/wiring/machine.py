@@ -13,7 +13,7 @@ from pykubelet.criserver.config.machine import host_facts
 from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.directories import find_untraversable
 from pykubelet.criserver.machine import CgroupOomKills, Machine
-from pykubelet.criserver.netns import Kind, PinnedNamespaces
+from pykubelet.criserver.netns import NamespaceKind, PinnedNamespaces
 from pykubelet.criserver.oci.runtime import Observe
 from pykubelet.criserver.programs import Marks
 from pykubelet.criserver.runtimes import RuntimeHandlers
@@ -83,7 +83,7 @@ def open_network(settings: Settings, marks: Marks, namespaces: PinnedNamespaces)
         default_bridge=cni.default_bridge if cni.default_network else "",
         default_subnet=cni.default_subnet,
         ipam_dir=settings.root / "ipam",
-        netns_of=partial(namespaces.path, kind=Kind.NETWORK),
+        netns_of=partial(namespaces.path, kind=NamespaceKind.NETWORK),
         collect_garbage=cni.collect_garbage,
         pod_addresses=cni.pod_addresses,
     )

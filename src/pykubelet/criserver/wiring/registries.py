@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.config import RegistryHost, RegistryTable, Settings
-from pykubelet.criserver.images.registry import Host, HostDirectories, PullBandwidth, Tls
+from pykubelet.criserver.images.registry import HostConfig, HostDirectories, PullBandwidth, Tls
 
 
 class ConfiguredRegistries:
@@ -22,7 +22,7 @@ class ConfiguredRegistries:
         self.directories.configure(settings.registry_dirs)
         self.bandwidth.configure(settings.pull_bandwidth)
 
-    def hosts(self) -> dict[str, Host]:
+    def hosts(self) -> dict[str, HostConfig]:
         """The present configuration of hosts. Blocks briefly. Raises Invalid."""
         return {name: _host(host) for name, host in self._table.hosts().items()}
 
@@ -37,11 +37,11 @@ class ConfiguredRegistries:
         return {"hosts": hosts, "directories": servers}, [*([problem] if problem else []), *problems]
 
 
-def _host(given: RegistryHost) -> Host:
+def _host(given: RegistryHost) -> HostConfig:
     tls = Tls(
         ca=given.ca,
         client_certificate=given.client_certificate,
         client_key=given.client_key,
         skip_verify=given.skip_verify,
     )
-    return Host(given.mirrors, given.plain_http, tls, given.username, given.password)
+    return HostConfig(given.mirrors, given.plain_http, tls, given.username, given.password)

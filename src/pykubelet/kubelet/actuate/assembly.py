@@ -35,7 +35,7 @@ from pykubelet.kubelet.actuate.images import (
     PulledImages,
 )
 from pykubelet.kubelet.actuate.images.image_gc import GcDeps, ImageGc, disk_use
-from pykubelet.kubelet.actuate.images.plan.image_gc import GcPolicy
+from pykubelet.kubelet.actuate.images.plan.image_gc import ImageGcPolicy
 from pykubelet.kubelet.actuate.images.plan.pull_records import Policy, Verification
 from pykubelet.kubelet.actuate.logs import LogRotation, RotationConfig
 from pykubelet.kubelet.actuate.node import NodeFacts, NodeOptions, read_machine, reservations
@@ -48,7 +48,7 @@ from pykubelet.kubelet.actuate.volumes import PodDirs, VolumeConfig, VolumeDeps,
 from pykubelet.kubelet.config import Settings, gate_is_on
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.reports.work_meter import WorkMeter
-from pykubelet.kubelet.types.resources.allocatable import Machine, node_allocatable, node_capacity, written
+from pykubelet.kubelet.types.resources.allocatable import MachineResources, node_allocatable, node_capacity, written
 from pykubelet.kubelet.types.resources.podresources import MEMORY
 from pykubelet.kubelet.types.sysctls import SysctlAllowlist
 from pykubelet.linux import cgroups, system
@@ -197,7 +197,7 @@ def _id_ranges(settings: Settings, dirs: PodDirs, node: NodeFacts) -> IdRangeMan
     config = settings.config
     return IdRangeManager(
         file=dirs.user_namespace,
-        supported=node.user_namespaces,
+        supported=node.runtime.user_namespaces,
         config=UserNamespaceConfig(config.user_namespaces.ids_per_pod, config.max_pods),
     )
 
@@ -233,9 +233,9 @@ def _csi(
     return csi
 
 
-def gc_policy(settings: Settings) -> GcPolicy:
+def gc_policy(settings: Settings) -> ImageGcPolicy:
     config = settings.config
-    return GcPolicy(
+    return ImageGcPolicy(
         high_threshold=config.image_gc_high_threshold_percent,
         low_threshold=config.image_gc_low_threshold_percent,
         minimum_age=settings.seconds(config.image_minimum_gc_age),
@@ -254,7 +254,7 @@ def rotation_config(settings: Settings) -> RotationConfig:
     )
 
 
-def node_options(settings: Settings, machine: Machine) -> NodeOptions:
+def node_options(settings: Settings, machine: MachineResources) -> NodeOptions:
     """Convert the configuration's fields about the node."""
     config = settings.config
     return NodeOptions(
@@ -271,11 +271,11 @@ def node_options(settings: Settings, machine: Machine) -> NodeOptions:
     )
 
 
-def _allocatable(settings: Settings, machine: Machine) -> dict[str, Amount]:
+def _allocatable(settings: Settings, machine: MachineResources) -> dict[str, Amount]:
     return node_allocatable(node_capacity(machine), reservations(settings))
 
 
-def _memory_qos(settings: Settings, machine: Machine) -> MemoryQos | None:
+def _memory_qos(settings: Settings, machine: MachineResources) -> MemoryQos | None:
     config = settings.config
     if not gate_is_on(config.feature_gates, "MemoryQoS"):
         return None
@@ -286,7 +286,7 @@ def _memory_qos(settings: Settings, machine: Machine) -> MemoryQos | None:
     )
 
 
-def _policy(settings: Settings, machine: Machine) -> PolicyConfig:
+def _policy(settings: Settings, machine: MachineResources) -> PolicyConfig:
     config = settings.config
     return PolicyConfig(
         pod_pids_limit=config.pod_pids_limit,
@@ -313,7 +313,7 @@ def check_machine(settings: Settings) -> None:
         check_reserved(cgroups.open_driver(layout), reserved)
 
 
-def _resources(settings: Settings, machine: Machine, clock: Clock, meter: WorkMeter) -> PodCgroupManager:
+def _resources(settings: Settings, machine: MachineResources, clock: Clock, meter: WorkMeter) -> PodCgroupManager:
     config = settings.config
     layout = cgroups.detect()
     return open_manager(

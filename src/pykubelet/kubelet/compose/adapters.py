@@ -12,7 +12,7 @@ from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cri import CriClient, CriTimeout
 from pykubelet.kubelet.actuate.cri.health import runtime_conditions
 from pykubelet.kubelet.actuate.images.image_gc import ImageGc
-from pykubelet.kubelet.actuate.node import NodeFacts
+from pykubelet.kubelet.actuate.node import RuntimeFacts
 from pykubelet.kubelet.actuate.podruntime import PodRuntime
 from pykubelet.kubelet.actuate.volumes import VolumeManager
 from pykubelet.kubelet.control.workers import PodWorkers
@@ -175,9 +175,9 @@ class DesiredPods:
 class RuntimeStatusReader:
     """Reader of the runtime's conditions; passes on the facts about the runtime whenever it has started."""
 
-    def __init__(self, cri: CriClient, node: NodeFacts) -> None:
+    def __init__(self, cri: CriClient, facts: RuntimeFacts) -> None:
         self._cri = cri
-        self._node = node
+        self._facts = facts
         self._was_ready = False
 
     async def __call__(self) -> RuntimeConditions:
@@ -185,7 +185,7 @@ class RuntimeStatusReader:
         was_ready, self._was_ready = self._was_ready, False
         status = await self._cri.status()
         if not was_ready:
-            self._node.learn(await self._cri.version(), status)
+            self._facts.learn(await self._cri.version(), status)
         conditions = runtime_conditions(status)
         self._was_ready = conditions.runtime_ready
         return conditions

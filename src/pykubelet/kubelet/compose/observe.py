@@ -76,7 +76,7 @@ def build_observers(
     recovered.subscribe(queue.post_recovered)
     health = RuntimeHealth(
         RuntimeHealthDeps(
-            ask=RuntimeStatusReader(clients.cri, actuators.node), recovered=recovered, telemetry=telemetry
+            ask=RuntimeStatusReader(clients.cri, actuators.node.runtime), recovered=recovered, telemetry=telemetry
         )
     )
     prober = ProbeHandlers(ProbeExec(clients.cri))

@@ -7,7 +7,7 @@ from pykubelet.kubelet.types.reports.decisions import Decision, Topic
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AdmissionVerdict:
     """The result of admission: admitted unless there is a reason. Reasons and messages are those of the Go kubelet."""
 
     reason: str = ""
@@ -31,7 +31,7 @@ class Verdict:
         return Decision(Topic.ADMISSION, "", "admit", self.rule, text)
 
 
-ADMITTED = Verdict(rule="no rule rejects it")
+ADMITTED = AdmissionVerdict(rule="no rule rejects it")
 
 NODE_AFFINITY = "NodeAffinity"
 """The reason of a pod whose node selector or affinity the node's labels do not match."""

@@ -9,7 +9,7 @@ from pykubelet.base.spdy.frames import (
     HeadersFrame,
     Ping,
     RstStream,
-    Settings,
+    SettingsFrame,
     SynReply,
     SynStream,
     WindowUpdate,
@@ -26,7 +26,7 @@ FRAMES: st.SearchStrategy[Frame] = st.one_of(
     st.builds(HeadersFrame, STREAMS, HEADERS, st.booleans()),
     st.builds(RstStream, STREAMS, st.integers(0, 2**32 - 1)),
     st.builds(
-        Settings, st.lists(st.tuples(st.integers(0, 2**24 - 1), st.integers(0, 2**32 - 1)), max_size=5).map(tuple)
+        SettingsFrame, st.lists(st.tuples(st.integers(0, 2**24 - 1), st.integers(0, 2**32 - 1)), max_size=5).map(tuple)
     ),
     st.builds(Ping, st.integers(0, 2**32 - 1)),
     st.builds(GoAway, WORDS, st.integers(0, 2**32 - 1)),

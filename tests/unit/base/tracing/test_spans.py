@@ -114,7 +114,7 @@ def test_number_of_groups_is_bounded() -> None:
 
 def test_call_continues_the_trace_of_its_client() -> None:
     with recording() as recorded:
-        with tracing.span("client", kind=tracing.Kind.CLIENT):
+        with tracing.span("client", kind=tracing.CallSide.CLIENT):
             headers = tracing.carrier()
             variables = tracing.variables()
         with tracing.served("served", {"rpc.method": "M"}, headers):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pykubelet.base.errors import Invalid, PykubeletError, Unsupported
 from pykubelet.criserver.images import ContentStore, Platform, manifests
-from pykubelet.criserver.images.archive import Found, read_archive
+from pykubelet.criserver.images.archive import ArchivedImage, read_archive
 from pykubelet.criserver.images.manifests import digest_of
 
 AMD64 = Platform("amd64", "linux")
@@ -76,7 +76,7 @@ def link(name: str, target: str) -> tarfile.TarInfo:
     return info
 
 
-def read(data: bytes, directory: Path) -> list[Found]:
+def read(data: bytes, directory: Path) -> list[ArchivedImage]:
     store = ContentStore(directory / "images")
     found = read_archive(io.BytesIO(data), "the archive", store, AMD64, lambda: False)
     assert list((directory / "images" / "ingest").iterdir()) == []

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.base.errors import Invalid, Permanent
-from pykubelet.criserver.images.registry.auth import Challenge, Credentials, parse_challenges, token_requests
-from pykubelet.criserver.images.registry.config import Endpoint, Host, Tls, endpoints
+from pykubelet.criserver.images.registry.auth import Challenge, HostCredentials, parse_challenges, token_requests
+from pykubelet.criserver.images.registry.config import Endpoint, HostConfig, Tls, endpoints
 
-ALICE = Credentials("alice", "s3cret")
+ALICE = HostCredentials("alice", "s3cret")
 HUB = Endpoint("https://registry-1.docker.io", "docker.io")
 
 
@@ -60,7 +60,9 @@ def test_who_is_told_credentials(base: str, proven: bool, realm: str, told: bool
     (request,) = token_requests(Challenge("bearer", {"realm": realm}), ALICE, endpoint, "a/b")
     assert bool(request.authorization) is told
     assert request.url.endswith("?scope=repository%3Aa%2Fb%3Apull")
-    identity = token_requests(Challenge("bearer", {"realm": realm}), Credentials(identity_token="i"), endpoint, "a/b")
+    identity = token_requests(
+        Challenge("bearer", {"realm": realm}), HostCredentials(identity_token="i"), endpoint, "a/b"
+    )
     assert (identity[0].form.get("refresh_token") == "i") is told
     assert any(each.authorization for each in identity) is told
 
@@ -93,13 +95,13 @@ def test_realms_that_are_not_asked(realm: str) -> None:
 
 
 def test_what_proves_a_server() -> None:
-    unchecked = Host(
+    unchecked = HostConfig(
         tls=Tls(skip_verify=True), mirrors=("https://m.example", "http://m.example", "https://odd.example")
     )
     hosts = {
         "r.example": unchecked,
-        "odd.example": Host(tls=Tls(skip_verify=True)),
-        "plain.example": Host(plain_http=True),
+        "odd.example": HostConfig(tls=Tls(skip_verify=True)),
+        "plain.example": HostConfig(plain_http=True),
     }
     assert [one.proven for one in endpoints("r.example", hosts)] == [True, False, False, False]
     assert [
@@ -112,7 +114,10 @@ def test_what_proves_a_server() -> None:
 
 
 def test_endpoints() -> None:
-    hosts = {"docker.io": Host(("https://m.example/docker/", "http://10.0.0.1:5000")), "r:5000": Host(plain_http=True)}
+    hosts = {
+        "docker.io": HostConfig(("https://m.example/docker/", "http://10.0.0.1:5000")),
+        "r:5000": HostConfig(plain_http=True),
+    }
     assert [(e.base, e.host, e.namespace) for e in endpoints("docker.io", hosts)] == [
         ("https://m.example/docker", "m.example", "docker.io"),
         ("http://10.0.0.1:5000", "10.0.0.1:5000", "docker.io"),
@@ -123,4 +128,4 @@ def test_endpoints() -> None:
     assert [e.base for e in endpoints("quay.io", {})] == ["https://quay.io"]
     for bad in ("ftp://x", "m.example", "https://u:p@m.example", "https://m.example?x=1"):
         with pytest.raises(Invalid, match="mirror"):
-            endpoints("quay.io", {"quay.io": Host((bad,))})
+            endpoints("quay.io", {"quay.io": HostConfig((bad,))})

@@ -11,7 +11,7 @@ import pytest
 from pykubelet.base.errors import Invalid, NotFound, Permanent
 from pykubelet.criserver.images import AuthConfig, ImageRecord
 from pykubelet.criserver.images.image_types import Denied, Unauthenticated
-from pykubelet.criserver.images.registry import Host, Tls
+from pykubelet.criserver.images.registry import HostConfig, Tls
 from pykubelet.testing.certificates import Authority
 from pykubelet.testing.distribution import PASSWORD, PROGRAM, USER, DistributionRegistry, Options
 from pykubelet.testing.ociimage import ImageSpec, pack
@@ -90,28 +90,28 @@ async def test_tls_with_an_authority_of_its_own(
     client = authority.issue("client")
     reference = f"{secured.host}/team/app:1"
     own = Tls(ca=str(authority.ca), client_certificate=str(client.certificate), client_key=str(client.key))
-    await pull(World(tmp_path / "1", {secured.host: Host(tls=own)}), reference)
+    await pull(World(tmp_path / "1", {secured.host: HostConfig(tls=own)}), reference)
     either = Tls(client_certificate=str(client.certificate), client_key=str(client.key), skip_verify=True)
-    await pull(World(tmp_path / "2", {secured.host: Host(tls=either)}), reference)
+    await pull(World(tmp_path / "2", {secured.host: HostConfig(tls=either)}), reference)
 
 
 async def test_tls_that_is_not_trusted(tmp_path: Path, secured: DistributionRegistry, authority: Authority) -> None:
     reference = f"{secured.host}/team/app:1"
     other = Authority(tmp_path / "other", "another authority")
     with pytest.raises(Permanent, match="not trusted; set its authority"):
-        await pull(World(tmp_path / "1", {secured.host: Host(tls=Tls(str(other.ca)))}), reference)
+        await pull(World(tmp_path / "1", {secured.host: HostConfig(tls=Tls(str(other.ca)))}), reference)
     with pytest.raises(Unauthenticated, match="client certificate"):
-        await pull(World(tmp_path / "2", {secured.host: Host(tls=Tls(str(authority.ca)))}), reference)
+        await pull(World(tmp_path / "2", {secured.host: HostConfig(tls=Tls(str(authority.ca)))}), reference)
     with pytest.raises(Permanent, match="it uses TLS; configure how"):
         await pull(World(tmp_path / "4"), reference)
     for broken in (Tls("/no/such/file"), Tls(__file__), Tls(client_certificate="/no/such/file")):
         with pytest.raises(Invalid, match=rf"registry {secured.host}.*(/no/such|{__file__})"):
-            await pull(World(tmp_path / "3", {secured.host: Host(tls=broken)}), reference)
+            await pull(World(tmp_path / "3", {secured.host: HostConfig(tls=broken)}), reference)
 
 
 async def test_tls_where_there_is_none(tmp_path: Path) -> None:
     with registry(tmp_path / "r") as server, pytest.raises(Permanent, match="does not use TLS"):
-        await pull(World(tmp_path, {server.host: Host(tls=Tls(skip_verify=True))}), f"{server.host}/a:1")
+        await pull(World(tmp_path, {server.host: HostConfig(tls=Tls(skip_verify=True))}), f"{server.host}/a:1")
 
 
 async def test_passwords(tmp_path: Path, archive: Path) -> None:
@@ -120,7 +120,7 @@ async def test_passwords(tmp_path: Path, archive: Path) -> None:
         reference = f"{server.host}/team/app:1"
         await pull(World(tmp_path / "1"), reference, ALICE)
         await pull(World(tmp_path / "2"), reference, AuthConfig(auth="YWxpY2U6czNjcmV0"))
-        await pull(World(tmp_path / "3", {server.host: Host(username=USER, password=PASSWORD)}), reference)
+        await pull(World(tmp_path / "3", {server.host: HostConfig(username=USER, password=PASSWORD)}), reference)
         for wrong in (None, MALLORY):
             with pytest.raises(Unauthenticated, match=f"{server.host}.*credentials"):
                 await pull(World(tmp_path / "4"), reference, wrong)
@@ -141,8 +141,8 @@ async def test_a_mirror_of_another_registry(tmp_path: Path, archive: Path) -> No
         server.push(archive, "library/app", "1")
         dead = "http://127.0.0.1:1"
         hosts = {
-            "docker.io": Host((dead, f"http://{server.host}")),
-            server.host: Host(username=USER, password=PASSWORD),
+            "docker.io": HostConfig((dead, f"http://{server.host}")),
+            server.host: HostConfig(username=USER, password=PASSWORD),
         }
         image = await pull(World(tmp_path / "1", hosts), "app:1", AuthConfig(username="hub", password="hub"))
         assert image.tags == ("docker.io/library/app:1",)

@@ -9,7 +9,7 @@ import pytest
 from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.base.http.tls_clients import system_context
 from pykubelet.criserver.images.reference import parse
-from pykubelet.criserver.images.registry import Host, HostDirectories, host_directories
+from pykubelet.criserver.images.registry import HostConfig, HostDirectories, host_directories
 from pykubelet.criserver.images.registry.config import Endpoint, Tls
 from pykubelet.criserver.images.registry.host_directories import find_endpoints
 from pykubelet.criserver.images.registry.hosts_file import parse_hosts
@@ -200,7 +200,7 @@ async def test_images_come_from_a_mirror_behind_a_path(
     assert other.teams == {"blue"}
     # The other settings of this registry precede the directories.
     registry.add_image("team/app:1", *image)
-    world = World(tmp_path / "2", {registry.host: Host(plain_http=True)}, [tmp_path / "certs.d"])
+    world = World(tmp_path / "2", {registry.host: HostConfig(plain_http=True)}, [tmp_path / "certs.d"])
     check(world, await world.images.pull(f"{registry.host}/team/app:1"))
     assert registry.seen and registry.teams == {""}
 

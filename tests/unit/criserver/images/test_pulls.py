@@ -12,7 +12,7 @@ from pykubelet.base.units import Bytes
 from pykubelet.criserver.images.image_types import Phase, Progress, RegistryUnavailable
 from pykubelet.criserver.images.manifests import Descriptor
 from pykubelet.criserver.images.reference import parse
-from pykubelet.criserver.images.registry import Host, PullBandwidth, RegistryClient
+from pykubelet.criserver.images.registry import HostConfig, PullBandwidth, RegistryClient
 from pykubelet.linux.filesystems.mounts import mount, unmount
 from pykubelet.testing.wait import settle
 from tests.unit.criserver.images.fakeregistry import FakeRegistry, digest
@@ -156,7 +156,7 @@ async def test_no_more_than_three_layers_come_at_once(registry: FakeRegistry, tm
 async def test_a_mirror_that_is_down_is_asked_once(registry: FakeRegistry, tmp_path: Path) -> None:
     registry.add_image("app:1", LAYERS, DIFFS)
     asked = []
-    hosts = {registry.host: Host(("http://127.0.0.1:1", "http://127.0.0.1:2/path"), plain_http=True)}
+    hosts = {registry.host: HostConfig(("http://127.0.0.1:1", "http://127.0.0.1:2/path"), plain_http=True)}
     world = World(tmp_path, hosts)
     client = world.registry
     async with client.open(parse(f"{registry.host}/app:1"), None) as repository:

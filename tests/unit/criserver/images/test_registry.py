@@ -17,8 +17,8 @@ from pykubelet.criserver.images import (
 )
 from pykubelet.criserver.images.image_types import RegistryUnavailable, Unauthenticated
 from pykubelet.criserver.images.manifests import Descriptor, Platform
-from pykubelet.criserver.images.registry import Host, http
-from pykubelet.criserver.images.registry.bandwidth import Pace
+from pykubelet.criserver.images.registry import HostConfig, http
+from pykubelet.criserver.images.registry.bandwidth import DownloadPace
 from pykubelet.criserver.images.registry.http import Request, _redirected, open_wire
 from pykubelet.testing.clock import VirtualClock
 from tests.unit.base.http.http_server import http_server
@@ -395,7 +395,7 @@ async def test_mirrors_come_first_and_get_no_credentials(
 ) -> None:
     registry.add_image("team/app:1", LAYERS[:1], DIFFS[:1])
     other.manifests, other.blobs = dict(registry.manifests), dict(registry.blobs)
-    hosts = {registry.host: Host((f"http://{other.host}",), plain_http=True)}
+    hosts = {registry.host: HostConfig((f"http://{other.host}",), plain_http=True)}
     await World(tmp_path / "1", hosts).images.pull(f"{registry.host}/team/app:1", SECRET)
     assert registry.seen == [] and all(f"?ns={registry.host}" in path for path, _, _ in other.seen)
 
@@ -415,7 +415,7 @@ async def test_a_mirror_that_refuses_head_is_still_asked_by_get(
 ) -> None:
     registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
     other.manifests, other.blobs = dict(registry.manifests), dict(registry.blobs)
-    world = World(tmp_path, {registry.host: Host((f"http://{other.host}",), plain_http=True)})
+    world = World(tmp_path, {registry.host: HostConfig((f"http://{other.host}",), plain_http=True)})
     await world.images.pull(f"{registry.host}/app:1")
     other.head_status = registry.head_status = status
     other.add_image("app:1", LAYERS[1:2], DIFFS[1:2])
@@ -441,7 +441,7 @@ async def test_a_signed_url_is_asked_as_it_was_written(registry: FakeRegistry, t
 async def test_a_blob_that_hardly_comes_is_given_up() -> None:
     """It would hold up every other pull of this blob."""
     clock = VirtualClock()
-    pace = Pace(clock)
+    pace = DownloadPace(clock)
     for _ in range(3):
         pace.check(30_000, "blob")
         await clock.advance(30.0)
@@ -487,13 +487,13 @@ async def test_mirror_with_an_invalid_token_service_is_left_for_the_registry(
 ) -> None:
     registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
     other.token, other.realm = "t0k", "http://127.0.0.1:99999/token"
-    world = World(tmp_path, {registry.host: Host((f"http://{other.host}",), plain_http=True)})
+    world = World(tmp_path, {registry.host: HostConfig((f"http://{other.host}",), plain_http=True)})
     check(world, await world.images.pull(f"{registry.host}/app:1"))
 
 
 async def test_wait_for_the_limit_is_no_slowness_of_the_server() -> None:
     clock = VirtualClock()
-    pace = Pace(clock)
+    pace = DownloadPace(clock)
     await clock.advance(300.0)
     pace.excuse(299.0)
     pace.check(1, "blob")
@@ -518,7 +518,7 @@ async def test_proxy_of_the_environment_is_asked_but_not_for_this_machine(
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("http_proxy", f"http://{other.host}")
     other.add_image("app:1", LAYERS[:1], DIFFS[:1])
-    world = World(tmp_path / "1", {"registry.invalid": Host(plain_http=True)})
+    world = World(tmp_path / "1", {"registry.invalid": HostConfig(plain_http=True)})
     check(world, await world.images.pull("registry.invalid/app:1"))
     assert other.seen and all(path.startswith("http://registry.invalid/v2/app/") for path, _, _ in other.seen)
     other.seen.clear()
@@ -550,8 +550,8 @@ async def test_configured_credentials_go_to_their_host_only(
     registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
     other.manifests, other.blobs, other.basic = dict(registry.manifests), dict(registry.blobs), "bob:mirror"
     hosts = {
-        registry.host: Host((f"http://{other.host}",), plain_http=True),
-        other.host: Host(username="bob", password="mirror"),
+        registry.host: HostConfig((f"http://{other.host}",), plain_http=True),
+        other.host: HostConfig(username="bob", password="mirror"),
     }
     await World(tmp_path / "1", hosts).images.pull(f"{registry.host}/app:1", SECRET)
     assert registry.seen == [] and {authorization for _, authorization, _ in other.seen} == {"", BOB}

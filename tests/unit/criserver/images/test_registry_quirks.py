@@ -9,7 +9,7 @@ import pytest
 
 from pykubelet.criserver.images import AuthConfig, ImageRecord
 from pykubelet.criserver.images.image_types import RegistryUnavailable, Unauthenticated
-from pykubelet.criserver.images.registry import Host
+from pykubelet.criserver.images.registry import HostConfig
 from tests.unit.criserver.images.fakeregistry import FakeRegistry
 from tests.unit.criserver.images.world import DIFFS, LAYERS, World, check
 
@@ -125,4 +125,4 @@ async def test_artifactory_names_no_scope_or_that_of_another_path(
     registry.token, registry.token_user, registry.challenge_scope = "t0ken", "alice:s3cret", scope
     registry.realm = f"http://{registry.host}/artifactory/api/docker/hub/v2/token"
     registry.wanted_scope = "repository:hub/team/app:pull" if scope else "repository:team/app:pull"
-    await pulled(World(tmp_path, {registry.host: Host(plain_http=True)}), registry, ALICE)
+    await pulled(World(tmp_path, {registry.host: HostConfig(plain_http=True)}), registry, ALICE)

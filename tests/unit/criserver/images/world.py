@@ -18,7 +18,7 @@ from pykubelet.criserver.images import (
     Platform,
 )
 from pykubelet.criserver.images.manifests import digest_of
-from pykubelet.criserver.images.registry import Host, HostDirectories, PullBandwidth, RegistryClient
+from pykubelet.criserver.images.registry import HostConfig, HostDirectories, PullBandwidth, RegistryClient
 from pykubelet.criserver.images.signatures import Rule, Trust, allow_all
 from pykubelet.testing.clock import VirtualClock
 
@@ -66,7 +66,7 @@ class World:
     def __init__(
         self,
         root: Path,
-        hosts: Mapping[str, Host] | None = None,
+        hosts: Mapping[str, HostConfig] | None = None,
         directories: Sequence[Path] = (),
         *,
         on_pulled: Callable[[Bytes, Seconds], None] | None = None,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.criserver.netns import Kind, NamespaceSpec
+from pykubelet.criserver.netns import NamespaceKind, NamespaceSpec
 from pykubelet.criserver.types import SandboxID
 from pykubelet.linux.filesystems.mountinfo import is_mount_point
 from pykubelet.linux.namespaces import Namespace, pin_new
@@ -14,14 +14,14 @@ from tests.unit.criserver.netns.pinned import assert_nothing_mounted, opened
 
 pytestmark = pytest.mark.root
 POD = SandboxID("pod")
-SPEC = NamespaceSpec((Kind.NETWORK, Kind.UTS), "inside")
+SPEC = NamespaceSpec((NamespaceKind.NETWORK, NamespaceKind.UTS), "inside")
 
 
 async def test_network_namespaces_are_in_the_shared_directory_and_others_are_not(tmp_path: Path) -> None:
     namespaces = opened(tmp_path)
     await namespaces.make(POD, SPEC)
-    assert namespaces.path(POD, Kind.NETWORK) == tmp_path / "netns" / "cni-pod"
-    assert namespaces.path(POD, Kind.UTS) == tmp_path / "ns" / "pod" / "uts"
+    assert namespaces.path(POD, NamespaceKind.NETWORK) == tmp_path / "netns" / "cni-pod"
+    assert namespaces.path(POD, NamespaceKind.UTS) == tmp_path / "ns" / "pod" / "uts"
     assert all(is_mount_point(namespaces.path(POD, kind)) for kind in SPEC.kinds)
     await namespaces.release(POD)
     assert (list((tmp_path / "ns").iterdir()), list((tmp_path / "netns").iterdir())) == ([], [])
@@ -32,10 +32,10 @@ async def test_a_server_with_another_shared_directory_finds_and_releases_what_th
     await opened(tmp_path, "before").make(POD, SPEC)
     later = opened(tmp_path)
     assert later.known() == [POD]
-    assert later.path(POD, Kind.NETWORK) == tmp_path / "before" / "cni-pod"
+    assert later.path(POD, NamespaceKind.NETWORK) == tmp_path / "before" / "cni-pod"
     other = SandboxID("other")
     await later.make(other, SPEC)
-    assert later.path(other, Kind.NETWORK).parent == tmp_path / "netns"
+    assert later.path(other, NamespaceKind.NETWORK).parent == tmp_path / "netns"
     for sandbox in (POD, other):
         await later.release(sandbox)
     assert later.known() == []
@@ -48,7 +48,7 @@ async def test_namespaces_of_servers_without_a_shared_directory_are_found_and_re
     own.mkdir(parents=True)
     pin_new({Namespace.NET: str(own / "net"), Namespace.UTS: str(own / "uts")})
     namespaces = opened(tmp_path)
-    assert namespaces.path(POD, Kind.NETWORK) == own / "net"
+    assert namespaces.path(POD, NamespaceKind.NETWORK) == own / "net"
     await namespaces.release(POD)
     assert namespaces.known() == []
     assert_nothing_mounted(tmp_path)
@@ -87,5 +87,5 @@ def test_namespaces_pinned_later_appear_in_mounts_that_pods_have_made_before(tmp
         asyncio.run(namespaces.make(POD, SPEC))
         other.stdin.write("\n")
         other.stdin.close()
-        assert f" {namespaces.path(POD, Kind.NETWORK)} " in other.stdout.read()
+        assert f" {namespaces.path(POD, NamespaceKind.NETWORK)} " in other.stdout.read()
     asyncio.run(namespaces.release(POD))

@@ -11,7 +11,7 @@ from pykubelet.base.errors import Conflict, Invalid, Permanent
 from pykubelet.base.proc import spawn
 from pykubelet.criserver.container.bundle import prepare
 from pykubelet.criserver.images.image_types import ImageConfig, ImageRecord
-from pykubelet.criserver.netns import Kind, NamespaceSpec, PinnedNamespaces, user_namespace
+from pykubelet.criserver.netns import NamespaceKind, NamespaceSpec, PinnedNamespaces, user_namespace
 from pykubelet.criserver.storage import Layers, Snapshots, VolumeRequest
 from pykubelet.criserver.types import IdMap, SandboxID, UserNamespace
 from pykubelet.linux.filesystems import idmap
@@ -27,7 +27,7 @@ pytestmark = [
 ]
 IDS = IdMap(300000, 400000, 65536, 65536)
 POD = SandboxID("pod")
-KINDS = (Kind.NETWORK, Kind.UTS, Kind.IPC, Kind.USER)
+KINDS = (NamespaceKind.NETWORK, NamespaceKind.UTS, NamespaceKind.IPC, NamespaceKind.USER)
 
 
 @pytest.fixture
@@ -42,13 +42,13 @@ async def namespaces(tmp_path: Path) -> AsyncIterator[PinnedNamespaces]:
 
 
 def _user(namespaces: PinnedNamespaces) -> UserNamespace:
-    return UserNamespace(str(namespaces.path(POD, Kind.USER)), IDS)
+    return UserNamespace(str(namespaces.path(POD, NamespaceKind.USER)), IDS)
 
 
 async def test_namespaces_are_pinned_and_set_up(namespaces: PinnedNamespaces) -> None:
     for kind in KINDS:
         assert is_mount_point(namespaces.path(POD, kind))
-    net, uts = str(namespaces.path(POD, Kind.NETWORK)), str(namespaces.path(POD, Kind.UTS))
+    net, uts = str(namespaces.path(POD, NamespaceKind.NETWORK)), str(namespaces.path(POD, NamespaceKind.UTS))
     up = call_in(net, Namespace.NET, lambda: Path("/proc/thread-self/net/if_inet6").read_text())
     assert " lo" in up
     assert call_in(uts, Namespace.UTS, lambda: os.uname().nodename) == "inside"

@@ -12,7 +12,7 @@ from pykubelet.base.errors import Transient
 from pykubelet.criserver.cni import Attached, AttachRequest
 from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.machine import Machine, OomKills
-from pykubelet.criserver.netns import Kind, NamespaceSpec, PinnedNamespaces
+from pykubelet.criserver.netns import NamespaceKind, NamespaceSpec, PinnedNamespaces
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.processes import open_process, reference
 from pykubelet.criserver.runtimes import MonitoredRuntime, RuntimeHandlers
@@ -83,7 +83,7 @@ class FakeNamespaces:
         self.directory = directory
         self.made: dict[SandboxID, NamespaceSpec] = {}
 
-    def path(self, sandbox: SandboxID, kind: Kind) -> Path:
+    def path(self, sandbox: SandboxID, kind: NamespaceKind) -> Path:
         return self.directory / sandbox / kind.value
 
     def known(self) -> list[SandboxID]:

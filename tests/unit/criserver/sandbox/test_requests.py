@@ -3,7 +3,7 @@
 import pytest
 
 from pykubelet.base.errors import Invalid
-from pykubelet.criserver.netns import Kind
+from pykubelet.criserver.netns import NamespaceKind
 from pykubelet.criserver.sandbox.plan.requests import (
     attach_request,
     name_of,
@@ -15,7 +15,7 @@ from pykubelet.criserver.sandbox.plan.requests import (
 from pykubelet.criserver.types import SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 
-OWN = [Kind.NETWORK, Kind.UTS, Kind.IPC]
+OWN = [NamespaceKind.NETWORK, NamespaceKind.UTS, NamespaceKind.IPC]
 
 
 def _config(**changes: object) -> pb.PodSandboxConfig:
@@ -70,11 +70,11 @@ def test_forbidden_sysctls_are_invalid(name: str, value: str) -> None:
 
 def test_sysctls_need_a_namespace_of_the_pod() -> None:
     assert sysctls({"net.core.somaxconn": "9"}, OWN)["net.core.somaxconn"] == "9"
-    assert sysctls({"kernel.shmmax": "9"}, [Kind.IPC]) == {"kernel.shmmax": "9"}
+    assert sysctls({"kernel.shmmax": "9"}, [NamespaceKind.IPC]) == {"kernel.shmmax": "9"}
     with pytest.raises(Invalid, match="namespace"):
-        sysctls({"net.core.somaxconn": "9"}, [Kind.IPC])
+        sysctls({"net.core.somaxconn": "9"}, [NamespaceKind.IPC])
     with pytest.raises(Invalid, match="namespace"):
-        sysctls({"kernel.shmmax": "9"}, [Kind.NETWORK])
+        sysctls({"kernel.shmmax": "9"}, [NamespaceKind.NETWORK])
 
 
 def test_attach_request_has_all_fields() -> None:
@@ -137,7 +137,7 @@ def test_namespaces_of_a_pod_with_a_user_namespace() -> None:
     for ids in (options.uids, options.gids):
         ids.add(container_id=0, host_id=65536, length=65536)
     spec = namespaces(config)
-    assert set(spec.kinds) == {*OWN, Kind.USER}
+    assert set(spec.kinds) == {*OWN, NamespaceKind.USER}
     assert spec.ids is not None and spec.ids.gid == 65536
     assert spec.sysctls["net.ipv4.ping_group_range"] == "65536 131071"
 

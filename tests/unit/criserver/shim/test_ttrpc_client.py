@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Conflict, NotFound, Permanent, PykubeletError, Transient, Unsupported
-from pykubelet.criserver.shim.task_client import Ended, Streams, TaskClient
+from pykubelet.criserver.shim.task_client import Ended, FifoPaths, TaskClient
 from pykubelet.criserver.shim.ttrpc_client import ShimGone, connect
 from pykubelet.criserver.shim.ttrpc_frames import LONGEST, REQUEST, RESPONSE, Frame, FrameReader
 from pykubelet.pb import shim_task_pb2 as api
@@ -49,7 +49,7 @@ async def test_calls_name_the_service_of_the_version(tmp_path: Path, version: in
     async with shim_at(tmp_path / "s", answers, piece=3) as calls:
         connection = await connect(str(tmp_path / "s"), "shim")
         client = TaskClient(connection, version)
-        assert await client.create("c1", "/b", Streams(stdout="/out"), None) == 7
+        assert await client.create("c1", "/b", FifoPaths(stdout="/out"), None) == 7
         assert await client.wait("c1") == Ended(3, 1_500_000_000_000_000_007)
         connection.close()
     assert calls == [(f"containerd.task.v{version}.Task", method) for method in ("Create", "Wait")]

@@ -7,7 +7,7 @@ import pytest
 
 from pykubelet.base.errors import Invalid, NotFound, Unsupported
 from pykubelet.criserver.spec import HostDevice, build_container
-from pykubelet.criserver.spec.cdi import Found, apply_edits, edits_of, parse_file
+from pykubelet.criserver.spec.cdi import RankedCdiFile, apply_edits, edits_of, parse_file
 from pykubelet.criserver.spec.cdi_request import asks_for_devices, devices_of
 from pykubelet.criserver.spec.spec_types import Json
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -37,8 +37,8 @@ DOCUMENT: Json = {
 GPU0 = HostDevice("/dev/gpu0", "c", 1, 3, 0o666, 0, 0, "rw")
 
 
-def _found(document: Json = DOCUMENT, rank: int = 0, origin: str = "/etc/cdi/v.json") -> Found:
-    return Found(origin, rank, parse_file(document, origin))
+def _found(document: Json = DOCUMENT, rank: int = 0, origin: str = "/etc/cdi/v.json") -> RankedCdiFile:
+    return RankedCdiFile(origin, rank, parse_file(document, origin))
 
 
 def _other(env: str) -> Json:

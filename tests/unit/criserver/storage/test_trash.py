@@ -16,7 +16,7 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.images.image_types import ImageConfig, ImageRecord
 from pykubelet.criserver.storage import Layers, Snapshots, trash
-from pykubelet.criserver.storage.plan.pace import CALM, HURRIED, PRESSED, Pace, pace
+from pykubelet.criserver.storage.plan.pace import CALM, HURRIED, PRESSED, DeletionPace, pace
 from pykubelet.criserver.storage.remove import removal_steps
 from pykubelet.criserver.storage.trash import Trash, TrashUsage
 from pykubelet.linux.filesystems.mountinfo import mounts_below
@@ -89,7 +89,7 @@ def _hostile(top: Path) -> None:
 
 async def test_hostile_tree_is_deleted_by_workers_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trash, "_SLICE", 0.1)
-    monkeypatch.setattr(trash, "_pace", lambda path: Pace(niceness=1, rest=0.1))
+    monkeypatch.setattr(trash, "_pace", lambda path: DeletionPace(niceness=1, rest=0.1))
     opened = _open(tmp_path)
     _hostile(tmp_path / "layer")
     opened.take(tmp_path / "layer")
@@ -104,9 +104,9 @@ async def test_small_tree_is_deleted_between_the_slices_of_a_large_one(
     monkeypatch.setattr(trash, "_SLICE", 0.0)  # each slice deletes 64 files
     opened, started = _open(tmp_path), list[Path]()
 
-    def calm(path: Path) -> Pace:
+    def calm(path: Path) -> DeletionPace:
         started.append(path)
-        return Pace(niceness=1, rest=0.0)
+        return DeletionPace(niceness=1, rest=0.0)
 
     monkeypatch.setattr(trash, "_pace", calm)
     opened.take(_tree(tmp_path / "large", 6000))
@@ -286,16 +286,16 @@ async def test_usage_is_what_the_waiting_trees_take(tmp_path: Path) -> None:
     ],
 )
 def test_trash_is_deleted_at_full_speed_before_kubelets_evict_pods_for_its_space(
-    available: int, inodes: int, inodes_free: int, expected: Pace
+    available: int, inodes: int, inodes_free: int, expected: DeletionPace
 ) -> None:
     assert pace(Bytes(100 * _GIB), Bytes(available), inodes, inodes_free) == expected
     assert CALM.niceness > HURRIED.niceness and CALM.rest > HURRIED.rest
     assert PRESSED.wait > HURRIED.wait == CALM.wait == 0
 
 
-@pytest.mark.parametrize("chosen", [CALM, Pace(niceness=0, rest=0.0, wait=300.0)])
+@pytest.mark.parametrize("chosen", [CALM, DeletionPace(niceness=0, rest=0.0, wait=300.0)])
 async def test_removal_waits_for_the_deletion_only_if_space_is_short(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: Pace
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: DeletionPace
 ) -> None:
     monkeypatch.setattr(trash, "_pace", lambda path: chosen)
     monkeypatch.setattr(trash, "_SMALL", 0)
@@ -311,9 +311,9 @@ async def test_removal_waits_for_the_deletion_only_if_space_is_short(
 async def test_removals_wait_once_for_trash_that_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, asked = VirtualClock(), list[Path]()
 
-    def pressed(path: Path) -> Pace:
+    def pressed(path: Path) -> DeletionPace:
         asked.append(path)
-        return Pace(niceness=0, rest=0.0, wait=0.05)
+        return DeletionPace(niceness=0, rest=0.0, wait=0.05)
 
     async def hang(opened: Trash, name: str) -> None:
         await asyncio.Event().wait()
@@ -335,7 +335,7 @@ async def test_removals_wait_once_for_trash_that_stays(tmp_path: Path, monkeypat
 
 
 async def test_unreadable_trash_keeps_no_removal_from_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trash, "_pace", lambda path: Pace(niceness=0, rest=0.0, wait=5.0))
+    monkeypatch.setattr(trash, "_pace", lambda path: DeletionPace(niceness=0, rest=0.0, wait=5.0))
     opened = _open(tmp_path)
     read, lists = opened._names, list[list[str]]()
 

@@ -16,7 +16,7 @@ from pykubelet.base.units import Bytes
 from pykubelet.criserver.unpack.limits import BadLayer, Limits
 from pykubelet.criserver.unpack.plan.sparse import Segments, checked, from_header, from_pax, from_text
 from pykubelet.criserver.unpack.stream import ByteStream, plain_chunks
-from pykubelet.criserver.unpack.tarstream import BLOCK, Entry, Kind, TarReader
+from pykubelet.criserver.unpack.tarstream import BLOCK, Entry, EntryKind, TarReader
 
 SMALL = Limits(max_bytes=Bytes(64 << 20), max_entries=1000)
 
@@ -169,7 +169,7 @@ def test_damage_is_read_or_refused(at: int, value: bytes, fixed: bool, kind: int
     try:
         for entry, content in read(damaged):
             assert 0 <= len(content) <= entry.size
-            assert entry.kind in Kind and "\0" not in entry.name
+            assert entry.kind in EntryKind and "\0" not in entry.name
     except BadLayer:
         pass
 

@@ -18,19 +18,19 @@ def test_the_addresses_of_a_cloud_come_before_those_found_here() -> None:
     assert told(facts) == [("10.0.0.1",)] * 3
 
 
-def test_resolv_conf_fault_names_the_file(tmp_path: Path) -> None:
+def test_fault_of_resolv_conf_names_the_file(tmp_path: Path) -> None:
     file = tmp_path / "resolv.conf"
     facts = NodeFacts(
         NodeOptions(name="n", ips=(), allocatable={}, resolv_conf=str(file), cluster_domain="cluster.local")
     )
-    assert facts.resolv_conf_fault() == f"open {file}: no such file or directory"
+    assert facts.resolv_conf.fault() == f"open {file}: no such file or directory"
     file.write_text("search " + " ".join(f"d{number}.example" for number in range(30)))
-    assert facts.resolv_conf_fault() == (
+    assert facts.resolv_conf.fault() == (
         f"Resolv.conf file '{file}' contains search line consisting of more than 29 domains!"
     )
     file.write_text("search a.example\n")
-    assert facts.resolv_conf_fault() is None
+    assert facts.resolv_conf.fault() is None
 
 
 def test_resolv_conf_that_is_off_has_no_fault() -> None:
-    assert NodeFacts(NodeOptions(name="n", ips=(), allocatable={}, resolv_conf="")).resolv_conf_fault() is None
+    assert NodeFacts(NodeOptions(name="n", ips=(), allocatable={}, resolv_conf="")).resolv_conf.fault() is None

@@ -46,11 +46,11 @@ def command(
     """
     if now and grace_seconds not in (-1, 1):
         raise click.UsageError("give --now or --grace-period, not both")
-    from pykubelet.cli.changes.delete_objects import Selection, delete_objects  # heavy
+    from pykubelet.cli.changes.delete_objects import ObjectsToDelete, delete_objects  # heavy
 
     delete_objects(
         api_of(socket),
-        Selection(words, namespace, selector, everything, files),
+        ObjectsToDelete(words, namespace, selector, everything, files),
         grace_seconds=1 if now else grace_seconds,
         wait=wait,
         timeout=timeout,

@@ -35,7 +35,7 @@ _MIN_INOTIFY_INSTANCES = 64
 _MIN_FREE_BYTES = 1 << 30
 
 
-class Verdict(StrEnum):
+class FindingLevel(StrEnum):
     """Severity of a finding."""
 
     OK = "ok"
@@ -47,7 +47,7 @@ class Verdict(StrEnum):
 class Finding:
     """One line of the report; ``remedy`` is a command or a sentence."""
 
-    verdict: Verdict
+    verdict: FindingLevel
     subject: str
     text: str
     remedy: str = ""
@@ -58,9 +58,9 @@ class Finding:
 
 
 _MARKS = {
-    Verdict.OK: click.style("✓", fg="green"),
-    Verdict.WARNING: click.style("!", fg="yellow"),
-    Verdict.FAILED: click.style("✗", fg="red"),
+    FindingLevel.OK: click.style("✓", fg="green"),
+    FindingLevel.WARNING: click.style("!", fg="yellow"),
+    FindingLevel.FAILED: click.style("✗", fg="red"),
 }
 
 
@@ -100,14 +100,14 @@ def command(
 
 
 def _status(findings: Sequence[Finding]) -> int:
-    return 1 if any(f.verdict is Verdict.FAILED for f in findings) else 0
+    return 1 if any(f.verdict is FindingLevel.FAILED for f in findings) else 0
 
 
 def _document(findings: Sequence[Finding]) -> dict[str, object]:
     """Return the report as JSON has it; ``command`` and ``packages`` are what ``--fix`` would run and install."""
     count = Counter(finding.verdict for finding in findings)
     items = [{key: value for key, value in asdict(finding).items() if value} for finding in findings]
-    return {"failed": count[Verdict.FAILED], "warnings": count[Verdict.WARNING], "items": items}
+    return {"failed": count[FindingLevel.FAILED], "warnings": count[FindingLevel.WARNING], "items": items}
 
 
 def _findings(agent: LocalApi, endpoint: str, root_dir: Path) -> list[Finding]:
@@ -129,8 +129,8 @@ def _print(findings: Sequence[Finding]) -> None:
         echo(f" {finding.subject:<{width}}  {printable(finding.text)}")
         if finding.remedy:
             echo(f"  {'':<{width}}  → {printable(finding.remedy)}")
-    failed = sum(f.verdict is Verdict.FAILED for f in findings)
-    warned = sum(f.verdict is Verdict.WARNING for f in findings)
+    failed = sum(f.verdict is FindingLevel.FAILED for f in findings)
+    warned = sum(f.verdict is FindingLevel.WARNING for f in findings)
     echo(f"\n{failed} failed, {warned} warnings")
 
 
@@ -145,7 +145,7 @@ def damaged_findings(agent: LocalApi) -> Iterator[Finding]:
             text, remedy = f"{item.path} was damaged: {item.error}", f"inspect {item.kept_as}, then remove it"
         else:
             text, remedy = f"{item.path}: {item.error}", "remove the cause; the agent retries by itself"
-        yield Finding(Verdict.WARNING, "agent's files", text, remedy)
+        yield Finding(FindingLevel.WARNING, "agent's files", text, remedy)
 
 
 def _killed_runs(agent: LocalApi) -> Iterator[Finding]:
@@ -156,27 +156,27 @@ def _killed_runs(agent: LocalApi) -> Iterator[Finding]:
         return
     for left in leftovers(Path(path)) if path else ():
         text = f"{left} was left by a run-once that was killed"
-        yield Finding(Verdict.WARNING, "manifests", text, "the next run-once or start of the agent removes it")
+        yield Finding(FindingLevel.WARNING, "manifests", text, "the next run-once or start of the agent removes it")
 
 
 def machine_findings() -> Iterator[Finding]:
     """Yield findings about the user, the kernel and its limits."""
     if os.geteuid() == 0:
-        yield Finding(Verdict.OK, "user", "root")
+        yield Finding(FindingLevel.OK, "user", "root")
     else:
-        yield Finding(Verdict.FAILED, "user", f"uid {os.geteuid()}; pods need root", "sudo pykubelet run …")
+        yield Finding(FindingLevel.FAILED, "user", f"uid {os.geteuid()}; pods need root", "sudo pykubelet run …")
     kernel = system.kernel_version()
     numbers = tuple(int(part) for part in kernel.split("-")[0].split(".")[:2] if part.isdecimal())
     if numbers >= _OLDEST_KERNEL:
-        yield Finding(Verdict.OK, "kernel", kernel)
+        yield Finding(FindingLevel.OK, "kernel", kernel)
     else:
-        yield Finding(Verdict.WARNING, "kernel", f"{kernel} is older than 5.4", "update the kernel")
+        yield Finding(FindingLevel.WARNING, "kernel", f"{kernel} is older than 5.4", "update the kernel")
     layout = cgroups.detect()
     trouble = cgroups.problem(layout)
     if trouble:
-        yield Finding(Verdict.FAILED, "cgroups", f"{layout.mode}: {trouble}")
+        yield Finding(FindingLevel.FAILED, "cgroups", f"{layout.mode}: {trouble}")
     else:
-        yield Finding(Verdict.OK, "cgroups", f"{layout.mode} (version {layout.version})")
+        yield Finding(FindingLevel.OK, "cgroups", f"{layout.mode} (version {layout.version})")
     yield _filesystem("overlay")
     yield _seccomp()
     yield from _selinux()
@@ -186,24 +186,26 @@ def machine_findings() -> Iterator[Finding]:
 def _filesystem(name: str) -> Finding:
     known = procfs.machine("filesystems").split()
     if name in known:
-        return Finding(Verdict.OK, "overlayfs", "supported")
-    return Finding(Verdict.WARNING, "overlayfs", "not loaded", f"modprobe {name}", command=("modprobe", name))
+        return Finding(FindingLevel.OK, "overlayfs", "supported")
+    return Finding(FindingLevel.WARNING, "overlayfs", "not loaded", f"modprobe {name}", command=("modprobe", name))
 
 
 def _seccomp() -> Finding:
     if "Seccomp" in (procfs.status("self") or {}):
-        return Finding(Verdict.OK, "seccomp", "supported")
+        return Finding(FindingLevel.OK, "seccomp", "supported")
     text = "not supported by the kernel; containers with a seccomp profile are rejected"
-    return Finding(Verdict.WARNING, "seccomp", text, "use a kernel with CONFIG_SECCOMP_FILTER")
+    return Finding(FindingLevel.WARNING, "seccomp", text, "use a kernel with CONFIG_SECCOMP_FILTER")
 
 
 def _selinux() -> Iterator[Finding]:
     labels = selinux.container_labels()
     if labels.problem:
         text = f"{labels.problem}; containers of pykubelet's own server are not confined by it"
-        yield Finding(Verdict.WARNING, "SELinux", text, "install a policy with container types (container-selinux)")
+        yield Finding(
+            FindingLevel.WARNING, "SELinux", text, "install a policy with container types (container-selinux)"
+        )
     elif labels.process:
-        yield Finding(Verdict.OK, "SELinux", f"containers run as {labels.process}")
+        yield Finding(FindingLevel.OK, "SELinux", f"containers run as {labels.process}")
 
 
 def _limits() -> Iterator[Finding]:
@@ -213,39 +215,39 @@ def _limits() -> Iterator[Finding]:
         if instances < _MIN_INOTIFY_INSTANCES:
             remedy = "sysctl -w fs.inotify.max_user_instances=8192"
             text = f"only {instances} instances"
-            yield Finding(Verdict.WARNING, "inotify", text, remedy, command=tuple(remedy.split()))
+            yield Finding(FindingLevel.WARNING, "inotify", text, remedy, command=tuple(remedy.split()))
         else:
-            yield Finding(Verdict.OK, "inotify", f"{instances} instances")
+            yield Finding(FindingLevel.OK, "inotify", f"{instances} instances")
     forward = procfs.machine("sys/net/ipv4/ip_forward").strip()
     if forward:
         if forward == "1":
-            yield Finding(Verdict.OK, "ip_forward", "on")
+            yield Finding(FindingLevel.OK, "ip_forward", "on")
         else:
             text = "off; the CNI bridge plugin turns it on when the first pod starts"
-            yield Finding(Verdict.WARNING, "ip_forward", text, "sysctl -w net.ipv4.ip_forward=1")
+            yield Finding(FindingLevel.WARNING, "ip_forward", text, "sysctl -w net.ipv4.ip_forward=1")
 
 
 def program_findings() -> Iterator[Finding]:
     """Yield findings about programs that pods need; remedies name their Debian packages."""
     runtimes = [name for name in ("runc", "crun") if _installed(name)]
     if runtimes:
-        yield Finding(Verdict.OK, "OCI runtime", ", ".join(runtimes))
+        yield Finding(FindingLevel.OK, "OCI runtime", ", ".join(runtimes))
     else:
-        yield Finding(Verdict.FAILED, "OCI runtime", "neither runc nor crun is installed", *_install("runc"))
+        yield Finding(FindingLevel.FAILED, "OCI runtime", "neither runc nor crun is installed", *_install("runc"))
     plugins = {
         name for directory in _CNI_DIRECTORIES if directory.is_dir() for name in (p.name for p in directory.iterdir())
     }
     missing = [name for name in _CNI_PLUGINS if name not in plugins]
     if missing:
         text = f"missing: {', '.join(missing)}"
-        yield Finding(Verdict.FAILED, "CNI plugins", text, *_install("containernetworking-plugins"))
+        yield Finding(FindingLevel.FAILED, "CNI plugins", text, *_install("containernetworking-plugins"))
     else:
-        yield Finding(Verdict.OK, "CNI plugins", ", ".join(_CNI_PLUGINS))
+        yield Finding(FindingLevel.OK, "CNI plugins", ", ".join(_CNI_PLUGINS))
     if _installed("iptables"):
-        yield Finding(Verdict.OK, "iptables", "installed")
+        yield Finding(FindingLevel.OK, "iptables", "installed")
     else:
         text = "missing; hostPort and masquerading need it"
-        yield Finding(Verdict.WARNING, "iptables", text, *_install("iptables"))
+        yield Finding(FindingLevel.WARNING, "iptables", text, *_install("iptables"))
 
 
 def _install(package: str) -> tuple[str, tuple[str, ...]]:
@@ -265,9 +267,9 @@ def _disk(directory: Path) -> Iterator[Finding]:
     usage = fsusage.filesystem(str(directory))
     text = f"{usage.available / (1 << 30):.1f} GiB free at {directory}"
     if usage.available < _MIN_FREE_BYTES:
-        yield Finding(Verdict.WARNING, "disk", text, "free some space or choose another --root-dir")
+        yield Finding(FindingLevel.WARNING, "disk", text, "free some space or choose another --root-dir")
     else:
-        yield Finding(Verdict.OK, "disk", text)
+        yield Finding(FindingLevel.OK, "disk", text)
 
 
 def _runtime_of(agent: LocalApi) -> str | None:
@@ -287,41 +289,41 @@ def _runtime(endpoint: str | None) -> Iterator[Finding]:
     """
     if endpoint is None:
         text = "not asked: only root may connect to the agent and its runtime server"
-        yield Finding(Verdict.WARNING, "CRI runtime", text, "sudo pykubelet doctor")
+        yield Finding(FindingLevel.WARNING, "CRI runtime", text, "sudo pykubelet doctor")
         return
     others = ", ".join(other_runtimes())
     if not endpoint:
         yield from _own_server()
         if others:
             text = f"found: {others}; used only if named by --container-runtime-endpoint"
-            yield Finding(Verdict.OK, "other runtimes", text)
+            yield Finding(FindingLevel.OK, "other runtimes", text)
         socket = DEFAULT_RUN / "criserver.sock"
         if not socket.exists():
             text = "pykubelet's own server, started by `pykubelet run`; not running now"
-            yield Finding(Verdict.OK, "CRI runtime", text)
+            yield Finding(FindingLevel.OK, "CRI runtime", text)
             return
         endpoint = f"unix://{socket}"
     try:
         yield from asyncio.run(_ask_runtime(endpoint))
     except (PykubeletError, TimeoutError) as error:
         text = f"{endpoint}: {str(error) or 'no answer within 5 s'}"
-        yield Finding(Verdict.FAILED, "CRI runtime", text, "start the runtime")
+        yield Finding(FindingLevel.FAILED, "CRI runtime", text, "start the runtime")
 
 
 def _own_server() -> Iterator[Finding]:
     """Yield what pykubelet's own runtime server needs besides an OCI runtime and the CNI plugins."""
     if _installed("conmon"):
-        yield Finding(Verdict.OK, "conmon", "installed")
+        yield Finding(FindingLevel.OK, "conmon", "installed")
     else:
         text = "missing; pykubelet's own runtime server needs it for every container"
         yield Finding(
-            Verdict.FAILED, "conmon", text, "apt-get install conmon, or --container-runtime-endpoint", ("conmon",)
+            FindingLevel.FAILED, "conmon", text, "apt-get install conmon, or --container-runtime-endpoint", ("conmon",)
         )
     if _installed("catatonit"):
-        yield Finding(Verdict.OK, "catatonit", "installed")
+        yield Finding(FindingLevel.OK, "catatonit", "installed")
     else:
         text = "missing; pods with shareProcessNamespace need it"
-        yield Finding(Verdict.WARNING, "catatonit", text, *_install("catatonit"))
+        yield Finding(FindingLevel.WARNING, "catatonit", text, *_install("catatonit"))
 
 
 async def _ask_runtime(endpoint: str) -> list[Finding]:
@@ -330,15 +332,17 @@ async def _ask_runtime(endpoint: str) -> list[Finding]:
     async with asyncio.timeout(5), CriClient.connect(endpoint) as client:
         version = await client.version()
         status = await client.status(verbose=True)
-    findings = [Finding(Verdict.OK, "CRI runtime", f"{version.runtime_name} {version.runtime_version} at {endpoint}")]
+    findings = [
+        Finding(FindingLevel.OK, "CRI runtime", f"{version.runtime_name} {version.runtime_version} at {endpoint}")
+    ]
     for condition in status.status.conditions:
         if condition.status:
-            findings.append(Finding(Verdict.OK, condition.type, "true"))
+            findings.append(Finding(FindingLevel.OK, condition.type, "true"))
         else:
             remedy = (
                 "put a CNI configuration into /etc/cni/net.d" if condition.type == "NetworkReady" else "see its log"
             )
-            findings.append(Finding(Verdict.FAILED, condition.type, condition.message or condition.reason, remedy))
+            findings.append(Finding(FindingLevel.FAILED, condition.type, condition.message or condition.reason, remedy))
     findings += _configuration(status.info.get("configuration", "{}"))
     findings += _trash(status.info.get("trash", "{}"))
     return [*findings, *_quarantine(status.info.get("quarantine", "[]"))]
@@ -355,7 +359,7 @@ def _configuration(text: str) -> Iterator[Finding]:
     found = _decoded(text, _Configuration) or _Configuration()
     refused = (f"{found.file} is refused, the former version is in force: {found.error}",) if found.error else ()
     for problem in (*refused, *found.problems):
-        yield Finding(Verdict.FAILED, "server's files", problem, "correct the file; no restart is needed")
+        yield Finding(FindingLevel.FAILED, "server's files", problem, "correct the file; no restart is needed")
 
 
 def _decoded(text: str, kind: type[_T]) -> _T | None:
@@ -377,7 +381,7 @@ def _trash(text: str) -> Iterator[Finding]:
     found = _decoded(text, _Waiting) or _Waiting()
     if found.trees:
         size = f"{found.bytes / (1 << 20):.1f} MiB in {found.inodes} files"
-        yield Finding(Verdict.OK, "trash", f"{size} of removed containers and images are being deleted")
+        yield Finding(FindingLevel.OK, "trash", f"{size} of removed containers and images are being deleted")
 
 
 class _Quarantined(msgspec.Struct):
@@ -391,4 +395,4 @@ def _quarantine(text: str) -> Iterator[Finding]:
     for item in _decoded(text, list[_Quarantined]) or ():
         cause = item.error or "repair is slow"
         remedy = "remove the cause; the server retries by itself"
-        yield Finding(Verdict.WARNING, "quarantine", f"{item.kind} {item.id}: {cause}", remedy)
+        yield Finding(FindingLevel.WARNING, "quarantine", f"{item.kind} {item.id}: {cause}", remedy)

@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from pykubelet.base.errors import NotFound, PykubeletError
-from pykubelet.cli.arguments.kinds import KINDS, Kind
+from pykubelet.cli.arguments.kinds import KINDS, ObjectKind
 from pykubelet.cli.arguments.lookup import api_of
 from pykubelet.cli.arguments.pod_completion import kinds_and_names, namespaces
 from pykubelet.cli.arguments.targets import Target, parse_targets
 from pykubelet.cli.client.local_api import LocalApi
-from pykubelet.cli.output.listing import Listed, Selection, listed
+from pykubelet.cli.output.listing import Listed, ListSelection, listed
 from pykubelet.cli.output.object_watch import print_table, table, watch_objects
 from pykubelet.cli.output.output_form import (
     METAVAR,
@@ -37,7 +37,7 @@ class _Shown:
     namespace: str
     sort_by: str
 
-    def has_namespace(self, kind: Kind) -> bool:
+    def has_namespace(self, kind: ObjectKind) -> bool:
         """Return whether the table of a kind shows the namespaces."""
         return kind.namespaced and (self.all_namespaces or (kind.shows_namespace and not self.namespace))
 
@@ -94,7 +94,7 @@ def command(
     space = "" if all_namespaces else namespace
     shown = _Shown(form=form, headed=not no_headers, all_namespaces=all_namespaces, namespace=space, sort_by=sort_by)
     targets = parse_targets(words)
-    selection = Selection(space, selector, field_selector)
+    selection = ListSelection(space, selector, field_selector)
     if (selector or field_selector) and any(target.names for target in targets):
         raise click.UsageError("name objects, or select them with -l or --field-selector")
     if watch or watch_only:
@@ -134,7 +134,9 @@ def _print(results: list[Listed], shown: _Shown, *, single: bool) -> None:
         document_printer(form)(document(items, single=single))
 
 
-def _watch(api: LocalApi, targets: list[Target], selection: Selection, shown: _Shown, *, only_changes: bool) -> None:
+def _watch(
+    api: LocalApi, targets: list[Target], selection: ListSelection, shown: _Shown, *, only_changes: bool
+) -> None:
     kind = targets[0].kind
     if len(targets) > 1 or not kind.watchable:
         raise click.UsageError("watch one kind: pods or events")
@@ -156,7 +158,7 @@ def _watch(api: LocalApi, targets: list[Target], selection: Selection, shown: _S
     watch_objects(first, events, shown.form, namespace=namespace, headed=shown.headed, only_changes=only_changes)
 
 
-def _subject(kind: Kind, item: Any) -> str:
+def _subject(kind: ObjectKind, item: Any) -> str:
     owner = item.get("involvedObject", {}) if kind.plural == "events" else item["metadata"]
     return str(owner.get("name", ""))
 

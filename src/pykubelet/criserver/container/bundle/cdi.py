@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.base.files.documents import read_json, read_yaml
 from pykubelet.criserver.container.bundle.prepare import device_at
-from pykubelet.criserver.spec.cdi import DeviceNode, Edits, Found, apply_edits, edits_of, parse_file
+from pykubelet.criserver.spec.cdi import DeviceNode, Edits, RankedCdiFile, apply_edits, edits_of, parse_file
 from pykubelet.criserver.spec.spec_types import HostDevice, Json
 
 _MAX = 4 << 20
@@ -27,15 +27,15 @@ def inject(spec: Json, names: Sequence[str], directories: Iterable[Path]) -> Jso
     return apply_edits(spec, edits, _devices(edits))
 
 
-def _files(directories: Iterable[Path]) -> tuple[list[Found], list[str]]:
+def _files(directories: Iterable[Path]) -> tuple[list[RankedCdiFile], list[str]]:
     """Read all CDI files; return the valid ones and the problems of the others, which affect only their own devices."""
-    found: list[Found] = []
+    found: list[RankedCdiFile] = []
     problems: list[str] = []
     for rank, directory in enumerate(directories):
         for path in sorted(directory.iterdir()) if directory.is_dir() else ():
             if path.suffix in (".json", ".yaml") and path.is_file():
                 try:
-                    found.append(Found(str(path), rank, parse_file(_read(path), str(path))))
+                    found.append(RankedCdiFile(str(path), rank, parse_file(_read(path), str(path))))
                 except Invalid as error:
                     problems.append(str(error))
     return found, problems

@@ -7,7 +7,7 @@ that they are for, documents are bounded, and blobs are checked against digest a
 
 from pykubelet.criserver.images.registry.bandwidth import PullBandwidth
 from pykubelet.criserver.images.registry.client import RegistryClient
-from pykubelet.criserver.images.registry.config import Host, Tls
+from pykubelet.criserver.images.registry.config import HostConfig, Tls
 from pykubelet.criserver.images.registry.host_directories import HostDirectories
 
-__all__ = ["Host", "HostDirectories", "PullBandwidth", "RegistryClient", "Tls"]
+__all__ = ["HostConfig", "HostDirectories", "PullBandwidth", "RegistryClient", "Tls"]

@@ -14,7 +14,7 @@ from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.base.http import basic_auth
 from pykubelet.base.text import encodable
 from pykubelet.criserver.images.image_types import AuthConfig
-from pykubelet.criserver.images.registry.config import Endpoint, Host, same_registry
+from pykubelet.criserver.images.registry.config import Endpoint, HostConfig, same_registry
 
 _PARAMETER = re.compile(r'\s*([A-Za-z0-9_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))\s*(?:,|$)')
 _SCHEME = re.compile(r"\s*([A-Za-z0-9_-]+)(?=\s|,|$)(?!\s*=)\s*,?")
@@ -31,7 +31,7 @@ class Challenge(Struct, frozen=True):
     parameters: dict[str, str] = field(default_factory=dict)
 
 
-class Credentials(Struct, frozen=True):
+class HostCredentials(Struct, frozen=True):
     """The credentials for one host."""
 
     username: str = ""
@@ -73,7 +73,9 @@ def parse_challenges(headers: Iterable[str]) -> list[Challenge]:
     return found
 
 
-def credentials_for(auth: AuthConfig | None, endpoint: Endpoint, registry: str, host: Host | None) -> Credentials:
+def credentials_for(
+    auth: AuthConfig | None, endpoint: Endpoint, registry: str, host: HostConfig | None
+) -> HostCredentials:
     """The credentials that a server may receive: those of the pull if they are for it, else those of its host.
 
     Credentials of a pull are bound to the host that they name, or if they name none to the registry of the image.
@@ -81,19 +83,19 @@ def credentials_for(auth: AuthConfig | None, endpoint: Endpoint, registry: str, 
     """
     if auth is not None and same_registry(endpoint.host, auth.server_address or registry):
         found = _given(auth)
-        if found != Credentials():
+        if found != HostCredentials():
             return found
-    return Credentials(host.username, host.password) if host else Credentials()
+    return HostCredentials(host.username, host.password) if host else HostCredentials()
 
 
-def _given(auth: AuthConfig) -> Credentials:
+def _given(auth: AuthConfig) -> HostCredentials:
     username, password = auth.username, auth.password
     if not username and auth.auth:
         try:
             username, password = basic_auth.decode(auth.auth)
         except Invalid as error:
             raise Invalid("the pull's credentials: 'auth' must be base64 of user:password") from error
-    return Credentials(username, password.rstrip("\0"), auth.identity_token, auth.registry_token)
+    return HostCredentials(username, password.rstrip("\0"), auth.identity_token, auth.registry_token)
 
 
 class TokenRequest(Struct, frozen=True):
@@ -106,7 +108,7 @@ class TokenRequest(Struct, frozen=True):
 
 
 def token_requests(
-    challenge: Challenge, credentials: Credentials, endpoint: Endpoint, path: str
+    challenge: Challenge, credentials: HostCredentials, endpoint: Endpoint, path: str
 ) -> tuple[TokenRequest, ...]:
     """The requests for a token to pull from ``path``: the preferred one first, then one for older token services.
 

@@ -41,7 +41,7 @@ class PullBandwidth:
         return TokenBucket(self._rate, max(_LEAST_BURST, int(self._rate * _BURST)), now=self._clock.monotonic())
 
 
-class Pace:
+class DownloadPace:
     """The speed of one download."""
 
     def __init__(self, clock: Clock) -> None:

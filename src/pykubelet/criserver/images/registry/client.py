@@ -24,16 +24,16 @@ from pykubelet.criserver.images.image_types import AuthConfig, RegistryUnavailab
 from pykubelet.criserver.images.manifests import Descriptor
 from pykubelet.criserver.images.reference import is_digest
 from pykubelet.criserver.images.registry.auth import (
-    Credentials,
+    HostCredentials,
     TokenRequest,
     credentials_for,
     parse_challenges,
     token_requests,
 )
-from pykubelet.criserver.images.registry.bandwidth import SLOWEST, Pace, PullBandwidth
+from pykubelet.criserver.images.registry.bandwidth import SLOWEST, DownloadPace, PullBandwidth
 from pykubelet.criserver.images.registry.config import (
     Endpoint,
-    Host,
+    HostConfig,
     check_host,
     endpoints,
     find_host,
@@ -79,7 +79,7 @@ class RegistryClient:
     def __init__(
         self,
         *,
-        hosts: Callable[[], Mapping[str, Host]],
+        hosts: Callable[[], Mapping[str, HostConfig]],
         directories: HostDirectories | None = None,
         bandwidth: PullBandwidth | None = None,
         clock: Clock,
@@ -104,7 +104,7 @@ class RegistryClient:
                 wire=wire, reference=reference, servers=servers, bandwidth=self._bandwidth, clock=self._clock
             )
 
-    async def _endpoints(self, host: str, hosts: Mapping[str, Host]) -> Sequence[Endpoint]:
+    async def _endpoints(self, host: str, hosts: Mapping[str, HostConfig]) -> Sequence[Endpoint]:
         """The servers to try; what the configuration of hosts says of the registry precedes the directories."""
         if not says_how(find_host(host, hosts)):
             found = await blocking.call("registries", self._directories.find, host)
@@ -117,7 +117,7 @@ class _Access(Struct):
     """One server, and the state of the authentication at it."""
 
     endpoint: Endpoint
-    credentials: Credentials
+    credentials: HostCredentials
     path: str
     tls: ServerTls
     authorization: str = ""
@@ -312,7 +312,7 @@ class RemoteRepository:
                 if response.status != 200:
                     raise Permanent(f"{what}: {server.endpoint.host} sent another range than requested")
                 sink.restart()
-            pending, pace = bytearray(), Pace(self._clock)
+            pending, pace = bytearray(), DownloadPace(self._clock)
             try:
                 async for chunk in response.content.iter_any():
                     pending += chunk

@@ -27,7 +27,7 @@ class Tls(Struct, frozen=True):
     skip_verify: bool = False
 
 
-class Host(Struct, frozen=True):
+class HostConfig(Struct, frozen=True):
     """The configuration of one server: a registry, or a mirror of others."""
 
     mirrors: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class Endpoint(Struct, frozen=True):
     base: str
     """Scheme, host and optional path, without a slash at the end."""
     host: str
-    """Host and port, to which credentials are bound."""
+    """HostConfig and port, to which credentials are bound."""
     namespace: str = ""
     """For a mirror: the registry that it mirrors, sent as ``ns`` like containerd does."""
     api: str = "/v2"
@@ -80,7 +80,7 @@ class Endpoint(Struct, frozen=True):
         return f"Endpoint({self.base})"  # headers may be secrets
 
 
-def endpoints(host: str, hosts: Mapping[str, Host]) -> tuple[Endpoint, ...]:
+def endpoints(host: str, hosts: Mapping[str, HostConfig]) -> tuple[Endpoint, ...]:
     """The servers to try for a registry: its mirrors, then the registry itself. Invalid: a mirror is not a base URL.
 
     Registries on loopback addresses use plain HTTP unless TLS is configured, as with Docker and containerd.
@@ -112,7 +112,7 @@ def default_endpoint(host: str, *, plain: bool | None = None, tls: Tls) -> Endpo
     return Endpoint(f"{'http' if plain else 'https'}://{real_name(host)}", host, tls=tls)
 
 
-def with_settings(endpoint: Endpoint, entry: Host | None) -> Endpoint:
+def with_settings(endpoint: Endpoint, entry: HostConfig | None) -> Endpoint:
     """The endpoint, with the TLS settings of its host's entry if it has none of its own."""
     return replace(endpoint, tls=entry.tls) if entry is not None and endpoint.tls == Tls() else endpoint
 
@@ -122,12 +122,12 @@ def real_name(host: str) -> str:
     return _DOCKER_REGISTRY if host == _DOCKER else host
 
 
-def says_how(entry: Host | None) -> bool:
+def says_how(entry: HostConfig | None) -> bool:
     """Whether an entry says how to reach its registry, more than with which credentials."""
     return entry is not None and (bool(entry.mirrors) or entry.plain_http or entry.tls != Tls())
 
 
-def _tls(entry: Host | None) -> Tls:
+def _tls(entry: HostConfig | None) -> Tls:
     return entry.tls if entry is not None else Tls()
 
 
@@ -138,7 +138,7 @@ def _check_mirror(mirror: str, host: str) -> None:
         raise Invalid(f"mirror {mirror!r} of {host} must be http(s)://host[:port][/path]")
 
 
-def find_host(host: str, hosts: Mapping[str, Host]) -> Host | None:
+def find_host(host: str, hosts: Mapping[str, HostConfig]) -> HostConfig | None:
     """The configuration of a server by any of its names. Raises Invalid if it is inconsistent."""
     found = hosts.get(host) or next((entry for name, entry in hosts.items() if same_registry(name, host)), None)
     if found is not None:
@@ -163,7 +163,7 @@ def is_loopback(host: str) -> bool:
         return name == "localhost"
 
 
-def _speaks_plain(host: str, entry: Host | None) -> bool:
+def _speaks_plain(host: str, entry: HostConfig | None) -> bool:
     """Whether a registry uses plain HTTP: as configured, or on loopback without a TLS configuration."""
     if entry is not None and (entry.plain_http or entry.tls != Tls()):
         return entry.plain_http

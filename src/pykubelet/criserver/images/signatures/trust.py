@@ -18,7 +18,7 @@ from pykubelet.criserver.images.signatures.memory_sink import MemorySink
 from pykubelet.criserver.images.signatures.plan.claims import (
     MAX_SIGNATURES,
     REFERRER_TYPE,
-    Attached,
+    AttachedSignature,
     attached,
     check_claim,
 )
@@ -132,7 +132,7 @@ class _Search:
         signed = [entry.digest for entry in entries if REFERRER_TYPE in (entry.artifact_type, entry.media_type)]
         return signed[:_MAX_REFERRERS]
 
-    async def _attached(self, target: str) -> Sequence[Attached]:
+    async def _attached(self, target: str) -> Sequence[AttachedSignature]:
         what = f"signature {self._image.wanted.name}:{target}"
         try:
             data, media_type = await self._repository.manifest(target, manifests.OCI_MANIFEST)
@@ -143,7 +143,7 @@ class _Search:
             self._note(str(error))
             return ()
 
-    async def _verified(self, signature: Attached) -> Key | None:
+    async def _verified(self, signature: AttachedSignature) -> Key | None:
         """The key by which a signature is valid, and says what it has to say; None, with a reason noted."""
         try:
             payload = await self._payload(signature)
@@ -157,7 +157,7 @@ class _Search:
             return None
         return key
 
-    async def _payload(self, signature: Attached) -> bytes:
+    async def _payload(self, signature: AttachedSignature) -> bytes:
         sink = MemorySink(signature.payload)
         await self._repository.blob(signature.payload, sink, lambda _: None)
         return sink.data

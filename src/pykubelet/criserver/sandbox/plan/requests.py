@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.cni.network_types import AttachRequest, PortMap
-from pykubelet.criserver.netns.namespace_types import Kind, NamespaceSpec
+from pykubelet.criserver.netns.namespace_types import NamespaceKind, NamespaceSpec
 from pykubelet.criserver.spec.userns import id_map
 from pykubelet.criserver.types import IdMap, SandboxID
 from pykubelet.models.quantity import to_value
@@ -50,22 +50,22 @@ def needs_infra(config: pb.PodSandboxConfig) -> bool:
 
 def namespaces(config: pb.PodSandboxConfig) -> NamespaceSpec:
     """The namespaces to create. A pod with its own network has its own host name. Invalid: a forbidden sysctl."""
-    kinds: list[Kind] = []
+    kinds: list[NamespaceKind] = []
     if own_network(config):
-        kinds += [Kind.NETWORK, Kind.UTS]
+        kinds += [NamespaceKind.NETWORK, NamespaceKind.UTS]
     if namespace_options(config).ipc != pb.NODE:
-        kinds.append(Kind.IPC)
+        kinds.append(NamespaceKind.IPC)
     ids = id_map(namespace_options(config))
     if ids is not None:
-        kinds.append(Kind.USER)
+        kinds.append(NamespaceKind.USER)
     if len(config.hostname.encode()) > 64:
         raise Invalid(f"host name {config.hostname!r} is longer than 64 bytes")
     return NamespaceSpec(tuple(kinds), config.hostname, sysctls(config.linux.sysctls, kinds, ids), ids)
 
 
-def sysctls(asked: Mapping[str, str], kinds: list[Kind], ids: IdMap | None = None) -> dict[str, str]:
+def sysctls(asked: Mapping[str, str], kinds: list[NamespaceKind], ids: IdMap | None = None) -> dict[str, str]:
     """The sysctls to set; only those of the pod's own namespaces are allowed (CVE-2022-0811). Invalid: any other."""
-    wanted = dict(_OWN_NETWORK) if Kind.NETWORK in kinds else {}
+    wanted = dict(_OWN_NETWORK) if NamespaceKind.NETWORK in kinds else {}
     if ids is not None and wanted:
         # The kernel rejects unmapped groups, and interprets the numbers in the writer's user namespace.
         wanted[_PING] = f"{ids.gid} {ids.gid + ids.gids - 1}"
@@ -75,8 +75,8 @@ def sysctls(asked: Mapping[str, str], kinds: list[Kind], ids: IdMap | None = Non
             raise Invalid(f"sysctl {name!r}: the name is invalid")
         if any(letter in value for letter in "+=\n\0"):
             raise Invalid(f"sysctl {name}: the value {value!r} has a character that is not allowed")
-        network = dotted.startswith("net.") and Kind.NETWORK in kinds
-        ipc = dotted.startswith(_IPC_SYSCTLS) and Kind.IPC in kinds
+        network = dotted.startswith("net.") and NamespaceKind.NETWORK in kinds
+        ipc = dotted.startswith(_IPC_SYSCTLS) and NamespaceKind.IPC in kinds
         if not network and not ipc:
             raise Invalid(f"sysctl {name} is not allowed: it does not belong to a namespace of the pod's own")
         wanted[name] = value

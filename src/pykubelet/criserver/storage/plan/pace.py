@@ -14,7 +14,7 @@ _LONGEST_WAIT: Seconds = 20.0
 """A fraction of the time that kubelets wait for a call (120 s by default)."""
 
 
-class Pace(Struct, frozen=True):
+class DeletionPace(Struct, frozen=True):
     """How fast a worker deletes."""
 
     niceness: int
@@ -26,12 +26,12 @@ class Pace(Struct, frozen=True):
     would evict another pod."""
 
 
-CALM = Pace(niceness=19, rest=1.0)
-HURRIED = Pace(niceness=0, rest=0.0)
-PRESSED = Pace(niceness=0, rest=0.0, wait=_LONGEST_WAIT)
+CALM = DeletionPace(niceness=19, rest=1.0)
+HURRIED = DeletionPace(niceness=0, rest=0.0)
+PRESSED = DeletionPace(niceness=0, rest=0.0, wait=_LONGEST_WAIT)
 
 
-def pace(capacity: Bytes, available: Bytes, inodes: int, inodes_free: int) -> Pace:
+def pace(capacity: Bytes, available: Bytes, inodes: int, inodes_free: int) -> DeletionPace:
     """The pace for a file system in this state. ``inodes`` is 0 for file systems without a fixed number."""
     if available < capacity * _SHORT_BYTES or inodes_free < inodes * _SHORT_INODES:
         return PRESSED

@@ -23,7 +23,7 @@ from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import (
     pod_limits_wanted,
     sandbox_resources,
 )
-from pykubelet.kubelet.actuate.cgroups.qos_levels import PodRequests, QosLevels
+from pykubelet.kubelet.actuate.cgroups.qos_levels import QosLevels, QosRequests
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.reports.work_meter import NoMeter, WorkMeter
 from pykubelet.kubelet.types.resources.podresources import pod_requests
@@ -110,7 +110,7 @@ class PodCgroupManager:
         self._applied[uid] = applied
         requests, qos = pod_requests(pod), pod_qos(pod)
         if qos is not QosClass.BEST_EFFORT:
-            self.levels.note(uid, PodRequests(qos, requests.cpu, requests.memory))
+            self.levels.note(uid, QosRequests(qos, requests.cpu, requests.memory))
 
     async def pod_memory(self, pod: Pod) -> Bytes | None:
         """Memory usage of the pod in bytes, with page cache; None without a cgroup. Raises base errors."""

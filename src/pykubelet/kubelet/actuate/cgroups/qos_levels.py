@@ -30,7 +30,7 @@ _REFRESH: Seconds = 60.0
 _DEADLINE: Seconds = 30.0
 
 
-class PodRequests(Struct, frozen=True):
+class QosRequests(Struct, frozen=True):
     """What the settings of the QoS classes depend on, of one pod."""
 
     qos: QosClass
@@ -49,7 +49,7 @@ class QosLevels:
         self._clock = clock
         self._problem = why_not
         self._root = names.root_name(config.cgroup_root)
-        self._requests: dict[PodUID, PodRequests] = {}
+        self._requests: dict[PodUID, QosRequests] = {}
         self._dirty = asyncio.Event()
         self._guard = Guard("cgroups.levels", clock.monotonic)
 
@@ -98,7 +98,7 @@ class QosLevels:
             group.create_task(self._refresh(), name="cgroups-refresh")
             group.create_task(self._follow_pods(), name="cgroups-qos")
 
-    def note(self, uid: PodUID, requests: PodRequests) -> None:
+    def note(self, uid: PodUID, requests: QosRequests) -> None:
         """Take the requests of a pod that is added or resized into account."""
         if self._requests.get(uid) != requests:
             self._requests[uid] = requests

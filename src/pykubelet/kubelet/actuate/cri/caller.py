@@ -73,7 +73,7 @@ class Caller:
         failed = False
         name, attributes = tracing.rpc_span(call.service, call.name)
         try:
-            with tracing.span(name, attributes, kind=tracing.Kind.CLIENT, nested=True):
+            with tracing.span(name, attributes, kind=tracing.CallSide.CLIENT, nested=True):
                 try:
                     return await self._transport.unary(call, request, timeout)
                 except AioRpcError as error:

@@ -21,7 +21,7 @@ from pykubelet.base.text import printable
 from pykubelet.base.units import Seconds, parse_duration
 from pykubelet.kubelet.actuate.images.image_interfaces import ImageMetrics, ServiceAccounts
 from pykubelet.kubelet.actuate.images.plan import provider_protocol as protocol
-from pykubelet.kubelet.actuate.images.plan.keyring import Credentials, Keyring
+from pykubelet.kubelet.actuate.images.plan.keyring import Keyring, RegistryCredentials
 from pykubelet.kubelet.actuate.images.plan.provider_protocol import Answer, Identity
 from pykubelet.kubelet.config.credential_providers import CredentialProvider, CredentialProviders
 from pykubelet.kubelet.telemetry import Telemetry
@@ -66,7 +66,7 @@ class CredentialPlugins:
             )
             deps.telemetry.metrics.credential_config(config.config_hash)
 
-    async def lookup(self, pod: Pod, repository: str) -> tuple[Credentials, ...]:
+    async def lookup(self, pod: Pod, repository: str) -> tuple[RegistryCredentials, ...]:
         """Return the credentials of all plugins that match the repository, most specific first; never raises."""
         asked = [each for each in self._plugins if each.matches(repository)]
         if not asked:
@@ -79,7 +79,7 @@ class CredentialPlugins:
         return keyring.lookup(repository)
 
 
-_Given = tuple[dict[str, Credentials], Identity | None]
+_Given = tuple[dict[str, RegistryCredentials], Identity | None]
 
 
 class _Plugin:

@@ -14,7 +14,7 @@ from pykubelet.base.errors import Conflict, Invalid, Transient
 from pykubelet.base.files.documents import read_json
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.images.plan import image_gc
-from pykubelet.kubelet.actuate.images.plan.image_gc import DiskUse, GcPolicy, ImageRecord
+from pykubelet.kubelet.actuate.images.plan.image_gc import ImageDiskUse, ImageGcPolicy, ImageRecord
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.reports.events import WARNING, Reason
 from pykubelet.linux.filesystems import fsusage
@@ -77,7 +77,7 @@ class GcDeps(Struct, frozen=True, kw_only=True):
     images: Images
     users: Users
     telemetry: Telemetry[GcMetrics]
-    disk: Callable[[str], DiskUse]
+    disk: Callable[[str], ImageDiskUse]
     """Use of the file system with that path; may block."""
     pods: Callable[[], Iterable[Pod]] = tuple
     """Returns the pods of the node, whose image volumes are in use."""
@@ -88,7 +88,7 @@ class GcDeps(Struct, frozen=True, kw_only=True):
 class ImageGc:
     """Image garbage collector. A failure is reported by an event and retried in the next round."""
 
-    def __init__(self, deps: GcDeps, policy: GcPolicy) -> None:
+    def __init__(self, deps: GcDeps, policy: ImageGcPolicy) -> None:
         self._deps = deps
         self._policy = policy
         self._records: dict[str, ImageRecord] = {}
@@ -100,7 +100,7 @@ class ImageGc:
         self._rounds = Guard("image-gc.rounds", deps.telemetry.clock.monotonic)
         self._images = Guard("image-gc.images", deps.telemetry.clock.monotonic)
 
-    def reconfigure(self, policy: GcPolicy) -> None:
+    def reconfigure(self, policy: ImageGcPolicy) -> None:
         """Collect by this policy from the next round on."""
         self._policy = policy
 
@@ -188,7 +188,7 @@ class ImageGc:
         found = [await self._deps.images.image_status(pb.ImageSpec(image=each)) for each in sorted(references)]
         return {image.id for image in found if image is not None}
 
-    async def _disk(self) -> DiskUse:
+    async def _disk(self) -> ImageDiskUse:
         info = await self._deps.images.image_fs_info()
         for filesystem in info.image_filesystems:
             disk = await blocking.call("images", self._deps.disk, filesystem.fs_id.mountpoint)
@@ -210,10 +210,10 @@ class ImageGc:
         return Bytes(freed)
 
 
-def disk_use(path: str) -> DiskUse:
+def disk_use(path: str) -> ImageDiskUse:
     """Capacity and available bytes of the file system of a path. Blocks."""
     usage = fsusage.filesystem(path)
-    return DiskUse(usage.capacity, usage.available)
+    return ImageDiskUse(usage.capacity, usage.available)
 
 
 def _sandbox_image(status: pb.StatusResponse) -> str:

@@ -22,7 +22,7 @@ from pykubelet.kubelet.actuate.actuate_types import ImageError, ImageFacts, Imag
 from pykubelet.kubelet.actuate.cri.errors import CriError
 from pykubelet.kubelet.actuate.images.image_types import ImageConfig, ImageDeps, Pulled, Wanted
 from pykubelet.kubelet.actuate.images.plan import pull_policy
-from pykubelet.kubelet.actuate.images.plan.keyring import Credentials, keyring_of
+from pykubelet.kubelet.actuate.images.plan.keyring import RegistryCredentials, keyring_of
 from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.kubelet.types.reports.events import NORMAL, WARNING, Reason
@@ -133,15 +133,15 @@ class ImageManager:
         if present is not None and await self._must_pull(wanted, present.id, credentials):
             present = None  # the pod is not told that it is there
         match pull_policy.step(wanted.policy, present is not None):
-            case pull_policy.Step.USE:
+            case pull_policy.PullStep.USE:
                 assert present is not None
                 self._event(ref, wanted, NORMAL, Reason.PULLED_IMAGE, pull_policy.present_message(wanted.image))
                 return present.id
-            case pull_policy.Step.REFUSE:
+            case pull_policy.PullStep.REFUSE:
                 message = pull_policy.never_message(wanted.image)
                 self._event(ref, wanted, WARNING, Reason.ERR_IMAGE_NEVER_PULL, message)
                 raise ImageError(ImageReason.ERR_IMAGE_NEVER_PULL, message)
-            case pull_policy.Step.PULL:
+            case pull_policy.PullStep.PULL:
                 return await self._pull(pod, wanted, spec, credentials)
 
     async def _must_pull(self, wanted: Wanted, ref: str, credentials: "_Once") -> bool:
@@ -216,7 +216,7 @@ class ImageManager:
         return ImageError(reason, message, retry_at=now + delay)
 
     async def _pull_recorded(
-        self, pod: Pod, wanted: Wanted, spec: pb.ImageSpec, credentials: tuple[Credentials, ...]
+        self, pod: Pod, wanted: Wanted, spec: pb.ImageSpec, credentials: tuple[RegistryCredentials, ...]
     ) -> Pulled:
         """Pull between an intent and a record. An intent stays if the runtime may go on with the pull."""
         try:
@@ -242,14 +242,14 @@ class ImageManager:
         return pulled
 
     async def _pull_shared(
-        self, pod: Pod, wanted: Wanted, spec: pb.ImageSpec, credentials: tuple[Credentials, ...]
+        self, pod: Pod, wanted: Wanted, spec: pb.ImageSpec, credentials: tuple[RegistryCredentials, ...]
     ) -> Pulled:
         if wanted.policy == pull_policy.ALWAYS:
             return await self._pull_once(pod, spec, credentials)
         key = (spec.image, credentials)
         return await self._shared.run(key, lambda: self._pull_once(pod, spec, credentials))
 
-    async def _pull_once(self, pod: Pod, spec: pb.ImageSpec, credentials: tuple[Credentials, ...]) -> Pulled:
+    async def _pull_once(self, pod: Pod, spec: pb.ImageSpec, credentials: tuple[RegistryCredentials, ...]) -> Pulled:
         """Pull the image when a slot is free, with each of the credentials until one works.
 
         Pulls beyond `registryPullQPS` fail, as upstream, and are retried with back-off.
@@ -284,7 +284,7 @@ class ImageManager:
             return None
         return None if image is None else self._remember(image, image_ref)
 
-    async def _credentials(self, pod: Pod, image: str) -> tuple[Credentials, ...]:
+    async def _credentials(self, pod: Pod, image: str) -> tuple[RegistryCredentials, ...]:
         """Candidates from the pod's pull secrets, then of the node's files, then of plugins, once for each owner.
 
         Raises Invalid for an invalid secret.
@@ -341,11 +341,11 @@ class ImageManager:
 class _Once:
     """The credentials of a pod for an image, looked up when they are first needed, and once."""
 
-    def __init__(self, look_up: Callable[[], Awaitable[tuple[Credentials, ...]]]) -> None:
+    def __init__(self, look_up: Callable[[], Awaitable[tuple[RegistryCredentials, ...]]]) -> None:
         self._look_up = look_up
-        self._found: tuple[Credentials, ...] | None = None
+        self._found: tuple[RegistryCredentials, ...] | None = None
 
-    async def __call__(self) -> tuple[Credentials, ...]:
+    async def __call__(self) -> tuple[RegistryCredentials, ...]:
         if self._found is None:
             self._found = await self._look_up()
         return self._found
@@ -381,7 +381,7 @@ def _sandbox_of(pod: Pod) -> pb.PodSandboxConfig:
     return pb.PodSandboxConfig(metadata=metadata)
 
 
-def _auth(credentials: Credentials | None) -> pb.AuthConfig | None:
+def _auth(credentials: RegistryCredentials | None) -> pb.AuthConfig | None:
     if credentials is None:
         return None
     return pb.AuthConfig(

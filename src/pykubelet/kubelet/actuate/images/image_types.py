@@ -8,7 +8,7 @@ from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.images.credential_plugins import CredentialPlugins
 from pykubelet.kubelet.actuate.images.image_interfaces import ImageMetrics, ImageService, Secrets
 from pykubelet.kubelet.actuate.images.node_credentials import NodeCredentials
-from pykubelet.kubelet.actuate.images.plan.keyring import Credentials
+from pykubelet.kubelet.actuate.images.plan.keyring import RegistryCredentials
 from pykubelet.kubelet.actuate.images.pulled_images import PulledImages
 from pykubelet.kubelet.telemetry import Telemetry
 
@@ -66,5 +66,5 @@ class Pulled(Struct, frozen=True):
     took: Seconds
     image_id: str
     """The runtime's id of the image; the same as ``ref`` if it could not be read."""
-    used: Credentials | None
+    used: RegistryCredentials | None
     """None: pulled without credentials."""

@@ -22,7 +22,7 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.base.files.documents import read_json
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.actuate.images.plan.keyring import Credentials, Keyring, keyring_of_file
+from pykubelet.kubelet.actuate.images.plan.keyring import Keyring, RegistryCredentials, keyring_of_file
 
 _log = logging.getLogger(__name__)
 _DEADLINE: Seconds = 5.0
@@ -77,7 +77,7 @@ class NodeCredentials:
         """Return those of this machine."""
         return cls(credential_files(root_dir, os.environ.get("HOME")), clock)
 
-    async def lookup(self, repository: str) -> tuple[Credentials, ...]:
+    async def lookup(self, repository: str) -> tuple[RegistryCredentials, ...]:
         """Return the node's credentials for a repository; none if the files are missing. Never raises.
 
         A file that cannot be used is logged once, a helper that fails each time.
@@ -91,7 +91,7 @@ class NodeCredentials:
             return ()
         return (*await self._from_helper(config, repository.partition("/")[0]), *config.keyring.lookup(repository))
 
-    async def _from_helper(self, config: _Config, host: str) -> tuple[Credentials, ...]:
+    async def _from_helper(self, config: _Config, host: str) -> tuple[RegistryCredentials, ...]:
         try:
             helper = helper_for(config.document, host)
             login = await self._login(config.document, helper) if helper is not None else None
@@ -101,7 +101,7 @@ class NodeCredentials:
             return ()
         if login is None:
             return ()
-        return (Credentials(login.username, login.password, identity_token=login.identity_token),)
+        return (RegistryCredentials(login.username, login.password, identity_token=login.identity_token),)
 
     async def _login(self, document: Mapping[str, object], helper: Helper) -> HelperLogin | None:
         if document != self._answered:

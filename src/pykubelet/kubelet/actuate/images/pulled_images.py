@@ -23,8 +23,8 @@ from pykubelet.base.files.state_files import ASIDE, read_state_file
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.images.image_interfaces import ImageMetrics
 from pykubelet.kubelet.actuate.images.plan import pull_records as plan
-from pykubelet.kubelet.actuate.images.plan.keyring import Credentials
-from pykubelet.kubelet.actuate.images.plan.pull_records import Check, PullCredentials, PulledRecord, Verification
+from pykubelet.kubelet.actuate.images.plan.keyring import RegistryCredentials
+from pykubelet.kubelet.actuate.images.plan.pull_records import PullCheck, PullCredentials, PulledRecord, Verification
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -78,7 +78,7 @@ class PulledImages:
             else:
                 await self._end(image)
 
-    async def succeeded(self, image: str, ref: str, used: Credentials | None) -> None:
+    async def succeeded(self, image: str, ref: str, used: RegistryCredentials | None) -> None:
         """Record that a pull with these credentials has succeeded. Never raises: if the record cannot be written, the
         intent stays, so that the image is still known as pulled."""
         async with self._changing:
@@ -89,19 +89,19 @@ class PulledImages:
                 self.unknown(image)
 
     async def must_pull(
-        self, image: str, ref: str, credentials: Callable[[], Awaitable[Iterable[Credentials]]]
+        self, image: str, ref: str, credentials: Callable[[], Awaitable[Iterable[RegistryCredentials]]]
     ) -> bool:
         """Whether a pod has to pull an image that is present, to show that it may use it.
 
         ``credentials`` returns those of the pod, and is only called if the result depends on them; its errors are
         raised.
         """
-        result = Check.ERROR
+        result = PullCheck.ERROR
         try:
             result = await self._check(image, ref, credentials)
         finally:
             self._metrics.pull_check(result.value)
-        return result in (Check.MUST_AUTHENTICATE, Check.ERROR)
+        return result in (PullCheck.MUST_AUTHENTICATE, PullCheck.ERROR)
 
     async def prune(self, images: Collection[pb.Image], listed_at: Seconds) -> None:
         """Drop the records of all images but these, which the runtime had at that Unix time.
@@ -126,23 +126,25 @@ class PulledImages:
                 _log.warning("records of pulled images not cleaned up; retrying", extra={"error": str(error)})
             self._count()
 
-    async def _check(self, image: str, ref: str, credentials: Callable[[], Awaitable[Iterable[Credentials]]]) -> Check:
+    async def _check(
+        self, image: str, ref: str, credentials: Callable[[], Awaitable[Iterable[RegistryCredentials]]]
+    ) -> PullCheck:
         repository = plan.repository_of(image)
         if not self._verification.requires(repository, True):
-            return Check.POLICY_ALLOWED  # without a look at the records
+            return PullCheck.POLICY_ALLOWED  # without a look at the records
         try:
             async with self._changing:
                 await self._load()
                 await self._replace_damaged(image, ref)
         except PykubeletError as error:
             _log.error("records of pulled images not read", extra={"image": image, "error": str(error)})
-            return Check.ERROR
+            return PullCheck.ERROR
         record = self._records.get(ref)
         if not self._verification.requires(repository, record is not None or image in self._intents):
-            return Check.POLICY_ALLOWED
+            return PullCheck.POLICY_ALLOWED
         known = plan.known_without_credentials(record, repository)
         if known is not None or record is None:
-            return known or Check.MUST_AUTHENTICATE
+            return known or PullCheck.MUST_AUTHENTICATE
         result, learned = plan.check(record.credential_mapping[repository], await credentials())
         if learned is not None:
             async with self._changing:

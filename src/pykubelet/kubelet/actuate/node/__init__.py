@@ -1,11 +1,13 @@
 """Facts of this node for pods: addresses, resolver, allocatable resources, security defaults, runtime handlers.
 
 ``actuate/assembly.py`` builds them; the pod runtime, the volume manager, admission and the status read them. Imports
-of this stage: ``cgroups``, ``criconfig``. Start reading in ``facts.py``; ``machine.py`` reads the resources from
+of this stage: ``cgroups``, ``criconfig``. Start reading in ``facts.py``; ``runtime_facts.py`` has what the runtime
+reports; ``machine.py`` reads the resources from
 which ``types/resources/allocatable.py`` computes node allocatable.
 """
 
 from pykubelet.kubelet.actuate.node.facts import NodeFacts, NodeOptions
 from pykubelet.kubelet.actuate.node.machine import read_machine, reservations
+from pykubelet.kubelet.actuate.node.runtime_facts import RuntimeFacts
 
-__all__ = ["NodeFacts", "NodeOptions", "read_machine", "reservations"]
+__all__ = ["NodeFacts", "NodeOptions", "RuntimeFacts", "read_machine", "reservations"]

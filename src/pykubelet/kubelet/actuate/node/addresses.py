@@ -31,7 +31,7 @@ def _resolve(name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(row[4][0]).partition("%")[0] for row in rows))
 
 
-class Machine(Struct, frozen=True):
+class AddressReaders(Struct, frozen=True):
     """Where the machine's addresses are read; tests replace it."""
 
     local: Callable[[], frozenset[str]] = interface_addresses
@@ -51,13 +51,13 @@ class NodeAddresses:
         *,
         changed: Callable[[tuple[str, ...]], None],
         clock: Clock,
-        machine: Machine | None = None,
+        machine: AddressReaders | None = None,
     ) -> None:
         self._name = settings.node_name
         self._given = settings.given_ips
         self._changed = changed
         self._clock = clock
-        self._machine = machine or Machine()
+        self._machine = machine or AddressReaders()
         self._last = () if specified_addresses(settings.given_ips) else settings.node_ips
         self._fault = ""
 

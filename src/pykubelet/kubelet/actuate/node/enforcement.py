@@ -14,7 +14,7 @@ from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import milli_cpu_to_
 from pykubelet.kubelet.actuate.node.machine import reservations
 from pykubelet.kubelet.config import KubeletConfiguration, Settings
 from pykubelet.kubelet.config.node_rules import COMPRESSIBLE, KUBE, PODS, SYSTEM
-from pykubelet.kubelet.types.resources.allocatable import Machine, node_capacity, too_much_reserved, unreserved
+from pykubelet.kubelet.types.resources.allocatable import MachineResources, node_capacity, too_much_reserved, unreserved
 from pykubelet.kubelet.types.resources.podresources import CPU, HUGEPAGES_PREFIX, MEMORY
 from pykubelet.linux.cgroups import CgroupResources
 from pykubelet.models.quantity import NANO, parse
@@ -24,7 +24,7 @@ PIDS: Final = "pid"
 """Name of process IDs in reservations."""
 
 
-def root_limits(settings: Settings, machine: Machine, pid_limit: int) -> RootLimits:
+def root_limits(settings: Settings, machine: MachineResources, pid_limit: int) -> RootLimits:
     """Return the limits of all pods together; memory and process IDs have one only if some are reserved.
 
     ``pid_limit``: the number of processes that the kernel allows. Raises Invalid if more is reserved than is there,

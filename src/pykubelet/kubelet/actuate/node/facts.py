@@ -1,8 +1,6 @@
 """Facts of the node for pods, read at the start; only the resolver's file is checked again for every pod."""
 
-import logging
 from collections.abc import Mapping
-from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -10,16 +8,14 @@ from msgspec.structs import replace
 from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.actuate.cluster_interfaces import ClusterInputs
 from pykubelet.kubelet.actuate.criconfig.config_types import Resolver, SecurityConfig
-from pykubelet.kubelet.actuate.criconfig.dns import parse_resolv_conf, resolv_conf_fault
 from pykubelet.kubelet.actuate.criconfig.environment.service_links import service_variables
+from pykubelet.kubelet.actuate.node.resolv_conf import ResolvConf
+from pykubelet.kubelet.actuate.node.runtime_facts import RuntimeFacts
 from pykubelet.kubelet.types.reports.node_view import missing_handler
 from pykubelet.kubelet.types.sysctls import SysctlAllowlist
 from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models.core_v1 import Pod
 from pykubelet.models.scalars import Quantity
-from pykubelet.pb import runtime_v1_pb2 as pb
-
-_log = logging.getLogger(__name__)
 
 
 class NodeOptions(Struct, frozen=True):
@@ -37,60 +33,23 @@ class NodeOptions(Struct, frozen=True):
     security: SecurityConfig = field(default_factory=SecurityConfig)
 
 
-class HandlerFacts(Struct, frozen=True):
-    """Features of a runtime handler."""
-
-    name: str
-    """Name of the handler; empty for the default."""
-    recursive_read_only: bool
-    user_namespaces: bool
-
-
 class NodeFacts:
     """Facts of the node for the pod runtime, the volume manager and the status."""
 
     def __init__(self, options: NodeOptions, cluster: ClusterInputs | None = None) -> None:
         self._options = options
         self._cluster = cluster
-        self._resolver: tuple[tuple[int, int], Resolver] | None = None
+        self.resolv_conf = ResolvConf(options.resolv_conf, options.cluster_domain)
+        """The node's file, which can have a fault."""
         self._own_ips = options.ips
         self._cloud_ips: tuple[str, ...] = ()
-        self._runtime_name = ""
-        self._runtime_version = ""
-        self._recursive: frozenset[str] = frozenset()
-        self._handlers: frozenset[str] = frozenset()
-        self._facts: tuple[HandlerFacts, ...] = ()
-        self._supplemental_groups_policy: bool | None = None
+        self.runtime = RuntimeFacts()
+        """Facts about the container runtime, unknown until it has started."""
 
     def reconfigure(self, options: NodeOptions) -> None:
         """Use these facts for pods from now on; addresses that were learned stay."""
         self._options = options
-        self._resolver = None
-
-    def learn(self, version: pb.VersionResponse, status: pb.StatusResponse) -> None:
-        """Update the facts about the runtime; called whenever the runtime has started."""
-        self._runtime_name = version.runtime_name
-        self._runtime_version = version.runtime_version
-        self._handlers = frozenset(handler.name for handler in status.runtime_handlers)
-        self._recursive = frozenset(
-            handler.name for handler in status.runtime_handlers if handler.features.recursive_read_only_mounts
-        )
-        self._facts = tuple(
-            HandlerFacts(h.name, h.features.recursive_read_only_mounts, h.features.user_namespaces)
-            for h in sorted(status.runtime_handlers, key=lambda h: h.name)
-        )
-        told = status.HasField("features")
-        self._supplemental_groups_policy = status.features.supplemental_groups_policy if told else None
-
-    @property
-    def handlers(self) -> tuple[HandlerFacts, ...]:
-        """The runtime's handlers; empty until they are known."""
-        return self._facts
-
-    @property
-    def supplemental_groups_policy(self) -> bool | None:
-        """Whether the runtime supports supplementalGroupsPolicy (KEP-3619); None: not reported."""
-        return self._supplemental_groups_policy
+        self.resolv_conf = ResolvConf(options.resolv_conf, options.cluster_domain)
 
     @property
     def host_ips(self) -> tuple[str, ...]:
@@ -98,20 +57,11 @@ class NodeFacts:
 
     @property
     def runtime_name(self) -> str:
-        return self._runtime_name
-
-    @property
-    def runtime_version(self) -> str:
-        return self._runtime_version
+        return self.runtime.name
 
     def recursive_read_only(self, handler: str | None) -> bool:
         """Whether the runtime handler (None: the default) supports recursive read-only mounts."""
-        return (handler or "") in self._recursive
-
-    def user_namespaces(self, handler: str) -> bool | None:
-        """Whether the runtime handler ("": the default) supports user namespaces; None if it is unknown or does not
-        report it."""
-        return next((facts.user_namespaces for facts in self._facts if facts.name == handler), None)
+        return self.runtime.recursive_read_only(handler)
 
     def name(self) -> str:
         return self._options.name
@@ -132,26 +82,13 @@ class NodeFacts:
 
     def resolver(self) -> Resolver:
         """DNS settings of the node; an unreadable file counts as empty and is logged."""
-        options = self._options
-        base = self._read_resolver() if options.resolv_conf else Resolver(has_file=False)
         return replace(
-            base,
-            cluster_dns=options.cluster_dns,
-            cluster_domain=options.cluster_domain,
+            self.resolv_conf.read(),
+            cluster_dns=self._options.cluster_dns,
+            cluster_domain=self._options.cluster_domain,
             node_ips=self.ips(),
             in_cluster=self._cluster is not None,
         )
-
-    def resolv_conf_fault(self) -> str | None:
-        """Problem of the node's resolv.conf, for an event of the node; None: valid, or not used. Blocks briefly."""
-        path = self._options.resolv_conf
-        if not path:
-            return None
-        try:
-            parsed = self._parse_resolv_conf(Path(path))
-        except OSError as error:
-            return f"open {path}: {(error.strerror or str(error)).lower()}"
-        return resolv_conf_fault(replace(parsed, cluster_domain=self._options.cluster_domain), path)
 
     def sysctls(self) -> SysctlAllowlist:
         return self._options.sysctls
@@ -168,7 +105,7 @@ class NodeFacts:
         name = pod.spec.runtime_class_name or ""
         if name and self._cluster is not None and not is_static(pod):
             name = self._cluster.runtime_handler(name)
-        if fault := missing_handler(name, self._handlers):
+        if fault := missing_handler(name, self.runtime.handler_names):
             raise NotFound(f"RuntimeClass {name!r}: {fault}")
         return name
 
@@ -179,18 +116,3 @@ class NodeFacts:
         links = pod.spec.enable_service_links
         namespace = pod.metadata.namespace or "default"
         return service_variables(self._cluster.services, namespace, links is None or links)
-
-    def _read_resolver(self) -> Resolver:
-        path = Path(self._options.resolv_conf)
-        try:
-            return self._parse_resolv_conf(path)
-        except OSError as error:
-            _log.warning("resolver configuration unreadable", extra={"path": str(path), "error": error.strerror})
-            return Resolver()
-
-    def _parse_resolv_conf(self, path: Path) -> Resolver:
-        stat = path.stat()
-        mark = (stat.st_mtime_ns, stat.st_ino)
-        if self._resolver is None or self._resolver[0] != mark:
-            self._resolver = (mark, parse_resolv_conf(path.read_text(errors="replace")))
-        return self._resolver[1]

@@ -2,19 +2,19 @@
 
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.config import Settings
-from pykubelet.kubelet.types.resources.allocatable import Machine, Reservations
+from pykubelet.kubelet.types.resources.allocatable import MachineResources, Reservations
 from pykubelet.kubelet.types.resources.eviction import hard_thresholds
 from pykubelet.linux import system
 from pykubelet.linux.filesystems import fsusage
 
 
-def read_machine(settings: Settings) -> Machine:
+def read_machine(settings: Settings) -> MachineResources:
     """Read the resources of the machine now; disk is that of the agent's root directory. Blocks for milliseconds."""
     storage = None
     if settings.config.local_storage_capacity_isolation:
         directory = next(each for each in (settings.root_dir, *settings.root_dir.parents) if each.exists())
         storage = fsusage.filesystem(str(directory)).capacity
-    return Machine(
+    return MachineResources(
         cpus=system.cpu_count(),
         memory=system.meminfo().total,
         hugepages={pages.size: Bytes(pages.size * pages.total) for pages in system.hugepages()},

@@ -10,13 +10,13 @@ are used through the protocols in ``podruntime_interfaces.py``. Start reading at
 """
 
 from pykubelet.kubelet.actuate.podruntime.plan.actions import compute_pod_actions
-from pykubelet.kubelet.actuate.podruntime.plan.removals import GcPolicy
+from pykubelet.kubelet.actuate.podruntime.plan.removals import ContainerGcPolicy
 from pykubelet.kubelet.actuate.podruntime.pod_runtime import PodRuntime
 from pykubelet.kubelet.actuate.podruntime.podruntime_interfaces import PodInputs, PodRuntimeDeps
 from pykubelet.kubelet.actuate.podruntime.podruntime_types import PodActions, PodRuntimeConfig
 
 __all__ = [
-    "GcPolicy",
+    "ContainerGcPolicy",
     "PodActions",
     "PodInputs",
     "PodRuntime",

@@ -14,7 +14,7 @@ from pykubelet.kubelet.actuate.criconfig.labels import parse_container
 from pykubelet.kubelet.actuate.podruntime.concurrency import both, concurrently
 from pykubelet.kubelet.actuate.podruntime.kill_pod import Killer, KillRequest
 from pykubelet.kubelet.actuate.podruntime.log_directories import LogFiles
-from pykubelet.kubelet.actuate.podruntime.plan.removals import GcPolicy, garbage_containers, garbage_sandboxes
+from pykubelet.kubelet.actuate.podruntime.plan.removals import ContainerGcPolicy, garbage_containers, garbage_sandboxes
 from pykubelet.kubelet.actuate.podruntime.podruntime_interfaces import Cri
 from pykubelet.kubelet.actuate.podruntime.podruntime_types import ContainerKill
 from pykubelet.kubelet.actuate.podruntime.read_status import StatusReader
@@ -43,7 +43,7 @@ class Collector:
         """The containers that lived in the last round, whose links need no look in the next one."""
 
     async def collect(
-        self, policy: GcPolicy, keep: Callable[[], AbstractSet[PodUID]], ended: AbstractSet[PodUID]
+        self, policy: ContainerGcPolicy, keep: Callable[[], AbstractSet[PodUID]], ended: AbstractSet[PodUID]
     ) -> None:
         """Run one round: remove everything of pods outside ``keep``, and the dead containers of pods in ``ended``.
 

@@ -18,7 +18,7 @@ from pykubelet.kubelet.actuate.podruntime.kill_pod import Killer, KillRequest
 from pykubelet.kubelet.actuate.podruntime.log_directories import LogFiles
 from pykubelet.kubelet.actuate.podruntime.plan.actions import compute_pod_actions
 from pykubelet.kubelet.actuate.podruntime.plan.precreation import precreatable_containers
-from pykubelet.kubelet.actuate.podruntime.plan.removals import GcPolicy
+from pykubelet.kubelet.actuate.podruntime.plan.removals import ContainerGcPolicy
 from pykubelet.kubelet.actuate.podruntime.plan.resize import ResizePlan, with_resize
 from pykubelet.kubelet.actuate.podruntime.podruntime_interfaces import PodRuntimeDeps
 from pykubelet.kubelet.actuate.podruntime.podruntime_types import (
@@ -227,7 +227,7 @@ class PodRuntime:
         keep: Callable[[], AbstractSet[PodUID]],
         *,
         ended: AbstractSet[PodUID] = frozenset(),
-        policy: GcPolicy | None = None,
+        policy: ContainerGcPolicy | None = None,
     ) -> None:
         """Remove dead containers, sandboxes, logs and links. Call it only when all pod sources have been read.
 
@@ -235,7 +235,7 @@ class PodRuntime:
         containers of pods in ``ended`` are removed too, although those pods are kept (disk pressure).
         """
         self._starter.crashes.collect(self._telemetry.clock.monotonic())
-        await self._collector.collect(policy or GcPolicy(), keep, ended)
+        await self._collector.collect(policy or ContainerGcPolicy(), keep, ended)
 
     async def _kill_old_pod(self, pod: Pod, status: PodRuntimeStatus, actions: PodActions, report: SyncReport) -> None:
         """Stop all containers and sandboxes, before a new sandbox is created or because the pod has terminated."""

@@ -9,7 +9,7 @@ from pykubelet.kubelet.actuate.actuate_types import HostMount
 from pykubelet.kubelet.actuate.volumes.mount.subpath import SubPath
 from pykubelet.kubelet.actuate.volumes.plan import pod_volumes
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
-from pykubelet.kubelet.actuate.volumes.volume_types import Attributes
+from pykubelet.kubelet.actuate.volumes.volume_types import VolumeAttributes
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models.core_v1 import ImageVolumeSource, VolumeMount
 
@@ -29,11 +29,11 @@ class MountedVolume(Struct, frozen=True):
 
     path: str
     """Empty for an image volume."""
-    attributes: Attributes
+    attributes: VolumeAttributes
     image: ImageVolumeSource | None
 
 
-class Place(Struct, frozen=True):
+class MountPlace(Struct, frozen=True):
     """Container and index of an entry of `volumeMounts`."""
 
     uid: PodUID
@@ -42,7 +42,7 @@ class Place(Struct, frozen=True):
 
 
 def plan(
-    dirs: PodDirs, place: Place, mount: VolumeMount, volume: MountedVolume, *, env: Mapping[str, str], rro: bool
+    dirs: PodDirs, place: MountPlace, mount: VolumeMount, volume: MountedVolume, *, env: Mapping[str, str], rro: bool
 ) -> PlannedMount:
     """Plan a mount by its spec. `rro`: whether the runtime supports recursive read-only mounts.
 

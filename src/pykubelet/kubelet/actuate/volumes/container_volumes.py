@@ -15,13 +15,13 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.actuate.actuate_types import HostMount, VolumeError
 from pykubelet.kubelet.actuate.criconfig.config_types import EnvFile, HostDevice
 from pykubelet.kubelet.actuate.volumes.container_devices import devices_of
-from pykubelet.kubelet.actuate.volumes.container_mounts import MountedVolume, Place, PlannedMount, plan
+from pykubelet.kubelet.actuate.volumes.container_mounts import MountedVolume, MountPlace, PlannedMount, plan
 from pykubelet.kubelet.actuate.volumes.env_files import read_env_file
 from pykubelet.kubelet.actuate.volumes.mount.subpath import bind_all
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.actuate.volumes.volume_interfaces import RecursiveReadOnly, VolumeImages
 from pykubelet.kubelet.actuate.volumes.volume_source import Source
-from pykubelet.kubelet.actuate.volumes.volume_types import Attributes
+from pykubelet.kubelet.actuate.volumes.volume_types import VolumeAttributes
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.models.core_v1 import Pod
@@ -47,7 +47,7 @@ class ContainerVolumes:
         recursive_read_only: RecursiveReadOnly,
         ready: Callable[[PodUID, str], Source | None],
         path: Callable[[PodUID, Source], Path],
-        attributes: Callable[[Source], Attributes],
+        attributes: Callable[[Source], VolumeAttributes],
         block: RunInThread,
     ) -> None:
         """``ready`` returns the source of a volume if it is set up, ``path`` its path on the node, ``attributes`` how
@@ -92,7 +92,7 @@ class ContainerVolumes:
 
     def _plan(self, pod: Pod, container: AnyContainer, index: int, env: Mapping[str, str]) -> PlannedMount:
         mount = container.volume_mounts[index]
-        place = Place(ref_of(pod).uid, container.name, index)
+        place = MountPlace(ref_of(pod).uid, container.name, index)
         source = self._ready(place.uid, mount.name)
         if source is None:
             raise VolumeError(

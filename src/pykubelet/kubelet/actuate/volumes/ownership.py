@@ -36,7 +36,7 @@ def needs_change(root: os.stat_result, group: int, *, read_only: bool = False) -
     return root.st_gid != group or group_mode(root.st_mode, read_only=read_only) != stat.S_IMODE(root.st_mode)
 
 
-class Progress:
+class ChangeProgress:
     """How far a change of many files has come: the thread that changes them counts, the event loop looks and stops."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Progress:
 class Change(Protocol):
     """Changes the files of a volume. Blocks, counts them, and ends when the progress is stopped."""
 
-    def __call__(self, *, progress: Progress) -> object: ...
+    def __call__(self, *, progress: ChangeProgress) -> object: ...
 
 
 def give_to_group(
@@ -65,7 +65,7 @@ def give_to_group(
     policy: str = "",
     *,
     read_only: bool = False,
-    progress: Progress | None = None,
+    progress: ChangeProgress | None = None,
 ) -> int:
     """Change the group of the whole volume; return how many files and directories were changed. Blocks.
 
@@ -73,7 +73,7 @@ def give_to_group(
     last, so that an interrupted run is repeated. Links are not followed. Files that cannot be changed are logged and
     skipped, as in the Go kubelet. Raises OSError if the root cannot be read, Transient when ``progress`` is stopped.
     """
-    progress = progress or Progress()
+    progress = progress or ChangeProgress()
     root = os.open(path, _OPEN)
     try:
         if policy == ON_ROOT_MISMATCH and not needs_change(os.fstat(root), group, read_only=read_only):

@@ -11,20 +11,20 @@ from pykubelet.kubelet.actuate.volumes.volume_source import Source
 from pykubelet.kubelet.actuate.volumes.volume_types import Ready, Work
 
 
-class Job(Struct, frozen=True):
+class VolumeJob(Struct, frozen=True):
     """Volume to set up, and its path."""
 
     path: Path
     work: Work
 
 
-def is_unchanged(ready: Ready | None, job: Job) -> bool:
+def is_unchanged(ready: Ready | None, job: VolumeJob) -> bool:
     """Whether a volume is as this process set it up and has the right content; ``ready`` None is not checked."""
     return ready is None or (ready.content == job.work.content and ready == _observe(job))
 
 
 def set_up_all(
-    jobs: Mapping[str, Job], measured: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext()
+    jobs: Mapping[str, VolumeJob], measured: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext()
 ) -> tuple[dict[str, Ready | None], dict[str, str]]:
     """Set up volumes one after the other; return those set up, and the problems, by name. Blocks."""
     done: dict[str, Ready | None] = {}
@@ -57,7 +57,7 @@ def not_processed(problems: Mapping[str, str]) -> str:
     )
 
 
-def _observe(job: Job) -> Ready | None:
+def _observe(job: VolumeJob) -> Ready | None:
     try:
         info = job.path.lstat()
     except OSError:

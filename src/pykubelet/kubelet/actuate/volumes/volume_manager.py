@@ -35,16 +35,16 @@ from pykubelet.kubelet.actuate.volumes.mount.local_devices import LocalDevices, 
 from pykubelet.kubelet.actuate.volumes.mount.remote_volumes import KINDS, RemoteVolumes
 from pykubelet.kubelet.actuate.volumes.plan import pod_volumes
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
-from pykubelet.kubelet.actuate.volumes.setup_jobs import Job, is_unchanged, not_processed, not_set_up, set_up_all
+from pykubelet.kubelet.actuate.volumes.setup_jobs import VolumeJob, is_unchanged, not_processed, not_set_up, set_up_all
 from pykubelet.kubelet.actuate.volumes.source_lookup import SourceLookup
 from pykubelet.kubelet.actuate.volumes.volume_metrics import Measure
 from pykubelet.kubelet.actuate.volumes.volume_source import LOCAL, Source
 from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking, SlowChanges
 from pykubelet.kubelet.actuate.volumes.volume_types import (
-    Attributes,
     Plugin,
     Ready,
-    Request,
+    SetUpRequest,
+    VolumeAttributes,
     VolumeConfig,
     VolumeContext,
     VolumeDeps,
@@ -146,7 +146,7 @@ class VolumeManager:
         known = [name for name, source in state.sources.items() if name in state.ready or not source.claim]
         found, unknown = await self._source_lookup.find(pod, known)
         state.sources |= found
-        jobs: dict[str, Job] = {}
+        jobs: dict[str, VolumeJob] = {}
         remote: dict[str, Source] = {}
         problems: dict[str, str] = {}
         for name, source in state.sources.items():
@@ -275,12 +275,12 @@ class VolumeManager:
         except (PykubeletError, OSError) as error:
             _log.warning("devices of local volumes not unmounted: retrying later", extra={"error": str(error)})
 
-    def _prepare(self, pod: Pod, source: Source, context: VolumeContext) -> Job:
+    def _prepare(self, pod: Pod, source: Source, context: VolumeContext) -> VolumeJob:
         plugin = _PLUGINS.get(source.kind)
         if plugin is None:
             raise Unsupported(pod_volumes.unsupported(source.kind))
         path = self._path(ref_of(pod).uid, source)
-        request = Request(
+        request = SetUpRequest(
             pod=pod,
             volume=source.volume,
             path=path,
@@ -290,9 +290,9 @@ class VolumeManager:
             source=source,
             device=mounted_at(self._dirs.root, source.name) if source.kind == LOCAL else None,
         )
-        return Job(path, plugin.prepare(request))
+        return VolumeJob(path, plugin.prepare(request))
 
-    async def _do_first(self, pod: Pod, jobs: dict[str, Job]) -> dict[str, str]:
+    async def _do_first(self, pod: Pod, jobs: dict[str, VolumeJob]) -> dict[str, str]:
         """Do the long parts of jobs; drop those that fail, and return the problems by volume."""
         problems: dict[str, str] = {}
         ref = ref_of(pod)
@@ -306,7 +306,7 @@ class VolumeManager:
                 del jobs[name]
         return problems
 
-    async def _run(self, pod: Pod, state: _PodState, jobs: Mapping[str, Job]) -> dict[str, str]:
+    async def _run(self, pod: Pod, state: _PodState, jobs: Mapping[str, VolumeJob]) -> dict[str, str]:
         """Run the jobs in a thread; return the problems by volume."""
         ref = ref_of(pod)
 
@@ -359,6 +359,6 @@ def _owner(uid: PodUID) -> str:
     return f"pod/{uid}/volumes"
 
 
-def _attributes(source: Source) -> Attributes:
-    attributes = _PLUGINS[source.kind].attributes if source.kind in _PLUGINS else Attributes()
+def _attributes(source: Source) -> VolumeAttributes:
+    attributes = _PLUGINS[source.kind].attributes if source.kind in _PLUGINS else VolumeAttributes()
     return replace(attributes, read_only=True) if source.read_only else attributes

@@ -20,7 +20,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Transient
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.actuate.volumes.ownership import Change, Progress
+from pykubelet.kubelet.actuate.volumes.ownership import Change, ChangeProgress
 from pykubelet.kubelet.types.ids import PodRef
 from pykubelet.kubelet.types.reports.events import WARNING, EventRecorder, Reason
 
@@ -61,7 +61,7 @@ class SlowChanges:
 
         The thread of a change that has stalled or was cancelled ends at its next file; the owner's next call waits.
         """
-        progress = Progress()
+        progress = ChangeProgress()
         work = asyncio.create_task(
             blocking.call(owner, partial(change, progress=progress), deadline=None, at_once=1), name="volume-change"
         )
@@ -75,7 +75,7 @@ class SlowChanges:
                 task.cancel()
             await asyncio.gather(work, watch, return_exceptions=True)
 
-    async def _watch(self, pod: PodRef, path: Path, progress: Progress) -> None:
+    async def _watch(self, pod: PodRef, path: Path, progress: ChangeProgress) -> None:
         """Send events while it lasts; raise Transient when it stalls."""
         place, begin, told = f"Setting volume ownership for {_from_uid(path, pod.uid)}", self._clock.monotonic(), 0
         seen, since = 0, begin

@@ -54,7 +54,7 @@ class VolumeConfig(Struct, frozen=True, kw_only=True):
     """Seconds that setting up or tearing down one pod's volumes may block (2 m 3 s, as in the Go kubelet)."""
 
 
-class Attributes(Struct, frozen=True):
+class VolumeAttributes(Struct, frozen=True):
     """Mount attributes of a kind of volume."""
 
     read_only: bool = False
@@ -62,8 +62,8 @@ class Attributes(Struct, frozen=True):
     """Whether the runtime may relabel the content, since it belongs to the pod alone."""
 
 
-class Request(Struct, frozen=True, kw_only=True):
-    """Request to set up a volume of a pod."""
+class SetUpRequest(Struct, frozen=True, kw_only=True):
+    """SetUpRequest to set up a volume of a pod."""
 
     pod: Pod
     volume: Volume
@@ -101,9 +101,9 @@ class Plugin(Protocol):
 
     name: str
     """Plugin name as in the Go kubelet, `kubernetes.io/empty-dir`; directories are named after it."""
-    attributes: Attributes
+    attributes: VolumeAttributes
 
-    def prepare(self, request: Request) -> Work:
+    def prepare(self, request: SetUpRequest) -> Work:
         """Collect the inputs without blocking. Raises base errors with the messages of the Go kubelet."""
 
 

@@ -137,8 +137,8 @@ class LocalApiView(Struct, frozen=True, kw_only=True):
         return VersionView(
             agent=pykubelet.__version__,
             kubernetes=pykubelet.KUBERNETES_VERSION,
-            runtime_name=self.facts.runtime_name,
-            runtime_version=self.facts.runtime_version,
+            runtime_name=self.facts.runtime.name,
+            runtime_version=self.facts.runtime.version,
             runtime_endpoint=self.clients.runtime_endpoint,
             image_endpoint=self.clients.image_endpoint,
             node_name=self.name,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from pykubelet.kubelet.actuate.node import NodeFacts as ActuatorNode
 from pykubelet.kubelet.config import Settings
-from pykubelet.kubelet.desired.admission import NodeFacts
+from pykubelet.kubelet.desired.admission import NodeProperties
 from pykubelet.kubelet.types.resources.allocatable import pod_limit
 from pykubelet.kubelet.types.resources.podresources import amounts
 from pykubelet.linux import system
@@ -43,7 +43,7 @@ class AdmissionNode:
         """Return why the pod's sysctls are forbidden, or None."""
         return self._facts.sysctls().refusal(pod)
 
-    def node(self) -> NodeFacts:
+    def node(self) -> NodeProperties:
         """Return the current properties of the node."""
         settings, there = self._settings(), self._registered()
         given = settings.cluster.node_labels if settings.cluster else {}
@@ -53,7 +53,7 @@ class AdmissionNode:
             # This label holds even before the Node object has been corrected.
             labels = {**there.metadata.labels, "kubernetes.io/os": "linux"}
             allocatable = there.status.allocatable
-        return NodeFacts(
+        return NodeProperties(
             name=settings.node_name,
             labels=labels,
             taints=there.spec.taints if there is not None else settings.config.register_with_taints,
@@ -69,7 +69,7 @@ class AdmissionNode:
         """Whether the runtime supports strict supplemental groups; None before its first reply."""
         if not self._facts.runtime_name:
             return None
-        return bool(self._facts.supplemental_groups_policy)
+        return bool(self._facts.runtime.supplemental_groups_policy)
 
 
 def standard_labels(node_name: str) -> dict[str, str]:

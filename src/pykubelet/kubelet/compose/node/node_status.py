@@ -34,7 +34,7 @@ from pykubelet.models.core_v1 import (
 from pykubelet.models.quantity import NANO, Amount
 
 if TYPE_CHECKING:
-    from pykubelet.kubelet.report.node import Image, NodeFacts, PressureConditions
+    from pykubelet.kubelet.report.node import Image, NodeState, PressureConditions
 
 _log = logging.getLogger(__name__)
 _IMAGES_EVERY: Final = 60.0
@@ -74,14 +74,14 @@ class NodeStatusReader:
         self._images_at: Seconds | None = None
         self._begun = deps.clock.monotonic()
 
-    async def read(self) -> "NodeFacts":
+    async def read(self) -> "NodeState":
         """Read the node's current state."""
-        from pykubelet.kubelet.report.node import NodeFacts
+        from pykubelet.kubelet.report.node import NodeState
 
         deps, settings = self._deps, self._deps.settings()
         await self._list_images()
         capacity = await blocking.call("node", self._capacity)
-        return NodeFacts(
+        return NodeState(
             capacity=written(capacity),
             allocatable=written(node_allocatable(capacity, reservations(settings))),
             addresses=await self._addresses(),
@@ -94,9 +94,9 @@ class NodeStatusReader:
                         recursive_read_only_mounts=handler.recursive_read_only, user_namespaces=handler.user_namespaces
                     ),
                 )
-                for handler in deps.node.handlers
+                for handler in deps.node.runtime.handlers
             ),
-            supplemental_groups_policy=deps.node.supplemental_groups_policy,
+            supplemental_groups_policy=deps.node.runtime.supplemental_groups_policy,
             faults=tuple(self._faults()),
             pressure=_pressure(deps.pressure()),
             port=settings.config.port if server_enabled(settings) else 0,
@@ -139,7 +139,7 @@ class NodeStatusReader:
         return NodeSystemInfo(
             architecture=system.architecture(),
             boot_id=system.boot_id(),
-            container_runtime_version=f"{node.runtime_name}://{node.runtime_version}",
+            container_runtime_version=f"{node.runtime.name}://{node.runtime.version}",
             kernel_version=system.kernel_version(),
             kube_proxy_version="",
             kubelet_version=KUBERNETES_VERSION,

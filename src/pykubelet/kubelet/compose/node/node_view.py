@@ -9,7 +9,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.actuate.node import NodeFacts as ActuatorNode
 from pykubelet.kubelet.compose.desired import Manifests
 from pykubelet.kubelet.config import Settings
-from pykubelet.kubelet.desired.admission import NodeFacts
+from pykubelet.kubelet.desired.admission import NodeProperties
 from pykubelet.kubelet.desired.admission.plan.fit import needs_of
 from pykubelet.kubelet.desired.changes import Document, ManifestDirectory, apply_documents
 from pykubelet.kubelet.desired.manifest.manifest_types import ObjectKey
@@ -32,7 +32,7 @@ class NodeViewDeps(Struct, frozen=True, kw_only=True):
 
     settings: Settings
     facts: ActuatorNode
-    admission: Callable[[], NodeFacts]
+    admission: Callable[[], NodeProperties]
     """Returns the node as admission sees it."""
     active: Callable[[], Iterable[Pod]]
     """Returns the pods whose requests admission counts."""
@@ -70,7 +70,7 @@ class NodeViewer:
             labels=node.labels,
             allocatable=written(node.allocatable.by_name),
             max_pods=node.max_pods,
-            runtime_handlers=tuple(handler.name for handler in deps.facts.handlers),
+            runtime_handlers=tuple(handler.name for handler in deps.facts.runtime.handlers),
             app_armor=node.app_armor,
             strict_groups=node.strict_groups,
             sysctls=deps.facts.sysctls().patterns,

@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.admission import Verdict
+from pykubelet.kubelet.types.admission import AdmissionVerdict
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.reports.decisions import DecisionRecorder
 from pykubelet.kubelet.types.resources.resize import Retry
@@ -78,7 +78,7 @@ class Admission(Protocol):
     def in_order(self, pods: Iterable[Pod]) -> list[Pod]:
         """Return pods that arrived in one update, in the order in which they are to be admitted."""
 
-    def admit(self, pod: Pod, *, final: bool = True) -> Verdict:
+    def admit(self, pod: Pod, *, final: bool = True) -> AdmissionVerdict:
         """Decide whether the pod may run, and which pods are preempted for it.
 
         Unless ``final``, a verdict for the node's labels is not kept: they may be outdated.

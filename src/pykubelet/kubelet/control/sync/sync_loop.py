@@ -17,7 +17,7 @@ from pykubelet.kubelet.control.sync.events import (
     RuntimeRecovered,
 )
 from pykubelet.kubelet.control.sync.sync_interfaces import LoopDeps
-from pykubelet.kubelet.types.admission import NODE_AFFINITY, PREEMPTION_MESSAGE, Verdict
+from pykubelet.kubelet.types.admission import NODE_AFFINITY, PREEMPTION_MESSAGE, AdmissionVerdict
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.probes import ProbeUpdate
 from pykubelet.kubelet.types.reports.events import Reason
@@ -26,7 +26,7 @@ from pykubelet.kubelet.types.runtime import PodEventType, PodLifecycleEvent
 from pykubelet.kubelet.types.updates import PodOp, PodUpdate, is_mirror
 from pykubelet.models.core_v1 import Pod
 
-_FITS_NOW = Verdict(rule="it fits now that another pod has been removed").decision
+_FITS_NOW = AdmissionVerdict(rule="it fits now that another pod has been removed").decision
 
 
 class SyncLoop:

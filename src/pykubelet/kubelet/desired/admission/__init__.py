@@ -8,6 +8,6 @@ stage. Start reading in ``admission_manager.py``.
 """
 
 from pykubelet.kubelet.desired.admission.admission_manager import Admission, AdmissionDeps
-from pykubelet.kubelet.desired.admission.admission_types import NodeFacts
+from pykubelet.kubelet.desired.admission.admission_types import NodeProperties
 
-__all__ = ["Admission", "AdmissionDeps", "NodeFacts"]
+__all__ = ["Admission", "AdmissionDeps", "NodeProperties"]

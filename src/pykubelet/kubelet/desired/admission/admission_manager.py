@@ -7,13 +7,13 @@ from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.desired.admission.admission_interfaces import Meter
-from pykubelet.kubelet.desired.admission.admission_types import Needs, NodeFacts
+from pykubelet.kubelet.desired.admission.admission_types import Needs, NodeProperties
 from pykubelet.kubelet.desired.admission.plan.fit import needs_of
 from pykubelet.kubelet.desired.admission.plan.resize_order import needs_during_resize, never_fits, swap_prevents_resize
 from pykubelet.kubelet.desired.admission.plan.rules import decide, is_for_shortage
 from pykubelet.kubelet.desired.admission.resizes import Resized, ResizeDeps, Resizes
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.admission import NODE_AFFINITY, PREEMPTION_MESSAGE, Verdict
+from pykubelet.kubelet.types.admission import NODE_AFFINITY, PREEMPTION_MESSAGE, AdmissionVerdict
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.reports.events import WARNING, Reason
 from pykubelet.kubelet.types.resources.resize import Allocations, PendingResizes, Retry, with_allocation
@@ -28,7 +28,7 @@ _TERMINAL = ("Succeeded", "Failed")
 class AdmissionDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of `Admission`."""
 
-    node: Callable[[], NodeFacts]
+    node: Callable[[], NodeProperties]
     sysctl_refusal: Callable[[Pod], str | None]
     active: Callable[[], Iterable[Pod]]
     """Returns the pods whose requests count: listed by a source, admitted, and not ended."""
@@ -50,7 +50,7 @@ class Admission:
     def __init__(self, deps: AdmissionDeps) -> None:
         self._deps = deps
         self._before: frozenset[PodUID] = frozenset()
-        self._verdicts: dict[PodUID, Verdict] = {}
+        self._verdicts: dict[PodUID, AdmissionVerdict] = {}
         self._needs: dict[PodUID, Needs] = {}
         self._waiting: dict[PodUID, Pod] = {}
         self._resizes = Resizes(
@@ -72,7 +72,7 @@ class Admission:
         """Sort pods of one update in the order of admission: those admitted before, then the oldest."""
         return sorted(pods, key=lambda pod: (PodUID(pod.metadata.uid) not in self._before, _created(pod)))
 
-    def admit(self, pod: Pod, *, final: bool = True) -> Verdict:
+    def admit(self, pod: Pod, *, final: bool = True) -> AdmissionVerdict:
         """Decide whether the pod may run with its allocated resources. The same pod gets the same verdict again.
 
         Unless ``final``, a verdict NodeAffinity is neither kept nor reported: the caller has the node's labels read
@@ -140,23 +140,23 @@ class Admission:
         self._resizes.drop(uid)
         self._before -= {uid}
 
-    def _judge(self, pod: Pod) -> Verdict:
+    def _judge(self, pod: Pod) -> AdmissionVerdict:
         if is_mirror(pod):
-            return Verdict(rule="it is the mirror of a static pod")
+            return AdmissionVerdict(rule="it is the mirror of a static pod")
         if _is_ending(pod):
-            return Verdict(rule="it is ending")
+            return AdmissionVerdict(rule="it is ending")
         if ref_of(pod).uid in self._before:
-            return Verdict(rule="it was admitted before the agent was restarted")
+            return AdmissionVerdict(rule="it was admitted before the agent was restarted")
         return self._judge_resize(pod)
 
-    def _judge_resize(self, pod: Pod) -> Verdict:
+    def _judge_resize(self, pod: Pod) -> AdmissionVerdict:
         """Decide whether the pod fits with the resources of its spec, regardless of its allocation."""
         uid = ref_of(pod).uid
         try:
             wanted = needs_of(pod)
             others = [self._needs_of(other) for other in self._deps.active() if other.metadata.uid != uid]
         except Invalid as error:
-            return Verdict("UnexpectedAdmissionError", str(error), rule="valid requests")
+            return AdmissionVerdict("UnexpectedAdmissionError", str(error), rule="valid requests")
         return decide(pod, wanted, others, self._deps.node(), self._deps.sysctl_refusal(pod))
 
     def _infeasible(self, pod: Pod) -> str:
@@ -177,7 +177,7 @@ class Admission:
     def _forget_needs(self, uid: PodUID) -> None:
         self._needs.pop(uid, None)
 
-    def _report(self, pod: Pod, verdict: Verdict) -> None:
+    def _report(self, pod: Pod, verdict: AdmissionVerdict) -> None:
         ref = ref_of(pod)
         if not verdict.admitted:
             _log.info(

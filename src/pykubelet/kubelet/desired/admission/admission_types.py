@@ -10,7 +10,7 @@ from pykubelet.kubelet.types.resources.qos import QosClass
 from pykubelet.models.core_v1 import Taint
 
 
-class NodeFacts(Struct, frozen=True):
+class NodeProperties(Struct, frozen=True):
     """Properties of the node that admission checks."""
 
     name: str

@@ -14,7 +14,7 @@ from pykubelet.base.event_times import EventTimes
 from pykubelet.kubelet.desired.admission.admission_interfaces import Meter
 from pykubelet.kubelet.desired.admission.plan.resize_order import rank
 from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.admission import Verdict
+from pykubelet.kubelet.types.admission import AdmissionVerdict
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.reports.events import NORMAL, WARNING, Reason
 from pykubelet.kubelet.types.resources.resize import (
@@ -45,7 +45,7 @@ class ResizeDeps(Struct, frozen=True, kw_only=True):
 
     allocations: Allocations
     pending: PendingResizes
-    judge: Callable[[Pod], Verdict]
+    judge: Callable[[Pod], AdmissionVerdict]
     """Decides whether the pod fits with the resources of its spec instead of its allocation."""
     infeasible: Callable[[Pod], str]
     """Returns why the resize can never be done on this node; empty: it can."""
@@ -111,7 +111,7 @@ class Resizes:
             del self._requested[uid]
         return self._wait(uid, pod, reason, message)
 
-    def _allocate(self, uid: PodUID, pod: Pod, verdict: Verdict) -> Resized:
+    def _allocate(self, uid: PodUID, pod: Pod, verdict: AdmissionVerdict) -> Resized:
         self.drop(uid)
         self._deps.allocations.set(pod)
         self._deps.allocated(uid)

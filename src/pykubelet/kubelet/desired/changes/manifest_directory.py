@@ -24,7 +24,7 @@ from pykubelet.base.text import printable
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.desired.manifest import Manifest, ManifestObject, ObjectKey, parse
 from pykubelet.kubelet.desired.manifest.edit import (
-    Place,
+    ObjectPlace,
     places,
     readable_places,
     with_added,
@@ -53,12 +53,12 @@ class Change(StrEnum):
     UNCHANGED = "unchanged"
 
 
-class Found(Struct, frozen=True):
+class FoundObject(Struct, frozen=True):
     """An object in a file of the directory."""
 
     path: Path
     data: bytes
-    place: Place
+    place: ObjectPlace
 
     @property
     def origin(self) -> str:
@@ -121,7 +121,7 @@ class ManifestDirectory:
         finally:
             os.close(fd)
 
-    def find(self, key: ObjectKey) -> Found | None:
+    def find(self, key: ObjectKey) -> FoundObject | None:
         """Return the object in the first file that has it, as the agent does; None: no file has it.
 
         Conflict: it is in a file that cannot be read to its end, or was in one that is broken now.
@@ -147,7 +147,7 @@ class ManifestDirectory:
                 continue
             for place in found:
                 if place.key == key:
-                    return Found(path, data, place)
+                    return FoundObject(path, data, place)
         if broken:
             raise _broken(broken, key)
         return None
@@ -178,7 +178,7 @@ class ManifestDirectory:
         self._write(found.path, data, write=write)
         return Applied(Change.CONFIGURED, found.origin)
 
-    def remove(self, key: ObjectKey) -> Found:
+    def remove(self, key: ObjectKey) -> FoundObject:
         """Remove the object: its document, or its file if that holds nothing else. Returns what was removed.
 
         NotFound: no file has it. Conflict, Permanent: as `apply`.

@@ -58,7 +58,7 @@ class CheckSource(Struct, frozen=True):
     are not compared with it, since it replaces them."""
 
 
-class Place(Struct, frozen=True):
+class FileLine(Struct, frozen=True):
     """A line of a file, from 1; 0: not known."""
 
     origin: str
@@ -74,7 +74,7 @@ class CheckFinding(Struct, frozen=True):
     rule: Rule
     severity: Severity
     problem: Problem
-    related: tuple[Place, ...] = ()
+    related: tuple[FileLine, ...] = ()
 
     def __str__(self) -> str:
         """Return one line for display: place, severity, object, field, message and remedy."""

@@ -14,8 +14,8 @@ from msgspec import Struct
 from pykubelet.base.errors import Conflict, Invalid, NotFound
 from pykubelet.kubelet.desired.manifest.manifest_types import ObjectKey, Problem, Report
 from pykubelet.kubelet.desired.manifest.tree import (
-    Document,
     ListNode,
+    ManifestDocument,
     MapNode,
     Node,
     ScalarNode,
@@ -27,7 +27,7 @@ _LIST: Final = "List"
 _START: Final = "---"
 
 
-class Place(Struct, frozen=True):
+class ObjectPlace(Struct, frozen=True):
     """Where an object is in a manifest: its document from 1, and its index if the document is a list."""
 
     key: ObjectKey
@@ -37,7 +37,7 @@ class Place(Struct, frozen=True):
     """The kind that a list such as ``PodList`` gives to an item that names none."""
 
 
-def places(data: bytes, origin: str) -> tuple[Place, ...]:
+def places(data: bytes, origin: str) -> tuple[ObjectPlace, ...]:
     """Return the objects of a manifest in their order, valid or not; objects without kind or name are left out.
 
     Invalid: the text cannot be read to its end, so that an object may be missing.
@@ -50,26 +50,26 @@ def places(data: bytes, origin: str) -> tuple[Place, ...]:
     return _places(documents)
 
 
-def readable_places(data: bytes, origin: str) -> tuple[Place, ...]:
+def readable_places(data: bytes, origin: str) -> tuple[ObjectPlace, ...]:
     """Return the objects of a manifest as `places` does, of a broken one those that can be read."""
     return _places(read_documents(data, Report(origin)))
 
 
-def _places(documents: Iterable[Document]) -> tuple[Place, ...]:
-    found: list[Place] = []
+def _places(documents: Iterable[ManifestDocument]) -> tuple[ObjectPlace, ...]:
+    found: list[ObjectPlace] = []
     for document in documents:
         kind = _text(document.root, "kind")
         if not kind.endswith(_LIST):
-            _add(found, document.root, Place(ObjectKey(kind, "", ""), document.index))
+            _add(found, document.root, ObjectPlace(ObjectKey(kind, "", ""), document.index))
             continue
         items = _child(document.root, "items")
         for index, node in enumerate(items.items if isinstance(items, ListNode) else ()):
             implied = kind.removesuffix(_LIST)
-            _add(found, node, Place(ObjectKey(implied, "", ""), document.index, index, implied))
+            _add(found, node, ObjectPlace(ObjectKey(implied, "", ""), document.index, index, implied))
     return tuple(found)
 
 
-def object_text(data: bytes, place: Place, origin: str) -> str:
+def object_text(data: bytes, place: ObjectPlace, origin: str) -> str:
     """Return the text of one object as a document of its own, without ``---``. Conflict: it cannot be cut out."""
     document = _Text(data, origin).document(place.document)
     if place.item is None:
@@ -84,7 +84,7 @@ def object_text(data: bytes, place: Place, origin: str) -> str:
     return str(yaml.serialize(item, Dumper=yaml.CSafeDumper, allow_unicode=True))
 
 
-def with_object(data: bytes, place: Place, text: str, origin: str) -> bytes:
+def with_object(data: bytes, place: ObjectPlace, text: str, origin: str) -> bytes:
     """Return the manifest with another text for the object at a place. Conflict: it can only be edited by hand."""
     whole = _Text(data, origin)
     if place.item is None:
@@ -118,7 +118,7 @@ def with_restart_policy(text: str, policy: str) -> str:
     return _serialized(root)
 
 
-def without_object(data: bytes, place: Place, origin: str) -> bytes | None:
+def without_object(data: bytes, place: ObjectPlace, origin: str) -> bytes | None:
     """Return the manifest without the object at a place; None: no object is left.
 
     Conflict: it can only be edited by hand.
@@ -235,13 +235,13 @@ def _scalar(text: str) -> yaml.ScalarNode:
     return yaml.ScalarNode("tag:yaml.org,2002:str", text)
 
 
-def _add(found: list[Place], node: Node, place: Place) -> None:
+def _add(found: list[ObjectPlace], node: Node, place: ObjectPlace) -> None:
     metadata = _child(node, "metadata")
     kind = _text(node, "kind") or place.key.kind
     name = _text(metadata, "name")
     if kind and name:
         key = ObjectKey(kind, _text(metadata, "namespace") or "default", name)
-        found.append(Place(key, place.document, place.item, place.implied_kind))
+        found.append(ObjectPlace(key, place.document, place.item, place.implied_kind))
 
 
 def _child(node: Node | None, name: str) -> Node | None:

@@ -27,8 +27,8 @@ from pykubelet.kubelet.desired.manifest.manifest_types import (
     position_of,
 )
 from pykubelet.kubelet.desired.manifest.tree import (
-    Document,
     ListNode,
+    ManifestDocument,
     MapNode,
     Node,
     ScalarNode,
@@ -96,14 +96,14 @@ class _ManifestReader:
         self.objects: dict[ObjectKey, ManifestObject] = {}
         self.budget = MAX_NODES
 
-    def document(self, document: Document) -> None:
+    def document(self, document: ManifestDocument) -> None:
         for place in self._places(document):
             try:
                 self._object(place)
             except Exception as error:  # a defect of the agent must not affect other objects
                 self._problem(place, Finding("", fault_message(error)), place.node)
 
-    def _places(self, document: Document) -> Iterator[_Place]:
+    def _places(self, document: ManifestDocument) -> Iterator[_Place]:
         """Yield the objects of a document: itself, or the items of a list."""
         root = document.root
         kind = _text(root, "kind")

@@ -14,8 +14,8 @@ from msgspec import Struct
 from pykubelet.models.scalars import KubeStruct, MicroTime
 
 
-class Kind(Enum):
-    """Kind of a type, which determines how a value is read."""
+class ShapeKind(Enum):
+    """ShapeKind of a type, which determines how a value is read."""
 
     OBJECT = auto()
     LIST = auto()
@@ -35,7 +35,7 @@ class Kind(Enum):
 class Shape(Struct, frozen=True):
     """The expected type of a value; ``item`` for lists and maps, ``model`` for objects."""
 
-    kind: Kind
+    kind: ShapeKind
     item: "Shape | None" = None
     model: type[KubeStruct] | None = None
 
@@ -48,15 +48,15 @@ class Field(Struct, frozen=True):
     shape: Shape
 
 
-_SCALARS: Final[Mapping[object, Kind]] = {
-    str: Kind.STRING,
-    int: Kind.INTEGER,
-    float: Kind.NUMBER,
-    bool: Kind.BOOLEAN,
-    bytes: Kind.BYTES,
-    datetime: Kind.TIME,
-    MicroTime: Kind.MICRO_TIME,
-    object: Kind.ANY,
+_SCALARS: Final[Mapping[object, ShapeKind]] = {
+    str: ShapeKind.STRING,
+    int: ShapeKind.INTEGER,
+    float: ShapeKind.NUMBER,
+    bool: ShapeKind.BOOLEAN,
+    bytes: ShapeKind.BYTES,
+    datetime: ShapeKind.TIME,
+    MicroTime: ShapeKind.MICRO_TIME,
+    object: ShapeKind.ANY,
 }
 
 
@@ -70,22 +70,22 @@ def fields_of(model: type[KubeStruct]) -> Mapping[str, Field]:
 
 def _shape(annotation: object) -> Shape:
     if isinstance(annotation, type) and issubclass(annotation, KubeStruct):
-        return Shape(Kind.OBJECT, model=annotation)
+        return Shape(ShapeKind.OBJECT, model=annotation)
     if annotation in _SCALARS:
         return Shape(_SCALARS[annotation])
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Annotated:
         return _shape(arguments[0])
     if origin is tuple:
-        return Shape(Kind.LIST, item=_shape(arguments[0]))
+        return Shape(ShapeKind.LIST, item=_shape(arguments[0]))
     if origin is dict:
-        return Shape(Kind.MAP, item=_shape(arguments[1]))
+        return Shape(ShapeKind.MAP, item=_shape(arguments[1]))
     if origin in (types.UnionType, typing.Union):
         members = [each for each in arguments if each is not type(None)]
         if len(members) == 1:
             return _shape(members[0])
         if set(members) == {str, int, float}:
-            return Shape(Kind.QUANTITY)
+            return Shape(ShapeKind.QUANTITY)
         if set(members) == {str, int}:
-            return Shape(Kind.INT_OR_STRING)
+            return Shape(ShapeKind.INT_OR_STRING)
     raise TypeError(f"the models use a type that manifests cannot be read into: {annotation!r}")

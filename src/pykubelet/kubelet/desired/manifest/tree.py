@@ -50,7 +50,7 @@ class MapNode(Struct):
 Node: TypeAlias = ScalarNode | ListNode | MapNode
 
 
-class Document(Struct, frozen=True):
+class ManifestDocument(Struct, frozen=True):
     """One document of a manifest; ``index`` counts from 1."""
 
     index: int
@@ -61,13 +61,13 @@ class _UnreadableError(Exception):
     """The rest of the text cannot be read; the problem has been reported."""
 
 
-def read_documents(data: bytes, report: Report) -> list[Document]:
+def read_documents(data: bytes, report: Report) -> list[ManifestDocument]:
     """Return the documents of a text. Problems go to ``report``; documents before a syntax error are returned."""
     text = _decode(data, report)
     if text is None:
         return []
     reader = _Reader(report)
-    documents: list[Document] = []
+    documents: list[ManifestDocument] = []
     try:
         for document in reader.documents(text):
             documents.append(document)
@@ -126,7 +126,7 @@ class _Reader:
         self.anchors: dict[str, Node] = {}
         self.root: Node | None = None
 
-    def documents(self, text: str) -> Iterator[Document]:
+    def documents(self, text: str) -> Iterator[ManifestDocument]:
         for event in yaml.parse(text, Loader=yaml.CSafeLoader):
             match event:
                 case yaml.DocumentStartEvent():
@@ -134,7 +134,7 @@ class _Reader:
                     self.stack, self.anchors, self.root = [], {}, None
                 case yaml.DocumentEndEvent():
                     if self.root is not None and not is_null(self.root):
-                        yield Document(self.index, self.root)
+                        yield ManifestDocument(self.index, self.root)
                 case yaml.ScalarEvent():
                     line, column = _mark(event)
                     tag = event.tag or ""
@@ -280,7 +280,7 @@ def _syntax_problem(error: yaml.YAMLError, origin: str, index: int) -> Problem:
     return Problem(origin, f"not valid YAML: {message}", remedy, document=index, line=line, column=column)
 
 
-def _read_json(text: str, report: Report) -> Document | None:
+def _read_json(text: str, report: Report) -> ManifestDocument | None:
     """Return the document if the text is JSON; None if not, so that the YAML reader's problem is reported."""
     if not text.lstrip().startswith(("{", "[")):
         return None
@@ -293,14 +293,14 @@ def _read_json(text: str, report: Report) -> Document | None:
             parse_int=lambda digits: ScalarNode(digits, True),
             parse_float=lambda digits: ScalarNode(digits, True),
         )
-        return Document(1, _from_json(value, reader))
+        return ManifestDocument(1, _from_json(value, reader))
     except RecursionError:
         reader.problem(ScalarNode("", True), f"is nested more than {MAX_DEPTH} levels deep", _TOO_DEEP)
-        return Document(1, ScalarNode("", True))
+        return ManifestDocument(1, ScalarNode("", True))
     except ValueError:
         return None
     except _UnreadableError:
-        return Document(1, ScalarNode("", True))
+        return ManifestDocument(1, ScalarNode("", True))
 
 
 class _JsonObject(Struct):

@@ -19,7 +19,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.base.suggestion import closest
 from pykubelet.base.text import encodable, printable
 from pykubelet.kubelet.desired.manifest.manifest_types import MAX_NODES, MAX_PROBLEMS, Finding
-from pykubelet.kubelet.desired.manifest.shape import Field, Kind, Shape, fields_of
+from pykubelet.kubelet.desired.manifest.shape import Field, Shape, ShapeKind, fields_of
 from pykubelet.kubelet.desired.manifest.tree import ListNode, MapNode, Node, ScalarNode, is_null, shown
 from pykubelet.models import quantity
 from pykubelet.models.core_v1 import Secret
@@ -54,16 +54,16 @@ class Walker:
         self.lines: dict[str, tuple[int, int]] = {}
         self.budget = budget
         self._private = False
-        self._readers: Mapping[Kind, Callable[[ScalarNode, str], object]] = {
-            Kind.STRING: self._string,
-            Kind.INTEGER: self._integer,
-            Kind.NUMBER: self._number,
-            Kind.BOOLEAN: self._boolean,
-            Kind.BYTES: self._bytes,
-            Kind.TIME: self._time,
-            Kind.MICRO_TIME: self._micro_time,
-            Kind.QUANTITY: self._quantity,
-            Kind.INT_OR_STRING: self._int_or_string,
+        self._readers: Mapping[ShapeKind, Callable[[ScalarNode, str], object]] = {
+            ShapeKind.STRING: self._string,
+            ShapeKind.INTEGER: self._integer,
+            ShapeKind.NUMBER: self._number,
+            ShapeKind.BOOLEAN: self._boolean,
+            ShapeKind.BYTES: self._bytes,
+            ShapeKind.TIME: self._time,
+            ShapeKind.MICRO_TIME: self._micro_time,
+            ShapeKind.QUANTITY: self._quantity,
+            ShapeKind.INT_OR_STRING: self._int_or_string,
         }
 
     def read_object(self, node: Node, model: type[KubeStruct]) -> KubeStruct | None:
@@ -72,7 +72,7 @@ class Walker:
         Raises TooLargeError. The object is only sound when ``findings`` is empty afterwards.
         """
         self._private = model is Secret  # values of secrets must not get into messages, events and logs
-        value = self._read(node, Shape(Kind.OBJECT, model=model), "")
+        value = self._read(node, Shape(ShapeKind.OBJECT, model=model), "")
         return value if isinstance(value, KubeStruct) else None
 
     def _read(self, node: Node, shape: Shape, path: str) -> object:
@@ -82,13 +82,13 @@ class Walker:
         if is_null(node):
             return MISSING
         match shape.kind:
-            case Kind.OBJECT:
+            case ShapeKind.OBJECT:
                 return self._object(node, shape, path)
-            case Kind.LIST:
+            case ShapeKind.LIST:
                 return self._list(node, shape, path)
-            case Kind.MAP:
+            case ShapeKind.MAP:
                 return self._map(node, shape, path)
-            case Kind.ANY:
+            case ShapeKind.ANY:
                 return self._any(node, path)
         if not isinstance(node, ScalarNode):
             return self._fail(path, f"must be {_NAMES[shape.kind]}, not {self._name_of(node)}")
@@ -173,7 +173,7 @@ class Walker:
                 continue
             if value is not MISSING:
                 values[name] = value
-            elif is_null(child) and shape.item.kind is Kind.STRING:
+            elif is_null(child) and shape.item.kind is ShapeKind.STRING:
                 values[name] = ""  # as in Go, where a null value is the zero value
         return values
 
@@ -264,17 +264,17 @@ class Walker:
         return self._integer(node, path)
 
 
-_ANY: Final = Shape(Kind.ANY)
-_NAMES: Final[Mapping[Kind, str]] = {
-    Kind.STRING: "text",
-    Kind.INTEGER: "a whole number",
-    Kind.NUMBER: "a number",
-    Kind.BOOLEAN: "true or false",
-    Kind.BYTES: "base64 text",
-    Kind.TIME: "a time",
-    Kind.MICRO_TIME: "a time",
-    Kind.QUANTITY: "a quantity",
-    Kind.INT_OR_STRING: "a number or a name",
+_ANY: Final = Shape(ShapeKind.ANY)
+_NAMES: Final[Mapping[ShapeKind, str]] = {
+    ShapeKind.STRING: "text",
+    ShapeKind.INTEGER: "a whole number",
+    ShapeKind.NUMBER: "a number",
+    ShapeKind.BOOLEAN: "true or false",
+    ShapeKind.BYTES: "base64 text",
+    ShapeKind.TIME: "a time",
+    ShapeKind.MICRO_TIME: "a time",
+    ShapeKind.QUANTITY: "a quantity",
+    ShapeKind.INT_OR_STRING: "a number or a name",
 }
 _KNOWN_TAGS: Final = frozenset({"!", *(_TAG + name for name in ("str", "int", "float", "bool", "null"))})
 

@@ -40,7 +40,7 @@ _MAX_DELAY: Final = 3600.0
 _ISSUED: Final = "Issued"
 
 
-class Place(Struct, frozen=True):
+class ProjectedSource(Struct, frozen=True):
     """A source of a projected volume of a pod."""
 
     ref: PodRef
@@ -48,7 +48,7 @@ class Place(Struct, frozen=True):
     index: int
 
 
-class Credentials(Struct, frozen=True):
+class KeyAndCertificates(Struct, frozen=True):
     """A key and its certificates, both in PEM."""
 
     key: bytes
@@ -62,7 +62,7 @@ class _Entry(Struct):
 
     pod: Pod
     source: PodCertificateProjection
-    current: Credentials | None = None
+    current: KeyAndCertificates | None = None
     key: bytes = b""
     request: str = ""
     """Name of the pending request; empty: no request is pending."""
@@ -88,7 +88,7 @@ class PodCertificates:
         self._clock = clock
         self._patience = patience
         self._rand = rand
-        self._entries: dict[Place, _Entry] = {}
+        self._entries: dict[ProjectedSource, _Entry] = {}
         self._requests: Mapping[Key, PodCertificateRequest] = {}
         """The requests of this node, as of the watch."""
         self._node: Node | None = None
@@ -130,9 +130,9 @@ class PodCertificates:
                 f"PodCertificateRequest {ref_of(pod).namespace}/{late.request}"
             ) from error
 
-    def credentials(self, pod: Pod, volume: str, index: int) -> Credentials:
+    def credentials(self, pod: Pod, volume: str, index: int) -> KeyAndCertificates:
         """Return key and certificates of a source. Raises Transient if not issued yet, Permanent if refused."""
-        entry = self._entries.get(Place(ref_of(pod), volume, index))
+        entry = self._entries.get(ProjectedSource(ref_of(pod), volume, index))
         if entry is None or (entry.current is None and not entry.refusal):
             raise Transient("credential bundle is not issued yet")
         if entry.current is None:
@@ -141,7 +141,7 @@ class PodCertificates:
 
     # -- requests
 
-    async def _ask(self, place: Place, entry: _Entry) -> None:
+    async def _ask(self, place: ProjectedSource, entry: _Entry) -> None:
         self._wanted.set()
         if self._node is None:
             raise Transient("the node is not registered yet; certificates of pods name it")
@@ -200,7 +200,7 @@ class PodCertificates:
         if renewed:
             self._touched(frozenset(renewed))
 
-    def _settle(self, place: Place, entry: _Entry, request: PodCertificateRequest) -> bool:
+    def _settle(self, place: ProjectedSource, entry: _Entry, request: PodCertificateRequest) -> bool:
         """Process the result of a request; return whether it has one."""
         decided = next((c for c in request.status.conditions if c.type in (_ISSUED, "Denied", "Failed")), None)
         if decided is None:
@@ -208,14 +208,14 @@ class PodCertificates:
         entry.request = ""
         if decided.type == _ISSUED:
             refresh_at = self._clock.monotonic() + self._wait(place, request.status) + self._rand() * _JITTER
-            entry.current = Credentials(entry.key, chain(request.status.certificate_chain), refresh_at)
+            entry.current = KeyAndCertificates(entry.key, chain(request.status.certificate_chain), refresh_at)
         else:
             told = f'reason="{decided.reason}" message="{decided.message}"'
             entry.refusal = f"PodCertificateRequest was permanently {decided.type.lower()}: {told}"
         entry.settled.set()
         return True
 
-    def _wait(self, place: Place, status: PodCertificateRequestStatus) -> Seconds:
+    def _wait(self, place: ProjectedSource, status: PodCertificateRequestStatus) -> Seconds:
         """Return the seconds until a new certificate is renewed; the node's clock may be wrong."""
         begin = status.begin_refresh_at.timestamp() if status.begin_refresh_at else 0.0
         wait = begin - self._clock.now()
@@ -241,8 +241,8 @@ class PodCertificates:
                     await self._ask(place, entry)
 
 
-def _wanted_by(pod: Pod) -> Iterator[tuple[Place, PodCertificateProjection]]:
+def _wanted_by(pod: Pod) -> Iterator[tuple[ProjectedSource, PodCertificateProjection]]:
     for volume in pod.spec.volumes:
         for index, source in enumerate(volume.projected.sources if volume.projected else ()):
             if source.pod_certificate is not None:
-                yield Place(ref_of(pod), volume.name, index), source.pod_certificate
+                yield ProjectedSource(ref_of(pod), volume.name, index), source.pod_certificate

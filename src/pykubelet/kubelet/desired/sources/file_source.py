@@ -20,7 +20,7 @@ from pykubelet.kubelet.desired.manifest.manifest_types import Problem
 from pykubelet.kubelet.desired.sources import disk
 from pykubelet.kubelet.desired.sources.backup import Backup
 from pykubelet.kubelet.desired.sources.plan.effective_manifests import assemble
-from pykubelet.kubelet.desired.sources.plan.pending_reads import Change, PendingFiles
+from pykubelet.kubelet.desired.sources.plan.pending_reads import ManifestChange, PendingFiles
 from pykubelet.kubelet.desired.sources.source_types import (
     MAX_RETRY_SECONDS,
     RETRY_SECONDS,
@@ -68,7 +68,7 @@ class FileSource:
             group.create_task(self._follow(), name="file-source-watch")
             group.create_task(self._read(), name="file-source-read")
 
-    def note(self, name: str, change: Change) -> None:
+    def note(self, name: str, change: ManifestChange) -> None:
         """Record a change of a file."""
         record = self._records.get(name)
         known = record is not None and bool(record.wanted)
@@ -126,7 +126,7 @@ class FileSource:
                 # It may reappear soon; the same holds for a file that was busy and has vanished.
                 records[name] = record
                 if name not in self._pending.busy():
-                    self.note(name, Change.VANISHED)
+                    self.note(name, ManifestChange.VANISHED)
         first = self._delivered is None
         again = {name for name in taken.again if name in records and not records[name].kept}
         if again:  # their pods were removed, and are added again

@@ -6,9 +6,9 @@ from typing import Final
 
 from pykubelet.base.errors import Transient
 from pykubelet.base.files.regular_file import is_plain_name
-from pykubelet.kubelet.desired.sources.plan.pending_reads import Change
+from pykubelet.kubelet.desired.sources.plan.pending_reads import ManifestChange
 
-Note = Callable[[str, Change], None]
+Note = Callable[[str, ManifestChange], None]
 DATA_LINK: Final = "..data"
 """The symbolic link that a ConfigMap volume replaces to update all its files at once."""
 
@@ -24,12 +24,12 @@ async def watch(path: Path, note: Note, everything: Callable[[], None]) -> None:
     whole = Mask.MOVED_TO | Mask.CLOSE_WRITE | Mask.MODIFY | Mask.CREATE | Mask.ATTRIB | Mask.MOVED_FROM | Mask.DELETE
     ended = Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.UNMOUNT | Mask.IGNORED
     changes = (
-        (Mask.MOVED_TO, Change.MOVED_IN),
-        (Mask.CLOSE_WRITE, Change.CLOSED),
-        (Mask.CREATE | Mask.MODIFY, Change.WRITTEN),
-        (Mask.MOVED_FROM, Change.VANISHED),
-        (Mask.DELETE, Change.DELETED),
-        (Mask.ATTRIB, Change.TOUCHED),
+        (Mask.MOVED_TO, ManifestChange.MOVED_IN),
+        (Mask.CLOSE_WRITE, ManifestChange.CLOSED),
+        (Mask.CREATE | Mask.MODIFY, ManifestChange.WRITTEN),
+        (Mask.MOVED_FROM, ManifestChange.VANISHED),
+        (Mask.DELETE, ManifestChange.DELETED),
+        (Mask.ATTRIB, ManifestChange.TOUCHED),
     )
     is_directory = path.is_dir()
     directory = path if is_directory else path.parent

@@ -9,6 +9,6 @@ messages, ``plan/local_limits.py`` the local storage limits of single pods. Impo
 
 from pykubelet.kubelet.observe.eviction.eviction_interfaces import EvictionDeps
 from pykubelet.kubelet.observe.eviction.eviction_manager import EvictionManager
-from pykubelet.kubelet.observe.eviction.eviction_types import Condition, EvictionConfig
+from pykubelet.kubelet.observe.eviction.eviction_types import EvictionConfig, PressureCondition
 
-__all__ = ["Condition", "EvictionConfig", "EvictionDeps", "EvictionManager"]
+__all__ = ["EvictionConfig", "EvictionDeps", "EvictionManager", "PressureCondition"]

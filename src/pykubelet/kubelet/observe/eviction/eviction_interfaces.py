@@ -6,7 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from pykubelet.base.units import Bytes, Seconds
-from pykubelet.kubelet.observe.eviction.eviction_types import Disks, Observation, Reclaim, Signal
+from pykubelet.kubelet.observe.eviction.eviction_types import Disks, Reclaim, Signal, SignalObservation
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.resources.stats import Summary
@@ -16,10 +16,10 @@ from pykubelet.models.core_v1 import Pod
 class Observer(Protocol):
     """The reader of the machine's signals."""
 
-    async def read(self) -> dict[Signal, Observation]:
+    async def read(self) -> dict[Signal, SignalObservation]:
         """Return the signals that can be read now."""
 
-    async def read_memory(self) -> dict[Signal, Observation]:
+    async def read_memory(self) -> dict[Signal, SignalObservation]:
         """Return the signals of memory only, which is cheap."""
 
     def disks(self) -> Disks:

@@ -12,15 +12,15 @@ from pykubelet.kubelet.observe.eviction.eviction_interfaces import EvictionDeps
 from pykubelet.kubelet.observe.eviction.eviction_types import (
     CONDITION_OF,
     RESOURCE_OF,
-    Condition,
     ContainerUse,
     DiskUse,
     Eviction,
     EvictionConfig,
-    Observation,
     PodUse,
+    PressureCondition,
     Reclaim,
     Signal,
+    SignalObservation,
     Threshold,
 )
 from pykubelet.kubelet.observe.eviction.plan import disks, looks, thresholds
@@ -54,8 +54,8 @@ class EvictionManager:
         self._rounds = Guard("pressure.rounds", deps.telemetry.clock.monotonic)
         self._pods = Guard("pressure.pods", deps.telemetry.clock.monotonic)
         self._state = thresholds.PressureState()
-        self._conditions: frozenset[Condition] = frozenset()
-        self._seen: Mapping[Signal, Observation] = {}
+        self._conditions: frozenset[PressureCondition] = frozenset()
+        self._seen: Mapping[Signal, SignalObservation] = {}
         self._read_at: Seconds = 0.0
         self._quiet_until: Seconds = 0.0
         self._short = False
@@ -65,7 +65,7 @@ class EvictionManager:
         """Decide by these settings from the next check on; grace periods of met thresholds go on."""
         self._config = config
 
-    def conditions(self) -> frozenset[Condition]:
+    def conditions(self) -> frozenset[PressureCondition]:
         """Return the pressure conditions of the node."""
         return self._conditions
 
@@ -132,7 +132,7 @@ class EvictionManager:
             _log.info("pressure: memory has become short since the last look")
         self._short = True
 
-    async def _observe(self) -> Mapping[Signal, Observation]:
+    async def _observe(self) -> Mapping[Signal, SignalObservation]:
         self._read_at = self._deps.telemetry.clock.monotonic()
         seen, now = await self._deps.observer.read(), self._deps.telemetry.clock.monotonic()
         self._seen = seen
@@ -171,13 +171,13 @@ class EvictionManager:
                     evicted.append(self._evict(pod, eviction))
         return evicted
 
-    async def _evict_one(self, threshold: Threshold, seen: Mapping[Signal, Observation]) -> Sequence[PodUID]:
+    async def _evict_one(self, threshold: Threshold, seen: Mapping[Signal, SignalObservation]) -> Sequence[PodUID]:
         active = list(self._deps.workers.active(ending=False))
         if all(is_critical(pod) for pod in active):
             fields = {"resource": RESOURCE_OF[threshold.signal], "pods": len(active)}
             _log.error("pressure: threshold met, but all pods are critical; nothing to evict", extra=fields)
             return ()
-        memory = CONDITION_OF[threshold.signal] is Condition.MEMORY
+        memory = CONDITION_OF[threshold.signal] is PressureCondition.MEMORY
         uses = await self._uses(only_memory=memory, max_age=FRESH_SECONDS)
         for each in self._state.met:
             self._deps.telemetry.metrics.eviction_decided(

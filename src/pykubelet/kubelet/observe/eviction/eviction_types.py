@@ -23,7 +23,7 @@ class Signal(StrEnum):
     PIDS = "pid.available"
 
 
-class Condition(StrEnum):
+class PressureCondition(StrEnum):
     """Node conditions of pressure."""
 
     MEMORY = "MemoryPressure"
@@ -66,16 +66,16 @@ class Disks(Struct, frozen=True):
     """Writable layers are on another file system than images."""
 
 
-CONDITION_OF: Final[Mapping[Signal, Condition]] = {
-    Signal.MEMORY: Condition.MEMORY,
-    Signal.ALLOCATABLE_MEMORY: Condition.MEMORY,
-    Signal.NODEFS: Condition.DISK,
-    Signal.NODEFS_INODES: Condition.DISK,
-    Signal.IMAGEFS: Condition.DISK,
-    Signal.IMAGEFS_INODES: Condition.DISK,
-    Signal.CONTAINERFS: Condition.DISK,
-    Signal.CONTAINERFS_INODES: Condition.DISK,
-    Signal.PIDS: Condition.PIDS,
+CONDITION_OF: Final[Mapping[Signal, PressureCondition]] = {
+    Signal.MEMORY: PressureCondition.MEMORY,
+    Signal.ALLOCATABLE_MEMORY: PressureCondition.MEMORY,
+    Signal.NODEFS: PressureCondition.DISK,
+    Signal.NODEFS_INODES: PressureCondition.DISK,
+    Signal.IMAGEFS: PressureCondition.DISK,
+    Signal.IMAGEFS_INODES: PressureCondition.DISK,
+    Signal.CONTAINERFS: PressureCondition.DISK,
+    Signal.CONTAINERFS_INODES: PressureCondition.DISK,
+    Signal.PIDS: PressureCondition.PIDS,
 }
 RESOURCE_OF: Final[Mapping[Signal, Resource]] = {
     Signal.MEMORY: Resource.MEMORY,
@@ -116,7 +116,7 @@ class Threshold(Struct, frozen=True):
         return self.grace == 0
 
 
-class Observation(Struct, frozen=True):
+class SignalObservation(Struct, frozen=True):
     """Current value of a signal."""
 
     available: int

@@ -10,7 +10,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.observe.eviction.eviction_types import Disks, Observation, Signal
+from pykubelet.kubelet.observe.eviction.eviction_types import Disks, Signal, SignalObservation
 from pykubelet.kubelet.observe.stats.plan.proc_files import machine_memory
 from pykubelet.linux import procfs, system
 from pykubelet.linux.cgroups import UNLIMITED, CgroupDriver
@@ -49,13 +49,13 @@ class MachineObserver:
         self._disks = Disks()
         self._asked_at: Seconds | None = None
 
-    async def read(self) -> dict[Signal, Observation]:
+    async def read(self) -> dict[Signal, SignalObservation]:
         """Read the signals; without those of images while the runtime has not reported their file system."""
         await self._find_images()
         found, self._disks = await blocking.call("pressure", self._read)
         return found
 
-    async def read_memory(self) -> dict[Signal, Observation]:
+    async def read_memory(self) -> dict[Signal, SignalObservation]:
         """Read the signals of memory only."""
         return await blocking.call("pressure", self._memory)
 
@@ -73,9 +73,9 @@ class MachineObserver:
         except PykubeletError as error:
             _log.debug("pressure: file system of images unknown", extra={"error": str(error)})
 
-    def _read(self) -> tuple[dict[Signal, Observation], Disks]:
+    def _read(self) -> tuple[dict[Signal, SignalObservation], Disks]:
         pids = system.pid_limit()
-        found = {**self._memory(), Signal.PIDS: Observation(pids - system.process_count(), pids)}
+        found = {**self._memory(), Signal.PIDS: SignalObservation(pids - system.process_count(), pids)}
         images = self._runtime.images
         containers = self._runtime.containers or images
         for path, space, inodes in (
@@ -89,16 +89,16 @@ class MachineObserver:
             own_images=fsusage.are_apart(str(self._root), images), own_containers=fsusage.are_apart(images, containers)
         )
 
-    def _memory(self) -> dict[Signal, Observation]:
+    def _memory(self) -> dict[Signal, SignalObservation]:
         memory = machine_memory(procfs.machine("meminfo"), "")
         total = memory.limit or 0
-        found = {Signal.MEMORY: Observation(max(0, total - memory.working_set), total)}
+        found = {Signal.MEMORY: SignalObservation(max(0, total - memory.working_set), total)}
         if self._pods is not None:
             found |= _pods_memory(*self._pods, total)
         return found
 
 
-def _pods_memory(driver: CgroupDriver, path: str, total: int) -> dict[Signal, Observation]:
+def _pods_memory(driver: CgroupDriver, path: str, total: int) -> dict[Signal, SignalObservation]:
     """Return the memory that is left of what all pods together may use: the limit of their cgroup, else ``total``."""
     try:
         used, limit = driver.stats(path).memory_working_set, driver.limits(path).memory_max
@@ -108,16 +108,16 @@ def _pods_memory(driver: CgroupDriver, path: str, total: int) -> dict[Signal, Ob
     if used is None:
         return {}
     capacity = total if limit is None or limit == UNLIMITED else min(limit, total)
-    return {Signal.ALLOCATABLE_MEMORY: Observation(max(0, capacity - used), capacity)}
+    return {Signal.ALLOCATABLE_MEMORY: SignalObservation(max(0, capacity - used), capacity)}
 
 
-def _filesystem(path: str, space: Signal, inodes: Signal) -> dict[Signal, Observation]:
+def _filesystem(path: str, space: Signal, inodes: Signal) -> dict[Signal, SignalObservation]:
     try:
         usage = fsusage.filesystem(path)
     except PykubeletError as error:
         _log.debug("pressure: file system not readable", extra={"path": path, "error": str(error)})
         return {}
-    found = {space: Observation(usage.available, usage.capacity)}
+    found = {space: SignalObservation(usage.available, usage.capacity)}
     if usage.inodes:  # some file systems create inodes on demand and report none
-        found[inodes] = Observation(usage.inodes_free, usage.inodes)
+        found[inodes] = SignalObservation(usage.inodes_free, usage.inodes)
     return found

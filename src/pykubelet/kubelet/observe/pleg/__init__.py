@@ -6,7 +6,7 @@ duplicated but must not be late. Imports no other stage. Start reading in `pleg.
 """
 
 from pykubelet.kubelet.observe.pleg.pleg import Pleg
-from pykubelet.kubelet.observe.pleg.pleg_interfaces import NoMetrics, PlegDeps, PlegMetrics
+from pykubelet.kubelet.observe.pleg.pleg_interfaces import PlegDeps, PlegMetrics
 from pykubelet.kubelet.observe.pleg.pleg_types import PlegConfig
 
-__all__ = ["NoMetrics", "Pleg", "PlegConfig", "PlegDeps", "PlegMetrics"]
+__all__ = ["Pleg", "PlegConfig", "PlegDeps", "PlegMetrics"]

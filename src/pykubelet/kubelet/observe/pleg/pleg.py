@@ -24,7 +24,7 @@ from pykubelet.base.errors import PykubeletError, Unsupported
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.pleg.plan import diff, schedule
 from pykubelet.kubelet.observe.pleg.plan.event_effects import Apply, CheckPod, Relist, effect
-from pykubelet.kubelet.observe.pleg.plan.schedule import Check
+from pykubelet.kubelet.observe.pleg.plan.schedule import ScheduledCheck
 from pykubelet.kubelet.observe.pleg.pleg_interfaces import PlegDeps
 from pykubelet.kubelet.observe.pleg.pleg_types import PlegConfig
 from pykubelet.kubelet.types.ids import PodUID
@@ -46,7 +46,7 @@ class Pleg:
         self._pods: dict[PodUID, RuntimePod] = {}
         self._owner: dict[str, PodUID] = {}
         """The pod of each known container and sandbox, by id."""
-        self._checks: dict[PodUID, Check] = {}
+        self._checks: dict[PodUID, ScheduledCheck] = {}
         self._events_meanwhile: list[RuntimeEvent] | None = None
         """Events since the running list or check began, whose reply may be older than they are; None: none runs."""
         self._relist_at: Seconds = -math.inf
@@ -124,7 +124,7 @@ class Pleg:
             case Apply(uid=uid):
                 self._accept(uid, diff.after(self._pods.get(uid), event))
             case CheckPod(uid=uid):
-                self._set_check(uid, Check(self._now(), self._now()))
+                self._set_check(uid, ScheduledCheck(self._now(), self._now()))
             case Relist(within=seconds):
                 self._relist_by(self._now() + seconds)
             case None:
@@ -244,6 +244,6 @@ class Pleg:
             self._relist_at = at
             self._wakeup.wake()
 
-    def _set_check(self, uid: PodUID, check: Check) -> None:
+    def _set_check(self, uid: PodUID, check: ScheduledCheck) -> None:
         self._checks[uid] = check
         self._wakeup.wake()

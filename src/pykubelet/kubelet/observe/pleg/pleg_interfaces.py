@@ -44,22 +44,6 @@ class PlegMetrics(Protocol):
         """``kubelet_evented_pleg_connection_error_count``."""
 
 
-class NoMetrics:
-    """Metrics that are discarded."""
-
-    def relist_duration(self, seconds: Seconds) -> None: ...
-
-    def relist_interval(self, seconds: Seconds) -> None: ...
-
-    def pod_relist_duration(self, seconds: Seconds) -> None: ...
-
-    def last_seen(self, unix_time: Seconds) -> None: ...
-
-    def running(self, pods: int, containers: Mapping[ContainerState, int]) -> None: ...
-
-    def stream_error(self) -> None: ...
-
-
 class PlegDeps(Struct, frozen=True, kw_only=True):
     """Dependencies of PLEG."""
 

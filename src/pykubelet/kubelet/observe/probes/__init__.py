@@ -6,19 +6,18 @@ which restarts the container or reports it ready. Imports no other stage. Start 
 """
 
 from pykubelet.kubelet.observe.probes.probe_handlers import ProbeHandlers
-from pykubelet.kubelet.observe.probes.probe_interfaces import NoMetrics, ProbeDeps, ProbeMetrics, Prober
+from pykubelet.kubelet.observe.probes.probe_interfaces import ProbeDeps, ProbeMetrics, Prober
 from pykubelet.kubelet.observe.probes.probe_manager import ProbeManager
-from pykubelet.kubelet.observe.probes.probe_types import ExecResult, Observation, Target, Verdict
+from pykubelet.kubelet.observe.probes.probe_types import ExecResult, ProbeObservation, ProbeTarget, ProbeVerdict
 
 __all__ = [
     "ExecResult",
-    "NoMetrics",
-    "Observation",
     "ProbeDeps",
     "ProbeHandlers",
     "ProbeManager",
     "ProbeMetrics",
+    "ProbeObservation",
+    "ProbeTarget",
+    "ProbeVerdict",
     "Prober",
-    "Target",
-    "Verdict",
 ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pykubelet.base.http.http_get import is_ipv6
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.observe.probes.probe_types import Observation, Verdict
+from pykubelet.kubelet.observe.probes.probe_types import ProbeObservation, ProbeVerdict
 
 if TYPE_CHECKING:
     from grpc.aio import AioRpcError
@@ -21,7 +21,7 @@ _LONGEST_DETAILS = 1024
 """Maximum number of characters of the server's error details in an event."""
 
 
-async def check(host: str, port: int, service: str, timeout: Seconds, user_agent: str) -> Observation:
+async def check(host: str, port: int, service: str, timeout: Seconds, user_agent: str) -> ProbeObservation:
     """Call Check for the service (empty: the server itself). Without TLS, since the API has no field for it."""
     import grpc
 
@@ -40,15 +40,15 @@ async def check(host: str, port: int, service: str, timeout: Seconds, user_agent
             call = channel.unary_unary(_METHOD, request_serializer=encode_request, response_deserializer=bytes)
             reply = await call(service, timeout=timeout)
         except grpc.aio.AioRpcError as error:
-            return Observation(Verdict.FAILURE, _failure(error, address, timeout))
+            return ProbeObservation(ProbeVerdict.FAILURE, _failure(error, address, timeout))
     try:
         status = decode_status(reply)
     except ValueError:
-        return Observation(Verdict.FAILURE, "error: health rpc probe failed: the answer is no health status")
+        return ProbeObservation(ProbeVerdict.FAILURE, "error: health rpc probe failed: the answer is no health status")
     if status == _SERVING:
-        return Observation(Verdict.SUCCESS)
+        return ProbeObservation(ProbeVerdict.SUCCESS)
     name = _STATUS[status] if status < len(_STATUS) else str(status)
-    return Observation(Verdict.FAILURE, f'service unhealthy (responded with "{name}")')
+    return ProbeObservation(ProbeVerdict.FAILURE, f'service unhealthy (responded with "{name}")')
 
 
 def encode_request(service: str) -> bytes:

@@ -24,7 +24,7 @@ from pykubelet.base.units import KIB, Seconds
 from pykubelet.kubelet.observe.probes import grpc_health
 from pykubelet.kubelet.observe.probes.plan.probe_rules import timing
 from pykubelet.kubelet.observe.probes.probe_interfaces import ExecSync
-from pykubelet.kubelet.observe.probes.probe_types import Observation, Target, Verdict
+from pykubelet.kubelet.observe.probes.probe_types import ProbeObservation, ProbeTarget, ProbeVerdict
 from pykubelet.kubelet.types.podspec import port_number
 from pykubelet.models.core_v1 import ExecAction, GRPCAction, HTTPGetAction, TCPSocketAction
 
@@ -36,7 +36,7 @@ _TRIES = 3
 _EXEC_GRACE: Seconds = 2.0
 """Seconds beyond the probe's timeout that the runtime has to kill the command and reply."""
 
-_SUCCESS = Observation(Verdict.SUCCESS)
+_SUCCESS = ProbeObservation(ProbeVerdict.SUCCESS)
 
 
 class ProbeHandlers:
@@ -50,19 +50,19 @@ class ProbeHandlers:
         """Close open connections."""
         await self._http.close()
 
-    async def probe(self, target: Target) -> Observation:
+    async def probe(self, target: ProbeTarget) -> ProbeObservation:
         """Run the probe; a transient error is retried up to two times."""
         for attempt in range(1, _TRIES + 1):
             try:
                 return await self._probe_once(target)
             except Transient as error:
                 if attempt == _TRIES:
-                    return Observation(Verdict.ERROR, str(error))
+                    return ProbeObservation(ProbeVerdict.ERROR, str(error))
             except PykubeletError as error:
-                return Observation(Verdict.ERROR, str(error))
+                return ProbeObservation(ProbeVerdict.ERROR, str(error))
         raise AssertionError("the last try returns")
 
-    async def _probe_once(self, target: Target) -> Observation:
+    async def _probe_once(self, target: ProbeTarget) -> ProbeObservation:
         probe = target.probe
         match probe.exec or probe.http_get or probe.tcp_socket or probe.grpc:
             case ExecAction() as action:
@@ -79,7 +79,7 @@ class ProbeHandlers:
             case unreachable:
                 assert_never(unreachable)
 
-    async def _exec(self, target: Target, action: ExecAction) -> Observation:
+    async def _exec(self, target: ProbeTarget, action: ExecAction) -> ProbeObservation:
         seconds = timing(target.probe).timeout
         variables = {each.name: each.value or "" for each in target.container.env}
         command = expand_all(action.command, variables)
@@ -87,40 +87,40 @@ class ProbeHandlers:
             async with asyncio.timeout(seconds + _EXEC_GRACE):
                 result = await self._exec_sync(target.container_id, command, seconds)
         except TimeoutError:
-            return Observation(
-                Verdict.FAILURE, f'command timed out: "{" ".join(command)}" timed out after {seconds:g}s'
+            return ProbeObservation(
+                ProbeVerdict.FAILURE, f'command timed out: "{" ".join(command)}" timed out after {seconds:g}s'
             )
         if result.exit_code == 0:
             return _SUCCESS
         output = (result.stdout + result.stderr)[:_OUTPUT_LIMIT]
-        return Observation(Verdict.FAILURE, output.decode(errors="replace"))
+        return ProbeObservation(ProbeVerdict.FAILURE, output.decode(errors="replace"))
 
-    async def _http_get(self, target: Target, action: HTTPGetAction) -> Observation:
+    async def _http_get(self, target: ProbeTarget, action: HTTPGetAction) -> ProbeObservation:
         url = http_url(action.scheme, _host(target, action.host), _port(target, action.port), action.path)
         headers = with_defaults(((h.name, h.value) for h in action.http_headers), USER_AGENT)
         try:
             reply = await self._http.get(HttpGet(url, headers), timing(target.probe).timeout)
         except HttpGetFailed as error:
-            return Observation(Verdict.FAILURE, str(error))
+            return ProbeObservation(ProbeVerdict.FAILURE, str(error))
         if 200 <= reply.status < 300:
             return _SUCCESS
         if 300 <= reply.status < 400:
             # As upstream, the only response whose body is shown: it contains the target of the redirect.
             body = reply.body.decode(errors="replace")
-            return Observation(Verdict.WARNING, f"Probe terminated redirects, Response body: {body}")
-        return Observation(Verdict.FAILURE, f"HTTP probe failed with statuscode: {reply.status}")
+            return ProbeObservation(ProbeVerdict.WARNING, f"Probe terminated redirects, Response body: {body}")
+        return ProbeObservation(ProbeVerdict.FAILURE, f"HTTP probe failed with statuscode: {reply.status}")
 
 
-async def _tcp_socket(target: Target, action: TCPSocketAction) -> Observation:
+async def _tcp_socket(target: ProbeTarget, action: TCPSocketAction) -> ProbeObservation:
     host, port = _host(target, action.host), _port(target, action.port)
     seconds = timing(target.probe).timeout
     try:
         async with asyncio.timeout(seconds):
             await _connect(host, port)
     except TimeoutError:
-        return Observation(Verdict.FAILURE, f"connect to {host} port {port}: no answer within {seconds:g} s")
+        return ProbeObservation(ProbeVerdict.FAILURE, f"connect to {host} port {port}: no answer within {seconds:g} s")
     except OSError as error:
-        return Observation(Verdict.FAILURE, f"connect to {host} port {port}: {connect_failure(error)}")
+        return ProbeObservation(ProbeVerdict.FAILURE, f"connect to {host} port {port}: {connect_failure(error)}")
     return _SUCCESS
 
 
@@ -149,14 +149,14 @@ async def _resolve(host: str, port: int) -> Sequence[tuple[int, tuple[str | int 
     return [(family, (host, port))]
 
 
-def _host(target: Target, named: str) -> str:
+def _host(target: ProbeTarget, named: str) -> str:
     """Return the host that the probe names, else the pod's address. Raises Transient if there is neither."""
     if host := named or target.pod_ip:
         return host
     raise Transient(f"{target.ref} has no IP address to probe yet")
 
 
-def _port(target: Target, port: int | str) -> int:
+def _port(target: ProbeTarget, port: int | str) -> int:
     number = port_number(target.container, port)
     if number is None:
         raise Invalid(

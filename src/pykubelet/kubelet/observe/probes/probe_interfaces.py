@@ -6,7 +6,7 @@ from typing import Protocol, TypeAlias
 from msgspec import Struct
 
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.observe.probes.probe_types import ExecResult, Observation, Target
+from pykubelet.kubelet.observe.probes.probe_types import ExecResult, ProbeObservation, ProbeTarget
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import ContainerID, PodRef
 from pykubelet.kubelet.types.probes import ProbeType, ProbeUpdate
@@ -19,7 +19,7 @@ ExecSync: TypeAlias = Callable[[ContainerID, Sequence[str], Seconds], Awaitable[
 class Prober(Protocol):
     """The execution of probes, implemented by `ProbeHandlers`."""
 
-    async def probe(self, target: Target) -> Observation:
+    async def probe(self, target: ProbeTarget) -> ProbeObservation:
         """Return the result within the probe's timeout; never raises because of the container's behaviour."""
 
     async def close(self) -> None:
@@ -32,12 +32,6 @@ class ProbeMetrics(Protocol):
     def probe(self, ref: PodRef, container: str, probe_type: ProbeType, result: str, seconds: Seconds) -> None:
         """``prober_probe_total`` by ``result`` (successful, failed, unknown) and ``prober_probe_duration_seconds``
         (which the Go kubelet does not observe for failed ones)."""
-
-
-class NoMetrics:
-    """Metrics that are discarded."""
-
-    def probe(self, ref: PodRef, container: str, probe_type: ProbeType, result: str, seconds: Seconds) -> None: ...
 
 
 class ProbeDeps(Struct, frozen=True, kw_only=True):

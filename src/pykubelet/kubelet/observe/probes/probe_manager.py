@@ -22,7 +22,7 @@ from pykubelet.base.event_times import EventTimes
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.probes.plan import probe_rules
 from pykubelet.kubelet.observe.probes.probe_interfaces import ProbeDeps
-from pykubelet.kubelet.observe.probes.probe_types import ProbeKey, Target
+from pykubelet.kubelet.observe.probes.probe_types import ProbeKey, ProbeTarget
 from pykubelet.kubelet.observe.probes.probe_worker import ProbeWorker
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
 from pykubelet.kubelet.types.probes import ContainerProbes, ProbeReport, ProbeResult, ProbeType, ProbeUpdate
@@ -112,7 +112,7 @@ class ProbeManager:
 
     # -- one worker
 
-    def _add(self, uid: PodUID, target: Target) -> None:
+    def _add(self, uid: PodUID, target: ProbeTarget) -> None:
         clock = self._deps.telemetry.clock
         started = self._started(target)
         inherited = probe_rules.is_inherited(started, self._started_at)
@@ -130,11 +130,11 @@ class ProbeManager:
         if target.probe_type is ProbeType.STARTUP or self._has_started(target):
             self._start(worker)
 
-    def _started(self, target: Target) -> Seconds:
+    def _started(self, target: ProbeTarget) -> Seconds:
         """Return the monotonic time of the container's start, as computed when it was first seen."""
         return self._event_times.monotonic(target.container_id, target.started_at)
 
-    def _has_started(self, target: Target) -> bool:
+    def _has_started(self, target: ProbeTarget) -> bool:
         """Whether the container has no startup probe, or it has succeeded, so that the other probes may begin."""
         if target.container.startup_probe is None:
             return True
@@ -189,7 +189,7 @@ class ProbeManager:
             )
         )
 
-    def _start_gated(self, startup: Target) -> None:
+    def _start_gated(self, startup: ProbeTarget) -> None:
         now = self._deps.telemetry.clock.monotonic()
         for probe_type in (ProbeType.LIVENESS, ProbeType.READINESS):
             worker = self._workers.get(ProbeKey(startup.container_id, probe_type))

@@ -18,7 +18,7 @@ class ProbeKey(NamedTuple):
     probe_type: ProbeType
 
 
-class Target(Struct, frozen=True):
+class ProbeTarget(Struct, frozen=True):
     """A probe of a running container."""
 
     ref: PodRef
@@ -48,7 +48,7 @@ class Timing(Struct, frozen=True):
     failure_threshold: int
 
 
-class Verdict(StrEnum):
+class ProbeVerdict(StrEnum):
     """Result of one execution of a probe."""
 
     SUCCESS = "success"
@@ -59,10 +59,10 @@ class Verdict(StrEnum):
     """The probe could not be run, so the container's state is unknown. Named as in events of the Go kubelet."""
 
 
-class Observation(Struct, frozen=True):
+class ProbeObservation(Struct, frozen=True):
     """The result of a probe; the message is for the event, and empty for a success."""
 
-    verdict: Verdict
+    verdict: ProbeVerdict
     message: str = ""
 
 

@@ -7,16 +7,16 @@ from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.probes.plan import probe_rules
 from pykubelet.kubelet.observe.probes.plan.probe_rules import ProbeState
 from pykubelet.kubelet.observe.probes.probe_interfaces import ProbeMetrics, Prober
-from pykubelet.kubelet.observe.probes.probe_types import Observation, Target, Verdict
+from pykubelet.kubelet.observe.probes.probe_types import ProbeObservation, ProbeTarget, ProbeVerdict
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.probes import ProbeReport, ProbeResult
 from pykubelet.kubelet.types.reports.events import WARNING, Reason
 
 _METRIC_LABELS = {
-    Verdict.SUCCESS: "successful",
-    Verdict.WARNING: "successful",
-    Verdict.FAILURE: "failed",
-    Verdict.ERROR: "unknown",
+    ProbeVerdict.SUCCESS: "successful",
+    ProbeVerdict.WARNING: "successful",
+    ProbeVerdict.FAILURE: "failed",
+    ProbeVerdict.ERROR: "unknown",
 }
 
 
@@ -25,7 +25,7 @@ class ProbeWorker:
 
     def __init__(
         self,
-        target: Target,
+        target: ProbeTarget,
         state: ProbeState,
         *,
         prober: Prober,
@@ -41,7 +41,7 @@ class ProbeWorker:
         """Time since which it waits for the next probe; None: before the first one, or while one runs."""
         self.first_delay: Seconds = 0.0
         """Seconds that the next call of `run` waits before its first probe."""
-        self.last_seen: Observation | None = None
+        self.last_seen: ProbeObservation | None = None
         """The result of the last try, at the Unix time ``last_at``."""
         self.last_at: Seconds = 0.0
         self._prober = prober
@@ -61,10 +61,10 @@ class ProbeWorker:
             self.idle_since = clock.monotonic()
             delay = began + self._timing.period - self.idle_since
 
-    def _process(self, seen: Observation, began: Seconds) -> None:
+    def _process(self, seen: ProbeObservation, began: Seconds) -> None:
         self._report(seen, began)
         self.last_seen, self.last_at = seen, self._telemetry.clock.now()
-        if seen.verdict is Verdict.ERROR:
+        if seen.verdict is ProbeVerdict.ERROR:
             return
         old, result = self.state, _result(seen.verdict)
         self.state = probe_rules.observe(old, result, self._timing)
@@ -74,7 +74,7 @@ class ProbeWorker:
     def report(self) -> ProbeReport:
         """Return the probe's state."""
         target, seen = self.target, self.last_seen
-        failed = seen is not None and seen.verdict is Verdict.FAILURE
+        failed = seen is not None and seen.verdict is ProbeVerdict.FAILURE
         return ProbeReport(
             container=target.container.name,
             probe_type=target.probe_type,
@@ -83,32 +83,32 @@ class ProbeWorker:
             run=self.state.run,
             failure_threshold=self._timing.failure_threshold,
             message=seen.message if seen is not None and failed else "",
-            error=seen.message if seen is not None and seen.verdict is Verdict.ERROR else "",
+            error=seen.message if seen is not None and seen.verdict is ProbeVerdict.ERROR else "",
             at=self.last_at,
         )
 
-    def _report(self, seen: Observation, began: Seconds) -> None:
+    def _report(self, seen: ProbeObservation, began: Seconds) -> None:
         target, name = self.target, self.target.container.name
         took = self._telemetry.clock.monotonic() - began
         self._telemetry.metrics.probe(target.ref, name, target.probe_type, _METRIC_LABELS[seen.verdict], took)
         message = _event_message(target, seen)
         if message:
-            reason = Reason.PROBE_WARNING if seen.verdict is Verdict.WARNING else Reason.UNHEALTHY
+            reason = Reason.PROBE_WARNING if seen.verdict is ProbeVerdict.WARNING else Reason.UNHEALTHY
             self._telemetry.events.event(target.ref, WARNING, reason, message, container=name)
 
 
-def _result(verdict: Verdict) -> ProbeResult:
-    return ProbeResult.FAILURE if verdict is Verdict.FAILURE else ProbeResult.SUCCESS
+def _result(verdict: ProbeVerdict) -> ProbeResult:
+    return ProbeResult.FAILURE if verdict is ProbeVerdict.FAILURE else ProbeResult.SUCCESS
 
 
-def _event_message(target: Target, seen: Observation) -> str:
+def _event_message(target: ProbeTarget, seen: ProbeObservation) -> str:
     """Return the event's message, in the words of the Go kubelet; empty for a plain success."""
     match seen.verdict:
-        case Verdict.SUCCESS:
+        case ProbeVerdict.SUCCESS:
             return ""
-        case Verdict.WARNING:
+        case ProbeVerdict.WARNING:
             return f"{target.probe_type} probe warning: {seen.message}"
-        case Verdict.FAILURE:
+        case ProbeVerdict.FAILURE:
             return f"{target.probe_type} probe failed: {seen.message}"
-        case Verdict.ERROR:
+        case ProbeVerdict.ERROR:
             return f"{target.probe_type} probe errored and resulted in {seen.verdict} state: {seen.message}"

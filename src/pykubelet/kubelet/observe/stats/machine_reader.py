@@ -10,7 +10,7 @@ from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.stats.cgroup_reader import CgroupReader
 from pykubelet.kubelet.observe.stats.plan import cgroup_files, proc_files
 from pykubelet.kubelet.observe.stats.snapshot_types import Daemon
-from pykubelet.kubelet.types.resources.usage import CgroupUsage, Machine
+from pykubelet.kubelet.types.resources.usage import CgroupUsage, MachineFacts
 from pykubelet.linux import procfs, system
 from pykubelet.linux.cgroups import Layout, Mode
 from pykubelet.linux.procparse import NetDevice
@@ -70,11 +70,11 @@ class MachineReader:
             found.append(self._daemon("runtime", runtime, at))
         return [daemon for daemon in found if daemon is not None]
 
-    def describe(self) -> Machine:
+    def describe(self) -> MachineFacts:
         """Read the machine's identity and size."""
         memory = system.meminfo()
         cores, sockets = proc_files.processors(procfs.machine("cpuinfo"))
-        return Machine(
+        return MachineFacts(
             machine_id=system.machine_id(),
             system_uuid=system.system_uuid(),
             boot_id=system.boot_id(),

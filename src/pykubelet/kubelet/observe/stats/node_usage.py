@@ -25,7 +25,7 @@ from pykubelet.kubelet.observe.stats.stats_interfaces import StatsConfig, StatsD
 from pykubelet.kubelet.observe.stats.volume_usage import DiskUsage
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.resources.stats import Summary
-from pykubelet.kubelet.types.resources.usage import CgroupUsage, Machine, MemoryUsage, Readings
+from pykubelet.kubelet.types.resources.usage import CgroupUsage, MachineFacts, MemoryUsage, Readings
 
 _FIRST_WINDOW: Seconds = 0.25
 """Time between the two readings for a CPU usage, if there is no earlier one."""
@@ -53,7 +53,7 @@ class NodeUsage:
         self._lock = asyncio.Lock()
         self._seen: Snapshot | None = None
         self._storage: tuple[Seconds, Storage] | None = None
-        self._machine: Machine | None = None
+        self._machine: MachineFacts | None = None
 
     def reconfigure(self, config: StatsConfig) -> None:
         """Measure the disk usage of pods with the period of these settings from now on; the rest of them stays."""

@@ -8,7 +8,7 @@ status and the patches.
 from pykubelet.kubelet.report.node.csi_node import CsiNodeReporter, CsiNodeState
 from pykubelet.kubelet.report.node.lease import LeaseRenewer
 from pykubelet.kubelet.report.node.node_reporter import NodeDeps, NodeReporter
-from pykubelet.kubelet.report.node.node_types import Image, NodeConfig, NodeFacts, PressureConditions
+from pykubelet.kubelet.report.node.node_types import Image, NodeConfig, NodeState, PressureConditions
 from pykubelet.kubelet.report.node.plan.node_object import check_labels, host_ips, new_node, node_status
 
 __all__ = [
@@ -18,8 +18,8 @@ __all__ = [
     "LeaseRenewer",
     "NodeConfig",
     "NodeDeps",
-    "NodeFacts",
     "NodeReporter",
+    "NodeState",
     "PressureConditions",
     "check_labels",
     "host_ips",

@@ -2,13 +2,13 @@
 
 from typing import Protocol
 
-from pykubelet.kubelet.report.node.node_types import NodeFacts
+from pykubelet.kubelet.report.node.node_types import NodeState
 
 
 class NodeFactsReader(Protocol):
     """Reads the node's state; implemented in ``kubelet/compose/node/node_status.py``."""
 
-    async def read(self) -> NodeFacts:
+    async def read(self) -> NodeState:
         """Read the node's facts. Problems of the machine do not raise: they become ``faults`` of the node."""
 
     def architecture(self) -> str:

@@ -20,7 +20,7 @@ from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import NotFound
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.node.node_interfaces import NodeFactsReader, Startup
-from pykubelet.kubelet.report.node.node_types import NodeConfig, NodeFacts
+from pykubelet.kubelet.report.node.node_types import NodeConfig, NodeState
 from pykubelet.kubelet.report.node.plan.condition_events import (
     REBOOTED,
     SCHEDULABLE,
@@ -166,7 +166,7 @@ class NodeReporter:
             self._node = corrected
         return corrected
 
-    async def _read_facts(self) -> NodeFacts:
+    async def _read_facts(self) -> NodeState:
         facts, fault = await self._deps.facts.read(), self._deps.storage_fault()
         return facts if fault is None else replace(facts, faults=(*facts.faults, fault))
 
@@ -207,7 +207,7 @@ class NodeReporter:
             self._cordoned = cordoned
             self._record_event(SCHEDULABLE[self._cordoned])
 
-    async def _register(self, facts: NodeFacts) -> None:
+    async def _register(self, facts: NodeState) -> None:
         client, config, deletions = self._deps.client, self._config, self._deletions
         architecture, refused = self._deps.facts.architecture(), None
         if config.register:

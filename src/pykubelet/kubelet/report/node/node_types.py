@@ -60,7 +60,7 @@ class PressureConditions(Struct, frozen=True):
     pids: bool = False
 
 
-class NodeFacts(Struct, frozen=True):
+class NodeState(Struct, frozen=True):
     """The node's present state."""
 
     capacity: Mapping[str, Quantity]

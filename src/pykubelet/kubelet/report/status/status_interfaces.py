@@ -6,7 +6,7 @@ from pykubelet.base.units import Seconds
 from pykubelet.kubelet.types.ids import PodUID
 
 
-class NodeFacts(Protocol):
+class StatusNode(Protocol):
     """Facts about this node that statuses include."""
 
     @property

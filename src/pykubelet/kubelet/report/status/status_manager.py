@@ -15,7 +15,7 @@ from pykubelet.kubelet.report.status.plan.pod_status import (
     rejected_status,
     withheld,
 )
-from pykubelet.kubelet.report.status.status_interfaces import NodeFacts, StartTimes
+from pykubelet.kubelet.report.status.status_interfaces import StartTimes, StatusNode
 from pykubelet.kubelet.report.status.status_types import RUNNING, StatusContext, StatusEntry
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.outcome import SyncAction
@@ -40,7 +40,7 @@ class StatusManager:
         self,
         *,
         clock: Clock,
-        node: NodeFacts,
+        node: StatusNode,
         resizes: Callable[[PodUID], ResizeState] = lambda uid: NOT_RESIZING,
         starts: StartTimes | None = None,
         mirror_of: Callable[[Pod], Pod | None] = lambda pod: None,

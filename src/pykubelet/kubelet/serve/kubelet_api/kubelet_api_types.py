@@ -27,7 +27,7 @@ class User(Struct, frozen=True):
         return self.name, self.uid, self.groups, tuple(sorted(self.extra.items()))
 
 
-class Attributes(Struct, frozen=True):
+class RequestAttributes(Struct, frozen=True):
     """What a request does to the node object; access to any one of the subresources is enough."""
 
     verb: str

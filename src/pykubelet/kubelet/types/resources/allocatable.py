@@ -22,7 +22,7 @@ _SIGNALS = {MEMORY: MEMORY_SIGNAL, STORAGE: NODEFS_SIGNAL}
 """The signal whose hard eviction threshold stays free, by resource."""
 
 
-class Machine(Struct, frozen=True, kw_only=True):
+class MachineResources(Struct, frozen=True, kw_only=True):
     """The resources of the machine."""
 
     cpus: int
@@ -49,7 +49,7 @@ def pod_limit(max_pods: int, pods_per_core: int, cpus: int) -> int:
     return min(max_pods, pods_per_core * cpus) if pods_per_core > 0 else max_pods
 
 
-def node_capacity(machine: Machine) -> dict[str, Amount]:
+def node_capacity(machine: MachineResources) -> dict[str, Amount]:
     """Return the amounts of all compute resources of the machine, by resource; the number of pods is not among them."""
     found = {CPU: Amount(machine.cpus * NANO), MEMORY: _bytes(machine.memory)}
     if machine.storage is not None:

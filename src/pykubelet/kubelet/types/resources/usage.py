@@ -121,7 +121,7 @@ class Reading(Struct, frozen=True, kw_only=True):
     filesystems: tuple[Filesystem, ...] = ()
 
 
-class Machine(Struct, frozen=True, kw_only=True):
+class MachineFacts(Struct, frozen=True, kw_only=True):
     """The machine, for the series ``machine_*``."""
 
     machine_id: str
@@ -139,5 +139,5 @@ class Machine(Struct, frozen=True, kw_only=True):
 class Readings(Struct, frozen=True):
     """All readings for one scrape."""
 
-    machine: Machine
+    machine: MachineFacts
     readings: tuple[Reading, ...]

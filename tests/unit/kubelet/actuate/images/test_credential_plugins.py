@@ -12,7 +12,7 @@ import pytest
 from pykubelet.base import proc
 from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.actuate.images import CredentialPlugins, PluginDeps, credential_plugins
-from pykubelet.kubelet.actuate.images.plan.keyring import Credentials, Owner
+from pykubelet.kubelet.actuate.images.plan.keyring import Owner, RegistryCredentials
 from pykubelet.kubelet.actuate.images.plan.provider_protocol import Answer
 from pykubelet.kubelet.config.credential_providers import (
     CredentialProvider,
@@ -120,7 +120,7 @@ async def test_plugin_gets_request_arguments_and_environment(kit: Kit, version: 
     kit.answering(before='echo "$*,$COLOR,${PATH:+path}" >"$0.env"', version=version, auth=login("anna"))
     environment = (ExecEnvVar(name="COLOR", value="blue"),)
     plugins = kit.plugins(config(api_version=version, args=("get", "--fast"), env=environment))
-    assert await plugins.lookup(pod(), IMAGE) == (Credentials("anna", "secret-of-anna"),)
+    assert await plugins.lookup(pod(), IMAGE) == (RegistryCredentials("anna", "secret-of-anna"),)
     assert kit.requests() == [{"kind": "CredentialProviderRequest", "apiVersion": version, "image": IMAGE}]
     assert (kit.directory / "plugin.env").read_text() == "get --fast,blue,path\n"
     assert (kit.metrics.runs, kit.metrics.hashes) == ([("plugin", False)], ["sha256:ab"])
@@ -176,7 +176,7 @@ async def test_equal_calls_at_the_same_time_are_one_run(kit: Kit) -> None:
         other = group.create_task(plugins.lookup(pod(), "reg.example/other"))
         await until(lambda: len(kit.requests()) == 2)
         (kit.directory / "plugin.go").touch()
-    assert {each.result() for each in same} == {(Credentials("anna", "secret-of-anna"),)}
+    assert {each.result() for each in same} == {(RegistryCredentials("anna", "secret-of-anna"),)}
     assert len(other.result()) == 1
     assert len(kit.requests()) == 2
 

@@ -10,7 +10,7 @@ import pytest
 from pykubelet.base.errors import PykubeletError, Transient
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.images.image_gc import GC_SECONDS, GcDeps, ImageGc, disk_use
-from pykubelet.kubelet.actuate.images.plan.image_gc import DiskUse, GcPolicy
+from pykubelet.kubelet.actuate.images.plan.image_gc import ImageDiskUse, ImageGcPolicy
 from pykubelet.kubelet.types.ids import PodRef
 from pykubelet.models.core_v1 import ImageVolumeSource, Pod, PodSpec, Volume
 from pykubelet.pb import runtime_v1_pb2 as pb
@@ -43,7 +43,7 @@ class Node:
     def use(self, **names: str) -> None:
         self.containers.append(pb.Container(id="c", **names))  # type: ignore[arg-type]  # one of its text fields
 
-    def gc(self, policy: GcPolicy | None = None) -> ImageGc:
+    def gc(self, policy: ImageGcPolicy | None = None) -> ImageGc:
         deps = GcDeps(
             images=self,
             users=self,
@@ -52,11 +52,11 @@ class Node:
             pods=self.there,
             pulled=self,
         )
-        return ImageGc(deps, policy or GcPolicy())
+        return ImageGc(deps, policy or ImageGcPolicy())
 
-    def disk(self, path: str) -> DiskUse:
+    def disk(self, path: str) -> ImageDiskUse:
         assert path == "/images"
-        return DiskUse(Bytes(self.capacity), Bytes(self.available))
+        return ImageDiskUse(Bytes(self.capacity), Bytes(self.available))
 
     async def list_images(self, filter: pb.ImageFilter | None = None) -> list[pb.Image]:
         if self.down:
@@ -104,7 +104,7 @@ async def test_a_full_disk_is_freed_down_to_the_low_threshold() -> None:
     node = Node(available=120)
     for name in "abc":
         node.add(name)
-    gc = node.gc(GcPolicy(minimum_age=0))
+    gc = node.gc(ImageGcPolicy(minimum_age=0))
     assert await gc.collect() == 100
     assert (sorted(node.images), node.counted, node.events) == (["b", "c"], ["space"], [])
     assert await gc.collect() == 0
@@ -114,7 +114,7 @@ async def test_records_are_dropped_but_for_the_images_that_are_left() -> None:
     node = Node(available=120)
     for name in "abc":
         node.add(name)
-    gc = node.gc(GcPolicy(minimum_age=0))
+    gc = node.gc(ImageGcPolicy(minimum_age=0))
     await gc.collect()
     await gc.remove_unused()
     assert node.pruned == [(["b", "c"], node.clock.now()), ([], node.clock.now())]
@@ -134,7 +134,7 @@ async def test_images_of_containers_stay(names: dict[str, str]) -> None:
     node.add("a")
     node.use(**names)
     with pytest.raises(Transient, match="freed 0 bytes"):
-        await node.gc(GcPolicy(minimum_age=0)).collect()
+        await node.gc(ImageGcPolicy(minimum_age=0)).collect()
     assert list(node.images) == ["a"]
     assert node.events == ["FreeDiskSpaceFailed"]
 
@@ -146,7 +146,7 @@ async def test_images_mounted_as_volumes_stay() -> None:
     volumes = tuple(Volume(name=n, image=ImageVolumeSource(reference=f"{n}:1")) for n in ("data", "absent"))
     machine.pods.append(Pod(spec=PodSpec(volumes=volumes)))
     with pytest.raises(Transient):
-        await machine.gc(GcPolicy(minimum_age=0)).collect()
+        await machine.gc(ImageGcPolicy(minimum_age=0)).collect()
     assert set(machine.images) == {"data"}
 
 
@@ -173,7 +173,7 @@ async def test_images_unused_for_long() -> None:
     node = Node()
     node.add("a")
     node.add("b")
-    gc = node.gc(GcPolicy(maximum_age=1000))
+    gc = node.gc(ImageGcPolicy(maximum_age=1000))
     await gc.collect()
     await node.clock.advance(900)
     node.use(image_ref="b")
@@ -188,7 +188,7 @@ async def test_image_that_cannot_be_removed_does_not_block_others() -> None:
     node = Node(available=0, refusing={"a"})
     node.add("a")
     node.add("b", size=200)
-    assert await node.gc(GcPolicy(minimum_age=0)).collect() == 200
+    assert await node.gc(ImageGcPolicy(minimum_age=0)).collect() == 200
     assert list(node.images) == ["a"]
 
 
@@ -221,7 +221,7 @@ def test_the_real_disk() -> None:
 async def test_images_after_the_wall_clock_jumped_are_as_old_as_before(jump: float) -> None:
     node = Node(available=100)
     node.add("a")
-    gc = node.gc(GcPolicy(maximum_age=1000))
+    gc = node.gc(ImageGcPolicy(maximum_age=1000))
     with pytest.raises(Transient):
         await gc.collect()
     node.clock.jump_wall(jump)

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.images.plan.image_gc import (
-    DiskUse,
-    GcPolicy,
+    ImageDiskUse,
+    ImageGcPolicy,
     ImageRecord,
     bytes_to_free,
     for_space,
@@ -18,7 +18,7 @@ from pykubelet.kubelet.actuate.images.plan.image_gc import (
 )
 
 NOW = 10_000.0
-POLICY = GcPolicy()
+POLICY = ImageGcPolicy()
 
 
 def image(
@@ -27,8 +27,8 @@ def image(
     return ImageRecord(name, Bytes(size), pinned, first, used)
 
 
-def disk(available: int) -> DiskUse:
-    return DiskUse(Bytes(1000), Bytes(available))
+def disk(available: int) -> ImageDiskUse:
+    return ImageDiskUse(Bytes(1000), Bytes(available))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_bytes_to_free(available: int, need: int) -> None:
 
 
 def test_a_threshold_of_a_hundred_turns_it_off() -> None:
-    assert bytes_to_free(disk(0), GcPolicy(high_threshold=100)) == 0
+    assert bytes_to_free(disk(0), ImageGcPolicy(high_threshold=100)) == 0
 
 
 def test_times_are_remembered() -> None:
@@ -83,12 +83,12 @@ def test_no_more_images_than_needed_are_removed(sizes: list[int], need: int) -> 
     ],
 )
 def test_age(record: ImageRecord, started: float, goes: bool) -> None:
-    assert bool(too_old([record], GcPolicy(maximum_age=100), started, NOW)) is goes
+    assert bool(too_old([record], ImageGcPolicy(maximum_age=100), started, NOW)) is goes
     assert too_old([record], POLICY, started, NOW) == []
 
 
 def test_the_message() -> None:
-    assert too_little_freed(DiskUse(Bytes(3 << 30), Bytes(0)), Bytes(7)).startswith(
+    assert too_little_freed(ImageDiskUse(Bytes(3 << 30), Bytes(0)), Bytes(7)).startswith(
         "Insufficient free disk space on the node's image filesystem (100% of 3.0 GiB used). "
         "Failed to free sufficient space by deleting unused images (freed 7 bytes). "
     )

@@ -1,4 +1,4 @@
-"""Credentials from pull secrets by image."""
+"""RegistryCredentials from pull secrets by image."""
 
 import base64
 import json
@@ -6,7 +6,7 @@ import json
 import pytest
 
 from pykubelet.base.errors import Invalid
-from pykubelet.kubelet.actuate.images.plan.keyring import Credentials, Keyring, keyring_of, keyring_of_file
+from pykubelet.kubelet.actuate.images.plan.keyring import Keyring, RegistryCredentials, keyring_of, keyring_of_file
 from pykubelet.models.core_v1 import Secret
 
 
@@ -24,7 +24,7 @@ def secret(auths: object, *, legacy: bool = False) -> Secret:
 
 def users(locations: list[str], repository: str) -> list[str]:
     keyring = Keyring()
-    keyring.add({location: Credentials(location, "p") for location in locations})
+    keyring.add({location: RegistryCredentials(location, "p") for location in locations})
     return [found.username for found in keyring.lookup(repository)]
 
 
@@ -78,7 +78,7 @@ def test_both_kinds_of_secret_are_read_and_others_skipped() -> None:
             secret({"r.io": {"username": "u2", "password": "p2", "email": "e"}}, legacy=True),
         ]
     )
-    assert keyring.lookup("r.io/app") == (Credentials("u1", "p:1"), Credentials("u2", "p2"))
+    assert keyring.lookup("r.io/app") == (RegistryCredentials("u1", "p:1"), RegistryCredentials("u2", "p2"))
 
 
 @pytest.mark.parametrize("entry", [{"username": "token"}, {"password": "p"}, {"auth": b64("u:p")}, {}])
@@ -89,12 +89,12 @@ def test_entry_of_a_file_without_user_and_password_is_left_to_its_credential_hel
 
 def test_auth_wins_over_username_and_needs_no_padding() -> None:
     keyring = keyring_of([secret({"r.io": {"username": "x", "password": "y", "auth": b64("ab:cd").rstrip("=")}})])
-    assert keyring.lookup("r.io/app") == (Credentials("ab", "cd"),)
+    assert keyring.lookup("r.io/app") == (RegistryCredentials("ab", "cd"),)
 
 
 def test_equal_candidates_are_tried_once() -> None:
     entry = {"r.io": {"auth": b64("u:p")}}
-    assert keyring_of([secret(entry), secret(entry)]).lookup("r.io/app") == (Credentials("u", "p"),)
+    assert keyring_of([secret(entry), secret(entry)]).lookup("r.io/app") == (RegistryCredentials("u", "p"),)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_broken_secrets_are_named_without_showing_their_content(broken: Secret) 
 
 
 def test_passwords_do_not_show() -> None:
-    assert "hunter2" not in repr(Credentials("u", "hunter2"))
+    assert "hunter2" not in repr(RegistryCredentials("u", "hunter2"))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.kubelet.actuate.images.node_credentials import NodeCredentials, credential_files
-from pykubelet.kubelet.actuate.images.plan.keyring import Credentials
+from pykubelet.kubelet.actuate.images.plan.keyring import RegistryCredentials
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.wait import until
 
@@ -39,20 +39,20 @@ async def test_first_valid_file_counts_and_changes_are_seen(tmp_path: Path, capl
     node = NodeCredentials([first, second, legacy], VirtualClock())
     assert await node.lookup(IMAGE) == ()
     legacy.write_text(json.dumps(entry("old")))
-    assert await node.lookup(IMAGE) == (Credentials("old", "secret"),)
+    assert await node.lookup(IMAGE) == (RegistryCredentials("old", "secret"),)
     second.write_text(json.dumps({"auths": entry("new")}))
-    assert await node.lookup(IMAGE) == (Credentials("new", "secret"),)
+    assert await node.lookup(IMAGE) == (RegistryCredentials("new", "secret"),)
     assert caplog.text == ""
     for _ in range(2):
         first.write_text("{")
-        assert await node.lookup(IMAGE) == (Credentials("new", "secret"),)
+        assert await node.lookup(IMAGE) == (RegistryCredentials("new", "secret"),)
     assert caplog.text.count("not used") == 1
     assert str(first) in str(vars(caplog.records[0])["error"])
     first.write_text(json.dumps({"currentContext": "default"}))
     assert await node.lookup(IMAGE) == (), "a file without auths has no credentials"
     first.unlink()
     first.mkdir()
-    assert await node.lookup(IMAGE) == (Credentials("new", "secret"),)
+    assert await node.lookup(IMAGE) == (RegistryCredentials("new", "secret"),)
 
 
 @pytest.fixture
@@ -82,15 +82,18 @@ async def test_credential_helper_is_asked_before_the_entries_of_the_file(tmp_pat
     file = tmp_path / "config.json"
     node = NodeCredentials([file], VirtualClock())
     file.write_text(json.dumps({"auths": {"reg.example": {}, "other.example": {}}, "credsStore": "test"}))
-    assert await node.lookup(IMAGE) == (Credentials("helped", "secret-word"),)
-    assert await node.lookup("token.example/app") == (Credentials("", "", identity_token="secret-word"),)
+    assert await node.lookup(IMAGE) == (RegistryCredentials("helped", "secret-word"),)
+    assert await node.lookup("token.example/app") == (RegistryCredentials("", "", identity_token="secret-word"),)
     assert await node.lookup("other.example/app") == ()
     assert await node.lookup("docker.io/library/app") == ()
     log = helper.with_name("docker-credential-test.log")
     servers = ["reg.example", "token.example", "other.example", "https://index.docker.io/v1/"]
     assert log.read_text().split() == servers
     file.write_text(json.dumps({"auths": entry("file"), "credHelpers": {"reg.example": "test"}}))
-    assert await node.lookup(IMAGE) == (Credentials("helped", "secret-word"), Credentials("file", "secret"))
+    assert await node.lookup(IMAGE) == (
+        RegistryCredentials("helped", "secret-word"),
+        RegistryCredentials("file", "secret"),
+    )
     assert await node.lookup("other.example/app") == ()
     assert len(log.read_text().split()) == len(servers) + 1, "no helper is named for the other registry"
 
@@ -109,7 +112,9 @@ async def test_failing_helper_leaves_the_entries_of_the_file(
     file = tmp_path / "config.json"
     auth = base64.b64encode(b"file:pw").decode()
     file.write_text(json.dumps({"auths": {"bad.example": {"auth": auth}}, **config}))
-    assert await NodeCredentials([file], VirtualClock()).lookup("bad.example/app") == (Credentials("file", "pw"),)
+    assert await NodeCredentials([file], VirtualClock()).lookup("bad.example/app") == (
+        RegistryCredentials("file", "pw"),
+    )
     (record,) = caplog.records
     assert error in str(vars(record)["error"])
     assert vars(record)["file"] == str(file)
@@ -122,11 +127,11 @@ async def test_answer_of_a_helper_counts_for_a_minute_or_until_the_file_changes(
     asked = helper.with_name("docker-credential-test.log")
     file.write_text(json.dumps({"credsStore": "test"}))
     for _ in range(20):
-        assert await node.lookup(IMAGE) == (Credentials("helped", "secret-word"),)
+        assert await node.lookup(IMAGE) == (RegistryCredentials("helped", "secret-word"),)
         assert await node.lookup("other.example/app") == ()
     assert asked.read_text().split() == ["reg.example", "other.example"]
     await clock.advance(60)
-    assert await node.lookup(IMAGE) == (Credentials("helped", "secret-word"),)
+    assert await node.lookup(IMAGE) == (RegistryCredentials("helped", "secret-word"),)
     assert len(asked.read_text().split()) == 3
     file.write_text(json.dumps({"auths": {"other.example": {}}, "credsStore": "test"}))
     assert await node.lookup("other.example/app") == ()
@@ -176,7 +181,9 @@ async def test_file_that_is_no_regular_one_is_not_read(tmp_path: Path, kind: str
     else:
         first.symlink_to("/dev/zero")
     second.write_text(json.dumps({"auths": entry("new")}))
-    assert await NodeCredentials([first, second], VirtualClock()).lookup(IMAGE) == (Credentials("new", "secret"),)
+    assert await NodeCredentials([first, second], VirtualClock()).lookup(IMAGE) == (
+        RegistryCredentials("new", "secret"),
+    )
 
 
 async def test_answer_about_a_former_file_is_not_kept(tmp_path: Path, helper: Path) -> None:
@@ -193,5 +200,5 @@ async def test_answer_about_a_former_file_is_not_kept(tmp_path: Path, helper: Pa
         group.create_task(node.lookup("other.example/app"))
         await until(lambda: len(asked.read_text().split()) == 2)
         go.touch()
-    assert await node.lookup(IMAGE) == (Credentials("helped", "secret-word"),)
+    assert await node.lookup(IMAGE) == (RegistryCredentials("helped", "secret-word"),)
     assert asked.read_text().split() == ["reg.example", "other.example", "reg.example"]

@@ -7,7 +7,7 @@ import pytest
 
 from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.actuate.images.plan import provider_protocol as protocol
-from pykubelet.kubelet.actuate.images.plan.keyring import Credentials
+from pykubelet.kubelet.actuate.images.plan.keyring import RegistryCredentials
 
 V1: Final = "credentialprovider.kubelet.k8s.io/v1"
 OWNER: Final = protocol.account_owner("shop", "web", "uid-1")
@@ -75,10 +75,10 @@ def test_cache_duration_overrides_the_default(fields: dict[str, object], cache_f
 
 def test_answer_has_credentials_by_location() -> None:
     found = protocol.read_answer(answer(auth={"r.io": {"username": "u", "password": "secret"}}), V1, 0.0)
-    assert found.auth == {"r.io": Credentials("u", "secret")}
+    assert found.auth == {"r.io": RegistryCredentials("u", "secret")}
     assert "secret" not in repr(found)
     assert protocol.read_answer(answer(auth=None), V1, 0.0).auth == {}
-    assert protocol.read_answer(answer(auth={"r.io": None}), V1, 0.0).auth == {"r.io": Credentials("", "")}
+    assert protocol.read_answer(answer(auth={"r.io": None}), V1, 0.0).auth == {"r.io": RegistryCredentials("", "")}
 
 
 @pytest.mark.parametrize(

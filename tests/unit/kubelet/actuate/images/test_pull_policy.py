@@ -9,15 +9,15 @@ from pykubelet.kubelet.actuate.images.plan import pull_policy
 @pytest.mark.parametrize(
     ("policy", "present", "step"),
     [
-        ("Always", False, pull_policy.Step.PULL),
-        ("Always", True, pull_policy.Step.PULL),
-        ("IfNotPresent", False, pull_policy.Step.PULL),
-        ("IfNotPresent", True, pull_policy.Step.USE),
-        ("Never", False, pull_policy.Step.REFUSE),
-        ("Never", True, pull_policy.Step.USE),
+        ("Always", False, pull_policy.PullStep.PULL),
+        ("Always", True, pull_policy.PullStep.PULL),
+        ("IfNotPresent", False, pull_policy.PullStep.PULL),
+        ("IfNotPresent", True, pull_policy.PullStep.USE),
+        ("Never", False, pull_policy.PullStep.REFUSE),
+        ("Never", True, pull_policy.PullStep.USE),
     ],
 )
-def test_step(policy: str, present: bool, step: pull_policy.Step) -> None:
+def test_step(policy: str, present: bool, step: pull_policy.PullStep) -> None:
     assert pull_policy.step(policy, present) is step
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.actuate.images.plan import pull_records as plan
-from pykubelet.kubelet.actuate.images.plan.keyring import SECRET, SERVICE_ACCOUNT, Credentials, Owner
+from pykubelet.kubelet.actuate.images.plan.keyring import SECRET, SERVICE_ACCOUNT, Owner, RegistryCredentials
 from pykubelet.kubelet.actuate.images.plan.pull_records import (
     AccountRef,
-    Check,
     Policy,
+    PullCheck,
     PullCredentials,
     PulledRecord,
     SecretRef,
@@ -26,11 +26,11 @@ REPOSITORY: Final = "docker.io/library/app"
 NODE: Final = PullCredentials(node_pods_accessible=True)
 
 
-def given(name: str, password: str = "pw", kind: str = SECRET, uid: str = "") -> Credentials:
-    return Credentials("user", password, owner=Owner(kind, "shop", name, uid or f"uid-{name}"))
+def given(name: str, password: str = "pw", kind: str = SECRET, uid: str = "") -> RegistryCredentials:
+    return RegistryCredentials("user", password, owner=Owner(kind, "shop", name, uid or f"uid-{name}"))
 
 
-def recorded(*used: Credentials) -> PullCredentials:
+def recorded(*used: RegistryCredentials) -> PullCredentials:
     found = None
     for each in used:
         found = plan.merged(found, plan.credentials_of_pull(each))
@@ -127,19 +127,19 @@ def test_policies(policy: Policy, preloaded: bool, pulled: bool, allowed: bool) 
 @pytest.mark.parametrize(
     ("credentials", "text"),
     [
-        (Credentials("u", "p"), '{"username":"u","password":"p"}'),
-        (Credentials("u", "p", "e@x"), '{"username":"u","password":"p","email":"e@x"}'),
-        (Credentials("", "p"), '{"password":"p"}'),
-        (Credentials("u", '<&>"\\é'), '{"username":"u","password":"\\u003c\\u0026\\u003e\\"\\\\é"}'),
+        (RegistryCredentials("u", "p"), '{"username":"u","password":"p"}'),
+        (RegistryCredentials("u", "p", "e@x"), '{"username":"u","password":"p","email":"e@x"}'),
+        (RegistryCredentials("", "p"), '{"password":"p"}'),
+        (RegistryCredentials("u", '<&>"\\é'), '{"username":"u","password":"\\u003c\\u0026\\u003e\\"\\\\é"}'),
     ],
 )
-def test_hash_is_that_of_gos_json(credentials: Credentials, text: str) -> None:
+def test_hash_is_that_of_gos_json(credentials: RegistryCredentials, text: str) -> None:
     assert plan.credential_hash(credentials) == hashlib.sha256(text.encode()).hexdigest()
 
 
 def test_what_a_pull_records() -> None:
     assert plan.credentials_of_pull(None) == NODE
-    assert plan.credentials_of_pull(Credentials("u", "p")) == NODE
+    assert plan.credentials_of_pull(RegistryCredentials("u", "p")) == NODE
     secret = plan.credentials_of_pull(given("a"))
     assert secret == PullCredentials(
         kubernetes_secrets=(SecretRef("shop", "a", "uid-a", plan.credential_hash(given("a"))),)
@@ -170,7 +170,7 @@ def test_record_is_bounded_and_keeps_the_newest() -> None:
 
 
 def _largest(repository: str, secrets: int, accounts: int) -> PullCredentials:
-    """Credentials of owners with the longest names."""
+    """RegistryCredentials of owners with the longest names."""
     name, uid = repository.rpartition("/")[2].rjust(253, "n"), "u" * 36
     return PullCredentials(
         kubernetes_secrets=tuple(SecretRef("n" * 63, f"{name[4:]}{i:04}", uid, "h" * 64) for i in range(secrets)),
@@ -207,16 +207,16 @@ def test_names_of_an_image_that_are_used_again_are_kept_longest() -> None:
 @pytest.mark.parametrize(
     ("mapping", "expected"),
     [
-        (None, Check.MUST_AUTHENTICATE),
-        ({}, Check.MUST_AUTHENTICATE),
-        ({"docker.io/library/other": NODE}, Check.MUST_AUTHENTICATE),
-        ({REPOSITORY: NODE}, Check.RECORD_FOUND),
-        ({REPOSITORY: PullCredentials()}, Check.MUST_AUTHENTICATE),
+        (None, PullCheck.MUST_AUTHENTICATE),
+        ({}, PullCheck.MUST_AUTHENTICATE),
+        ({"docker.io/library/other": NODE}, PullCheck.MUST_AUTHENTICATE),
+        ({REPOSITORY: NODE}, PullCheck.RECORD_FOUND),
+        ({REPOSITORY: PullCredentials()}, PullCheck.MUST_AUTHENTICATE),
         ({REPOSITORY: recorded(given("a"))}, None),
         ({REPOSITORY: recorded(given("a", kind=SERVICE_ACCOUNT))}, None),
     ],
 )
-def test_result_without_credentials(mapping: dict[str, PullCredentials] | None, expected: Check | None) -> None:
+def test_result_without_credentials(mapping: dict[str, PullCredentials] | None, expected: PullCheck | None) -> None:
     record = None
     if mapping is not None:
         record = PulledRecord(last_updated_time=datetime.now(UTC), image_ref="i", credential_mapping=mapping)
@@ -229,20 +229,20 @@ ACCOUNT: Final = given("robot", kind=SERVICE_ACCOUNT)
 @pytest.mark.parametrize(
     ("credentials", "expected", "learns"),
     [
-        ([], Check.MUST_AUTHENTICATE, False),
-        ([Credentials("user", "pw")], Check.MUST_AUTHENTICATE, False),
-        ([given("a")], Check.RECORD_FOUND, False),
-        ([given("copy of a")], Check.RECORD_FOUND, True),
-        ([given("a", "rotated")], Check.RECORD_FOUND, True),
-        ([given("a", "other", uid="of a new one")], Check.MUST_AUTHENTICATE, False),
-        ([given("b", "other"), given("a")], Check.RECORD_FOUND, False),
-        ([ACCOUNT], Check.RECORD_FOUND, False),
-        ([given("other", "other", kind=SERVICE_ACCOUNT)], Check.MUST_AUTHENTICATE, False),
-        ([given("b", "other"), ACCOUNT], Check.RECORD_FOUND, False),
+        ([], PullCheck.MUST_AUTHENTICATE, False),
+        ([RegistryCredentials("user", "pw")], PullCheck.MUST_AUTHENTICATE, False),
+        ([given("a")], PullCheck.RECORD_FOUND, False),
+        ([given("copy of a")], PullCheck.RECORD_FOUND, True),
+        ([given("a", "rotated")], PullCheck.RECORD_FOUND, True),
+        ([given("a", "other", uid="of a new one")], PullCheck.MUST_AUTHENTICATE, False),
+        ([given("b", "other"), given("a")], PullCheck.RECORD_FOUND, False),
+        ([ACCOUNT], PullCheck.RECORD_FOUND, False),
+        ([given("other", "other", kind=SERVICE_ACCOUNT)], PullCheck.MUST_AUTHENTICATE, False),
+        ([given("b", "other"), ACCOUNT], PullCheck.RECORD_FOUND, False),
     ],
 )
 def test_credentials_of_a_pod_are_compared_with_the_record(
-    credentials: Iterable[Credentials], expected: Check, learns: bool
+    credentials: Iterable[RegistryCredentials], expected: PullCheck, learns: bool
 ) -> None:
     result, learned = plan.check(recorded(given("a"), ACCOUNT), credentials)
     assert (result, learned is not None) == (expected, learns)
@@ -250,8 +250,8 @@ def test_credentials_of_a_pod_are_compared_with_the_record(
 
 def test_full_record_learns_nothing_and_takes_no_rotated_secret() -> None:
     full = recorded(*(given(f"s{number}", f"p{number}") for number in range(100)))
-    assert plan.check(full, [given("copy", "p1")]) == (Check.RECORD_FOUND, None)
-    assert plan.check(full, [given("s1", "rotated")]) == (Check.MUST_AUTHENTICATE, None)
+    assert plan.check(full, [given("copy", "p1")]) == (PullCheck.RECORD_FOUND, None)
+    assert plan.check(full, [given("s1", "rotated")]) == (PullCheck.MUST_AUTHENTICATE, None)
 
 
 @pytest.mark.parametrize(

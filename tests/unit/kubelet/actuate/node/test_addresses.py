@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.kubelet.actuate.node.addresses import Machine, NodeAddresses
+from pykubelet.kubelet.actuate.node.addresses import AddressReaders, NodeAddresses
 from pykubelet.kubelet.config import KubeletConfiguration, Settings
 from pykubelet.testing.clock import VirtualClock
 
@@ -28,7 +28,7 @@ class Network:
     def addresses(self, **fields: object) -> tuple[NodeAddresses, list[tuple[str, ...]]]:
         changes: list[tuple[str, ...]] = []
         settings = Settings("node-1", KubeletConfiguration(), "unix:///none", root_dir=Path("/none"), **fields)  # type: ignore[arg-type]
-        machine = Machine(lambda: frozenset(self.local), lambda: self.routes, self.look_up)
+        machine = AddressReaders(lambda: frozenset(self.local), lambda: self.routes, self.look_up)
         return NodeAddresses(settings, changed=changes.append, clock=VirtualClock(), machine=machine), changes
 
 

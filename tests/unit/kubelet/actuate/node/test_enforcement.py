@@ -10,10 +10,10 @@ from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.cgroups import ReservedCgroup
 from pykubelet.kubelet.actuate.node.enforcement import reserved_cgroups, root_limits
 from pykubelet.kubelet.config import KubeletConfiguration, Settings
-from pykubelet.kubelet.types.resources.allocatable import Machine
+from pykubelet.kubelet.types.resources.allocatable import MachineResources
 from pykubelet.linux.cgroups import CgroupResources
 
-MACHINE = Machine(cpus=4, memory=Bytes(8 << 30))
+MACHINE = MachineResources(cpus=4, memory=Bytes(8 << 30))
 RESERVED = {"kube_reserved": {"cpu": "500m", "memory": "1Gi"}, "system_reserved": {"cpu": "500m", "pid": "1000"}}
 
 

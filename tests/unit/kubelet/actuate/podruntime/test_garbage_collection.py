@@ -10,7 +10,7 @@ from pykubelet.base.errors import Transient
 from pykubelet.kubelet.actuate.podruntime.garbage_collection import Collector
 from pykubelet.kubelet.actuate.podruntime.log_directories import LogFiles
 from pykubelet.kubelet.actuate.podruntime.log_links import LogLinks
-from pykubelet.kubelet.actuate.podruntime.plan.removals import GcPolicy, garbage_containers, garbage_sandboxes
+from pykubelet.kubelet.actuate.podruntime.plan.removals import ContainerGcPolicy, garbage_containers, garbage_sandboxes
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, SandboxID, ref_of
 from pykubelet.kubelet.types.runtime import (
     ContainerState,
@@ -38,8 +38,8 @@ def runtime_pod(
     return RuntimePod(PodRef("ns", uid, PodUID(uid)), boxes, tuple(rows))
 
 
-def picked(pods: list[RuntimePod], policy: GcPolicy | None = None, gone: str = "") -> str:
-    garbage = garbage_containers(pods, policy or GcPolicy(), lambda uid: uid in gone.split(), NOW)
+def picked(pods: list[RuntimePod], policy: ContainerGcPolicy | None = None, gone: str = "") -> str:
+    garbage = garbage_containers(pods, policy or ContainerGcPolicy(), lambda uid: uid in gone.split(), NOW)
     return " ".join(sorted(c.id for c in garbage))
 
 
@@ -52,30 +52,30 @@ def picked(pods: list[RuntimePod], policy: GcPolicy | None = None, gone: str = "
         ([row("a", 1), row("a", 2), row("b", 1)], None, "p", "a@1 a@2 b@1"),
         ([row("a", 1), row("a", 2, CREATED)], None, "", "a@1"),
         ([row("a", 1, UNKNOWN), row("a", 2)], None, "", "a@1"),
-        ([row("a", 1), row("a", 2), row("a", 3)], GcPolicy(max_per_container=0), "", "a@1 a@2 a@3"),
-        ([row("a", 1), row("a", 2), row("a", 3)], GcPolicy(max_per_container=2), "", "a@1"),
-        ([row("a", 1), row("a", 2), row("a", 3)], GcPolicy(max_per_container=-1), "", ""),
-        ([row("a", 1), row("a", 950), row("a", 999)], GcPolicy(min_age=60, max_per_container=0), "", "a@1"),
-        ([row("a", 950), row("a", 999)], GcPolicy(min_age=60), "p", ""),
-        ([row("a", 1), row("b", 2), row("c", 3)], GcPolicy(max_total=2), "", "a@1"),
-        ([row("a", 1), row("b", 2), row("c", 3)], GcPolicy(max_total=0), "", "a@1 b@2 c@3"),
+        ([row("a", 1), row("a", 2), row("a", 3)], ContainerGcPolicy(max_per_container=0), "", "a@1 a@2 a@3"),
+        ([row("a", 1), row("a", 2), row("a", 3)], ContainerGcPolicy(max_per_container=2), "", "a@1"),
+        ([row("a", 1), row("a", 2), row("a", 3)], ContainerGcPolicy(max_per_container=-1), "", ""),
+        ([row("a", 1), row("a", 950), row("a", 999)], ContainerGcPolicy(min_age=60, max_per_container=0), "", "a@1"),
+        ([row("a", 950), row("a", 999)], ContainerGcPolicy(min_age=60), "p", ""),
+        ([row("a", 1), row("b", 2), row("c", 3)], ContainerGcPolicy(max_total=2), "", "a@1"),
+        ([row("a", 1), row("b", 2), row("c", 3)], ContainerGcPolicy(max_total=0), "", "a@1 b@2 c@3"),
         (
             [row("a", 1), row("a", 2), row("a", 5), row("b", 3)],
-            GcPolicy(max_per_container=-1, max_total=2),
+            ContainerGcPolicy(max_per_container=-1, max_total=2),
             "",
             "a@1 a@2",
         ),
-        ([], GcPolicy(max_total=0), "", ""),
+        ([], ContainerGcPolicy(max_total=0), "", ""),
     ],
 )
-def test_containers(rows: list[ContainerSummary], policy: GcPolicy | None, gone: str, garbage: str) -> None:
+def test_containers(rows: list[ContainerSummary], policy: ContainerGcPolicy | None, gone: str, garbage: str) -> None:
     assert picked([runtime_pod("p", rows)], policy, gone) == garbage
 
 
 def test_gc_does_not_mix_containers_of_two_pods() -> None:
     assert picked([runtime_pod("p", [row("a", 1)]), runtime_pod("q", [row("a", 2)])]) == ""
     both = [runtime_pod("p", [row("a", 1), row("a", 2)]), runtime_pod("q", [row("a", 3), row("a", 4)])]
-    assert picked(both, GcPolicy(max_per_container=-1, max_total=3)) == "a@1 a@3"
+    assert picked(both, ContainerGcPolicy(max_per_container=-1, max_total=3)) == "a@1 a@3"
 
 
 def box(name: str, ready: bool = False) -> SandboxSummary:

@@ -10,7 +10,7 @@ import pytest
 from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.actuate.volumes import VolumeContext
 from pykubelet.kubelet.actuate.volumes.kinds.projected import Projected
-from pykubelet.kubelet.actuate.volumes.volume_types import Request
+from pykubelet.kubelet.actuate.volumes.volume_types import SetUpRequest
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import ClusterTrustBundleProjection, Pod, ServiceAccountTokenProjection
 from tests.unit.kubelet.actuate.volumes.build import Objects
@@ -39,7 +39,7 @@ def files(*sources: Mapping[str, Any], **security: object) -> dict[str, tuple[by
     pod = from_builtins({"metadata": {"name": "web", "uid": "u"}, "spec": spec}, Pod)
     context = VolumeContext(config=Objects())
     written: dict[str, tuple[bytes, int, int | None]] = {}
-    request = Request(
+    request = SetUpRequest(
         pod=pod, volume=pod.spec.volumes[0], path=Path("/v"), context=context, tokens=Issuer(), now=0.0
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:

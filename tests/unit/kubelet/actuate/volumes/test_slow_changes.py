@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Transient
-from pykubelet.kubelet.actuate.volumes.ownership import Progress, give_to_group
+from pykubelet.kubelet.actuate.volumes.ownership import ChangeProgress, give_to_group
 from pykubelet.kubelet.actuate.volumes.volume_threads import SlowChanges
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.testing.clock import VirtualClock
@@ -26,7 +26,7 @@ class Steps:
     """A change whose files the test changes one by one."""
 
     def __init__(self) -> None:
-        self.progress: Progress | None = None
+        self.progress: ChangeProgress | None = None
         self.begun = threading.Event()
         self.go = threading.Semaphore(0)
         self.last = False
@@ -36,7 +36,7 @@ class Steps:
         """Whether so many files were changed."""
         return self.progress is not None and self.progress.files == files
 
-    def __call__(self, *, progress: Progress) -> None:
+    def __call__(self, *, progress: ChangeProgress) -> None:
         self.progress = progress
         self.begun.set()
         try:
@@ -135,7 +135,7 @@ async def test_error_of_the_change_is_passed_on(events: Events, tmp_path: Path) 
 def test_stopped_progress_ends_a_walk(tmp_path: Path) -> None:
     for number in range(5):
         (tmp_path / str(number)).mkdir()
-    progress = Progress()
+    progress = ChangeProgress()
     progress.stop()
     with pytest.raises(Transient):
         give_to_group(tmp_path, os.getgid(), progress=progress)

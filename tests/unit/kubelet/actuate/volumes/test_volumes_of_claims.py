@@ -16,7 +16,7 @@ from pykubelet.kubelet.actuate.criconfig.config_types import HostDevice
 from pykubelet.kubelet.actuate.volumes import VolumeConfig, VolumeDeps, VolumeManager
 from pykubelet.kubelet.actuate.volumes.csi.plan.csi_rules import volume_of
 from pykubelet.kubelet.actuate.volumes.mount import nfs
-from pykubelet.kubelet.actuate.volumes.ownership import Progress
+from pykubelet.kubelet.actuate.volumes.ownership import ChangeProgress
 from pykubelet.kubelet.actuate.volumes.source_lookup import SourceLookup
 from pykubelet.kubelet.actuate.volumes.volume_source import Source
 from pykubelet.kubelet.types.ids import ref_of
@@ -147,7 +147,7 @@ async def test_local_volume_whose_ownership_takes_longer_than_the_deadline_is_se
     claims.specs["c"] = {"local": {"path": str(tmp_path / "disk")}}
     changed: list[str] = []
 
-    def slow(path: str, group: int, policy: str, *, progress: Progress) -> None:
+    def slow(path: str, group: int, policy: str, *, progress: ChangeProgress) -> None:
         threading.Event().wait(4 * kit.config.deadline)
         changed.append(path)
 

@@ -7,7 +7,7 @@ from pykubelet.kubelet.actuate.node import NodeOptions
 from pykubelet.kubelet.compose.desired import Manifests, build_manifests
 from pykubelet.kubelet.compose.node.node_view import NodeViewDeps, NodeViewer
 from pykubelet.kubelet.config import KubeletConfiguration, Settings
-from pykubelet.kubelet.desired.admission import NodeFacts
+from pykubelet.kubelet.desired.admission import NodeProperties
 from pykubelet.kubelet.desired.manifest import parse
 from pykubelet.kubelet.desired.sources.plan.effective_manifests import accept, assemble
 from pykubelet.kubelet.types.ids import PodRef
@@ -46,7 +46,7 @@ def _of_api(name: str, cpu: str) -> Pod:
 
 
 def _view(manifests: Manifests, *pods: Pod) -> NodeView:
-    node = NodeFacts(name="N1", labels={"a": "b"}, allocatable=amounts({"cpu": "2", "x/y": "3"}), max_pods=9)
+    node = NodeProperties(name="N1", labels={"a": "b"}, allocatable=amounts({"cpu": "2", "x/y": "3"}), max_pods=9)
     options = NodeOptions(
         name="N1", ips=(), allocatable={}, resolv_conf="", sysctls=SysctlAllowlist.make((5, 0), ["net.core.*"])
     )

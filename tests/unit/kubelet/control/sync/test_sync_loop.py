@@ -23,7 +23,7 @@ from pykubelet.kubelet.control.sync.events import (
 )
 from pykubelet.kubelet.control.sync.housekeeping import Housekeeping
 from pykubelet.kubelet.control.sync.sync_interfaces import LoopDeps
-from pykubelet.kubelet.types.admission import ADMITTED, NODE_AFFINITY, Verdict
+from pykubelet.kubelet.types.admission import ADMITTED, NODE_AFFINITY, AdmissionVerdict
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.probes import ProbeResult, ProbeType, ProbeUpdate
 from pykubelet.kubelet.types.reports.timeline import Step
@@ -61,7 +61,7 @@ class LoopFakes:
     disk: set[PodUID] = field(default_factory=set)
     failing: set[PodUID] = field(default_factory=set)
     runtime_down: bool = False
-    verdicts: dict[PodUID, Verdict] = field(default_factory=dict)
+    verdicts: dict[PodUID, AdmissionVerdict] = field(default_factory=dict)
     waiting: list[Pod] = field(default_factory=list)
     granted: list[Granted] = field(default_factory=list)
     triggers: list[str] = field(default_factory=list)
@@ -106,7 +106,7 @@ class LoopFakes:
             self.node_reads += 1
         return self.node_reads
 
-    def admit(self, pod: Pod, *, final: bool = True) -> Verdict:
+    def admit(self, pod: Pod, *, final: bool = True) -> AdmissionVerdict:
         return self.verdicts.get(PodUID(pod.metadata.uid), ADMITTED)
 
     def reconsider(self) -> Iterable[Pod]:
@@ -348,7 +348,7 @@ async def test_housekeeping_continues_after_the_runtime_was_down() -> None:
 
 
 def test_new_pods_are_admitted_in_order_and_preempt_others() -> None:
-    fakes = LoopFakes(verdicts={A: Verdict("OutOfcpu", "too little"), B: Verdict(preempts=(C,))})
+    fakes = LoopFakes(verdicts={A: AdmissionVerdict("OutOfcpu", "too little"), B: AdmissionVerdict(preempts=(C,))})
     loop = SyncLoop(fakes.deps(), fakes.queue)
     loop.handle(PodUpdate(PodOp.ADD, Source.FILE, (make_pod("b", "b"), make_pod("a", "a"))))
     assert [call for call in fakes.calls if call.startswith(("reject", "fail", "update"))] == [
@@ -358,7 +358,7 @@ def test_new_pods_are_admitted_in_order_and_preempt_others() -> None:
     ]
 
 
-MISLABELLED = Verdict(NODE_AFFINITY, "no such label")
+MISLABELLED = AdmissionVerdict(NODE_AFFINITY, "no such label")
 
 
 def test_pod_that_only_labels_keep_out_is_admitted_when_the_node_has_been_read_again() -> None:
@@ -394,7 +394,7 @@ def test_pod_is_rejected_at_once_for_labels_without_an_api_server() -> None:
 
 
 def test_removed_pod_is_forgotten_by_admission() -> None:
-    fakes = LoopFakes(verdicts={A: Verdict("OutOfcpu", "too little")})
+    fakes = LoopFakes(verdicts={A: AdmissionVerdict("OutOfcpu", "too little")})
     loop = SyncLoop(fakes.deps(), fakes.queue)
     loop.handle(PodUpdate(PodOp.REMOVE, Source.FILE, (make_pod("a"),)))
     assert fakes.verdicts == {}
@@ -448,7 +448,7 @@ async def test_deferred_resizes_are_retried_periodically() -> None:
 
 
 def test_verdicts_and_probe_results_are_recorded_as_decisions() -> None:
-    fakes = LoopFakes(verdicts={PodUID("a"): Verdict("NodePorts", "taken", rule="host ports")})
+    fakes = LoopFakes(verdicts={PodUID("a"): AdmissionVerdict("NodePorts", "taken", rule="host ports")})
     loop = SyncLoop(fakes.deps(), fakes.queue)
     loop.handle(PodUpdate(PodOp.ADD, Source.FILE, (make_pod("a", "x"), make_pod("b", "y"))))
     loop.handle(ProbeUpdate(A, ContainerID("c"), ProbeType.READINESS, ProbeResult.FAILURE, "app", "500"))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pykubelet.kubelet.desired.admission import Admission, AdmissionDeps, NodeFacts
+from pykubelet.kubelet.desired.admission import Admission, AdmissionDeps, NodeProperties
 from pykubelet.kubelet.report.timeline import PodTimelines
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import PodRef, PodUID
@@ -61,8 +61,8 @@ class AdmissionFakes:
             )
         )
 
-    def node(self) -> NodeFacts:
-        return NodeFacts("n1", allocatable=amounts({"cpu": self.cpus}))
+    def node(self) -> NodeProperties:
+        return NodeProperties("n1", allocatable=amounts({"cpu": self.cpus}))
 
     def event(
         self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "", **more: object

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pykubelet.kubelet.desired.admission.admission_types import HostPort, Needs, NodeFacts
+from pykubelet.kubelet.desired.admission.admission_types import HostPort, Needs, NodeProperties
 from pykubelet.kubelet.desired.admission.plan.fit import Shortage, needs_of, shortages
 from pykubelet.kubelet.desired.admission.plan.preemption import may_preempt, victims
 from pykubelet.kubelet.desired.admission.plan.rules import decide
-from pykubelet.kubelet.types.admission import ADMITTED, Verdict
+from pykubelet.kubelet.types.admission import ADMITTED, AdmissionVerdict
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.resources.podresources import Amounts, amounts
 from pykubelet.kubelet.types.resources.qos import QosClass
@@ -22,7 +22,7 @@ from pykubelet.models.core_v1 import Pod, Taint
 from pykubelet.models.node_match import matches_node, untolerated
 
 LABELS = {"kubernetes.io/hostname": "n1", "kubernetes.io/os": "linux", "disk": "ssd", "cores": "4"}
-NODE = NodeFacts(
+NODE = NodeProperties(
     name="n1",
     labels=LABELS,
     allocatable=amounts({"cpu": "2", "memory": "1Gi", "ephemeral-storage": "10Gi", "example.com/gpu": "1"}),
@@ -47,7 +47,9 @@ def static(uid: str = "u", requests: Mapping[str, str] | None = None, **spec: An
     return make_pod(uid, requests, {"annotations": {ANNOTATION_SOURCE: "file"}}, **spec)
 
 
-def judge(pod: Pod, others: Sequence[Pod] = (), node: NodeFacts = NODE, sysctls: str | None = None) -> Verdict:
+def judge(
+    pod: Pod, others: Sequence[Pod] = (), node: NodeProperties = NODE, sysctls: str | None = None
+) -> AdmissionVerdict:
     return decide(pod, needs_of(pod), [needs_of(other) for other in others], node, sysctls)
 
 
@@ -113,26 +115,26 @@ def test_an_ordinary_pod_is_admitted() -> None:
     ids=lambda value: value if isinstance(value, str) and " " not in value else "",
 )
 def test_reasons_of_rejections(pod: Pod, reason: str, message: str) -> None:
-    assert judge(pod) == Verdict(reason, message)
+    assert judge(pod) == AdmissionVerdict(reason, message)
 
 
 def test_sysctls_come_first() -> None:
     pod = make_pod(os={"name": "windows"})
-    assert judge(pod, sysctls='forbidden sysctl: "kernel.x" not allowlisted') == Verdict(
+    assert judge(pod, sysctls='forbidden sysctl: "kernel.x" not allowlisted') == AdmissionVerdict(
         "SysctlForbidden", 'forbidden sysctl: "kernel.x" not allowlisted'
     )
 
 
 @pytest.mark.parametrize(("known", "reason"), [(True, ""), (None, ""), (False, "SupplementalGroupsPolicyNotSupported")])
 def test_the_strict_policy_needs_a_runtime_that_knows_it(known: bool | None, reason: str) -> None:
-    node = NodeFacts("n1", strict_groups=known)
+    node = NodeProperties("n1", strict_groups=known)
     assert judge(make_pod(securityContext={"supplementalGroupsPolicy": "Strict"}), node=node).reason == reason
     assert judge(make_pod(securityContext={"supplementalGroupsPolicy": "Merge"}), node=node).admitted
 
 
 def test_too_many_pods() -> None:
     others = [make_pod(name) for name in "abc"]
-    assert judge(make_pod(), others) == Verdict(
+    assert judge(make_pod(), others) == AdmissionVerdict(
         "OutOfpods", "Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3"
     )
     assert judge(make_pod(), others[:2]).admitted
@@ -196,13 +198,13 @@ NO_EXECUTE = Taint(key="k", value="v", effect="NoExecute")
 def test_tolerations(toleration: dict[str, str], tolerates: bool) -> None:
     pod = make_pod(tolerations=[toleration])
     assert (untolerated(pod, [NO_EXECUTE]) is None) is tolerates
-    node = NodeFacts("n1", taints=(NO_EXECUTE,))
+    node = NodeProperties("n1", taints=(NO_EXECUTE,))
     assert judge(pod, node=node).reason == ("" if tolerates else "TaintToleration")
 
 
 def test_taints_concern_neither_static_pods_nor_other_effects() -> None:
-    assert judge(static(), node=NodeFacts("n1", taints=(NO_EXECUTE,))).admitted
-    assert judge(make_pod(), node=NodeFacts("n1", taints=(Taint(key="k", effect="NoSchedule"),))).admitted
+    assert judge(static(), node=NodeProperties("n1", taints=(NO_EXECUTE,))).admitted
+    assert judge(make_pod(), node=NodeProperties("n1", taints=(Taint(key="k", effect="NoSchedule"),))).admitted
 
 
 def expression(key: str, operator: str, *values: str) -> dict[str, object]:
@@ -267,7 +269,7 @@ def test_selector_and_affinity_both_have_to_hold() -> None:
 )
 def test_apparmor(pod: Pod, confined: bool) -> None:
     assert judge(pod).reason == ("AppArmor" if confined else "")
-    assert judge(pod, node=NodeFacts("n1", app_armor=True)).admitted
+    assert judge(pod, node=NodeProperties("n1", app_armor=True)).admitted
 
 
 # Critical pods
@@ -275,12 +277,12 @@ def test_apparmor(pod: Pod, confined: bool) -> None:
 
 def test_static_pod_preempts_others() -> None:
     others = [make_pod("small", {"cpu": "500m"}), make_pod("big", {"cpu": "1500m"})]
-    assert judge(static("new", {"cpu": "1"}), others) == Verdict(preempts=(PodUID("big"),))
+    assert judge(static("new", {"cpu": "1"}), others) == AdmissionVerdict(preempts=(PodUID("big"),))
 
 
 def test_node_that_shuts_down_admits_no_pod_and_preempts_none() -> None:
     node = replace(NODE, shutting_down=True)
-    rejected = Verdict("NodeShutdown", "Pod was rejected as the node is shutting down.")
+    rejected = AdmissionVerdict("NodeShutdown", "Pod was rejected as the node is shutting down.")
     assert judge(make_pod("a"), node=node) == rejected
     assert judge(static("new", {"cpu": "1"}), [make_pod("big", {"cpu": "1500m"})], node) == rejected
     assert judge(make_pod("a"), node=node, sysctls="no").reason == "SysctlForbidden"
@@ -297,7 +299,7 @@ def test_static_pods_do_not_preempt_each_other() -> None:
 
 def test_critical_pod_that_does_not_match_preempts_no_pod() -> None:
     pod = static("new", {"cpu": "1"}, nodeSelector={"disk": "hdd"})
-    assert judge(pod, [make_pod("a", {"cpu": "1500m"})]) == Verdict(
+    assert judge(pod, [make_pod("a", {"cpu": "1500m"})]) == AdmissionVerdict(
         "NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
     )
 
@@ -408,4 +410,4 @@ def test_a_node_under_pressure(pod: Pod, conditions: tuple[str, ...], admitted: 
     verdict = judge(pod, node=replace(NODE, conditions=conditions))
     assert verdict.admitted is admitted
     if not admitted:
-        assert verdict == Verdict("Evicted", f"The node had condition: [{' '.join(conditions)}]. ")
+        assert verdict == AdmissionVerdict("Evicted", f"The node had condition: [{' '.join(conditions)}]. ")

@@ -7,7 +7,7 @@ import pytest
 from pykubelet.base.errors import Conflict, Invalid
 from pykubelet.kubelet.desired.manifest import ObjectKey, parse
 from pykubelet.kubelet.desired.manifest.edit import (
-    Place,
+    ObjectPlace,
     object_text,
     places,
     with_added,
@@ -29,7 +29,7 @@ def _pod(name: str, image: str = "one") -> str:
     return POD.format(name=name, image=image)
 
 
-def _place(data: str, name: str) -> Place:
+def _place(data: str, name: str) -> ObjectPlace:
     return next(place for place in places(data.encode(), "f") if place.key.name == name)
 
 

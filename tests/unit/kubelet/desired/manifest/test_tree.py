@@ -3,10 +3,17 @@
 import pytest
 
 from pykubelet.kubelet.desired.manifest.manifest_types import MAX_BYTES, MAX_NODES, Problem, Report
-from pykubelet.kubelet.desired.manifest.tree import Document, ListNode, MapNode, Node, ScalarNode, read_documents
+from pykubelet.kubelet.desired.manifest.tree import (
+    ListNode,
+    ManifestDocument,
+    MapNode,
+    Node,
+    ScalarNode,
+    read_documents,
+)
 
 
-def read(text: str | bytes) -> tuple[list[Document], list[Problem]]:
+def read(text: str | bytes) -> tuple[list[ManifestDocument], list[Problem]]:
     report = Report("f.yaml")
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     return read_documents(data, report), report.problems

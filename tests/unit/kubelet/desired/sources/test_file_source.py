@@ -12,7 +12,7 @@ from pykubelet.base.clock import Clock, SystemClock
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.desired.sources import disk, file_source
 from pykubelet.kubelet.desired.sources.file_source import FileSource
-from pykubelet.kubelet.desired.sources.plan.pending_reads import PATIENCE, UNCLOSED, VANISHED, Change
+from pykubelet.kubelet.desired.sources.plan.pending_reads import PATIENCE, UNCLOSED, VANISHED, ManifestChange
 from pykubelet.kubelet.desired.sources.source_types import FileSourceConfig, SourceContent
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.wait import until
@@ -80,7 +80,7 @@ async def test_file_that_reappears_in_time_is_not_removed(tmp_path: Path) -> Non
     file.write_text(pod("a"))
     await hand.look()
     file.rename(tmp_path / "a.yaml~")
-    hand.source.note("a.yaml", Change.VANISHED)
+    hand.source.note("a.yaml", ManifestChange.VANISHED)
     await hand.clock.advance(VANISHED / 2)
     await hand.look()
     file.write_text(pod("a"))
@@ -95,9 +95,9 @@ async def test_file_that_is_deleted_and_written_again_is_removed_and_added(tmp_p
     file.write_text(pod("a"))
     (tmp_path / "b.yaml").write_text(pod("b"))
     await hand.look()
-    hand.source.note("a.yaml", Change.DELETED)
-    hand.source.note("a.yaml", Change.WRITTEN)
-    hand.source.note("a.yaml", Change.CLOSED)
+    hand.source.note("a.yaml", ManifestChange.DELETED)
+    hand.source.note("a.yaml", ManifestChange.WRITTEN)
+    hand.source.note("a.yaml", ManifestChange.CLOSED)
     await hand.clock.advance(VANISHED)
     await hand.look()
     names = [[each.metadata.name for each in content.pods] for content in hand.delivered]

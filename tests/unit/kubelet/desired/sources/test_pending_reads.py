@@ -9,7 +9,7 @@ from pykubelet.kubelet.desired.sources.plan.pending_reads import (
     SETTLE,
     UNCLOSED,
     VANISHED,
-    Change,
+    ManifestChange,
     PendingFiles,
     Taken,
 )
@@ -18,22 +18,22 @@ from pykubelet.kubelet.desired.sources.plan.pending_reads import (
 @pytest.mark.parametrize(
     ("changes", "known", "delay"),
     [
-        ([Change.MOVED_IN], True, 0),
-        ([Change.MOVED_IN], False, 0),
-        ([Change.CLOSED], False, 0),
-        ([Change.CLOSED], True, SETTLE),
-        ([Change.WRITTEN], True, UNCLOSED),
-        ([Change.WRITTEN, Change.WRITTEN, Change.CLOSED], False, 0),
-        ([Change.WRITTEN, Change.CLOSED, Change.WRITTEN], True, UNCLOSED),
-        ([Change.TOUCHED], True, SETTLE),
-        ([Change.WRITTEN, Change.TOUCHED], True, UNCLOSED),
-        ([Change.VANISHED], True, VANISHED),
-        ([Change.VANISHED, Change.TOUCHED], True, VANISHED),
-        ([Change.VANISHED, Change.MOVED_IN], True, 0),
-        ([Change.VANISHED, Change.WRITTEN, Change.CLOSED], True, SETTLE),
+        ([ManifestChange.MOVED_IN], True, 0),
+        ([ManifestChange.MOVED_IN], False, 0),
+        ([ManifestChange.CLOSED], False, 0),
+        ([ManifestChange.CLOSED], True, SETTLE),
+        ([ManifestChange.WRITTEN], True, UNCLOSED),
+        ([ManifestChange.WRITTEN, ManifestChange.WRITTEN, ManifestChange.CLOSED], False, 0),
+        ([ManifestChange.WRITTEN, ManifestChange.CLOSED, ManifestChange.WRITTEN], True, UNCLOSED),
+        ([ManifestChange.TOUCHED], True, SETTLE),
+        ([ManifestChange.WRITTEN, ManifestChange.TOUCHED], True, UNCLOSED),
+        ([ManifestChange.VANISHED], True, VANISHED),
+        ([ManifestChange.VANISHED, ManifestChange.TOUCHED], True, VANISHED),
+        ([ManifestChange.VANISHED, ManifestChange.MOVED_IN], True, 0),
+        ([ManifestChange.VANISHED, ManifestChange.WRITTEN, ManifestChange.CLOSED], True, SETTLE),
     ],
 )
-def test_the_last_change_decides(changes: list[Change], known: bool, delay: float) -> None:
+def test_the_last_change_decides(changes: list[ManifestChange], known: bool, delay: float) -> None:
     pending = PendingFiles()
     for change in changes:
         pending.note("a", change, known=known, now=100.0)
@@ -46,9 +46,9 @@ def test_the_last_change_decides(changes: list[Change], known: bool, delay: floa
 
 def test_only_what_is_due_is_taken() -> None:
     pending = PendingFiles()
-    pending.note("gone", Change.VANISHED, known=True, now=0.0)
-    pending.note("new", Change.MOVED_IN, known=False, now=0.0)
-    pending.note("open", Change.WRITTEN, known=True, now=0.0)
+    pending.note("gone", ManifestChange.VANISHED, known=True, now=0.0)
+    pending.note("new", ManifestChange.MOVED_IN, known=False, now=0.0)
+    pending.note("open", ManifestChange.WRITTEN, known=True, now=0.0)
     assert pending.take(0.1).gone == frozenset()
     assert pending.busy() == {"gone", "open"}
     assert pending.take(VANISHED).gone == {"gone"}
@@ -57,23 +57,23 @@ def test_only_what_is_due_is_taken() -> None:
 
 def test_a_file_that_came_back_has_not_vanished() -> None:
     pending = PendingFiles()
-    pending.note("a", Change.VANISHED, known=True, now=0.0)
-    pending.note("a", Change.MOVED_IN, known=True, now=0.2)
+    pending.note("a", ManifestChange.VANISHED, known=True, now=0.0)
+    pending.note("a", ManifestChange.MOVED_IN, known=True, now=0.2)
     assert pending.take(10.0) == Taken(gone=frozenset(), again=frozenset())
 
 
 def test_a_file_that_was_deleted_and_written_again_is_new() -> None:
     pending = PendingFiles()
     for name, known in (("a", True), ("new", False)):
-        pending.note(name, Change.DELETED, known=known, now=0.0)
-        pending.note(name, Change.WRITTEN, known=known, now=0.1)
-        pending.note(name, Change.CLOSED, known=known, now=0.1)
-    pending.note("gone", Change.DELETED, known=True, now=0.0)
+        pending.note(name, ManifestChange.DELETED, known=known, now=0.0)
+        pending.note(name, ManifestChange.WRITTEN, known=known, now=0.1)
+        pending.note(name, ManifestChange.CLOSED, known=known, now=0.1)
+    pending.note("gone", ManifestChange.DELETED, known=True, now=0.0)
     assert pending.take(10.0) == Taken(gone=frozenset({"gone"}), again=frozenset({"a"}))
 
 
 def test_file_written_repeatedly_is_read_after_the_maximum_wait() -> None:
     pending = PendingFiles()
     for second in range(30):
-        pending.note("log", Change.WRITTEN, known=True, now=float(second))
+        pending.note("log", ManifestChange.WRITTEN, known=True, now=float(second))
     assert pending.next_due() == PATIENCE

@@ -12,17 +12,17 @@ import pytest
 from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.units import Bytes, Seconds
-from pykubelet.kubelet.observe.eviction import Condition, EvictionConfig, EvictionDeps, EvictionManager
+from pykubelet.kubelet.observe.eviction import EvictionConfig, EvictionDeps, EvictionManager, PressureCondition
 from pykubelet.kubelet.observe.eviction.eviction_manager import CHECK_SECONDS, QUIET_SECONDS, pod_use
 from pykubelet.kubelet.observe.eviction.eviction_types import (
     Amount,
     ContainerUse,
     Disks,
     DiskUse,
-    Observation,
     PodUse,
     Reclaim,
     Signal,
+    SignalObservation,
     Threshold,
 )
 from pykubelet.kubelet.observe.eviction.signal_observer import ImageDisks, MachineObserver
@@ -59,7 +59,7 @@ class Machine:
     """The machine, its pods and what is done to them."""
 
     clock: VirtualClock = field(default_factory=VirtualClock)
-    seen: dict[Signal, Observation] = field(default_factory=dict)
+    seen: dict[Signal, SignalObservation] = field(default_factory=dict)
     pods: list[Pod] = field(default_factory=list)
     memory: dict[str, int] = field(default_factory=dict)
     volumes: dict[str, int] = field(default_factory=dict)
@@ -110,15 +110,15 @@ class Machine:
         self.ages.append((signal, age))
 
     def short(self, signal: Signal = Signal.MEMORY, available: int = 50) -> None:
-        self.seen[signal] = Observation(available, 1000)
+        self.seen[signal] = SignalObservation(available, 1000)
 
-    async def read(self) -> dict[Signal, Observation]:
+    async def read(self) -> dict[Signal, SignalObservation]:
         self.looks += 1
         if self.blind:
             raise Transient("no idea")
         return dict(self.seen)
 
-    async def read_memory(self) -> dict[Signal, Observation]:
+    async def read_memory(self) -> dict[Signal, SignalObservation]:
         self.memory_looks += 1
         if self.blind:
             raise Transient("no idea")
@@ -156,7 +156,7 @@ class Machine:
     async def reclaim(self, what: Collection[Reclaim]) -> None:
         self.done.append(f"reclaim {' '.join(sorted(what))}")
         before = self.seen[Signal.NODEFS]
-        self.seen[Signal.NODEFS] = Observation(before.available + self.reclaimable, before.capacity)
+        self.seen[Signal.NODEFS] = SignalObservation(before.available + self.reclaimable, before.capacity)
 
     def event(
         self,
@@ -200,7 +200,7 @@ async def test_pod_with_the_largest_excess_is_evicted_at_once() -> None:
         "count memory.available",
         "Evicted b 1",
     ]
-    assert pressure.conditions() == {Condition.MEMORY}
+    assert pressure.conditions() == {PressureCondition.MEMORY}
     assert machine.ages == [("memory.available", 0.0)]
     assert [each.get("starved_resource") for each in machine.annotations] == [None, "memory"]
 
@@ -280,7 +280,7 @@ async def watching(machine: Machine, *thresholds: Threshold) -> AsyncIterator["a
 
 async def test_notification_of_the_kernel_leads_to_an_eviction_with_fresh_figures_at_once() -> None:
     machine = Machine(pods=[make_pod("a"), make_pod("b")], memory={"b": 2})
-    machine.seen[Signal.MEMORY] = Observation(GI, 2 * GI)
+    machine.seen[Signal.MEMORY] = SignalObservation(GI, 2 * GI)
     async with watching(machine, HARD):
         assert machine.growth == {Signal.MEMORY: (GI - 99,)}
         machine.short()
@@ -292,7 +292,7 @@ async def test_notification_of_the_kernel_leads_to_an_eviction_with_fresh_figure
 
 async def test_notification_without_shortage_costs_one_reading_of_memory() -> None:
     machine = Machine(pods=[make_pod("a")])
-    machine.seen[Signal.MEMORY] = Observation(20 * GI, 30 * GI)
+    machine.seen[Signal.MEMORY] = SignalObservation(20 * GI, 30 * GI)
     async with watching(machine, HARD):
         machine.notify()
         await machine.clock.settle()
@@ -303,7 +303,7 @@ async def test_notification_without_shortage_costs_one_reading_of_memory() -> No
 
 async def test_storm_of_notifications_costs_ten_readings_of_memory_per_second() -> None:
     machine = Machine(pods=[make_pod("a")])
-    machine.seen[Signal.MEMORY] = Observation(20 * GI, 30 * GI)
+    machine.seen[Signal.MEMORY] = SignalObservation(20 * GI, 30 * GI)
     async with watching(machine, HARD):
         for _ in range(1000):
             machine.notify()
@@ -349,7 +349,7 @@ async def test_memory_that_cannot_be_read_leaves_the_periodic_look() -> None:
 async def test_without_a_threshold_of_memory_only_the_periodic_look_is_left() -> None:
     machine = Machine(pods=[make_pod("a")], reclaimable=100)
     machine.short(available=150)
-    machine.seen[Signal.NODEFS] = Observation(500, 1000)
+    machine.seen[Signal.NODEFS] = SignalObservation(500, 1000)
     async with watching(machine, DISK):
         await machine.clock.advance(CHECK_SECONDS)
         assert (machine.looks, machine.memory_looks, machine.growth) == (2, 0, {})
@@ -380,19 +380,19 @@ def test_the_figures_of_a_pod() -> None:
 async def test_disk_signal_reclaims_what_is_on_its_file_system() -> None:
     machine = Machine(pods=[make_pod("a")], reclaimable=1000, layout=Disks(own_images=True))
     machine.short(Signal.NODEFS)
-    machine.seen[Signal.IMAGEFS] = Observation(500, 1000)
+    machine.seen[Signal.IMAGEFS] = SignalObservation(500, 1000)
     assert await machine.pressure(DISK).check() == ["a"]
     assert not [line for line in machine.done if line.startswith("reclaim")]
 
 
 async def test_container_disk_follows_the_threshold_of_its_file_system() -> None:
     machine = Machine(pods=[make_pod("a")], layout=Disks(own_images=True, own_containers=True))
-    machine.seen[Signal.NODEFS] = Observation(500, 1000)
-    machine.seen[Signal.CONTAINERFS] = Observation(50, 1000)
+    machine.seen[Signal.NODEFS] = SignalObservation(500, 1000)
+    machine.seen[Signal.CONTAINERFS] = SignalObservation(50, 1000)
     pressure = machine.pressure(DISK)
     assert await pressure.check() == ["a"]
     assert (machine.done[1], machine.done[3]) == ("reclaim containers", "count containerfs.available")
-    assert pressure.conditions() == {Condition.DISK}
+    assert pressure.conditions() == {PressureCondition.DISK}
 
 
 async def test_reclaim_is_enough_only_if_the_minimum_of_each_threshold_is_reached() -> None:
@@ -421,14 +421,14 @@ class PodsCgroup:
 @pytest.mark.parametrize(
     ("used", "limit", "path", "expected"),
     [
-        (300, 1000, "/kubepods", Observation(700, 1000)),
-        (1200, 1000, "/kubepods", Observation(0, 1000)),
+        (300, 1000, "/kubepods", SignalObservation(700, 1000)),
+        (1200, 1000, "/kubepods", SignalObservation(0, 1000)),
         (None, 1000, "/kubepods", None),
         (300, 1000, "/absent", None),
     ],
 )
 async def test_allocatable_memory_is_the_rest_of_the_limit_of_all_pods(
-    tmp_path: Path, used: int | None, limit: int | None, path: str, expected: Observation | None
+    tmp_path: Path, used: int | None, limit: int | None, path: str, expected: SignalObservation | None
 ) -> None:
     pods = (cast("CgroupDriver", PodsCgroup(used, limit)), path)
     observer = MachineObserver(root_dir=tmp_path, image_disks=no_disks, clock=VirtualClock(), pods=pods)
@@ -441,7 +441,7 @@ async def test_allocatable_memory_without_a_limit_is_that_of_the_machine(tmp_pat
     observer = MachineObserver(root_dir=tmp_path, image_disks=no_disks, clock=VirtualClock(), pods=pods)
     seen = await observer.read_memory()
     capacity = seen[Signal.MEMORY].capacity
-    assert seen[Signal.ALLOCATABLE_MEMORY] == Observation(capacity - 300, capacity)
+    assert seen[Signal.ALLOCATABLE_MEMORY] == SignalObservation(capacity - 300, capacity)
 
 
 async def no_disks() -> ImageDisks:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykubelet.kubelet.observe.eviction.eviction_types import Amount, Observation, Signal, Threshold
+from pykubelet.kubelet.observe.eviction.eviction_types import Amount, Signal, SignalObservation, Threshold
 from pykubelet.kubelet.observe.eviction.plan import looks
 
 GI = 1 << 30
@@ -12,8 +12,8 @@ DISK = Threshold(Signal.NODEFS, Amount(share=0.1))
 ALL = (DISK, HARD, SOFT)
 
 
-def memory(available: int) -> dict[Signal, Observation]:
-    return {Signal.MEMORY: Observation(available, 64 * GI), Signal.NODEFS: Observation(0, 10)}
+def memory(available: int) -> dict[Signal, SignalObservation]:
+    return {Signal.MEMORY: SignalObservation(available, 64 * GI), Signal.NODEFS: SignalObservation(0, 10)}
 
 
 def test_memory_thresholds_leave_out_other_signals() -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from pykubelet.kubelet.observe.eviction.eviction_manager import CHECK_SECONDS, QUIET_SECONDS
-from pykubelet.kubelet.observe.eviction.eviction_types import Observation, Signal
+from pykubelet.kubelet.observe.eviction.eviction_types import Signal, SignalObservation
 from tests.unit.kubelet.observe.eviction.test_eviction_manager import HARD, Machine, watching
 from tests.unit.kubelet.observe.eviction.test_thresholds import make_pod
 
@@ -18,14 +18,14 @@ class Swinging(Machine):
 
     swings: bool = True
 
-    async def read_memory(self) -> dict[Signal, Observation]:
+    async def read_memory(self) -> dict[Signal, SignalObservation]:
         self.memory_looks += 1
-        return {Signal.MEMORY: Observation(99 if self.swings else 500, 1000)}
+        return {Signal.MEMORY: SignalObservation(99 if self.swings else 500, 1000)}
 
 
 def swinging() -> Swinging:
     machine = Swinging(pods=[make_pod("a")])
-    machine.seen[Signal.MEMORY] = Observation(101, 1000)
+    machine.seen[Signal.MEMORY] = SignalObservation(101, 1000)
     return machine
 
 

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.observe.eviction.eviction_types import (
     Amount,
-    Condition,
     ContainerUse,
     Disks,
     DiskUse,
     EvictionConfig,
-    Observation,
     PodUse,
+    PressureCondition,
     Resource,
     Signal,
+    SignalObservation,
     Threshold,
 )
 from pykubelet.kubelet.observe.eviction.plan.local_limits import exceeded, has_limits
@@ -42,8 +42,8 @@ SOFT = Threshold(Signal.MEMORY, Amount(200 * MI), grace=60)
 DISK = Threshold(Signal.NODEFS, Amount(share=0.1), reclaim=Amount(share=0.05))
 
 
-def memory(mi: int) -> dict[Signal, Observation]:
-    return {Signal.MEMORY: Observation(mi * MI, 1000 * MI)}
+def memory(mi: int) -> dict[Signal, SignalObservation]:
+    return {Signal.MEMORY: SignalObservation(mi * MI, 1000 * MI)}
 
 
 def make_pod(uid: str, spec: Mapping[str, Any] | None = None, **resources: Mapping[str, str]) -> Pod:
@@ -128,7 +128,7 @@ def test_met_below(available: int, is_met: bool) -> None:
 
 
 def test_a_share_is_of_the_capacity_and_the_reclaim_comes_on_top() -> None:
-    seen = {Signal.NODEFS: Observation(12, 100)}
+    seen = {Signal.NODEFS: SignalObservation(12, 100)}
     assert met([DISK], seen) == ()
     assert met([DISK], seen, with_reclaim=True) == (DISK,)
     assert met([DISK], {}) == ()
@@ -138,7 +138,7 @@ def test_soft_thresholds_wait_for_their_grace_period() -> None:
     config = EvictionConfig((SOFT,))
     state = next_state(PressureState(), config, memory(150), 0)
     assert state.met == ()
-    assert conditions(state, config, 0) == {Condition.MEMORY}
+    assert conditions(state, config, 0) == {PressureCondition.MEMORY}
     state = next_state(state, config, memory(150), 59)
     assert state.met == ()
     assert next_state(state, config, memory(150), 60).met == (SOFT,)
@@ -148,12 +148,12 @@ def test_soft_thresholds_wait_for_their_grace_period() -> None:
 
 def test_threshold_stays_met_until_the_minimum_reclaim() -> None:
     config = EvictionConfig((DISK,), transition=0)
-    state = next_state(PressureState(), config, {Signal.NODEFS: Observation(9, 100)}, 0)
-    state = next_state(state, config, {Signal.NODEFS: Observation(12, 100)}, 10)
+    state = next_state(PressureState(), config, {Signal.NODEFS: SignalObservation(9, 100)}, 0)
+    state = next_state(state, config, {Signal.NODEFS: SignalObservation(12, 100)}, 10)
     assert state.met == (DISK,)
-    state = next_state(state, config, {Signal.NODEFS: Observation(15, 100)}, 20)
+    state = next_state(state, config, {Signal.NODEFS: SignalObservation(15, 100)}, 20)
     assert state.met == ()
-    assert next_state(state, config, {Signal.NODEFS: Observation(12, 100)}, 30).met == ()
+    assert next_state(state, config, {Signal.NODEFS: SignalObservation(12, 100)}, 30).met == ()
 
 
 @pytest.mark.parametrize("begun", [0, 1000])
@@ -161,13 +161,13 @@ def test_conditions_stay_for_the_transition_period(begun: int) -> None:
     config = EvictionConfig((MEMORY,), transition=300)
     state = next_state(PressureState(), config, memory(50), begun)
     state = next_state(state, config, memory(500), begun + 10)
-    assert conditions(state, config, begun + 299) == {Condition.MEMORY}
+    assert conditions(state, config, begun + 299) == {PressureCondition.MEMORY}
     assert conditions(state, config, begun + 300) == frozenset()
 
 
 def test_memory_is_the_most_urgent() -> None:
     config = EvictionConfig((DISK, MEMORY))
-    seen = memory(50) | {Signal.NODEFS: Observation(1, 100)}
+    seen = memory(50) | {Signal.NODEFS: SignalObservation(1, 100)}
     assert next_state(PressureState(), config, seen, 0).met == (MEMORY, DISK)
 
 
@@ -210,24 +210,24 @@ def test_each_resource_has_its_measure(resource: Resource, first: str) -> None:
 def test_condition_without_a_transition_period_lasts_one_check() -> None:
     config = EvictionConfig((MEMORY,), transition=0)
     state = next_state(PressureState(), config, memory(50), 5)
-    assert conditions(state, config, 5) == {Condition.MEMORY}
+    assert conditions(state, config, 5) == {PressureCondition.MEMORY}
     assert conditions(next_state(state, config, memory(150), 6), config, 6) == frozenset()
 
 
-def message(pod: Pod, use: PodUse | None, threshold: Threshold, observed: Observation | None) -> str:
+def message(pod: Pod, use: PodUse | None, threshold: Threshold, observed: SignalObservation | None) -> str:
     return reported(pod, use, threshold, observed)[0]
 
 
 def test_the_message() -> None:
     pod = make_pod("web", requests={"memory": "10Mi"})
     use = PodUse(memory=30 * MI, containers={"c": ContainerUse(memory=30 * MI), "other": ContainerUse(memory=1)})
-    assert message(pod, use, MEMORY, Observation(50 * MI, 1000 * MI)) == (
+    assert message(pod, use, MEMORY, SignalObservation(50 * MI, 1000 * MI)) == (
         "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. "
         "Container c was using 30Mi, request is 10Mi, has larger consumption of memory. "
     )
     assert message(pod, None, MEMORY, None) == "The node was low on resource: memory. "
     inodes = Threshold(Signal.NODEFS_INODES, Amount(share=0.05))
-    assert message(pod, PodUse(), inodes, Observation(10, 1000)) == (
+    assert message(pod, PodUse(), inodes, SignalObservation(10, 1000)) == (
         "The node was low on resource: inodes. Threshold quantity: 50, available: 10. "
     )
 

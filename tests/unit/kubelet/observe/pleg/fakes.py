@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.observe.pleg import NoMetrics, Pleg, PlegConfig, PlegDeps
+from pykubelet.kubelet.observe.pleg import Pleg, PlegConfig, PlegDeps
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, SandboxID
 from pykubelet.kubelet.types.runtime import (
     ContainerState,
@@ -40,7 +40,7 @@ def pod(uid: str, *rows: ContainerSummary | SandboxSummary) -> RuntimePod:
 
 
 @dataclass
-class Recorder(NoMetrics):
+class Recorder:
     """Metrics and events, as they came."""
 
     intervals: list[Seconds] = field(default_factory=list)
@@ -54,6 +54,8 @@ class Recorder(NoMetrics):
 
     def relist_duration(self, seconds: Seconds) -> None:
         self.durations.append(seconds)
+
+    def pod_relist_duration(self, seconds: Seconds) -> None: ...
 
     def last_seen(self, unix_time: Seconds) -> None:
         self.seen_at.append(unix_time)

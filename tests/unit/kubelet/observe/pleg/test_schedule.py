@@ -3,8 +3,8 @@
 import pytest
 
 from pykubelet.kubelet.observe.pleg.plan.schedule import (
-    Check,
     Due,
+    ScheduledCheck,
     due,
     duration_text,
     fault,
@@ -24,7 +24,7 @@ CONFIG = PlegConfig()
 
 def test_checks_become_rarer_and_end_when_the_relist_is_as_frequent() -> None:
     config = PlegConfig()
-    check: Check | None = first_check(100.0, config)
+    check: ScheduledCheck | None = first_check(100.0, config)
     gaps: list[float] = []
     at = 100.0
     while check is not None:
@@ -56,7 +56,7 @@ def _ends(gaps: list[float]) -> list[float]:
 )
 def test_list_or_checks_are_due(relist: float, checks: dict[PodUID, float], free: float, expected: Due) -> None:
     """At time 100, with at most two checks instead of a list."""
-    scheduled = {uid: Check(90.0, at) for uid, at in checks.items()}
+    scheduled = {uid: ScheduledCheck(90.0, at) for uid, at in checks.items()}
     assert due(relist, scheduled, free, 100.0, 2) == expected
 
 
@@ -78,8 +78,8 @@ def test_event_stream_is_trusted_once_it_has_lasted() -> None:
 
 def test_checks_that_a_list_makes_superfluous_end() -> None:
     now = 200.0
-    found = following_checks({A: Check(now, now), B: Check(0.0, now)}, [A, B], now, CONFIG)
-    assert found == {A: next_check(Check(now, now), now, CONFIG)}
+    found = following_checks({A: ScheduledCheck(now, now), B: ScheduledCheck(0.0, now)}, [A, B], now, CONFIG)
+    assert found == {A: next_check(ScheduledCheck(now, now), now, CONFIG)}
 
 
 def test_health_is_that_of_the_last_list() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pykubelet.base import tracing
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.observe.probes import Observation, ProbeDeps, ProbeManager, Target, Verdict
+from pykubelet.kubelet.observe.probes import ProbeDeps, ProbeManager, ProbeObservation, ProbeTarget, ProbeVerdict
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, SandboxID
 from pykubelet.kubelet.types.probes import ContainerProbes, ProbeType, ProbeUpdate
 from pykubelet.kubelet.types.runtime import ContainerState, ContainerStatus, PodRuntimeStatus, SandboxStatus
@@ -17,8 +17,8 @@ from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.telemetry import telemetry
 
-OK = Observation(Verdict.SUCCESS)
-BAD = Observation(Verdict.FAILURE, "bad")
+OK = ProbeObservation(ProbeVerdict.SUCCESS)
+BAD = ProbeObservation(ProbeVerdict.FAILURE, "bad")
 REF = PodRef("default", "web", PodUID("u"))
 
 
@@ -65,11 +65,11 @@ class Node:
     """The probe manager, and everything around it."""
 
     clock: VirtualClock = field(default_factory=VirtualClock)
-    answers: Mapping[ProbeType, Sequence[Observation]] = field(default_factory=dict)
+    answers: Mapping[ProbeType, Sequence[ProbeObservation]] = field(default_factory=dict)
     """A prober with results by type, the last of which is repeated; success for other types."""
     asked: list[tuple[Seconds, ProbeType, str]] = field(default_factory=list)
     """(seconds since the start, type, container id) of each probe."""
-    targets: list[Target] = field(default_factory=list)
+    targets: list[ProbeTarget] = field(default_factory=list)
     traces: list[dict[str, str]] = field(default_factory=list)
     """The headers of the trace in which each probe is made."""
     takes: Seconds = 0.0
@@ -92,7 +92,7 @@ class Node:
             )
         )
 
-    async def probe(self, target: Target) -> Observation:
+    async def probe(self, target: ProbeTarget) -> ProbeObservation:
         if self.defect:
             raise self.defect
         self.asked.append((round(self.clock.monotonic() - self.began, 3), target.probe_type, target.container_id))

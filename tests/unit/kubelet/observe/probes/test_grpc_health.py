@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.kubelet.observe.probes.grpc_health import check, decode_status, encode_request
-from pykubelet.kubelet.observe.probes.probe_types import Observation, Verdict
+from pykubelet.kubelet.observe.probes.probe_types import ProbeObservation, ProbeVerdict
 from tests.unit.base.http.http_server import answer, closed_port, http_server
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
@@ -33,24 +33,24 @@ async def server(check_handler: Handler | None) -> AsyncIterator[int]:
         await served.stop(None)
 
 
-async def ask(port: int, service: str = "", timeout: float = 5.0) -> Observation:
+async def ask(port: int, service: str = "", timeout: float = 5.0) -> ProbeObservation:
     return await check("127.0.0.1", port, service, timeout, "kube-probe/1.36")
 
 
 @pytest.mark.parametrize(
     ("reply", "seen"),
     [
-        (b"\x08\x01", Observation(Verdict.SUCCESS)),
-        (b"\x08\x02", Observation(Verdict.FAILURE, 'service unhealthy (responded with "NOT_SERVING")')),
-        (b"", Observation(Verdict.FAILURE, 'service unhealthy (responded with "UNKNOWN")')),
-        (b"\x08\x09", Observation(Verdict.FAILURE, 'service unhealthy (responded with "9")')),
+        (b"\x08\x01", ProbeObservation(ProbeVerdict.SUCCESS)),
+        (b"\x08\x02", ProbeObservation(ProbeVerdict.FAILURE, 'service unhealthy (responded with "NOT_SERVING")')),
+        (b"", ProbeObservation(ProbeVerdict.FAILURE, 'service unhealthy (responded with "UNKNOWN")')),
+        (b"\x08\x09", ProbeObservation(ProbeVerdict.FAILURE, 'service unhealthy (responded with "9")')),
         (
             b"\xff",
-            Observation(Verdict.FAILURE, "error: health rpc probe failed: the answer is no health status"),
+            ProbeObservation(ProbeVerdict.FAILURE, "error: health rpc probe failed: the answer is no health status"),
         ),
     ],
 )
-async def test_answers(reply: bytes, seen: Observation) -> None:
+async def test_answers(reply: bytes, seen: ProbeObservation) -> None:
     async def handle(_: bytes, __: Context) -> bytes:
         return reply
 
@@ -79,13 +79,13 @@ async def test_a_service_that_is_not_known() -> None:
 
     async with server(handle) as port:
         seen = await ask(port, "nope")
-    assert seen == Observation(Verdict.FAILURE, "error: health rpc probe failed: NOT_FOUND: unknown service")
+    assert seen == ProbeObservation(ProbeVerdict.FAILURE, "error: health rpc probe failed: NOT_FOUND: unknown service")
 
 
 async def test_a_server_without_the_health_service() -> None:
     async with server(None) as port:
         seen = await ask(port)
-    assert seen.verdict is Verdict.FAILURE
+    assert seen.verdict is ProbeVerdict.FAILURE
     assert seen.message.startswith("error: this server does not implement the grpc health protocol (grpc.health.v1.")
 
 
@@ -96,19 +96,19 @@ async def test_no_answer_in_time() -> None:
 
     async with server(handle) as port:
         seen = await ask(port, timeout=0.2)
-    assert seen == Observation(Verdict.FAILURE, "timeout: health rpc did not complete within 0.2s")
+    assert seen == ProbeObservation(ProbeVerdict.FAILURE, "timeout: health rpc did not complete within 0.2s")
 
 
 async def test_closed_port_is_a_failure() -> None:
     port = await closed_port()
     seen = await ask(port)
-    assert seen.verdict is Verdict.FAILURE
+    assert seen.verdict is ProbeVerdict.FAILURE
     assert seen.message.startswith(f'error: failed to connect service at "127.0.0.1:{port}": ')
 
 
 async def test_a_server_that_does_not_speak_grpc() -> None:
     async with http_server(lambda _: answer()) as plain:
-        assert (await ask(plain.port, timeout=1)).verdict is Verdict.FAILURE
+        assert (await ask(plain.port, timeout=1)).verdict is ProbeVerdict.FAILURE
 
 
 @given(st.text(max_size=300))

@@ -11,7 +11,7 @@ import pytest
 
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.observe.probes import ExecResult, Observation, ProbeHandlers, Target, Verdict
+from pykubelet.kubelet.observe.probes import ExecResult, ProbeHandlers, ProbeObservation, ProbeTarget, ProbeVerdict
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.kubelet.types.probes import ProbeType
 from pykubelet.models.core_v1 import (
@@ -28,7 +28,7 @@ from pykubelet.models.core_v1 import (
 from tests.unit.base.http.http_server import answer, closed_port, http_server, redirect
 from tests.unit.kubelet.observe.probes.fakes import REF
 
-OK = Observation(Verdict.SUCCESS)
+OK = ProbeObservation(ProbeVerdict.SUCCESS)
 
 
 @dataclass
@@ -58,10 +58,10 @@ async def handlers(execs: Execs) -> AsyncIterator[ProbeHandlers]:
     await handlers.close()
 
 
-def target(probe: Probe, *ports: ContainerPort, ip: str = "127.0.0.1") -> Target:
+def target(probe: Probe, *ports: ContainerPort, ip: str = "127.0.0.1") -> ProbeTarget:
     env = (EnvVar(name="DIR", value="/data"), EnvVar(name="FROM"))
     container = Container(name="c", ports=ports, env=env)
-    return Target(REF, container, ContainerID("id1"), ProbeType.LIVENESS, probe, ip, 0.0)
+    return ProbeTarget(REF, container, ContainerID("id1"), ProbeType.LIVENESS, probe, ip, 0.0)
 
 
 def http(port: int | str, path: str = "/", host: str = "", **headers: str) -> Probe:
@@ -73,7 +73,7 @@ def tcp(port: int | str, host: str = "") -> Probe:
     return Probe(tcp_socket=TCPSocketAction(port=port, host=host), timeout_seconds=30)
 
 
-def hasty(probe: Probe) -> Target:
+def hasty(probe: Probe) -> ProbeTarget:
     return target(msgspec.structs.replace(probe, timeout_seconds=1))
 
 
@@ -89,7 +89,7 @@ async def test_a_command_that_ends_with_0(handlers: ProbeHandlers, execs: Execs)
 async def test_a_command_that_fails_says_why(handlers: ProbeHandlers, execs: Execs) -> None:
     execs.results = [ExecResult(3, b"out \xff", b"err" + b"x" * 20000)]
     seen = await handlers.probe(target(Probe(exec=ExecAction(command=("false",)))))
-    assert seen.verdict is Verdict.FAILURE
+    assert seen.verdict is ProbeVerdict.FAILURE
     assert seen.message.startswith("out \ufffderrxxx")
     assert len(seen.message) == 10 * 1024
 
@@ -97,7 +97,7 @@ async def test_a_command_that_fails_says_why(handlers: ProbeHandlers, execs: Exe
 async def test_a_command_that_takes_too_long(handlers: ProbeHandlers, execs: Execs) -> None:
     execs.results = [TimeoutError()]
     seen = await handlers.probe(target(Probe(exec=ExecAction(command=("sleep", "9")))))
-    assert seen == Observation(Verdict.FAILURE, 'command timed out: "sleep 9" timed out after 1s')
+    assert seen == ProbeObservation(ProbeVerdict.FAILURE, 'command timed out: "sleep 9" timed out after 1s')
 
 
 async def test_a_command_that_cannot_be_run_is_tried_three_times(handlers: ProbeHandlers, execs: Execs) -> None:
@@ -106,14 +106,14 @@ async def test_a_command_that_cannot_be_run_is_tried_three_times(handlers: Probe
     assert await handlers.probe(probe) == OK
     execs.calls.clear()
     execs.results = [Transient("busy")]
-    assert await handlers.probe(probe) == Observation(Verdict.ERROR, "busy")
+    assert await handlers.probe(probe) == ProbeObservation(ProbeVerdict.ERROR, "busy")
     assert len(execs.calls) == 3
 
 
 async def test_permanent_error_is_not_retried(handlers: ProbeHandlers, execs: Execs) -> None:
     execs.results = [NotFound("no such container")]
     seen = await handlers.probe(target(Probe(exec=ExecAction(command=("true",)))))
-    assert seen == Observation(Verdict.ERROR, "no such container")
+    assert seen == ProbeObservation(ProbeVerdict.ERROR, "no such container")
     assert len(execs.calls) == 1
 
 
@@ -123,18 +123,18 @@ async def test_permanent_error_is_not_retried(handlers: ProbeHandlers, execs: Ex
 @pytest.mark.parametrize(
     ("status", "verdict", "message"),
     [
-        ("200 OK", Verdict.SUCCESS, ""),
-        ("204 No Content", Verdict.SUCCESS, ""),
-        ("300 Multiple Choices", Verdict.WARNING, "Probe terminated redirects, Response body: secret"),
-        ("399 X", Verdict.WARNING, "Probe terminated redirects, Response body: secret"),
-        ("400 Bad Request", Verdict.FAILURE, "HTTP probe failed with statuscode: 400"),
-        ("503 Service Unavailable", Verdict.FAILURE, "HTTP probe failed with statuscode: 503"),
+        ("200 OK", ProbeVerdict.SUCCESS, ""),
+        ("204 No Content", ProbeVerdict.SUCCESS, ""),
+        ("300 Multiple Choices", ProbeVerdict.WARNING, "Probe terminated redirects, Response body: secret"),
+        ("399 X", ProbeVerdict.WARNING, "Probe terminated redirects, Response body: secret"),
+        ("400 Bad Request", ProbeVerdict.FAILURE, "HTTP probe failed with statuscode: 400"),
+        ("503 Service Unavailable", ProbeVerdict.FAILURE, "HTTP probe failed with statuscode: 503"),
     ],
 )
-async def test_http_status(handlers: ProbeHandlers, status: str, verdict: Verdict, message: str) -> None:
+async def test_http_status(handlers: ProbeHandlers, status: str, verdict: ProbeVerdict, message: str) -> None:
     body = b"" if status.startswith("204") else b"secret"
     async with http_server(lambda _: answer(status, body)) as server:
-        assert await handlers.probe(target(http(server.port))) == Observation(verdict, message)
+        assert await handlers.probe(target(http(server.port))) == ProbeObservation(verdict, message)
 
 
 async def test_http_request(handlers: ProbeHandlers) -> None:
@@ -159,7 +159,7 @@ async def test_a_redirect_to_another_host_is_not_followed(handlers: ProbeHandler
         location = f"http://localhost:{metadata.port}/latest/meta-data"
         async with http_server(lambda _: redirect(location)) as server:
             seen = await handlers.probe(target(http(server.port)))
-    assert seen == Observation(Verdict.WARNING, "Probe terminated redirects, Response body: ")
+    assert seen == ProbeObservation(ProbeVerdict.WARNING, "Probe terminated redirects, Response body: ")
     assert metadata.requests == []
 
 
@@ -174,10 +174,12 @@ async def test_no_http_answer_is_a_failure(handlers: ProbeHandlers) -> None:
     port = await closed_port()
     seen = await handlers.probe(target(http(port)))
     message = f'Get "http://127.0.0.1:{port}/": connect to 127.0.0.1 port {port}: Connection refused'
-    assert seen == Observation(Verdict.FAILURE, message)
+    assert seen == ProbeObservation(ProbeVerdict.FAILURE, message)
     async with http_server(lambda _: None) as server:
         seen = await handlers.probe(hasty(http(server.port)))
-    assert seen == Observation(Verdict.FAILURE, f'Get "http://127.0.0.1:{server.port}/": no answer within 1 s')
+    assert seen == ProbeObservation(
+        ProbeVerdict.FAILURE, f'Get "http://127.0.0.1:{server.port}/": no answer within 1 s'
+    )
 
 
 async def test_a_host_of_its_own(handlers: ProbeHandlers) -> None:
@@ -189,7 +191,7 @@ async def test_a_host_of_its_own(handlers: ProbeHandlers) -> None:
 @pytest.mark.parametrize("probe", [http("nope"), Probe(tcp_socket=TCPSocketAction(port=0)), Probe()])
 async def test_probes_that_cannot_be_made(handlers: ProbeHandlers, probe: Probe) -> None:
     seen = await handlers.probe(target(probe))
-    assert seen.verdict is Verdict.ERROR
+    assert seen.verdict is ProbeVerdict.ERROR
     assert "default/web:c" in seen.message
 
 
@@ -198,7 +200,7 @@ async def test_probes_that_cannot_be_made(handlers: ProbeHandlers, probe: Probe)
 )
 async def test_a_pod_without_an_address_is_not_probed_on_the_node(handlers: ProbeHandlers, probe: Probe) -> None:
     seen = await handlers.probe(target(probe, ip=""))
-    assert seen == Observation(Verdict.ERROR, "default/web has no IP address to probe yet")
+    assert seen == ProbeObservation(ProbeVerdict.ERROR, "default/web has no IP address to probe yet")
 
 
 # -- tcpSocket
@@ -211,7 +213,7 @@ async def test_tcp(handlers: ProbeHandlers) -> None:
         named = ContainerPort(name="db", container_port=port)
         assert await handlers.probe(target(tcp("db"), named)) == OK
     seen = await handlers.probe(target(tcp(port)))
-    assert seen == Observation(Verdict.FAILURE, f"connect to 127.0.0.1 port {port}: Connection refused")
+    assert seen == ProbeObservation(ProbeVerdict.FAILURE, f"connect to 127.0.0.1 port {port}: Connection refused")
 
 
 async def test_tcp_over_ipv6(handlers: ProbeHandlers) -> None:
@@ -234,12 +236,12 @@ async def test_tcp_to_a_server_that_does_not_accept(handlers: ProbeHandlers) -> 
         seen = await handlers.probe(hasty(tcp(port)))
         for each in waiting:
             each.close()
-    assert seen == Observation(Verdict.FAILURE, f"connect to 127.0.0.1 port {port}: no answer within 1 s")
+    assert seen == ProbeObservation(ProbeVerdict.FAILURE, f"connect to 127.0.0.1 port {port}: no answer within 1 s")
 
 
 async def test_tcp_to_an_unknown_host(handlers: ProbeHandlers) -> None:
     seen = await handlers.probe(target(tcp(80, "no-such-host.invalid")))
-    assert seen.verdict is Verdict.FAILURE
+    assert seen.verdict is ProbeVerdict.FAILURE
     assert seen.message.startswith("connect to no-such-host.invalid port 80: ")
 
 

@@ -3,7 +3,7 @@ import logging
 import pytest
 
 from pykubelet.base import tracing
-from pykubelet.kubelet.observe.probes import Observation, Verdict
+from pykubelet.kubelet.observe.probes import ProbeObservation, ProbeVerdict
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.probes import ContainerProbes, ProbeResult, ProbeType
 from pykubelet.kubelet.types.runtime import PodRuntimeStatus
@@ -127,8 +127,8 @@ async def test_a_probe_under_way_when_its_container_ends_counts_for_nothing() ->
 
 
 async def test_errors_and_warnings() -> None:
-    error = Observation(Verdict.ERROR, "no such port")
-    warning = Observation(Verdict.WARNING, "moved")
+    error = ProbeObservation(ProbeVerdict.ERROR, "no such port")
+    warning = ProbeObservation(ProbeVerdict.WARNING, "moved")
     node = Node(answers={LIVENESS: (BAD, BAD, error, warning, BAD, BAD, error, BAD)})
     async with node.running():
         node.manager.sync_pod(pod_with(liveness=probe()), now_running(node))

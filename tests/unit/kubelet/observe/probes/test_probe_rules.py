@@ -13,7 +13,7 @@ from pykubelet.kubelet.observe.probes.plan.probe_rules import (
     targets,
     timing,
 )
-from pykubelet.kubelet.observe.probes.probe_types import Target, Timing
+from pykubelet.kubelet.observe.probes.probe_types import ProbeTarget, Timing
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.kubelet.types.probes import ProbeResult, ProbeType
 from pykubelet.models.core_v1 import Container, ContainerStatus, EphemeralContainer, Pod, PodSpec, PodStatus, Probe
@@ -74,9 +74,11 @@ def test_address_of_probes(host_network: bool, ips: tuple[str, ...], expected: s
     assert target.pod_ip == expected
 
 
-def target_of(probe_type: ProbeType, started_at: float = 100.0, *, delay: int = 0, was_started: bool = False) -> Target:
+def target_of(
+    probe_type: ProbeType, started_at: float = 100.0, *, delay: int = 0, was_started: bool = False
+) -> ProbeTarget:
     each = probe(delay=delay)
-    return Target(REF, Container(name="c"), ContainerID("1"), probe_type, each, "", started_at, was_started)
+    return ProbeTarget(REF, Container(name="c"), ContainerID("1"), probe_type, each, "", started_at, was_started)
 
 
 def test_startup_recorded_in_the_status_is_used() -> None:

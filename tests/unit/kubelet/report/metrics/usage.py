@@ -6,7 +6,7 @@ from pykubelet.kubelet.types.resources.usage import (
     CpuUsage,
     DeviceIo,
     Filesystem,
-    Machine,
+    MachineFacts,
     MemoryUsage,
     Pressure,
     Processes,
@@ -17,7 +17,7 @@ from pykubelet.linux.procparse import NetDevice
 
 AT = 1_700_000_000.5
 POD = "/kubepods/burstable/pod1"
-MACHINE = Machine(
+MACHINE = MachineFacts(
     machine_id="m",
     system_uuid="s",
     boot_id="b",

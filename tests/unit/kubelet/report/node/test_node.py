@@ -17,8 +17,8 @@ from pykubelet.kubelet.report.node import (
     LeaseRenewer,
     NodeConfig,
     NodeDeps,
-    NodeFacts,
     NodeReporter,
+    NodeState,
     PressureConditions,
     check_labels,
     host_ips,
@@ -34,7 +34,7 @@ from pykubelet.testing.telemetry import telemetry
 from pykubelet.testing.wait import settle, until
 from tests.unit.kubelet.apitools import Api, fake_api, running
 
-FACTS = NodeFacts(
+FACTS = NodeState(
     capacity={"cpu": "2", "memory": "4Gi", "pods": "110"},
     allocatable={"cpu": "2", "memory": "3Gi", "pods": "110"},
     addresses=(core.NodeAddress(type="InternalIP", address="10.0.0.1"),),
@@ -47,10 +47,10 @@ LEASES = "/apis/coordination.k8s.io/v1"
 
 @dataclass
 class Machine:
-    facts: NodeFacts = FACTS
+    facts: NodeState = FACTS
     reads: int = 0
 
-    async def read(self) -> NodeFacts:
+    async def read(self) -> NodeState:
         self.reads += 1
         return self.facts
 

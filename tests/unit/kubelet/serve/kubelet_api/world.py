@@ -25,7 +25,7 @@ from pykubelet.kubelet.serve.kubelet_api import (
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.kubelet.types.resources.stats import NodeStats, Summary
-from pykubelet.kubelet.types.resources.usage import CgroupUsage, CpuUsage, Machine, Reading, Readings
+from pykubelet.kubelet.types.resources.usage import CgroupUsage, CpuUsage, MachineFacts, Reading, Readings
 from pykubelet.models import core_v1 as core
 from pykubelet.models.core_v1 import Pod
 from pykubelet.models.meta_v1 import ObjectMeta
@@ -72,7 +72,7 @@ class FakeStats:
     async def readings(self, *, full: bool = True) -> Readings:
         if self.error is not None:
             raise self.error
-        machine = Machine(
+        machine = MachineFacts(
             machine_id="m",
             system_uuid="s",
             boot_id="b",

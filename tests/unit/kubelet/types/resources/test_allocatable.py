@@ -5,7 +5,7 @@ import pytest
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.types.resources.allocatable import (
-    Machine,
+    MachineResources,
     Reservations,
     node_allocatable,
     node_capacity,
@@ -16,10 +16,10 @@ from pykubelet.kubelet.types.resources.allocatable import (
 from pykubelet.kubelet.types.resources.eviction import DEFAULT_HARD, hard_thresholds
 
 GIB, KIB = 1 << 30, 1 << 10
-MACHINE = Machine(cpus=2, memory=Bytes(8 * GIB), storage=Bytes(100 * GIB))
+MACHINE = MachineResources(cpus=2, memory=Bytes(8 * GIB), storage=Bytes(100 * GIB))
 
 
-def allocatable(machine: Machine = MACHINE, **reserved: dict[str, str]) -> dict[str, str | int | float]:
+def allocatable(machine: MachineResources = MACHINE, **reserved: dict[str, str]) -> dict[str, str | int | float]:
     given = Reservations(
         kube=reserved.get("kube", {}), system=reserved.get("system", {}), hard=reserved.get("hard", {})
     )
@@ -27,7 +27,7 @@ def allocatable(machine: Machine = MACHINE, **reserved: dict[str, str]) -> dict[
 
 
 def test_capacity_has_one_amount_per_resource_in_canonical_form() -> None:
-    machine = Machine(
+    machine = MachineResources(
         cpus=2,
         memory=Bytes(8 * GIB + 4 * KIB),
         storage=Bytes(100 * GIB),
@@ -66,14 +66,14 @@ def test_both_reservations_and_absolute_thresholds_are_subtracted() -> None:
     ],
 )
 def test_percentage_is_a_32_bit_float_as_in_the_go_kubelet(storage: int, kube: str, left: str) -> None:
-    machine = Machine(cpus=1, memory=Bytes(GIB), storage=Bytes(storage))
+    machine = MachineResources(cpus=1, memory=Bytes(GIB), storage=Bytes(storage))
     found = allocatable(machine, kube={"ephemeral-storage": kube}, hard={"nodefs.available": "10%"})
     assert found["ephemeral-storage"] == left
 
 
 def test_percentage_of_memory_is_rounded_down() -> None:
     # 1001 * float64(float32(0.05)) = 50.05…
-    machine = Machine(cpus=1, memory=Bytes(1001))
+    machine = MachineResources(cpus=1, memory=Bytes(1001))
     assert allocatable(machine, hard={"memory.available": "5%"})["memory"] == "951"
 
 
@@ -97,17 +97,19 @@ def test_allocatable_is_never_negative() -> None:
 
 def test_huge_pages_are_not_allocatable_as_memory() -> None:
     pages = {Bytes(2 << 20): Bytes(GIB), Bytes(GIB): Bytes(2 * GIB)}
-    found = allocatable(Machine(cpus=1, memory=Bytes(8 * GIB), hugepages=pages), hard={"memory.available": "1Gi"})
+    found = allocatable(
+        MachineResources(cpus=1, memory=Bytes(8 * GIB), hugepages=pages), hard={"memory.available": "1Gi"}
+    )
     assert found == {"cpu": "1", "memory": "4Gi", "hugepages-2Mi": "1Gi", "hugepages-1Gi": "2Gi"}
 
 
 def test_huge_pages_beyond_the_rest_of_memory_leave_none() -> None:
-    machine = Machine(cpus=1, memory=Bytes(2 * GIB), hugepages={Bytes(GIB): Bytes(2 * GIB)})
+    machine = MachineResources(cpus=1, memory=Bytes(2 * GIB), hugepages={Bytes(GIB): Bytes(2 * GIB)})
     assert allocatable(machine, hard={"memory.available": "1Gi"})["memory"] == "0"
 
 
 def test_reservation_of_a_resource_without_capacity_is_ignored() -> None:
-    machine = Machine(cpus=1, memory=Bytes(GIB))
+    machine = MachineResources(cpus=1, memory=Bytes(GIB))
     assert allocatable(machine, kube={"ephemeral-storage": "1Gi"}, hard=dict(DEFAULT_HARD)) == {
         "cpu": "1",
         "memory": "924Mi",

@@ -45,7 +45,7 @@ class Budget(Struct):
             raise Invalid(f"{what}: the images of the checkpoint have more than {MAX_VALUES} values")
 
 
-class Credentials(Struct, frozen=True):
+class ThreadCredentials(Struct, frozen=True):
     """The credentials of one thread."""
 
     capabilities: Mapping[str, int]
@@ -88,7 +88,7 @@ def joined(ids: bytes, what: str, budget: Budget) -> Mapping[str, int]:
     return _namespaces(fields(entry, what, budget), what)
 
 
-def credentials(core: bytes, what: str, budget: Budget) -> Credentials | None:
+def credentials(core: bytes, what: str, budget: Budget) -> ThreadCredentials | None:
     """The credentials of a thread; None: it is a zombie."""
     (entry,) = _messages(core, "core", what, limit=1)
     parts = fields(entry, what, budget)
@@ -99,7 +99,7 @@ def credentials(core: bytes, what: str, budget: Budget) -> Credentials | None:
     thread = _part(parts, 5, what, budget)
     found = _part(thread, 10, what, budget)
     capabilities = {name: _mask(found.get(number, ()), what) for name, number in _CAPABILITIES.items()}
-    return Credentials(
+    return ThreadCredentials(
         capabilities,
         frozenset(_number(found, number, what) for number in _UIDS),
         _number(found, 18, what) == 1,

@@ -11,8 +11,8 @@ from typing import Final
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.container.checkpoint.plan.criu_images import (
     Budget,
-    Credentials,
     MountEntry,
+    ThreadCredentials,
     credentials,
     inherited,
     joined,
@@ -66,7 +66,7 @@ def _beyond_all(by_kind: Mapping[str, list[str]], read: Callable[[str], bytes], 
         yield from (f"{name} has {each}" for each in _mounted(mounted, spec))
 
 
-def _beyond(given: Credentials, spec: Spec) -> Iterable[str]:
+def _beyond(given: ThreadCredentials, spec: Spec) -> Iterable[str]:
     process = spec.process
     granted = {name: set(names or ()) for name, names in process.capabilities.items()}
     for name, mask in given.capabilities.items():

@@ -50,19 +50,19 @@ class _Payload(Struct, frozen=True):
     critical: _Critical
 
 
-class Attached(Struct, frozen=True):
+class AttachedSignature(Struct, frozen=True):
     """A signature of a manifest: the blob with its payload, and the raw signature of that payload."""
 
     payload: Descriptor
     signature: bytes
 
 
-def attached(blobs: Sequence[Descriptor], what: str) -> tuple[Attached, ...]:
+def attached(blobs: Sequence[Descriptor], what: str) -> tuple[AttachedSignature, ...]:
     """Return the signatures among the blobs of a manifest; others are left out. Raises Invalid for too many."""
     found = [blob for blob in blobs if blob.media_type == PAYLOAD_TYPE and SIGNATURE in (blob.annotations or {})]
     if len(found) > MAX_SIGNATURES:
         raise Invalid(f"{what} has {len(found)} signatures; at most {MAX_SIGNATURES} are read")
-    return tuple(Attached(blob, signature) for blob in found if (signature := _decoded(blob)))
+    return tuple(AttachedSignature(blob, signature) for blob in found if (signature := _decoded(blob)))
 
 
 def _decoded(blob: Descriptor) -> bytes:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from pykubelet.base.units import Bytes, Seconds
 
 
-class GcPolicy(Struct, frozen=True):
+class ImageGcPolicy(Struct, frozen=True):
     """Image garbage collection settings of KubeletConfiguration."""
 
     high_threshold: int = 85
@@ -38,7 +38,7 @@ class ImageRecord(Struct, frozen=True):
         return self.first_seen if self.last_used is None else self.last_used
 
 
-class DiskUse(Struct, frozen=True):
+class ImageDiskUse(Struct, frozen=True):
     """Capacity and available bytes of the image file system."""
 
     capacity: Bytes
@@ -69,21 +69,21 @@ def removable(records: Mapping[str, ImageRecord], used: Collection[str]) -> list
     return sorted(free, key=lambda record: (record.last_used is not None, record.last_used or 0.0, record.first_seen))
 
 
-def too_old(free: Iterable[ImageRecord], policy: GcPolicy, started: Seconds, now: Seconds) -> list[ImageRecord]:
+def too_old(free: Iterable[ImageRecord], policy: ImageGcPolicy, started: Seconds, now: Seconds) -> list[ImageRecord]:
     """Images unused for longer than the maximum age; none until the agent itself has run for that long."""
     if not policy.maximum_age or now - started <= policy.maximum_age:
         return []
     return [record for record in free if now - record.unused_since > policy.maximum_age]
 
 
-def bytes_to_free(disk: DiskUse, policy: GcPolicy) -> Bytes:
+def bytes_to_free(disk: ImageDiskUse, policy: ImageGcPolicy) -> Bytes:
     """Bytes to free to reach the low threshold; zero below the high threshold."""
     if policy.high_threshold >= 100 or disk.percent < policy.high_threshold:
         return Bytes(0)
     return Bytes(max(0, disk.capacity * (100 - policy.low_threshold) // 100 - disk.available))
 
 
-def for_space(free: Iterable[ImageRecord], need: Bytes, policy: GcPolicy, now: Seconds) -> list[ImageRecord]:
+def for_space(free: Iterable[ImageRecord], need: Bytes, policy: ImageGcPolicy, now: Seconds) -> list[ImageRecord]:
     """Select as many images as needed to free ``need`` bytes."""
     chosen, freed = [], 0
     for record in free:
@@ -95,7 +95,7 @@ def for_space(free: Iterable[ImageRecord], need: Bytes, policy: GcPolicy, now: S
     return chosen
 
 
-def too_little_freed(disk: DiskUse, freed: Bytes) -> str:
+def too_little_freed(disk: ImageDiskUse, freed: Bytes) -> str:
     """Event text for the case that removing images was not enough."""
     use = f"{disk.percent}% of {_size(disk.capacity)} used"
     return (

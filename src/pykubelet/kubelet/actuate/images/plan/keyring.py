@@ -40,7 +40,7 @@ class Owner(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class RegistryCredentials:
     """User and password for a registry. The password is not in the repr, so that it is never logged.
 
     Those with the same user and password are equal, whatever their owners are.
@@ -57,21 +57,21 @@ class Credentials:
 
 
 class Keyring:
-    """Credentials by registry location."""
+    """RegistryCredentials by registry location."""
 
     def __init__(self) -> None:
-        self._by_location: dict[str, list[Credentials]] = {}
+        self._by_location: dict[str, list[RegistryCredentials]] = {}
 
-    def add(self, config: Mapping[str, Credentials], owner: Owner | None = None) -> None:
+    def add(self, config: Mapping[str, RegistryCredentials], owner: Owner | None = None) -> None:
         """Add the entries of one secret, file or plugin; invalid locations are ignored."""
         for location, credentials in config.items():
             key = _normalise(location)
             if key is not None:
                 self._by_location.setdefault(key, []).append(replace(credentials, owner=owner))
 
-    def lookup(self, repository: str) -> tuple[Credentials, ...]:
+    def lookup(self, repository: str) -> tuple[RegistryCredentials, ...]:
         """Candidates for a repository (`docker.io/library/busybox`), most specific first; once for each owner."""
-        found: list[Credentials] = []
+        found: list[RegistryCredentials] = []
         for key in sorted(self._by_location, reverse=True):
             if location_matches(key, repository):
                 found += self._by_location[key]
@@ -113,23 +113,23 @@ def _object(data: bytes, where: str, remedy: str = _NEW_SECRET) -> dict[str, obj
     return document
 
 
-def _entries(auths: object, where: str) -> dict[str, Credentials]:
+def _entries(auths: object, where: str) -> dict[str, RegistryCredentials]:
     if not isinstance(auths, dict):
         raise Invalid(f"{where}: 'auths' is not an object")
     return {str(location): _credentials(entry, f"{where}, {location}") for location, entry in auths.items()}
 
 
-def _credentials(entry: object, where: str) -> Credentials:
+def _credentials(entry: object, where: str) -> RegistryCredentials:
     if not isinstance(entry, dict):
         raise Invalid(f"{where}: the entry is not an object")
     texts = {name: entry.get(name) or "" for name in ("username", "password", "auth", "email")}
     if not all(isinstance(text, str) for text in texts.values()):
         raise Invalid(f"{where}: username, password, auth and email have to be strings")
     if not texts["auth"]:
-        return Credentials(texts["username"], texts["password"], texts["email"])
+        return RegistryCredentials(texts["username"], texts["password"], texts["email"])
     auth = texts["auth"].strip()
     try:
-        return Credentials(*basic_auth.decode(auth + "=" * (-len(auth) % 4)), texts["email"])
+        return RegistryCredentials(*basic_auth.decode(auth + "=" * (-len(auth) % 4)), texts["email"])
     except Invalid as error:
         raise Invalid(f"{where}: 'auth' is {error}") from error
 

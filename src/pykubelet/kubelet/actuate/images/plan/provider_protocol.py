@@ -12,7 +12,7 @@ import msgspec
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Seconds, parse_duration
-from pykubelet.kubelet.actuate.images.plan.keyring import SERVICE_ACCOUNT, Credentials, Owner, location_matches
+from pykubelet.kubelet.actuate.images.plan.keyring import SERVICE_ACCOUNT, Owner, RegistryCredentials, location_matches
 
 _REQUEST: Final = "CredentialProviderRequest"
 _RESPONSE: Final = "CredentialProviderResponse"
@@ -40,7 +40,7 @@ class Answer:
     """``Image``, ``Registry`` or ``Global``."""
     cache_for: Seconds
     """0: not cached."""
-    auth: Mapping[str, Credentials] = field(repr=False)
+    auth: Mapping[str, RegistryCredentials] = field(repr=False)
     """By registry location."""
 
 
@@ -106,9 +106,11 @@ def read_answer(output: bytes, api_version: str, default_cache: Seconds) -> Answ
     return Answer(found.cache_key_type, max(0.0, cache_for), auth)
 
 
-def _credentials(auth: _Auth | None) -> Credentials:
+def _credentials(auth: _Auth | None) -> RegistryCredentials:
     """Return the credentials; null means empty ones, as in Go."""
-    return Credentials("", "") if auth is None else Credentials(auth.username or "", auth.password or "")
+    return (
+        RegistryCredentials("", "") if auth is None else RegistryCredentials(auth.username or "", auth.password or "")
+    )
 
 
 def echoes_token(answer: Answer, account: Identity | None, cache_type: str) -> bool:

@@ -17,7 +17,7 @@ _REGISTRY_UNAVAILABLE: Final = "RegistryUnavailable"
 _SIGNATURE_FAILED: Final = "SignatureValidationFailed"
 
 
-class Step(Enum):
+class PullStep(Enum):
     """What to do about an image, by policy and presence."""
 
     USE = auto()
@@ -25,13 +25,13 @@ class Step(Enum):
     REFUSE = auto()
 
 
-def step(policy: str, present: bool) -> Step:
+def step(policy: str, present: bool) -> PullStep:
     """Apply a pull policy; `present` does not matter for Always."""
     if policy == ALWAYS:
-        return Step.PULL
+        return PullStep.PULL
     if present:
-        return Step.USE
-    return Step.REFUSE if policy == NEVER else Step.PULL
+        return PullStep.USE
+    return PullStep.REFUSE if policy == NEVER else PullStep.PULL
 
 
 def pull_failure(image: str, text: str) -> tuple[ImageReason, str]:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from pykubelet.base.errors import Invalid
 from pykubelet.base.files.documents import read_json
 from pykubelet.base.image_reference import parse
-from pykubelet.kubelet.actuate.images.plan.keyring import SECRET, Credentials
+from pykubelet.kubelet.actuate.images.plan.keyring import SECRET, RegistryCredentials
 
 _VERSION: Final = "kubelet.config.k8s.io/v1beta1"
 _VERSIONS: Final = (_VERSION, "kubelet.config.k8s.io/v1alpha1")
@@ -84,7 +84,7 @@ class Policy(Enum):
     ALWAYS = "AlwaysVerify"
 
 
-class Check(Enum):
+class PullCheck(Enum):
     """Result of a check, as a label of the metric."""
 
     POLICY_ALLOWED = "credentialPolicyAllowed"
@@ -140,7 +140,7 @@ def read_record(data: bytes) -> PulledRecord:
     return _read(data, _RECORD, PulledRecord)
 
 
-def credentials_of_pull(used: Credentials | None) -> PullCredentials:
+def credentials_of_pull(used: RegistryCredentials | None) -> PullCredentials:
     """What to record of a pull with these credentials; None: without any."""
     owner = used.owner if used is not None else None
     if used is None or owner is None:
@@ -186,17 +186,17 @@ def _owners(each: PullCredentials) -> int:
     return len(each.kubernetes_secrets) + len(each.kubernetes_service_accounts)
 
 
-def known_without_credentials(record: PulledRecord | None, repository: str) -> Check | None:
+def known_without_credentials(record: PulledRecord | None, repository: str) -> PullCheck | None:
     """The result of a check, if it does not depend on the pod's credentials; else None."""
     found = record.credential_mapping.get(repository) if record is not None else None
     if found is None:
-        return Check.MUST_AUTHENTICATE
+        return PullCheck.MUST_AUTHENTICATE
     if found.node_pods_accessible:
-        return Check.RECORD_FOUND
-    return None if found.kubernetes_secrets or found.kubernetes_service_accounts else Check.MUST_AUTHENTICATE
+        return PullCheck.RECORD_FOUND
+    return None if found.kubernetes_secrets or found.kubernetes_service_accounts else PullCheck.MUST_AUTHENTICATE
 
 
-def check(found: PullCredentials, given: Iterable[Credentials]) -> tuple[Check, PullCredentials | None]:
+def check(found: PullCredentials, given: Iterable[RegistryCredentials]) -> tuple[PullCheck, PullCredentials | None]:
     """Check a pod's credentials against those of a record; return the result, and what the record has to learn.
 
     A Secret counts if its content or its identity (namespace, name and uid) is recorded: a rotated one stays valid.
@@ -207,17 +207,17 @@ def check(found: PullCredentials, given: Iterable[Credentials]) -> tuple[Check, 
     for mine in (_secret(each) for each in owned if each.owner is not None and each.owner.kind == SECRET):
         for known in found.kubernetes_secrets:
             if mine == known:
-                return Check.RECORD_FOUND, None
+                return PullCheck.RECORD_FOUND, None
             if mine.credential_hash == known.credential_hash:
-                return Check.RECORD_FOUND, PullCredentials(kubernetes_secrets=(mine,)) if room else None
+                return PullCheck.RECORD_FOUND, PullCredentials(kubernetes_secrets=(mine,)) if room else None
             if room and _place(mine) == _place(known):
-                return Check.RECORD_FOUND, PullCredentials(kubernetes_secrets=(mine,))
+                return PullCheck.RECORD_FOUND, PullCredentials(kubernetes_secrets=(mine,))
     accounts = [each.owner for each in owned if each.owner is not None and each.owner.kind != SECRET]
     if accounts:
         first = AccountRef(accounts[0].namespace, accounts[0].name, accounts[0].uid)
         if first in found.kubernetes_service_accounts:
-            return Check.RECORD_FOUND, None
-    return Check.MUST_AUTHENTICATE, None
+            return PullCheck.RECORD_FOUND, None
+    return PullCheck.MUST_AUTHENTICATE, None
 
 
 def repository_of(image: str) -> str:
@@ -234,7 +234,7 @@ def same_image(image: str, names: Iterable[str]) -> bool:
     return wanted in names or image in names
 
 
-def credential_hash(credentials: Credentials) -> str:
+def credential_hash(credentials: RegistryCredentials) -> str:
     """The SHA-256 in records: of the JSON text that Go writes of Docker's AuthConfig."""
     fields = (("username", credentials.username), ("password", credentials.password), ("email", credentials.email))
     text = json.dumps({key: value for key, value in fields if value}, ensure_ascii=False, separators=(",", ":"))
@@ -255,7 +255,7 @@ def _place(secret: SecretRef) -> tuple[str, str, str]:
     return secret.namespace, secret.name, secret.uid
 
 
-def _secret(credentials: Credentials) -> SecretRef:
+def _secret(credentials: RegistryCredentials) -> SecretRef:
     owner = credentials.owner
     assert owner is not None
     return SecretRef(owner.namespace, owner.name, owner.uid, credential_hash(credentials))

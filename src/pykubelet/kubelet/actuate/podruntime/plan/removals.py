@@ -17,7 +17,7 @@ Removable = Callable[[PodUID], bool]
 """Whether all dead containers and sandboxes of the pod may be removed."""
 
 
-class GcPolicy(Struct, frozen=True):
+class ContainerGcPolicy(Struct, frozen=True):
     """What garbage collection keeps (flags `minimum-container-ttl-duration` etc. of the Go kubelet)."""
 
     min_age: Seconds = 0.0
@@ -29,7 +29,7 @@ class GcPolicy(Struct, frozen=True):
 
 
 def garbage_containers(
-    pods: Sequence[RuntimePod], policy: GcPolicy, removable: Removable, now: Seconds
+    pods: Sequence[RuntimePod], policy: ContainerGcPolicy, removable: Removable, now: Seconds
 ) -> list[ContainerSummary]:
     """Containers to remove: all of removable pods, and of the others the oldest ones beyond the policy."""
     garbage: list[ContainerSummary] = []

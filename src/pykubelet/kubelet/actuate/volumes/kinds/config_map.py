@@ -6,7 +6,7 @@ from pykubelet.kubelet.actuate.volumes.kinds.file_volumes import (
     on_disk,
     read_config_map,
 )
-from pykubelet.kubelet.actuate.volumes.volume_types import Request, Work
+from pykubelet.kubelet.actuate.volumes.volume_types import SetUpRequest, Work
 
 
 class ConfigMapVolume:
@@ -15,7 +15,7 @@ class ConfigMapVolume:
     name = "kubernetes.io/configmap"
     attributes = CONTENT_ATTRIBUTES
 
-    def prepare(self, request: Request) -> Work:
+    def prepare(self, request: SetUpRequest) -> Work:
         source = request.volume.config_map
         assert source is not None
         payload = read_config_map(

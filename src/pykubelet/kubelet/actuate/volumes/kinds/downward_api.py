@@ -2,7 +2,7 @@
 
 from pykubelet.kubelet.actuate.volumes.kinds.file_volumes import CONTENT_ATTRIBUTES, content_work, in_memory
 from pykubelet.kubelet.actuate.volumes.plan.payload import downward_payload
-from pykubelet.kubelet.actuate.volumes.volume_types import Request, Work
+from pykubelet.kubelet.actuate.volumes.volume_types import SetUpRequest, Work
 
 
 class DownwardApi:
@@ -11,7 +11,7 @@ class DownwardApi:
     name = "kubernetes.io/downward-api"
     attributes = CONTENT_ATTRIBUTES
 
-    def prepare(self, request: Request) -> Work:
+    def prepare(self, request: SetUpRequest) -> Work:
         source = request.volume.downward_api
         assert source is not None
         payload = downward_payload(source.items, request.pod, source.default_mode, request.context.downward)

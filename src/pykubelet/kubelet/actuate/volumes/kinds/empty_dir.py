@@ -9,7 +9,7 @@ from typing import Final
 from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.actuate.volumes.kinds import directories
 from pykubelet.kubelet.actuate.volumes.plan import pod_volumes
-from pykubelet.kubelet.actuate.volumes.volume_types import Attributes, Request, Work
+from pykubelet.kubelet.actuate.volumes.volume_types import SetUpRequest, VolumeAttributes, Work
 from pykubelet.kubelet.types.resources.podresources import MEMORY
 from pykubelet.models.core_v1 import EmptyDirVolumeSource
 
@@ -20,14 +20,14 @@ class EmptyDir:
     """Plugin for emptyDir volumes. The directory is created once; its content belongs to the pod."""
 
     name = "kubernetes.io/empty-dir"
-    attributes = Attributes()
+    attributes = VolumeAttributes()
 
-    def prepare(self, request: Request) -> Work:
+    def prepare(self, request: SetUpRequest) -> Work:
         source = request.volume.empty_dir or EmptyDirVolumeSource()
         return Work(_maker(request, source))
 
 
-def _maker(request: Request, source: EmptyDirVolumeSource) -> Callable[[], None]:
+def _maker(request: SetUpRequest, source: EmptyDirVolumeSource) -> Callable[[], None]:
     path, group = request.path, request.fs_group
     if source.medium == "":
         security = request.pod.spec.security_context
@@ -41,7 +41,7 @@ def _maker(request: Request, source: EmptyDirVolumeSource) -> Callable[[], None]
     raise Invalid(f'unknown storage medium "{source.medium}"')
 
 
-def make_in_memory(request: Request, source: EmptyDirVolumeSource | None = None) -> None:
+def make_in_memory(request: SetUpRequest, source: EmptyDirVolumeSource | None = None) -> None:
     """Create a directory in memory, for secrets too; the size is limited as for an emptyDir."""
     allocatable = request.context.downward.allocatable.get(MEMORY)
     size = pod_volumes.tmpfs_size(request.pod, allocatable, source.size_limit if source else None)

@@ -20,24 +20,24 @@ from pykubelet.kubelet.actuate.volumes.plan.payload import (
     digest,
     secret_payload,
 )
-from pykubelet.kubelet.actuate.volumes.volume_types import Attributes, Request, Work
+from pykubelet.kubelet.actuate.volumes.volume_types import SetUpRequest, VolumeAttributes, Work
 from pykubelet.models.core_v1 import ConfigMap, KeyToPath, Secret
 
-CONTENT_ATTRIBUTES = Attributes(read_only=True)
+CONTENT_ATTRIBUTES = VolumeAttributes(read_only=True)
 _MOUNT_POINT_MODE = 0o755
 
 
-def on_disk(request: Request) -> None:
+def on_disk(request: SetUpRequest) -> None:
     """Create the directory of a volume that holds no secrets (configMap)."""
     directories.make_on_disk(request.path, request.fs_group)
 
 
-def in_memory(request: Request) -> None:
+def in_memory(request: SetUpRequest) -> None:
     """Create the directory of a volume that holds secrets, or facts that are stale after a reboot."""
     make_in_memory(request)
 
 
-def content_work(request: Request, payload: Payload, make_directory: Callable[[Request], None]) -> Work:
+def content_work(request: SetUpRequest, payload: Payload, make_directory: Callable[[SetUpRequest], None]) -> Work:
     """Return the work for a volume with these files. Raises Invalid for invalid paths."""
     files = clean_payload(payload)
 
@@ -51,7 +51,7 @@ def content_work(request: Request, payload: Payload, make_directory: Callable[[R
 
 
 def read_config_map(
-    request: Request, name: str, items: tuple[KeyToPath, ...], default_mode: int | None, *, optional: bool
+    request: SetUpRequest, name: str, items: tuple[KeyToPath, ...], default_mode: int | None, *, optional: bool
 ) -> dict[str, FileProjection]:
     """Files of a ConfigMap in the pod's namespace; none if it is missing and optional. Raises NotFound."""
     namespace = request.pod.metadata.namespace or "default"
@@ -65,7 +65,7 @@ def read_config_map(
 
 
 def read_secret(
-    request: Request, name: str, items: tuple[KeyToPath, ...], default_mode: int | None, *, optional: bool
+    request: SetUpRequest, name: str, items: tuple[KeyToPath, ...], default_mode: int | None, *, optional: bool
 ) -> dict[str, FileProjection]:
     """Files of a Secret in the pod's namespace; none if it is missing and optional. Raises NotFound."""
     namespace = request.pod.metadata.namespace or "default"

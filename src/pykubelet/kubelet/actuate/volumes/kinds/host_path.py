@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from pykubelet.base.errors import Conflict, Invalid
-from pykubelet.kubelet.actuate.volumes.volume_types import Attributes, Request, Work
+from pykubelet.kubelet.actuate.volumes.volume_types import SetUpRequest, VolumeAttributes, Work
 
 _DIRECTORY_MODE: Final = 0o755
 _FILE_MODE: Final = 0o644
@@ -32,9 +32,9 @@ class HostPath:
     """Plugin for hostPath volumes. Without a type nothing is checked; the runtime creates a missing directory."""
 
     name = "kubernetes.io/host-path"
-    attributes = Attributes(selinux_relabel=False)
+    attributes = VolumeAttributes(selinux_relabel=False)
 
-    def prepare(self, request: Request) -> Work:
+    def prepare(self, request: SetUpRequest) -> Work:
         source = request.volume.host_path
         assert source is not None
         path, kind = source.path, source.type

@@ -4,16 +4,16 @@ The image is pulled when a container that mounts it starts; the container shows 
 """
 
 from pykubelet.base.errors import Invalid
-from pykubelet.kubelet.actuate.volumes.volume_types import Attributes, Request, Work
+from pykubelet.kubelet.actuate.volumes.volume_types import SetUpRequest, VolumeAttributes, Work
 
 
 class ImageVolume:
     """Plugin for image volumes."""
 
     name = "kubernetes.io/image"
-    attributes = Attributes(read_only=True, selinux_relabel=False)
+    attributes = VolumeAttributes(read_only=True, selinux_relabel=False)
 
-    def prepare(self, request: Request) -> Work:
+    def prepare(self, request: SetUpRequest) -> Work:
         source = request.volume.image
         assert source is not None
         if not source.reference:

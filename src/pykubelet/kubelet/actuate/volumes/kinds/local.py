@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from pykubelet.base.errors import Conflict, Invalid, Transient
-from pykubelet.kubelet.actuate.volumes.ownership import Progress, give_to_group
-from pykubelet.kubelet.actuate.volumes.volume_types import Attributes, Request, Work
+from pykubelet.kubelet.actuate.volumes.ownership import ChangeProgress, give_to_group
+from pykubelet.kubelet.actuate.volumes.volume_types import SetUpRequest, VolumeAttributes, Work
 from pykubelet.linux.filesystems import mounts
 from pykubelet.linux.filesystems.mountinfo import is_mount_point
 
@@ -23,9 +23,9 @@ class LocalVolume:
     """Plugin for local volumes."""
 
     name = "kubernetes.io/local-volume"
-    attributes = Attributes()
+    attributes = VolumeAttributes()
 
-    def prepare(self, request: Request) -> Work:
+    def prepare(self, request: SetUpRequest) -> Work:
         source = request.source
         assert source is not None and source.pv is not None and source.pv.spec.local is not None
         path = source.pv.spec.local.path
@@ -48,19 +48,19 @@ def _check_device(path: str) -> None:
         raise Conflict(f"{path} is not a block device")
 
 
-def _give_to_group(request: Request, link: str, group: int, policy: str, *, progress: Progress) -> None:
+def _give_to_group(request: SetUpRequest, link: str, group: int, policy: str, *, progress: ChangeProgress) -> None:
     if not is_mount_point(request.path):
         give_to_group(_content(request, link), group, policy, progress=progress)
 
 
-def _show(request: Request, link: str, *, read_only: bool) -> None:
+def _show(request: SetUpRequest, link: str, *, read_only: bool) -> None:
     if not is_mount_point(request.path):
         path = _content(request, link)
         request.path.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
         mounts.bind(path, str(request.path), read_only=read_only)
 
 
-def _content(request: Request, link: str) -> str:
+def _content(request: SetUpRequest, link: str) -> str:
     """Return the directory with the volume's files: a device's file system is mounted elsewhere."""
     # The path itself may be a link of the administrator; below it no link is followed.
     path = os.path.realpath(link, strict=True)

@@ -9,7 +9,7 @@ from pykubelet.kubelet.actuate.volumes.kinds.file_volumes import (
     read_secret,
 )
 from pykubelet.kubelet.actuate.volumes.plan.payload import DEFAULT_MODE, FileProjection, aggregate, downward_payload
-from pykubelet.kubelet.actuate.volumes.volume_types import Request, Work
+from pykubelet.kubelet.actuate.volumes.volume_types import SetUpRequest, Work
 from pykubelet.kubelet.types.podspec import each_container
 from pykubelet.models.core_v1 import (
     ClusterTrustBundleProjection,
@@ -28,7 +28,7 @@ class Projected:
     name = "kubernetes.io/projected"
     attributes = CONTENT_ATTRIBUTES
 
-    def prepare(self, request: Request) -> Work:
+    def prepare(self, request: SetUpRequest) -> Work:
         source = request.volume.projected
         assert source is not None
         payload: dict[str, FileProjection] = {}
@@ -43,7 +43,7 @@ class Projected:
         return content_work(request, payload, in_memory)
 
 
-def _part(request: Request, part: VolumeProjection, index: int, mode: int | None) -> dict[str, FileProjection]:
+def _part(request: SetUpRequest, part: VolumeProjection, index: int, mode: int | None) -> dict[str, FileProjection]:
     match part:
         case VolumeProjection(secret=secret) if secret is not None:
             return read_secret(request, secret.name, secret.items, mode, optional=bool(secret.optional))
@@ -62,7 +62,7 @@ def _part(request: Request, part: VolumeProjection, index: int, mode: int | None
 
 
 def _token(
-    request: Request, token: ServiceAccountTokenProjection, default_mode: int | None
+    request: SetUpRequest, token: ServiceAccountTokenProjection, default_mode: int | None
 ) -> dict[str, FileProjection]:
     if request.tokens is None:
         raise Unsupported(
@@ -73,7 +73,7 @@ def _token(
 
 
 def _bundle(
-    request: Request, bundle: ClusterTrustBundleProjection, default_mode: int | None
+    request: SetUpRequest, bundle: ClusterTrustBundleProjection, default_mode: int | None
 ) -> dict[str, FileProjection]:
     if request.tokens is None:
         if bundle.optional:
@@ -84,7 +84,7 @@ def _bundle(
 
 
 def _certificate(
-    request: Request, certificate: PodCertificateProjection, index: int, default_mode: int | None
+    request: SetUpRequest, certificate: PodCertificateProjection, index: int, default_mode: int | None
 ) -> dict[str, FileProjection]:
     if request.tokens is None:
         raise Unsupported("a podCertificate needs an API server, which this agent does not have; remove the source")
@@ -97,7 +97,7 @@ def _certificate(
     return {path: _private(request, data, default_mode) for path, data in files if path}
 
 
-def _private(request: Request, data: bytes, default_mode: int | None) -> FileProjection:
+def _private(request: SetUpRequest, data: bytes, default_mode: int | None) -> FileProjection:
     """File that only the pod's user or its fsGroup may read, if the pod sets one."""
     user = _common_user(request)
     mode = DEFAULT_MODE if default_mode is None else default_mode
@@ -106,7 +106,7 @@ def _private(request: Request, data: bytes, default_mode: int | None) -> FilePro
     return FileProjection(data, mode, user)
 
 
-def _common_user(request: Request) -> int | None:
+def _common_user(request: SetUpRequest) -> int | None:
     """The user that all containers run as, if it is the same; the file is owned by it."""
     spec = request.pod.spec
     default = spec.security_context.run_as_user if spec.security_context else None

@@ -6,7 +6,7 @@ from pykubelet.kubelet.actuate.volumes.kinds.file_volumes import (
     in_memory,
     read_secret,
 )
-from pykubelet.kubelet.actuate.volumes.volume_types import Request, Work
+from pykubelet.kubelet.actuate.volumes.volume_types import SetUpRequest, Work
 
 
 class SecretVolume:
@@ -15,7 +15,7 @@ class SecretVolume:
     name = "kubernetes.io/secret"
     attributes = CONTENT_ATTRIBUTES
 
-    def prepare(self, request: Request) -> Work:
+    def prepare(self, request: SetUpRequest) -> Work:
         source = request.volume.secret
         assert source is not None
         payload = read_secret(

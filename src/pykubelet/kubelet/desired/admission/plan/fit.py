@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
-from pykubelet.kubelet.desired.admission.admission_types import HostPort, Needs, NodeFacts
+from pykubelet.kubelet.desired.admission.admission_types import HostPort, Needs, NodeProperties
 from pykubelet.kubelet.types.ids import ref_of
 from pykubelet.kubelet.types.podspec import is_sidecar
 from pykubelet.kubelet.types.resources.podresources import CPU, MEMORY, is_extended, pod_requests
@@ -54,7 +54,7 @@ def needs_of(pod: Pod) -> Needs:
     )
 
 
-def shortages(wanted: Needs, others: Sequence[Needs], node: NodeFacts) -> tuple[Shortage, ...]:
+def shortages(wanted: Needs, others: Sequence[Needs], node: NodeProperties) -> tuple[Shortage, ...]:
     """Return the resources of which the node has too little: pods, CPU, memory, then the others.
 
     Extended resources that the node does not have are ignored: they may belong to the cluster.
@@ -77,12 +77,12 @@ class Total:
         for name in {CPU, MEMORY, STORAGE, *pod.requests.by_name}:
             self._amounts[name] += amount_of(pod, name)
 
-    def shortages(self, wanted: Needs, node: NodeFacts) -> tuple[Shortage, ...]:
+    def shortages(self, wanted: Needs, node: NodeProperties) -> tuple[Shortage, ...]:
         """Return what :func:`shortages` returns for a pod beside these."""
         return _shortages(wanted, self._pods, self._amounts.__getitem__, node)
 
 
-def _shortages(wanted: Needs, pods: int, used_of: Callable[[str], int], node: NodeFacts) -> tuple[Shortage, ...]:
+def _shortages(wanted: Needs, pods: int, used_of: Callable[[str], int], node: NodeProperties) -> tuple[Shortage, ...]:
     found = []
     if pods + 1 > node.max_pods:
         found.append(Shortage(PODS, 1, pods, node.max_pods))

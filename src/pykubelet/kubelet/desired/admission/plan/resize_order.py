@@ -8,7 +8,7 @@ from collections.abc import Mapping, Set
 from msgspec.structs import replace
 
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.desired.admission.admission_types import Needs, NodeFacts
+from pykubelet.kubelet.desired.admission.admission_types import Needs, NodeProperties
 from pykubelet.kubelet.desired.admission.plan.fit import needs_of
 from pykubelet.kubelet.types.resources.podresources import CPU, MEMORY, Amounts, amounts, pod_requests, requirements
 from pykubelet.kubelet.types.resources.qos import QosClass, pod_qos
@@ -57,7 +57,7 @@ def swap_prevents_resize(requested: Pod, allocated: Pod, swapping: Set[str]) -> 
     return ""
 
 
-def never_fits(wanted: Needs, node: NodeFacts) -> str:
+def never_fits(wanted: Needs, node: NodeProperties) -> str:
     """Return why the node is too small even for this pod alone; empty: it is large enough."""
     for name in (CPU, MEMORY):
         asked = wanted.requests.cpu if name == CPU else wanted.requests.memory

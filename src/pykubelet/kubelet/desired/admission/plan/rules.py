@@ -6,7 +6,7 @@ shutdown. A critical pod for which resources are insufficient preempts other pod
 
 from collections.abc import Sequence
 
-from pykubelet.kubelet.desired.admission.admission_types import Needs, NodeFacts
+from pykubelet.kubelet.desired.admission.admission_types import Needs, NodeProperties
 from pykubelet.kubelet.desired.admission.plan.fit import Shortage, ports_taken, shortages
 from pykubelet.kubelet.desired.admission.plan.preemption import victims
 from pykubelet.kubelet.types.admission import (
@@ -14,7 +14,7 @@ from pykubelet.kubelet.types.admission import (
     NODE_AFFINITY,
     SHUTDOWN_REJECTION,
     SHUTDOWN_REJECTION_MESSAGE,
-    Verdict,
+    AdmissionVerdict,
 )
 from pykubelet.kubelet.types.podspec import AnyContainer, each_container
 from pykubelet.kubelet.types.reports.events import Reason
@@ -39,13 +39,15 @@ _PREDICATES = {
 
 
 def decide(
-    pod: Pod, wanted: Needs, others: Sequence[Needs], node: NodeFacts, sysctl_refusal: str | None = None
-) -> Verdict:
+    pod: Pod, wanted: Needs, others: Sequence[Needs], node: NodeProperties, sysctl_refusal: str | None = None
+) -> AdmissionVerdict:
     """Decide whether the pod may run with the `others`. ``sysctl_refusal``: why its sysctls are forbidden, or None."""
     if _is_kept_out_by_pressure(pod, wanted, node):
-        return Verdict(Reason.EVICTED, f"The node had condition: [{' '.join(node.conditions)}]. ", rule="node pressure")
+        return AdmissionVerdict(
+            Reason.EVICTED, f"The node had condition: [{' '.join(node.conditions)}]. ", rule="node pressure"
+        )
     if sysctl_refusal is not None:
-        return Verdict("SysctlForbidden", sysctl_refusal, rule="sysctls")
+        return AdmissionVerdict("SysctlForbidden", sysctl_refusal, rule="sysctls")
     wrong = _system(pod, node)
     if not wrong.admitted:
         return wrong
@@ -59,11 +61,11 @@ def decide(
     if verdict.admitted:
         verdict = _app_armor(pod, node, verdict)
     if verdict.admitted and node.shutting_down:
-        return Verdict(SHUTDOWN_REJECTION, SHUTDOWN_REJECTION_MESSAGE, rule="node shutdown")
+        return AdmissionVerdict(SHUTDOWN_REJECTION, SHUTDOWN_REJECTION_MESSAGE, rule="node shutdown")
     return verdict
 
 
-def _is_kept_out_by_pressure(pod: Pod, wanted: Needs, node: NodeFacts) -> bool:
+def _is_kept_out_by_pressure(pod: Pod, wanted: Needs, node: NodeProperties) -> bool:
     """Whether node pressure keeps the pod out. A node under pressure admits only critical pods; under memory pressure
     alone, also pods with requests or limits, and best-effort pods that tolerate the taint."""
     if not node.conditions or wanted.critical:
@@ -74,30 +76,30 @@ def _is_kept_out_by_pressure(pod: Pod, wanted: Needs, node: NodeFacts) -> bool:
     return True
 
 
-def is_for_shortage(verdict: Verdict) -> bool:
+def is_for_shortage(verdict: AdmissionVerdict) -> bool:
     """Whether the pod could be admitted after other pods have ended."""
     return verdict.reason.startswith("OutOf") or verdict.reason in ("UnexpectedAdmissionError", "NodePorts")
 
 
-def _system(pod: Pod, node: NodeFacts) -> Verdict:
+def _system(pod: Pod, node: NodeProperties) -> AdmissionVerdict:
     """Check the rules that do not depend on other pods."""
     if pod.metadata.labels.get(_OS_LABEL, OS) != OS:
-        return Verdict(
+        return AdmissionVerdict(
             "PodOSSelectorNodeLabelDoesNotMatch",
             "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label",
             rule="operating system",
         )
     if pod.spec.os is not None and pod.spec.os.name != OS:
         message = "Failed to admit pod as the OS field doesn't match node OS"
-        return Verdict("PodOSNotSupported", message, rule="operating system")
+        return AdmissionVerdict("PodOSNotSupported", message, rule="operating system")
     context = pod.spec.security_context
     if context is not None and context.supplemental_groups_policy == "Strict" and node.strict_groups is False:
         message = "SupplementalGroupsPolicy=Strict is not supported in this node"
-        return Verdict("SupplementalGroupsPolicyNotSupported", message, rule="supplemental groups policy")
+        return AdmissionVerdict("SupplementalGroupsPolicyNotSupported", message, rule="supplemental groups policy")
     return ADMITTED
 
 
-def _mismatch(pod: Pod, wanted: Needs, others: Sequence[Needs], node: NodeFacts) -> Verdict:
+def _mismatch(pod: Pod, wanted: Needs, others: Sequence[Needs], node: NodeProperties) -> AdmissionVerdict:
     if not matches_node(pod, node.name, node.labels):
         return _predicate(NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
     if pod.spec.node_name not in ("", node.name):
@@ -110,24 +112,24 @@ def _mismatch(pod: Pod, wanted: Needs, others: Sequence[Needs], node: NodeFacts)
     return ADMITTED
 
 
-def _predicate(name: str, text: str) -> Verdict:
-    return Verdict(name, f"Predicate {name} failed: {text}", rule=_PREDICATES[name])
+def _predicate(name: str, text: str) -> AdmissionVerdict:
+    return AdmissionVerdict(name, f"Predicate {name} failed: {text}", rule=_PREDICATES[name])
 
 
-def _preempt(wanted: Needs, others: Sequence[Needs], short: tuple[Shortage, ...]) -> Verdict:
+def _preempt(wanted: Needs, others: Sequence[Needs], short: tuple[Shortage, ...]) -> AdmissionVerdict:
     if not wanted.critical:
-        return Verdict(short[0].reason, str(short[0]), rule="resources")
+        return AdmissionVerdict(short[0].reason, str(short[0]), rule="resources")
     found = victims(wanted, others, short)
     if isinstance(found, str):
         message = f"Unexpected error while attempting to recover from admission failure: {found}"
-        return Verdict("UnexpectedAdmissionError", message, rule="resources, with preemption")
-    return Verdict(preempts=tuple(each.uid for each in found), rule="resources, with preemption")
+        return AdmissionVerdict("UnexpectedAdmissionError", message, rule="resources, with preemption")
+    return AdmissionVerdict(preempts=tuple(each.uid for each in found), rule="resources, with preemption")
 
 
-def _app_armor(pod: Pod, node: NodeFacts, verdict: Verdict) -> Verdict:
+def _app_armor(pod: Pod, node: NodeProperties, verdict: AdmissionVerdict) -> AdmissionVerdict:
     if node.app_armor or not any(_is_confined(pod, container) for _, container in each_container(pod)):
         return verdict
-    return Verdict("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host", rule="AppArmor")
+    return AdmissionVerdict("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host", rule="AppArmor")
 
 
 def _is_confined(pod: Pod, container: AnyContainer) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from pykubelet.base.image_reference import InvalidReference, parse
 from pykubelet.base.suggestion import closest
-from pykubelet.kubelet.desired.check.check_types import CheckFinding, CheckSource, Place, Rule, Severity
+from pykubelet.kubelet.desired.check.check_types import CheckFinding, CheckSource, FileLine, Rule, Severity
 from pykubelet.kubelet.desired.check.plan.subject import GivenPod, Subject, defined_elsewhere
 from pykubelet.kubelet.desired.manifest.manifest_types import Manifest, ObjectKey
 from pykubelet.kubelet.desired.objects.plan.references import Reference, named_objects
@@ -21,10 +21,10 @@ def duplicates(
 ) -> Iterator[CheckFinding]:
     """Yield what the agent would report about the manifests together: objects and uids that are given twice, names
     that are too long with the node's name; and objects that the node has from another file."""
-    places: dict[str, Place] = {}
+    places: dict[str, FileLine] = {}
     for source in sources:
         for item in source.manifest.objects:
-            places.setdefault(str(item.key), Place(source.manifest.origin, item.position("metadata.name")[0]))
+            places.setdefault(str(item.key), FileLine(source.manifest.origin, item.position("metadata.name")[0]))
     records = [accept(None, source.manifest, "") for source in sources]
     content = assemble(records, Source.FILE, node.name if node is not None else "")
     for source, state in zip(sources, content.states, strict=True):
@@ -36,7 +36,7 @@ def duplicates(
         return
     lines = {(manifest.origin, item.key): item.line for manifest in known for item in manifest.objects}
     for given, other, inside in defined_elsewhere(sources, node):
-        place = Place(other, lines.get((other, given.key), 0))
+        place = FileLine(other, lines.get((other, given.key), 0))
         if inside:
             message, severity = f"is already given in {place}", Severity.ERROR
             remedy = "rename one of them or take it away: the agent uses the first file only"

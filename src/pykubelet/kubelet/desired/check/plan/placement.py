@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
-from pykubelet.kubelet.desired.admission.admission_types import HostPort, NodeFacts
+from pykubelet.kubelet.desired.admission.admission_types import HostPort, NodeProperties
 from pykubelet.kubelet.desired.admission.plan.fit import (
     EVERYWHERE,
     PODS,
@@ -114,13 +114,13 @@ def node_findings(subject: Subject, node: NodeView) -> Iterator[CheckFinding]:
 
 def too_large(subject: Subject, capacity: Mapping[str, Quantity]) -> Iterator[CheckFinding]:
     """Yield the pods that request more than a machine with these resources has."""
-    facts = NodeFacts(name="", allocatable=amounts(capacity))
+    facts = NodeProperties(name="", allocatable=amounts(capacity))
     for pod in subject.pods:
         for short in shortages(pod.needs, (), facts):
             yield _too_large(pod, short, "this machine has only {} of it")
 
 
-def _selectors(pod: GivenPod, node: NodeFacts) -> Iterator[CheckFinding]:
+def _selectors(pod: GivenPod, node: NodeProperties) -> Iterator[CheckFinding]:
     for key in unmatched_selectors(pod.pod, node.labels):
         value = node.labels.get(key)
         message = f"no label {key}" if value is None else f"the label {key}={value}"
@@ -140,7 +140,7 @@ def _selectors(pod: GivenPod, node: NodeFacts) -> Iterator[CheckFinding]:
         yield pod.found(Rule.NODE_SELECTOR, Severity.WARNING, "spec.nodeName", message, "take it away")
 
 
-def _resources(pod: GivenPod, node: NodeFacts, others: Total) -> Iterator[CheckFinding]:
+def _resources(pod: GivenPod, node: NodeProperties, others: Total) -> Iterator[CheckFinding]:
     for name in sorted(pod.needs.requests.by_name):
         if is_extended(name) and name not in node.allocatable and amount_of(pod.needs, name) > 0:
             yield pod.found(
@@ -185,7 +185,7 @@ def _sysctls(pod: GivenPod, allowed: SysctlAllowlist) -> Iterator[CheckFinding]:
             yield pod.found(Rule.NODE_FEATURE, Severity.ERROR, field, refusal, remedy)
 
 
-def _features(pod: GivenPod, node: NodeFacts) -> Iterator[CheckFinding]:
+def _features(pod: GivenPod, node: NodeProperties) -> Iterator[CheckFinding]:
     """Yield why admission rejects the pod for a reason that no other rule reports."""
     try:
         static = adopt(pod.pod, pod.item.digest, Source.FILE, pod.source.path, node.name)
@@ -253,8 +253,8 @@ def _listed(labels: Mapping[str, str]) -> str:
     return ", ".join(f"{key}={value}" for key, value in sorted(labels.items())) or "none"
 
 
-def _facts(node: NodeView) -> NodeFacts:
-    return NodeFacts(
+def _facts(node: NodeView) -> NodeProperties:
+    return NodeProperties(
         name=node.name,
         labels=node.labels,
         allocatable=amounts(node.allocatable),

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from pykubelet.kubelet.desired.admission.admission_types import HostPort, Needs
 from pykubelet.kubelet.desired.admission.plan.fit import host_ports, needs_of
-from pykubelet.kubelet.desired.check.check_types import CheckFinding, CheckSource, Place, Rule, Severity
+from pykubelet.kubelet.desired.check.check_types import CheckFinding, CheckSource, FileLine, Rule, Severity
 from pykubelet.kubelet.desired.manifest.manifest_types import Manifest, ManifestObject, ObjectKey, Problem
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.reports.node_view import NodeView, ObjectView, PodView
@@ -16,7 +16,7 @@ from pykubelet.kubelet.types.resources.qos import QosClass
 from pykubelet.models.core_v1 import Pod
 
 
-class Given(Struct, frozen=True):
+class CheckedObject(Struct, frozen=True):
     """An object to check, the first with its key, and the manifest that defines it."""
 
     source: CheckSource
@@ -26,9 +26,9 @@ class Given(Struct, frozen=True):
     def key(self) -> ObjectKey:
         return self.item.key
 
-    def place(self, field: str = "") -> Place:
+    def place(self, field: str = "") -> FileLine:
         """Return the place of a field, or of the object."""
-        return Place(self.source.manifest.origin, self.item.position(field)[0])
+        return FileLine(self.source.manifest.origin, self.item.position(field)[0])
 
     def found(
         self,
@@ -37,7 +37,7 @@ class Given(Struct, frozen=True):
         field: str,
         message: str,
         remedy: str = "",
-        related: Iterable[Place] = (),
+        related: Iterable[FileLine] = (),
     ) -> CheckFinding:
         """Return a finding about a field of the object."""
         line, column = self.item.position(field)
@@ -47,7 +47,7 @@ class Given(Struct, frozen=True):
         return CheckFinding(rule, severity, problem, tuple(related))
 
 
-class GivenPod(Given, frozen=True):
+class GivenPod(CheckedObject, frozen=True):
     """A pod to check, and what it needs of the node."""
 
     pod: Pod
@@ -63,18 +63,18 @@ class Beside(Struct, frozen=True):
     item: ManifestObject | None = None
     """Its manifest, if that is known with positions."""
 
-    def port_place(self, port: HostPort) -> Place:
+    def port_place(self, port: HostPort) -> FileLine:
         """Return the place of its host port, as exactly as it is known."""
         if self.item is None or not isinstance(self.item.value, Pod):
-            return Place(self.source or "the API server")
+            return FileLine(self.source or "the API server")
         field = next((path for path, each in host_ports(self.item.value) if each == port), "")
-        return Place(self.source, self.item.position(field)[0])
+        return FileLine(self.source, self.item.position(field)[0])
 
 
 class Subject(Struct, frozen=True):
     """Everything that a check looks at."""
 
-    given: tuple[Given, ...]
+    given: tuple[CheckedObject, ...]
     """The objects to check; of those with the same key only the first."""
     pods: tuple[GivenPod, ...]
     """The pods of ``given``."""
@@ -90,10 +90,10 @@ class Subject(Struct, frozen=True):
 
 def subject_of(sources: Sequence[CheckSource], node: NodeView | None, known: Sequence[Manifest]) -> Subject:
     """Return the subject of a check; ``known`` are manifests of the node, for the lines of its objects."""
-    first: dict[ObjectKey, Given] = {}
+    first: dict[ObjectKey, CheckedObject] = {}
     for source in sources:
         for item in source.manifest.objects:
-            first.setdefault(item.key, Given(source, item))
+            first.setdefault(item.key, CheckedObject(source, item))
     given = tuple(first.values())
     invalid = frozenset(p.object for source in sources for p in source.manifest.problems if p.object)
     pods = tuple(
@@ -118,7 +118,7 @@ def subject_of(sources: Sequence[CheckSource], node: NodeView | None, known: Seq
     return Subject(given, pods, invalid, node, tuple(beside), objects)
 
 
-def defined_elsewhere(sources: Sequence[CheckSource], node: NodeView) -> Iterator[tuple[Given, str, bool]]:
+def defined_elsewhere(sources: Sequence[CheckSource], node: NodeView) -> Iterator[tuple[CheckedObject, str, bool]]:
     """Yield the objects that the node has from another file: the object, that file, and whether both are in the
     manifest directory."""
     replaced = _replaced(sources, node)
@@ -129,7 +129,7 @@ def defined_elsewhere(sources: Sequence[CheckSource], node: NodeView) -> Iterato
         for item in source.manifest.objects:
             other = there.get(item.key, "")
             if other and other not in replaced:
-                yield Given(source, item), other, inside
+                yield CheckedObject(source, item), other, inside
 
 
 def _replaced(sources: Sequence[CheckSource], node: NodeView) -> set[str]:

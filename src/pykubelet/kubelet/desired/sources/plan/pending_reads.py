@@ -27,7 +27,7 @@ PATIENCE: Final[Seconds] = 10.0
 """Maximum wait for a file that is written repeatedly."""
 
 
-class Change(Enum):
+class ManifestChange(Enum):
     """Kind of change of a file."""
 
     MOVED_IN = auto()
@@ -61,23 +61,23 @@ class PendingFiles:
     def __init__(self) -> None:
         self._waits: dict[str, _Wait] = {}
 
-    def note(self, name: str, change: Change, *, known: bool, now: Seconds) -> None:
+    def note(self, name: str, change: ManifestChange, *, known: bool, now: Seconds) -> None:
         """Record a change; ``known``: the file has objects already."""
         delays = {
-            Change.MOVED_IN: 0.0,
-            Change.CLOSED: SETTLE if known else 0.0,
-            Change.WRITTEN: UNCLOSED,
-            Change.TOUCHED: SETTLE,
-            Change.VANISHED: VANISHED,
-            Change.DELETED: VANISHED,
+            ManifestChange.MOVED_IN: 0.0,
+            ManifestChange.CLOSED: SETTLE if known else 0.0,
+            ManifestChange.WRITTEN: UNCLOSED,
+            ManifestChange.TOUCHED: SETTLE,
+            ManifestChange.VANISHED: VANISHED,
+            ManifestChange.DELETED: VANISHED,
         }
         earlier = self._waits.get(name)
-        if change is Change.TOUCHED and earlier is not None:
+        if change is ManifestChange.TOUCHED and earlier is not None:
             return
         since = earlier.since if earlier else now
         due = min(now + delays[change], since + PATIENCE)
-        gone = change in (Change.VANISHED, Change.DELETED)
-        deleted = known and (change is Change.DELETED or (earlier is not None and earlier.deleted))
+        gone = change in (ManifestChange.VANISHED, ManifestChange.DELETED)
+        deleted = known and (change is ManifestChange.DELETED or (earlier is not None and earlier.deleted))
         self._waits[name] = _Wait(since, due, gone, deleted)
 
     def take(self, now: Seconds) -> Taken:

@@ -6,10 +6,10 @@ from pykubelet.kubelet.observe.eviction.eviction_types import (
     RESOURCE_OF,
     ContainerUse,
     DiskUse,
-    Observation,
     Part,
     PodUse,
     Resource,
+    SignalObservation,
     Threshold,
 )
 from pykubelet.kubelet.types.ids import PodUID, ref_of
@@ -40,7 +40,7 @@ def ranked(
 
 
 def reported(
-    pod: Pod, use: PodUse | None, threshold: Threshold, observed: Observation | None
+    pod: Pod, use: PodUse | None, threshold: Threshold, observed: SignalObservation | None
 ) -> tuple[str, Mapping[str, str]]:
     """Return the message of an eviction, and the annotations of its event (none if the usage is unknown)."""
     resource = RESOURCE_OF[threshold.signal]

@@ -13,10 +13,10 @@ from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.eviction.eviction_types import (
     CONDITION_OF,
     Amount,
-    Condition,
     EvictionConfig,
-    Observation,
+    PressureCondition,
     Signal,
+    SignalObservation,
     Threshold,
 )
 from pykubelet.kubelet.types.resources.eviction import DEFAULT_HARD, percentage
@@ -30,7 +30,7 @@ class PressureState(Struct, frozen=True):
     """Thresholds acted upon by the last check; they stay met until their minimum reclaim is available too."""
     since: Mapping[Threshold, Seconds] = field(default_factory=dict)
     """Time at which each threshold was first met."""
-    conditions: Mapping[Condition, Seconds] = field(default_factory=dict)
+    conditions: Mapping[PressureCondition, Seconds] = field(default_factory=dict)
     """Time at which each condition last held."""
 
 
@@ -101,7 +101,7 @@ def _known(field_name: str, name: str) -> None:
 
 
 def met(
-    all_of: Iterable[Threshold], seen: Mapping[Signal, Observation], *, with_reclaim: bool = False
+    all_of: Iterable[Threshold], seen: Mapping[Signal, SignalObservation], *, with_reclaim: bool = False
 ) -> tuple[Threshold, ...]:
     """Return the thresholds that are met now, regardless of their grace period. Unreadable signals are ignored."""
     found = []
@@ -118,7 +118,7 @@ def met(
 
 
 def next_state(
-    state: PressureState, config: EvictionConfig, seen: Mapping[Signal, Observation], now: Seconds
+    state: PressureState, config: EvictionConfig, seen: Mapping[Signal, SignalObservation], now: Seconds
 ) -> PressureState:
     """Return the state after a check: ``met`` has the thresholds whose grace period has passed, most urgent first."""
     # A reload may have replaced thresholds: the former ones hold no more.
@@ -128,12 +128,12 @@ def next_state(
     due = [threshold for threshold in current if now - since[threshold] >= threshold.grace]
     return replace(
         state,
-        met=tuple(sorted(due, key=lambda threshold: CONDITION_OF[threshold.signal] is not Condition.MEMORY)),
+        met=tuple(sorted(due, key=lambda threshold: CONDITION_OF[threshold.signal] is not PressureCondition.MEMORY)),
         since=since,
         conditions={**state.conditions, **{CONDITION_OF[threshold.signal]: now for threshold in current}},
     )
 
 
-def conditions(state: PressureState, config: EvictionConfig, now: Seconds) -> frozenset[Condition]:
+def conditions(state: PressureState, config: EvictionConfig, now: Seconds) -> frozenset[PressureCondition]:
     """Return the node conditions that hold now or held within the transition period."""
     return frozenset(c for c, last in state.conditions.items() if now - last < config.transition or last == now)

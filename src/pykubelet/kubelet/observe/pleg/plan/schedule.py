@@ -12,7 +12,7 @@ from pykubelet.kubelet.observe.pleg.pleg_types import PlegConfig
 from pykubelet.kubelet.types.ids import PodUID
 
 
-class Check(Struct, frozen=True):
+class ScheduledCheck(Struct, frozen=True):
     """Schedule of the checks of a pod in transition. Times are monotonic seconds."""
 
     since: Seconds
@@ -21,19 +21,19 @@ class Check(Struct, frozen=True):
     """Time of the next check."""
 
 
-def first_check(now: Seconds, config: PlegConfig) -> Check:
+def first_check(now: Seconds, config: PlegConfig) -> ScheduledCheck:
     """Return the first check of a pod that is expected to change soon."""
-    return Check(now, now + config.first_check)
+    return ScheduledCheck(now, now + config.first_check)
 
 
-def next_check(check: Check, now: Seconds, config: PlegConfig) -> Check | None:
+def next_check(check: ScheduledCheck, now: Seconds, config: PlegConfig) -> ScheduledCheck | None:
     """Return the check after one that saw no change; None when the relist of all pods comes as soon.
 
     Intervals are proportional to the time since the last change: an early change is detected early, and a pod that
     takes long is checked rarely.
     """
     interval = max(config.first_check, config.check_ratio * (now - check.since))
-    return Check(check.since, now + interval) if interval < config.relist_period else None
+    return ScheduledCheck(check.since, now + interval) if interval < config.relist_period else None
 
 
 class Due(Struct, frozen=True):
@@ -44,7 +44,7 @@ class Due(Struct, frozen=True):
     checks: tuple[PodUID, ...] = ()
 
 
-def due(relist_at: Seconds, checks: Mapping[PodUID, Check], free_at: Seconds, now: Seconds, most: int) -> Due:
+def due(relist_at: Seconds, checks: Mapping[PodUID, ScheduledCheck], free_at: Seconds, now: Seconds, most: int) -> Due:
     """Return what is due now. Nothing is before ``free_at``; above ``most`` checks a list of all pods is cheaper."""
     wanted = min((relist_at, *(check.at for check in checks.values())))
     wait = max(wanted, free_at) - now
@@ -71,8 +71,8 @@ def is_trusted(stream_since: Seconds | None, now: Seconds, config: PlegConfig) -
 
 
 def following_checks(
-    checks: Mapping[PodUID, Check], made: Iterable[PodUID], now: Seconds, config: PlegConfig
-) -> dict[PodUID, Check]:
+    checks: Mapping[PodUID, ScheduledCheck], made: Iterable[PodUID], now: Seconds, config: PlegConfig
+) -> dict[PodUID, ScheduledCheck]:
     """Return the next checks of the pods whose check was made; a pod without one waits for the list of all pods."""
     found = {uid: next_check(checks[uid], now, config) for uid in made}
     return {uid: check for uid, check in found.items() if check is not None}

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.observe.probes.probe_types import ProbeKey, Target, Timing
+from pykubelet.kubelet.observe.probes.probe_types import ProbeKey, ProbeTarget, Timing
 from pykubelet.kubelet.types.ids import ContainerID, ref_of
 from pykubelet.kubelet.types.podspec import is_sidecar
 from pykubelet.kubelet.types.probes import ProbeResult, ProbeType
@@ -18,17 +18,17 @@ from pykubelet.kubelet.types.runtime import ContainerState, PodRuntimeStatus
 from pykubelet.models.core_v1 import Container, Pod, Probe
 
 
-def targets(pod: Pod, status: PodRuntimeStatus, host_ips: tuple[str, ...]) -> dict[ProbeKey, Target]:
+def targets(pod: Pod, status: PodRuntimeStatus, host_ips: tuple[str, ...]) -> dict[ProbeKey, ProbeTarget]:
     """Return the probes of running containers. Ephemeral containers and ordinary init containers have none."""
     ips = host_ips if pod.spec.host_network else status.ips
     ref = ref_of(pod)
-    found: dict[ProbeKey, Target] = {}
+    found: dict[ProbeKey, ProbeTarget] = {}
     for container in _probed(pod):
         attempt = status.latest(container.name)
         if attempt is None or attempt.state is not ContainerState.RUNNING:
             continue
         for probe_type, probe in _probes(container):
-            target = Target(
+            target = ProbeTarget(
                 ref=ref,
                 container=container,
                 container_id=attempt.id,
@@ -64,7 +64,7 @@ class ProbeState(Struct, frozen=True):
     """Number of consecutive results equal to ``last``."""
 
 
-def initial_state(target: Target, *, inherited: bool) -> ProbeState:
+def initial_state(target: ProbeTarget, *, inherited: bool) -> ProbeState:
     """Return the initial state of a target.
 
     A new container is not ready, is live, and has not started. The state of a container that was started before this
@@ -113,7 +113,7 @@ def is_inherited(started: Seconds, agent_started: Seconds) -> bool:
     return started < agent_started
 
 
-def first_delay(target: Target, started: Seconds, now: Seconds) -> Seconds:
+def first_delay(target: ProbeTarget, started: Seconds, now: Seconds) -> Seconds:
     """Return the seconds from ``now`` to the first probe, ``initialDelaySeconds`` after the container's start.
 
     ``started`` is that start; both are monotonic, so that a jump of the wall clock does not change the delay. The Go

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 from pykubelet.kubelet.observe.stats.snapshot_types import FsView, Layer, PodSnapshot, Snapshot, Storage
 from pykubelet.kubelet.types.ids import ref_of
-from pykubelet.kubelet.types.resources.usage import Filesystem, Machine, Reading, Readings
+from pykubelet.kubelet.types.resources.usage import Filesystem, MachineFacts, Reading, Readings
 
 
-def readings(machine: Machine, seen: Snapshot, storage: Storage) -> Readings:
+def readings(machine: MachineFacts, seen: Snapshot, storage: Storage) -> Readings:
     """Return a row for the machine, the QoS cgroups, each pod and each container."""
     filesystems = {view.device: _whole(view) for view in (storage.root, storage.images, storage.containers) if view}
     rows = [

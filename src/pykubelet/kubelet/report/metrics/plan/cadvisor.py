@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from pykubelet.base.exposition import Exposition, label_text
 from pykubelet.kubelet.types.resources.stats import PsiStats
-from pykubelet.kubelet.types.resources.usage import CgroupUsage, CpuUsage, Machine, MemoryUsage, Reading, Readings
+from pykubelet.kubelet.types.resources.usage import CgroupUsage, CpuUsage, MachineFacts, MemoryUsage, Reading, Readings
 
 Value: TypeAlias = float | None
 _NS: Final = 1e9
@@ -174,7 +174,7 @@ def _by_part(
             _add(out, (name, kind, text), f"{labels},{extra}", getattr(values, attribute), millis)
 
 
-def _machine(out: Exposition, machine: Machine) -> None:
+def _machine(out: Exposition, machine: MachineFacts) -> None:
     labels = label_text(
         {"boot_id": machine.boot_id, "machine_id": machine.machine_id, "system_uuid": machine.system_uuid}
     )

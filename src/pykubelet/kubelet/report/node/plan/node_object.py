@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.report.node.node_types import DECLARED_FEATURES, Image, NodeConfig, NodeFacts
+from pykubelet.kubelet.report.node.node_types import DECLARED_FEATURES, Image, NodeConfig, NodeState
 from pykubelet.kubelet.types.resources.podresources import is_extended
 from pykubelet.models.codec import to_builtins
 from pykubelet.models.core_v1 import (
@@ -159,7 +159,7 @@ def _cloud_annotations(config: NodeConfig) -> dict[str, str]:
     return {ANNOTATION_IP: ",".join(config.given_ips)} if config.external_cloud and config.given_ips else {}
 
 
-def node_status(facts: NodeFacts, before: NodeStatus, config: NodeConfig, now: Seconds) -> NodeStatus:
+def node_status(facts: NodeState, before: NodeStatus, config: NodeConfig, now: Seconds) -> NodeStatus:
     """Compute the agent's part of the status; ``before`` is the last status, which tells since when conditions hold."""
     return NodeStatus(
         capacity=dict(facts.capacity),
@@ -178,7 +178,7 @@ def node_status(facts: NodeFacts, before: NodeStatus, config: NodeConfig, now: S
     )
 
 
-def with_cloud_addresses(facts: NodeFacts, there: NodeStatus, config: NodeConfig) -> NodeFacts:
+def with_cloud_addresses(facts: NodeState, there: NodeStatus, config: NodeConfig) -> NodeState:
     """Return the facts with the addresses that the cloud controller has set, or else those that ``--node-ip`` selects.
 
     Without an external cloud provider the facts are returned unchanged.
@@ -249,7 +249,7 @@ def _without_heartbeat(status: NodeStatus) -> NodeStatus:
     return replace(status, conditions=tuple(replace(c, last_heartbeat_time=None) for c in status.conditions))
 
 
-def _conditions(facts: NodeFacts, before: Sequence[NodeCondition], now: Seconds) -> tuple[NodeCondition, ...]:
+def _conditions(facts: NodeState, before: Sequence[NodeCondition], now: Seconds) -> tuple[NodeCondition, ...]:
     pressure = facts.pressure
     wanted = [
         _pressure(_MEMORY, bad=pressure.memory),

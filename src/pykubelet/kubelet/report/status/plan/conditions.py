@@ -19,7 +19,7 @@ from pykubelet.models.core_v1 import Container, ContainerStatus, Pod, PodConditi
 from pykubelet.models.scalars import time_from_unix
 
 
-class Condition(StrEnum):
+class ConditionType(StrEnum):
     """Types of the conditions that the agent sets."""
 
     SCHEDULED = "PodScheduled"
@@ -46,8 +46,8 @@ class ConditionReason(StrEnum):
     RESTART_STARTED = "RestartAllContainersStarted"
 
 
-_RESIZE: Final = frozenset({Condition.RESIZE_PENDING, Condition.RESIZE_IN_PROGRESS})
-OWNED: Final = frozenset(Condition) - {Condition.DISRUPTION_TARGET}
+_RESIZE: Final = frozenset({ConditionType.RESIZE_PENDING, ConditionType.RESIZE_IN_PROGRESS})
+OWNED: Final = frozenset(ConditionType) - {ConditionType.DISRUPTION_TARGET}
 """Conditions that only the agent sets; all others are kept as they are."""
 
 _TERMINAL_REASONS: Final = {SUCCEEDED: ConditionReason.POD_COMPLETED, FAILED: ConditionReason.POD_FAILED}
@@ -61,12 +61,12 @@ def ready_to_start(pod: Pod, runtime: PodRuntimeStatus) -> PodCondition:
     sandbox = runtime.ready_sandbox
     host_network = bool(pod.spec.host_network)
     usable = sandbox is not None and sandbox.host_network == host_network and (host_network or bool(sandbox.ips))
-    return _condition(Condition.READY_TO_START, ready and usable)
+    return _condition(ConditionType.READY_TO_START, ready and usable)
 
 
 def initialized(pod: Pod, statuses: Statuses, phase: str, before: Iterable[PodCondition]) -> PodCondition:
     """Return Initialized: all init containers have completed. Once true it stays true, even if they run again."""
-    done = _condition(Condition.INITIALIZED, True)
+    done = _condition(ConditionType.INITIALIZED, True)
     unknown = [c.name for c in pod.spec.init_containers if c.name not in statuses]
     if phase == SUCCEEDED and not unknown:
         return replace(done, reason=str(ConditionReason.POD_COMPLETED))
@@ -77,16 +77,16 @@ def initialized(pod: Pod, statuses: Statuses, phase: str, before: Iterable[PodCo
         c.name for c in pod.spec.init_containers if c.name in statuses and not _init_done(c, statuses[c.name])
     ]
     message = _message((("unknown", unknown), ("incomplete", incomplete)))
-    if not message or any(c.type == Condition.INITIALIZED and c.status == "True" for c in before):
+    if not message or any(c.type == ConditionType.INITIALIZED and c.status == "True" for c in before):
         return done
     if not statuses:
-        return _condition(Condition.INITIALIZED, False, ConditionReason.UNKNOWN_STATUSES)
-    return _condition(Condition.INITIALIZED, False, ConditionReason.NOT_INITIALIZED, message)
+        return _condition(ConditionType.INITIALIZED, False, ConditionReason.UNKNOWN_STATUSES)
+    return _condition(ConditionType.INITIALIZED, False, ConditionReason.NOT_INITIALIZED, message)
 
 
 def containers_ready(pod: Pod, statuses: Statuses, phase: str) -> PodCondition:
     """Return ContainersReady: every sidecar and every ordinary container is ready."""
-    kind = Condition.CONTAINERS_READY
+    kind = ConditionType.CONTAINERS_READY
     if not statuses:
         return _condition(kind, False, ConditionReason.UNKNOWN_STATUSES)
     names = [c.name for c in pod.spec.init_containers if is_sidecar(c)] + [c.name for c in pod.spec.containers]
@@ -103,7 +103,7 @@ def containers_ready(pod: Pod, statuses: Statuses, phase: str) -> PodCondition:
 def pod_ready(pod: Pod, containers: PodCondition, others: Sequence[PodCondition]) -> PodCondition:
     """Return Ready: the containers and all readiness gates (KEP-580) are ready; gates are looked up in ``others``."""
     if containers.status != "True":
-        return replace(containers, type=str(Condition.READY))
+        return replace(containers, type=str(ConditionType.READY))
     found = {c.type: c.status for c in others}
     faults = []
     for gate in pod.spec.readiness_gates:
@@ -113,13 +113,13 @@ def pod_ready(pod: Pod, containers: PodCondition, others: Sequence[PodCondition]
         elif status != "True":
             faults.append(f'the status of pod readiness gate "{gate.condition_type}" is not "True", but {status}')
     if faults:
-        return _condition(Condition.READY, False, ConditionReason.GATES_NOT_READY, ", ".join(faults))
-    return _condition(Condition.READY, True)
+        return _condition(ConditionType.READY, False, ConditionReason.GATES_NOT_READY, ", ".join(faults))
+    return _condition(ConditionType.READY, True)
 
 
 def scheduled() -> PodCondition:
     """Return PodScheduled: a pod on this node has been scheduled."""
-    return _condition(Condition.SCHEDULED, True)
+    return _condition(ConditionType.SCHEDULED, True)
 
 
 def is_restarting_all(pod: Pod, runtime: PodRuntimeStatus, before: PodStatus) -> bool:
@@ -148,7 +148,7 @@ def restarting_all(pod: Pod, phase: str, *, restarting: bool) -> tuple[PodCondit
     """Return AllContainersRestarting for pods with a rule that restarts all containers; empty for other pods."""
     if not has_restart_all_rule(pod):
         return ()
-    kind = Condition.RESTARTING_ALL
+    kind = ConditionType.RESTARTING_ALL
     if phase in _TERMINAL_REASONS:
         return (_condition(kind, False, _TERMINAL_REASONS[phase]),)
     if restarting:
@@ -165,7 +165,7 @@ def resizing(state: ResizeState, phase: str) -> tuple[PodCondition, ...]:
     if state.pending is not None:
         found.append(
             PodCondition(
-                type=str(Condition.RESIZE_PENDING),
+                type=str(ConditionType.RESIZE_PENDING),
                 status="True",
                 reason=str(state.pending.reason),
                 message=state.pending.message,
@@ -175,7 +175,7 @@ def resizing(state: ResizeState, phase: str) -> tuple[PodCondition, ...]:
     if state.progress is not None:
         found.append(
             PodCondition(
-                type=str(Condition.RESIZE_IN_PROGRESS),
+                type=str(ConditionType.RESIZE_IN_PROGRESS),
                 status="True",
                 reason=str(ResizeReason.ERROR) if state.progress.error else "",
                 message=state.progress.error,
@@ -197,7 +197,7 @@ def stamped(
 
 
 def _stamp(condition: PodCondition, before: PodCondition | None, generation: int | None, now: Seconds) -> PodCondition:
-    if condition.type not in OWNED and condition.type != Condition.DISRUPTION_TARGET:
+    if condition.type not in OWNED and condition.type != ConditionType.DISRUPTION_TARGET:
         return condition
     same = before is not None and before.status == condition.status
     if condition.type in _RESIZE:  # another reason is another state of the resize (upstream: updatedPodResizeCondition)
@@ -217,7 +217,9 @@ def _message(faults: Iterable[tuple[str, Sequence[str]]]) -> str:
     return ", ".join(f"containers with {what} status: [{' '.join(names)}]" for what, names in faults if names)
 
 
-def _condition(kind: Condition, status: bool, reason: ConditionReason | None = None, message: str = "") -> PodCondition:
+def _condition(
+    kind: ConditionType, status: bool, reason: ConditionReason | None = None, message: str = ""
+) -> PodCondition:
     return PodCondition(
         type=str(kind), status="True" if status else "False", reason=str(reason) if reason else "", message=message
     )

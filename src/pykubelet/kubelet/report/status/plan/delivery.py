@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.report.status.plan.conditions import OWNED, Condition
+from pykubelet.kubelet.report.status.plan.conditions import OWNED, ConditionType
 from pykubelet.kubelet.report.status.status_types import PENDING
 from pykubelet.models.core_v1 import ContainerState, ContainerStatus, PodStatus
 
@@ -20,11 +20,11 @@ HOLD_SECONDS: Final[Seconds] = 0.3
 
 _PROGRESS: Final = frozenset(
     {
-        Condition.SCHEDULED,
-        Condition.READY_TO_START,
-        Condition.INITIALIZED,
-        Condition.CONTAINERS_READY,
-        Condition.READY,
+        ConditionType.SCHEDULED,
+        ConditionType.READY_TO_START,
+        ConditionType.INITIALIZED,
+        ConditionType.CONTAINERS_READY,
+        ConditionType.READY,
     }
 )
 _ON_THE_WAY: Final = frozenset({"ContainerCreating", "PodInitializing"})
@@ -70,7 +70,7 @@ def _only_ends(known: PodStatus, new: PodStatus) -> bool:
     return (
         known.phase == new.phase
         and _same_verdict(known, new)
-        and _same_conditions(known, new, {Condition.READY_TO_START})
+        and _same_conditions(known, new, {ConditionType.READY_TO_START})
         and _states(known.init_container_statuses) == _states(new.init_container_statuses)
         and _states(known.container_statuses) == _states(new.container_statuses)
     )
@@ -84,9 +84,9 @@ def _same_verdict(known: PodStatus, new: PodStatus) -> bool:
     )
 
 
-def _same_conditions(known: PodStatus, new: PodStatus, but: Iterable[Condition]) -> bool:
+def _same_conditions(known: PodStatus, new: PodStatus, but: Iterable[ConditionType]) -> bool:
     """Return whether the conditions that people and controllers act on are equal, except ``but`` and others' own."""
-    matched = (OWNED | {Condition.DISRUPTION_TARGET}) - frozenset(but)
+    matched = (OWNED | {ConditionType.DISRUPTION_TARGET}) - frozenset(but)
 
     def of(status: PodStatus) -> set[tuple[str, str, str, str]]:
         return {(c.type, c.status, c.reason, c.message) for c in status.conditions if c.type in matched}

@@ -7,7 +7,7 @@ depend on the previous content. Conditions are merged by type, so conditions of 
 from collections.abc import Sequence
 from typing import Final
 
-from pykubelet.kubelet.report.status.plan.conditions import OWNED, Condition
+from pykubelet.kubelet.report.status.plan.conditions import OWNED, ConditionType
 from pykubelet.models.codec import to_builtins
 from pykubelet.models.core_v1 import PodCondition, PodStatus
 
@@ -97,4 +97,4 @@ def _dropped(present: PodStatus, status: PodStatus) -> list[object]:
 
 
 def _is_owned(condition: PodCondition) -> bool:
-    return condition.type in OWNED or condition.type == Condition.DISRUPTION_TARGET
+    return condition.type in OWNED or condition.type == ConditionType.DISRUPTION_TARGET

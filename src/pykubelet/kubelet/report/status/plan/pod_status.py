@@ -85,7 +85,7 @@ def withheld(known: PodStatus, status: PodStatus) -> PodStatus:
     """
     if status.phase not in TERMINAL or known.phase in TERMINAL:
         return status
-    kind = conditions.Condition.DISRUPTION_TARGET
+    kind = conditions.ConditionType.DISRUPTION_TARGET
     kept = (*(c for c in status.conditions if c.type != kind), *(c for c in known.conditions if c.type == kind))
     phase = known.phase or RUNNING
     return replace(status, phase=phase, reason=known.reason, message=known.message, conditions=kept)
@@ -115,7 +115,7 @@ def disruption_target(reason: str, message: str) -> PodCondition | None:
     elif reason not in (Reason.EVICTED, SHUTDOWN_REASON):
         return None
     return PodCondition(
-        type=conditions.Condition.DISRUPTION_TARGET, status="True", reason="TerminationByKubelet", message=message
+        type=conditions.ConditionType.DISRUPTION_TARGET, status="True", reason="TerminationByKubelet", message=message
     )
 
 
@@ -151,7 +151,7 @@ def _conditions(pod: Pod, runtime: PodRuntimeStatus, ctx: StatusContext, status:
     restarting = conditions.is_restarting_all(pod, runtime, before)
     others = [c for c in pod.status.conditions if c.type not in conditions.OWNED]
     disruption = ctx.disruption or next(
-        (c for c in before.conditions if c.type == conditions.Condition.DISRUPTION_TARGET), None
+        (c for c in before.conditions if c.type == conditions.ConditionType.DISRUPTION_TARGET), None
     )
     if disruption is not None:
         others = [c for c in others if c.type != disruption.type] + [disruption]

@@ -16,7 +16,7 @@ from pykubelet.kubelet.serve.common.slots import USER
 from pykubelet.kubelet.serve.kubelet_api.access.authn import Authenticator
 from pykubelet.kubelet.serve.kubelet_api.access.authz import Authorizer
 from pykubelet.kubelet.serve.kubelet_api.access.token_review_budget import Overloaded
-from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import ANONYMOUS, Attributes, User
+from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import ANONYMOUS, RequestAttributes, User
 from pykubelet.kubelet.serve.kubelet_api.plan.attributes import request_attributes
 
 _log = logging.getLogger(__name__)
@@ -57,6 +57,6 @@ def access_middleware(authenticator: Authenticator, authorizer: Authorizer, mark
     return middleware
 
 
-def _forbidden(user: User, wanted: Attributes) -> str:
+def _forbidden(user: User, wanted: RequestAttributes) -> str:
     listed = " ".join(wanted.subresources)
     return f"Forbidden (user={user.name}, verb={wanted.verb}, resource=nodes, subresource(s)=[{listed}])\n"

@@ -8,7 +8,7 @@ from pykubelet.base.errors import Transient
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.serve.kubelet_api.access.ttlcache import TtlCache
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import ReviewApi
-from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import Attributes, AuthConfig, User
+from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import AuthConfig, RequestAttributes, User
 from pykubelet.models import authorization_v1 as authorization
 
 _BACKOFF: Final[tuple[Seconds, ...]] = (0.5, 0.75)
@@ -29,7 +29,7 @@ class Authorizer:
             clock=clock, ttl=lambda allowed: config.allowed_ttl if allowed else config.denied_ttl
         )
 
-    async def allowed(self, user: User, wanted: Attributes) -> bool:
+    async def allowed(self, user: User, wanted: RequestAttributes) -> bool:
         """Return whether any of the subresources is allowed. Transient: the API server is unavailable."""
         if self._config.always_allow:
             return True

@@ -6,7 +6,7 @@ otherwise be allowed to every user who may read the node.
 
 from typing import Final
 
-from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import Attributes
+from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import RequestAttributes
 
 _VERBS: Final = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _COMMANDS: Final = ("/exec", "/attach", "/portForward", "/run")
@@ -27,15 +27,15 @@ _SUBRESOURCES: Final = (
 """Route → subresources: the fine-grained name first, then the one that older RBAC rules grant."""
 
 
-def request_attributes(method: str, pattern: str) -> Attributes:
+def request_attributes(method: str, pattern: str) -> RequestAttributes:
     """Return the attributes of a request from its method and the pattern of the matched route.
 
     The verb is empty for a method that has none.
     """
     if any(_below(pattern, root) for root in _COMMANDS):
-        return Attributes("create", (_PROXY,))
+        return RequestAttributes("create", (_PROXY,))
     subresources = next((names for root, names in _SUBRESOURCES if _below(pattern, root)), (_PROXY,))
-    return Attributes(_VERBS.get(method, ""), subresources)
+    return RequestAttributes(_VERBS.get(method, ""), subresources)
 
 
 def _below(path: str, root: str) -> bool:

@@ -29,7 +29,7 @@ class RefusedQueryError(Invalid):
     """The query asks for something that is not available: 406."""
 
 
-class LogOptions(Struct, frozen=True):
+class NodeLogOptions(Struct, frozen=True):
     """The part of a log to return."""
 
     since: datetime | None = None
@@ -45,7 +45,7 @@ class LogQuery(Struct, frozen=True):
 
     services: tuple[str, ...] = ()
     file: str = ""
-    options: LogOptions = LogOptions()
+    options: NodeLogOptions = NodeLogOptions()
 
 
 def log_query(query: Mapping[str, Sequence[str]]) -> LogQuery | None:
@@ -57,14 +57,14 @@ def log_query(query: Mapping[str, Sequence[str]]) -> LogQuery | None:
     files = [name for name in asked if "/" in name or "\\" in name]
     services = [name for name in asked if name not in files]
     first = {name: values[0] for name, values in query.items() if values and values[0]}
-    options = LogOptions(
+    options = NodeLogOptions(
         since=_time(first, "sinceTime"),
         until=_time(first, "untilTime"),
         tail=_number(first, "tailLines"),
         boot=_number(first, "boot"),
         pattern=first.get("pattern", ""),
     )
-    if not asked and options == LogOptions():
+    if not asked and options == NodeLogOptions():
         return None
     _check(files, services, options)
     return LogQuery(tuple(services), files[0].replace("\\", "/") if files else "", options)
@@ -92,7 +92,7 @@ def file_names(service: str) -> tuple[str, ...]:
     return service, f"{service}.log", f"{service}/{service}.log"
 
 
-def _check(files: Sequence[str], services: Sequence[str], options: LogOptions) -> None:
+def _check(files: Sequence[str], services: Sequence[str], options: NodeLogOptions) -> None:
     for service in services:
         if len(service) > _MAX_NAME:
             raise RefusedQueryError(f"query: {service[:20]}…: length must be less than {_MAX_NAME}")
@@ -102,7 +102,7 @@ def _check(files: Sequence[str], services: Sequence[str], options: LogOptions) -
         (len(services) > _MAX_SERVICES, f"query: must have at most {_MAX_SERVICES} items"),
         (bool(files and services), "query: cannot specify a file and service"),
         (len(files) > 1, "query: cannot specify more than one file"),
-        (bool(files) and options != LogOptions(), "query: cannot specify file with options"),
+        (bool(files) and options != NodeLogOptions(), "query: cannot specify file with options"),
         (not files and not services, "query: options need a service to be named"),
         (bool(options.since and options.until and options.since > options.until), "untilTime: must be after sinceTime"),
         ((options.boot or 0) > 0, "boot: must be less than 1"),

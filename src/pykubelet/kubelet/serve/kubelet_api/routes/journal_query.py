@@ -12,8 +12,8 @@ from pykubelet.base.files.safe_path import open_regular_in_root
 from pykubelet.base.units import MIB, Seconds
 from pykubelet.kubelet.serve.kubelet_api.plan.log_query import (
     BadQueryError,
-    LogOptions,
     LogQuery,
+    NodeLogOptions,
     RefusedQueryError,
     file_names,
     journal_command,
@@ -49,7 +49,7 @@ class LogQueries:
     async def _services(self, query: LogQuery) -> bytes:
         units = await _journal_units()
         files = [service for service in query.services if f"{service}.service" not in units]
-        if files and query.options != LogOptions():
+        if files and query.options != NodeLogOptions():
             listed = " ".join(files)
             text = f"\noptions present and query resolved to log files for [{listed}]\ntry without specifying options\n"
             return text.encode()

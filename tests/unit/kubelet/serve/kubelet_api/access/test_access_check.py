@@ -15,7 +15,7 @@ from pykubelet.kubelet.serve.kubelet_api import AuthConfig
 from pykubelet.kubelet.serve.kubelet_api.access.access_check import access_middleware
 from pykubelet.kubelet.serve.kubelet_api.access.authn import Authenticator
 from pykubelet.kubelet.serve.kubelet_api.access.authz import Authorizer
-from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import Attributes, User
+from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import RequestAttributes, User
 from pykubelet.kubelet.serve.kubelet_api.routes.debug_routes import DebugRoutes
 from pykubelet.kubelet.serve.kubelet_api.routes.info_routes import InfoRoutes
 from pykubelet.kubelet.serve.kubelet_api.routes.node_routes import NodeRoutes
@@ -239,11 +239,11 @@ async def test_other_spelling_is_refused_on_the_read_only_port(world: NodeWorld)
 @pytest.mark.parametrize("path", ["/%65xec/ns/web/app", "/e%78ec/ns/web/app", "/exec/ns/web/app", "/exec/n%73/web/app"])
 async def test_access_check_authorizes_the_matched_route(path: str) -> None:
     """The access check alone, without the rejection of other spellings in front of it."""
-    asked: list[Attributes] = []
+    asked: list[RequestAttributes] = []
     served: list[str] = []
 
     class Asked(Authorizer):
-        async def allowed(self, user: User, wanted: Attributes) -> bool:
+        async def allowed(self, user: User, wanted: RequestAttributes) -> bool:
             asked.append(wanted)
             return wanted.verb == "get"
 
@@ -267,5 +267,5 @@ async def test_access_check_authorizes_the_matched_route(path: str) -> None:
         url = URL(path, encoded=True)
         async with session.get(url) as response:
             assert response.status == 403
-    assert asked == [Attributes("create", ("proxy",))]
+    assert asked == [RequestAttributes("create", ("proxy",))]
     assert not served

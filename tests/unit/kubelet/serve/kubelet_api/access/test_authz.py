@@ -2,13 +2,13 @@ import pytest
 
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.serve.kubelet_api.access.authz import Authorizer
-from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import Attributes, AuthConfig, User
+from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import AuthConfig, RequestAttributes, User
 from pykubelet.testing.clock import VirtualClock
 from tests.unit.kubelet.serve.kubelet_api.reviews import FakeReviews, in_time
 
 PROM = User("prom", "u", ("g",), {"scope": ("a",)})
-METRICS = Attributes("get", ("metrics",))
-PODS = Attributes("get", ("pods", "proxy"))
+METRICS = RequestAttributes("get", ("metrics",))
+PODS = RequestAttributes("get", ("pods", "proxy"))
 
 
 async def test_the_review_names_user_and_node() -> None:
@@ -57,7 +57,7 @@ async def test_one_users_answer_is_not_anothers() -> None:
     authorizer = Authorizer(node_name="n", config=AuthConfig(), reviews=reviews, clock=VirtualClock())
     assert await authorizer.allowed(PROM, METRICS)
     assert not await authorizer.allowed(User("eve"), METRICS)
-    assert not await authorizer.allowed(PROM, Attributes("create", ("metrics",)))
+    assert not await authorizer.allowed(PROM, RequestAttributes("create", ("metrics",)))
 
 
 async def test_always_allow_sends_no_review_and_missing_api_server_denies() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from pykubelet.kubelet.serve.kubelet_api.plan.log_query import (
     BadQueryError,
-    LogOptions,
     LogQuery,
+    NodeLogOptions,
     RefusedQueryError,
     journal_command,
     log_query,
@@ -21,12 +21,12 @@ AT = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
     [
         ({}, None),
         ({"query": ["kubelet"]}, LogQuery(("kubelet",))),
-        ({"query": ["a", " ", "b"], "tailLines": ["5"]}, LogQuery(("a", "b"), options=LogOptions(tail=5))),
+        ({"query": ["a", " ", "b"], "tailLines": ["5"]}, LogQuery(("a", "b"), options=NodeLogOptions(tail=5))),
         ({"query": ["/foo.log"]}, LogQuery(file="/foo.log")),
         ({"query": ["dir\\foo.log"]}, LogQuery(file="dir/foo.log")),
         (
             {"query": ["a"], "sinceTime": ["2026-01-31T12:00:00Z"], "boot": ["-1"], "pattern": ["x|y"]},
-            LogQuery(("a",), options=LogOptions(since=AT, boot=-1, pattern="x|y")),
+            LogQuery(("a",), options=NodeLogOptions(since=AT, boot=-1, pattern="x|y")),
         ),
     ],
 )
@@ -76,7 +76,7 @@ def test_what_is_not_to_be_had(query: dict[str, list[str]], text: str) -> None:
 
 
 def test_the_command_for_the_journal() -> None:
-    options = LogOptions(since=AT, until=AT.replace(hour=13), tail=7, boot=0, pattern="oops")
+    options = NodeLogOptions(since=AT, until=AT.replace(hour=13), tail=7, boot=0, pattern="oops")
     assert journal_command(LogQuery(("kubelet", "sshd"), options=options)) == [
         *("journalctl", "--utc", "--no-pager", "--output=short-precise"),
         *("--since=2026-01-31 12:00:00", "--until=2026-01-31 13:00:00", "--pager-end", "--lines=7"),
