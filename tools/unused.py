@@ -1,18 +1,20 @@
 """``make lint``: report public classes, functions, methods and properties that no code of the product uses.
 
-vulture finds them by their names, so a name that is used anywhere counts as used. Code that only tests use is reported
-too: it is either left over, or a rule that nothing applies. ``tools/unused_allowed.txt`` lists the exceptions, each
-with a reason.
+vulture finds them by their names, so a name that is used anywhere counts as used. Classes and functions of modules are
+therefore also looked for in the imports of the other modules. Code that only tests use is reported too: it is either
+left over, or a rule that nothing applies. ``tools/unused_allowed.txt`` lists the exceptions, each with a reason.
 
 Exit status: 0 clean; 1 unused names were found, one line each; 2 the list of exceptions is wrong.
 """
 
+import ast
 import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from vulture import Vulture
 
@@ -23,6 +25,8 @@ _NOT_OURS: Final = ("*/pb/*", "*/models/*_v1.py", "*/models/generated/*", "*/pyk
 """Generated code, and the test kit, which tests use."""
 _KINDS: Final = ("class", "function", "method", "property")
 """Variables and attributes are left out: fields of Kubernetes objects and constants of protocols look unused."""
+_Definition: TypeAlias = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+_DEFINITION: Final = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _DECORATORS: Final = ("@*.command", "@*.group")
 """Of click, which calls the decorated functions."""
 
@@ -52,6 +56,42 @@ def look(root: Path, product: Path = _PRODUCT) -> Iterator[Unused]:
             yield Unused(str(path), item.first_lineno, item.typ, item.name)
 
 
+def unimported(root: Path, product: Path = _PRODUCT) -> Iterator[Unused]:
+    """The public classes and functions of modules that neither their module uses nor another one imports."""
+    paths = [path for path in (root / product).rglob("*.py") if not any(fnmatch(str(path), one) for one in _NOT_OURS)]
+    trees = {path: ast.parse(path.read_text()) for path in paths}
+    names = {path: ".".join(path.relative_to(root / product.parent).with_suffix("").parts) for path in paths}
+    used = {use for path, tree in trees.items() if path.name != "__init__.py" for use in _uses(tree)}
+    for package in (path for path in paths if path.name == "__init__.py"):
+        name = names.pop(package).removesuffix(".__init__")
+        used |= {(module, what) for module, what in _uses(trees[package]) if (name, what) in used}
+    for path, module in names.items():
+        own = {node.id for node in ast.walk(trees[path]) if isinstance(node, ast.Name)}
+        for node in trees[path].body:
+            if not isinstance(node, _DEFINITION) or node.name.startswith("_") or node.name in own:
+                continue
+            if (module, node.name) not in used and not _is_called_by_library(node):
+                kind = "class" if isinstance(node, ast.ClassDef) else "function"
+                yield Unused(str(path.relative_to(root)), node.lineno, kind, node.name)
+
+
+def _uses(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """The names that a module imports, and the attributes of modules that it imports, each with its module."""
+    aliases = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                aliases[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                yield node.module, alias.name
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in aliases:
+            yield aliases[node.value.id], node.attr
+
+
+def _is_called_by_library(node: _Definition) -> bool:
+    return any(re.search(r"\.(command|group)\b", ast.unparse(each)) for each in node.decorator_list)
+
+
 def allowed(text: str) -> set[tuple[str, str]]:
     """Parse the exceptions: ``path: name  # reason`` in each line. ValueError: a line is not of this form."""
     found = set()
@@ -70,7 +110,7 @@ def check(root: Path, exceptions: str) -> tuple[int, list[str]]:
         accepted = allowed(exceptions)
     except ValueError as error:
         return 2, [f"{_ALLOWED.name}: {error}"]
-    found = {(each.path, each.name): str(each) for each in look(root)}
+    found = {(each.path, each.name): str(each) for each in (*look(root), *unimported(root))}
     needless = sorted(accepted - found.keys())
     if needless:
         return 2, [f"{_ALLOWED.name}: {path}: {name} is used, or gone: remove the line" for path, name in needless]

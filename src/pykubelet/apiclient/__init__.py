@@ -11,7 +11,7 @@ the node's own certificates.
 from pykubelet.apiclient.client import ApiClient, PatchKind, Select, Timeouts
 from pykubelet.apiclient.credentials import RotatedCertificate
 from pykubelet.apiclient.errors import AlreadyExists, Expired, Forbidden, Unauthorized
-from pykubelet.apiclient.kubeconfig import ClusterConfig, User, in_cluster, load_kubeconfig
+from pykubelet.apiclient.kubeconfig import ClusterConfig, User, load_kubeconfig
 from pykubelet.apiclient.reflector import Query, Reflector
 from pykubelet.apiclient.watch import Listing, WatchEvent, WatchType
 
@@ -32,6 +32,5 @@ __all__ = [
     "User",
     "WatchEvent",
     "WatchType",
-    "in_cluster",
     "load_kubeconfig",
 ]

@@ -5,17 +5,13 @@ once at start; the files it names are reloaded when they change (``credentials.p
 """
 
 import base64
-import os
 from pathlib import Path
-from typing import Final
 
 import msgspec
 from msgspec import Struct, field
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.files.documents import read_yaml
-
-SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class Pem(Struct, frozen=True):
@@ -150,19 +146,6 @@ def load_kubeconfig(path: Path) -> ClusterConfig:
     except (ValueError, RecursionError) as error:
         raise Invalid(f"{path}: not a kubeconfig: {error}") from error
     return _resolve(config, path)
-
-
-def in_cluster(directory: Path = SERVICE_ACCOUNT) -> ClusterConfig:
-    """Return the configuration of a program that runs in a pod. Raises Invalid outside of one."""
-    host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "")
-    if not host or not port:
-        raise Invalid("not in a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
-    shown = f"[{host}]" if ":" in host else host
-    return ClusterConfig(
-        f"https://{shown}:{port}",
-        ca=Pem(file=str(directory / "ca.crt")),
-        user=User(token_file=str(directory / "token")),
-    )
 
 
 def _resolve(config: _Config, path: Path) -> ClusterConfig:

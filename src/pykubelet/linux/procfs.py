@@ -108,15 +108,6 @@ def namespace(pid: int | str, kind: str) -> Identity | None:
     return _identity(f"{pid}/ns/{kind}")
 
 
-def owner(pid: int) -> int | None:
-    """The effective user id of a process (0 also for a process that is not dumpable)."""
-    try:
-        return os.stat(f"{ROOT}/{pid}").st_uid  # noqa: PTH116
-    except OSError as error:
-        _check(error, f"{pid}")
-        return None
-
-
 def threads(pid: int) -> int | None:
     """The number of threads of a process."""
     return _count(f"{pid}/task")

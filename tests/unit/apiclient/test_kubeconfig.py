@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.apiclient import ClusterConfig, User, in_cluster, load_kubeconfig
+from pykubelet.apiclient import ClusterConfig, User, load_kubeconfig
 from pykubelet.apiclient import credentials as credentials_module
 from pykubelet.apiclient.certificates import client_template
 from pykubelet.apiclient.certificates.request import new_key, signing_request
@@ -79,16 +79,6 @@ def test_invalid_kubeconfig_names_the_error(tmp_path: Path, text: str, error: st
         load_kubeconfig(path)
     with pytest.raises(Invalid, match="cannot be read"):
         load_kubeconfig(tmp_path / "missing")
-
-
-def test_in_cluster_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(Invalid, match="not in a pod"):
-        in_cluster()
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
-    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    config = in_cluster(tmp_path)
-    assert config.server == "https://[fd00::1]:443" and config.user.token_file == str(tmp_path / "token")
 
 
 async def test_renewed_certificate_replaces_the_one_in_the_kubeconfig(

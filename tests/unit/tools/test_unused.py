@@ -54,6 +54,19 @@ def test_unused_public_definitions_are_reported_even_if_tests_use_them(project: 
     }
 
 
+def test_definition_whose_name_others_use_is_reported_if_nothing_imports_it(project: Path) -> None:
+    package = project / "src" / "pykubelet"
+    (package / "__init__.py").write_text("from pykubelet.files import shown, lost, owner\n")
+    (package / "files.py").write_text(
+        "def shown(): ...\ndef lost(): ...\ndef owner(): ...\ndef by_module(): ...\ndef own(): ...\nX = own()\n"
+    )
+    (package / "other.py").write_text(
+        "from pykubelet import files, shown\nshown(), files.by_module()\nself.owner, row.lost\n"
+    )
+    found = {each.name for each in unused.unimported(project) if each.path.endswith("files.py")}
+    assert found == {"lost", "owner"}
+
+
 def test_exceptions_are_left_out_and_the_rest_is_an_error(project: Path) -> None:
     path = "src/pykubelet/module.py"
     listed = f"# comment\n\n{path}: forgotten  # reason\n{path}: shown  # reason\n{path}: Lost  # reason\n"

@@ -91,11 +91,6 @@ def pod_log_name(ref: PodRef) -> str:
     return f"{ref.namespace}_{ref.name}_{ref.uid}"
 
 
-def container_log_dir(log_root: str, ref: PodRef, container: str) -> str:
-    """Path of a container's log directory, with one file for each start."""
-    return f"{pod_log_dir(log_root, ref)}/{container}"
-
-
 def container_log_path(container: str, restart_count: int) -> str:
     """Path of the log file of one start, relative to the pod's log directory, as in CRI."""
     return f"{container}/{restart_count}{_LOG_SUFFIX}"

@@ -75,7 +75,6 @@ def test_an_fqdn_must_fit_the_kernel() -> None:
 
 def test_log_layout() -> None:
     assert names.pod_log_dir("/var/log/pods", REF) == "/var/log/pods/shop_web_u-1"
-    assert names.container_log_dir("/var/log/pods", REF, "app") == "/var/log/pods/shop_web_u-1/app"
     assert names.container_log_path("app", 4) == "app/4.log"
     assert names.uid_of_log_dir("shop_web_u-1") == "u-1"
     assert names.uid_of_log_dir("u-1") == "u-1"
