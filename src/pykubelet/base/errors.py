@@ -12,6 +12,8 @@ PASSING: Final = frozenset(
     (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
 )
 """Error numbers that say nothing about the content of a file: something is missing or fails for the moment."""
+LACKING: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS))
+"""Error numbers that say nothing about the other side of a connection: this process or machine lacks something."""
 
 
 class PykubeletError(Exception):

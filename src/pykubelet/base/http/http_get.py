@@ -18,7 +18,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from msgspec import Struct
 
-from pykubelet.base.errors import Invalid, Transient
+from pykubelet.base.errors import LACKING, Invalid, Transient
 from pykubelet.base.units import KIB, Bytes, Seconds
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ class HttpGetter:
     async def get(self, request: HttpGet, timeout: Seconds | None) -> HttpReply:
         """Send a request and return its response, all redirects and the body within `timeout` seconds (None: no limit).
 
-        A redirect to another host is returned, not followed. Raises `HttpGetFailed`, or `Invalid` if the request
-        cannot be sent at all.
+        A redirect to another host is returned, not followed. Raises `HttpGetFailed`, `Invalid` if the request cannot
+        be sent at all, or another `Transient` if it cannot be sent now for lack of descriptors or memory.
         """
         try:
             async with asyncio.timeout(timeout):
@@ -119,6 +119,8 @@ class HttpGetter:
         except (aiohttp.InvalidURL, ValueError) as error:
             raise Invalid(f"the URL {url!r} cannot be used: {error}") from error
         except (aiohttp.ClientError, OSError) as error:
+            if isinstance(error, OSError) and error.errno in LACKING:
+                raise Transient(f'Get "{url}": not sent: {os.strerror(error.errno or 0)}') from error
             raise _failure(url, error) from error
 
     def _open(self) -> "ClientSession":

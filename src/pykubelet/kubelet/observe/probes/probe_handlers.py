@@ -6,11 +6,12 @@ shown (except for redirects). The output of a command in the container is shown.
 
 import asyncio
 import ipaddress
+import os
 import socket
 from collections.abc import Sequence
 from typing import assert_never
 
-from pykubelet.base.errors import Invalid, PykubeletError, Transient
+from pykubelet.base.errors import LACKING, Invalid, PykubeletError, Transient
 from pykubelet.base.expand import expand_all
 from pykubelet.base.http.http_get import (
     HttpGet,
@@ -120,6 +121,8 @@ async def _tcp_socket(target: ProbeTarget, action: TCPSocketAction) -> ProbeObse
     except TimeoutError:
         return ProbeObservation(ProbeVerdict.FAILURE, f"connect to {host} port {port}: no answer within {seconds:g} s")
     except OSError as error:
+        if error.errno in LACKING:  # of the agent: it says nothing about the container
+            raise Transient(f"cannot connect to {host} port {port}: {os.strerror(error.errno or 0)}") from error
         return ProbeObservation(ProbeVerdict.FAILURE, f"connect to {host} port {port}: {connect_failure(error)}")
     return _SUCCESS
 

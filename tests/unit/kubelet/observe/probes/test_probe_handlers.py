@@ -25,6 +25,7 @@ from pykubelet.models.core_v1 import (
     Probe,
     TCPSocketAction,
 )
+from pykubelet.testing.limits import no_descriptors
 from tests.unit.base.http.http_server import answer, closed_port, http_server, redirect
 from tests.unit.kubelet.observe.probes.fakes import REF
 
@@ -237,6 +238,19 @@ async def test_tcp_to_a_server_that_does_not_accept(handlers: ProbeHandlers) -> 
         for each in waiting:
             each.close()
     assert seen == ProbeObservation(ProbeVerdict.FAILURE, f"connect to 127.0.0.1 port {port}: no answer within 1 s")
+
+
+@pytest.mark.parametrize("probe", [tcp, http])
+async def test_lack_of_descriptors_is_no_failure_of_the_container(
+    handlers: ProbeHandlers, probe: Callable[[int], Probe]
+) -> None:
+    """Otherwise containers would be restarted because the agent has too many files open."""
+    async with listening() as port:
+        await handlers.probe(target(probe(port)))
+        with no_descriptors():
+            seen = await handlers.probe(target(probe(port)))
+    assert seen.verdict is ProbeVerdict.ERROR
+    assert "Too many open files" in seen.message
 
 
 async def test_tcp_to_an_unknown_host(handlers: ProbeHandlers) -> None:
