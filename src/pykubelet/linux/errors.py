@@ -2,7 +2,7 @@
 
 import errno
 
-from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, PykubeletError, Transient
+from pykubelet.base.errors import PASSING, Conflict, Invalid, NotFound, Permanent, PykubeletError, Transient
 
 _KINDS: dict[int, type[PykubeletError]] = {
     errno.ENOENT: NotFound,
@@ -20,6 +20,12 @@ _KINDS: dict[int, type[PykubeletError]] = {
     errno.ENOSYS: Permanent,
     errno.EOPNOTSUPP: Permanent,
 }
+
+
+def raise_passing(error: Exception, what: str) -> None:
+    """Raise Transient if ``error`` is of the machine (EMFILE, EIO), and so says nothing about the file ``what``."""
+    if isinstance(error, OSError) and error.errno in PASSING:
+        raise Transient(f"{what} cannot be read: {error.strerror}") from error
 
 
 def wrap(error: OSError, what: str) -> PykubeletError:

@@ -6,14 +6,14 @@ from pathlib import Path
 import msgspec
 
 from pykubelet.base.concurrency import blocking
-from pykubelet.base.errors import PASSING, Invalid
+from pykubelet.base.errors import Invalid
 from pykubelet.base.files.atomic import remove_temporary_files, write_atomic
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import MIB
 from pykubelet.criserver.cni.network_types import Attachment
 from pykubelet.criserver.directories import make_directory, set_aside_obstacle
 from pykubelet.criserver.types import SandboxID
-from pykubelet.linux.errors import wrap
+from pykubelet.linux.errors import raise_passing, wrap
 
 _attachment = msgspec.json.Decoder(Attachment)
 _LONGEST = 4 * MIB
@@ -67,8 +67,7 @@ class AttachmentRecords:
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            if isinstance(error, OSError) and error.errno in PASSING:
-                raise wrap(error, f"{file} cannot be read") from error
+            raise_passing(error, str(file))
             raise Invalid(f"{file} is damaged: {error}") from error
 
     async def forget(self, sandbox: SandboxID) -> None:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from pykubelet.base.errors import NotFound, Permanent
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.criserver.types import ContainerID
+from pykubelet.linux.errors import raise_passing
 
 _CONTROL = "ctl"
 _OOM = "oom"
@@ -25,11 +26,12 @@ class Exit(Struct, frozen=True):
 
 
 def read_exit(exits: Path, bundle: Path, container: ContainerID) -> Exit | None:
-    """Read the exit that conmon has written; None when it has not (yet)."""
+    """Read the exit that conmon has written; None when it has not (yet). Transient: it cannot be read for now."""
     path = exits / container
     try:
         text, at = read_regular(path, _NUMBER).decode(errors="replace"), path.stat().st_mtime_ns
-    except OSError:
+    except OSError as error:
+        raise_passing(error, str(path))
         return None
     # conmon renames the complete file into place; an empty file means that the disk was full.
     code = int(text) if text.strip().lstrip("-").isdecimal() else 255

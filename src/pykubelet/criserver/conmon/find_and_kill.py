@@ -1,6 +1,7 @@
 """Finds and kills processes of containers, also those of an interrupted start."""
 
 import asyncio
+import logging
 import os
 import signal
 from collections.abc import Collection
@@ -15,8 +16,10 @@ from pykubelet.criserver.oci.exectree import kill_tree
 from pykubelet.criserver.processes import is_alive, is_of_machine, reference
 from pykubelet.criserver.types import ContainerID, ProcessRef
 from pykubelet.linux import procfs
+from pykubelet.linux.errors import raise_passing
 from pykubelet.linux.pidfd import PidFd
 
+_log = logging.getLogger(__name__)
 _NUMBER = 32
 """Maximum size of a PID file in bytes."""
 _ROUNDS = 64
@@ -24,10 +27,11 @@ _DEATH: Seconds = 10.0
 
 
 def noted_number(file: Path) -> int:
-    """Read a PID file of conmon or an OCI runtime; 0: the file is missing or invalid."""
+    """Read a PID file of conmon or an OCI runtime; 0: missing or invalid. Transient: it cannot be read for now."""
     try:
         return max(0, int(read_regular(file, _NUMBER)))
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        raise_passing(error, str(file))
         return 0
 
 
@@ -84,10 +88,13 @@ class _Program:
 
 
 def orphan_runs(bundle: Path, container: str) -> bool:
-    """Whether a container without a record has a conmon or a first process."""
-    if noted_monitor(bundle, container) is not None:
+    """Whether a container without a record has a conmon or a first process, or that cannot be read for now."""
+    try:
+        if noted_monitor(bundle, container) is not None:
+            return True
+        pid = noted_number(bundle / "pid")
+    except Transient:
         return True
-    pid = noted_number(bundle / "pid")
     return in_container(pid, container) and is_alive(reference(pid))
 
 
@@ -141,6 +148,10 @@ def end_commands(scratch: Path, containers: Collection[str]) -> None:
     container's cgroup.
     """
     for note in scratch.glob("exec-*/pid"):
-        first = noted_number(note)
+        try:
+            first = noted_number(note)
+        except Transient as error:  # it must not keep the server from starting
+            _log.warning("command of a killed server not ended", extra={"error": str(error)})
+            continue
         if first > 0:
             kill_tree(first, lambda pid: any(in_container(pid, each) for each in containers))

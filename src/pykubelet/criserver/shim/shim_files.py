@@ -18,7 +18,7 @@ from pykubelet.base.files.safe_path import read_regular
 from pykubelet.criserver.conmon import Exit
 from pykubelet.criserver.shim.shim_program import Bootstrap
 from pykubelet.criserver.types import ProcessRef
-from pykubelet.linux.errors import wrap
+from pykubelet.linux.errors import raise_passing, wrap
 from pykubelet.linux.filesystems.mounts import unmount_all_under
 from pykubelet.linux.filesystems.removal import remove_tree
 
@@ -66,10 +66,11 @@ class TaskFiles:
         write_atomic(self.directory / _SHIM, msgspec.json.encode(note))
 
     def shim(self) -> ShimNote | None:
-        """Read the shim's address; None: it was not started, or the server was killed meanwhile."""
+        """Read the shim's address; None: it was not started, or the server was killed meanwhile. Transient."""
         try:
             return msgspec.json.decode(read_regular(self.directory / _SHIM, _LIMIT), type=ShimNote)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError) as error:
+            raise_passing(error, str(self.directory))
             return None
 
     def remove_socket(self) -> None:
@@ -94,10 +95,11 @@ class TaskFiles:
         write_atomic(self.directory / _EXIT, msgspec.json.encode(ended))
 
     def exit(self) -> Exit | None:
-        """Read the stored exit; None: none is stored."""
+        """Read the stored exit; None: none is stored. Transient: it cannot be read for now."""
         try:
             return msgspec.json.decode(read_regular(self.directory / _EXIT, _LIMIT), type=Exit)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError) as error:
+            raise_passing(error, str(self.directory))
             return None
 
     @property

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from pykubelet.base.errors import Transient
 from pykubelet.criserver.conmon import Exit
 from pykubelet.criserver.shim.shim_files import Mark, ShimNote, TaskFiles
 from pykubelet.criserver.shim.shim_program import Bootstrap
 from pykubelet.criserver.types import ProcessRef
 from pykubelet.linux.filesystems.mounts import bind
+from pykubelet.testing.limits import no_descriptors
 
 
 def test_files_tell_how_far_a_task_has_come(tmp_path: Path) -> None:
@@ -43,6 +45,17 @@ def test_interrupted_removal_is_finished_by_the_next_one(tmp_path: Path) -> None
     (tmp_path / ".removed-c1" / "execs").mkdir(parents=True)
     files.remove()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_notes_that_cannot_be_read_for_now_are_not_missing(tmp_path: Path) -> None:
+    files = TaskFiles(tmp_path)
+    files.note_exit(Exit(0, 5, False))
+    files.note_shim(ShimNote(Bootstrap("unix:///run/s", 3), None))
+    with no_descriptors():
+        for read in (files.exit, files.shim):
+            with pytest.raises(Transient, match="Too many open files"):
+                read()
+    assert files.exit() == Exit(0, 5, False) and files.shim() is not None
 
 
 def test_damaged_notes_count_as_missing(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from pykubelet.criserver.runtimes import ContainerRuntime
 from pykubelet.criserver.storage.remove import remove_any
 from pykubelet.criserver.types import ContainerID
 from pykubelet.linux.cgroups import CgroupDriver
+from pykubelet.linux.errors import raise_passing
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -87,9 +88,13 @@ def _remove_empty(log: Path) -> None:
 
 
 def noted_cgroup(bundle: Path) -> str:
-    """Read the cgroup path from a container's spec; empty if it names none. Blocking."""
+    """Read the cgroup path from a container's spec; empty if it names none. Blocking.
+
+    Transient: the spec cannot be read for now.
+    """
     try:
         linux = prepare.read_bundle(bundle)["linux"]
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError) as error:
+        raise_passing(error, str(bundle))
         return ""
     return str(linux["cgroupsPath"]) if isinstance(linux, Mapping) else ""
