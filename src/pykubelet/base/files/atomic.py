@@ -44,7 +44,7 @@ def write_atomic(
             temporary.unlink()
         raise
     if durable:
-        _sync_directory(target.parent)
+        sync_directory(target.parent)
 
 
 def remove_temporary_files(directory: str | os.PathLike[str]) -> None:
@@ -55,7 +55,8 @@ def remove_temporary_files(directory: str | os.PathLike[str]) -> None:
                 path.unlink(missing_ok=True)
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
+    """Write the names of a directory to the disk. Blocks."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.base.files.atomic import sync_directory
 from pykubelet.base.units import MIB, Bytes, Seconds
 from pykubelet.criserver.directories import make_directory, set_aside
 from pykubelet.criserver.images.manifests import Descriptor
@@ -103,7 +104,7 @@ class ContentStore:
         """Rename a written and checked file to the path of its blob."""
         target = self.path(digest)
         file.replace(target)
-        _sync_directory(target.parent)
+        sync_directory(target.parent)
         with self._counting:
             self._bytes += size - self._sizes.get(digest, 0)
             self._sizes[digest] = size
@@ -243,11 +244,3 @@ def _drop(partial: Path) -> None:
 def _write(fd: int, view: memoryview) -> None:
     while view:
         view = view[os.write(fd, view) :]
-
-
-def _sync_directory(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

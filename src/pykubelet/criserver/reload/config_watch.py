@@ -1,13 +1,12 @@
 """Notices changes of files, by inotify watches of their directories."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from pykubelet.base.errors import Transient
+from pykubelet.base.files.links import links_to
 
-_MOST_LINKS: Final = 40
-"""As many as the kernel follows."""
 Stamp: TypeAlias = tuple[int, int, int, int]
 """Device, inode, size and modification time of a file; zeros if it is missing."""
 Stamps: TypeAlias = Mapping[Path, Stamp]
@@ -28,7 +27,7 @@ def _stamp(path: Path) -> Stamp:
 
 def links_of(paths: Iterable[Path]) -> tuple[Path, ...]:
     """Return the paths and, of symbolic links, each path that they lead to. Blocks."""
-    return tuple(link for path in paths for link in _links(path))
+    return tuple(link for path in paths for link in links_to(path))
 
 
 class FileWatch:
@@ -65,12 +64,3 @@ class FileWatch:
             # The data directory of a ConfigMap volume is replaced by a link of this name.
             if not name or name in self._names or name == "..data":
                 return
-
-
-def _links(path: Path) -> Iterator[Path]:
-    """Yield a path and, if it is a symbolic link, each path that it leads to."""
-    for _ in range(_MOST_LINKS):
-        yield path
-        if not path.is_symlink():
-            return
-        path = path.parent / path.readlink()

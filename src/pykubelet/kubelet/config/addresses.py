@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
+from pykubelet.kubelet.types.ip_addresses import is_ip
 
 
 class AddressSources(Struct, frozen=True):
@@ -38,7 +39,7 @@ def choose_addresses(sources: AddressSources, before: Sequence[str] = ()) -> tup
             raise Invalid(f"failed to validate nodeIP: {fault}; correct --node-ip, or add the address to the machine")
     if specified:
         return specified
-    if _is_address(sources.name):
+    if is_ip(sources.name):
         return (sources.name,)
     prefer_ipv6 = any(":" in ip for ip in sources.given)
     if sources.looked_up is None and before and not any(address_fault(ip, sources.local) for ip in before):
@@ -72,11 +73,3 @@ def address_fault(ip: str, local: Collection[str] | None) -> str | None:
     if local is not None and str(address) not in local:
         return f'node IP: "{ip}" not found in the host\'s network interfaces'
     return None
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True

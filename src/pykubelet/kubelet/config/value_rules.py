@@ -5,7 +5,6 @@ Sources: the Go kubelet's ``ValidateKubeletConfiguration`` (``pkg/kubelet/apis/c
 with a line in its log (``clusterDNS``), are refused here, too.
 """
 
-import ipaddress
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -17,6 +16,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.base.suggestion import closest
 from pykubelet.base.units import Seconds, parse_duration
 from pykubelet.kubelet.config.v1beta1 import KubeletConfiguration
+from pykubelet.kubelet.types.ip_addresses import is_ip
 
 _ID_UNIT: Final = 65536
 _ALL_IDS: Final = 1 << 32
@@ -125,7 +125,7 @@ def _wrong_periods(config: KubeletConfiguration) -> Iterator[str]:
 
 def _wrong_network(config: KubeletConfiguration) -> Iterator[str]:
     for index, server in enumerate(config.cluster_dns):
-        if not _is_address(server):
+        if not is_ip(server):
             yield f"clusterDNS[{index}]: {server!r} is not an IP address; write that of the cluster's DNS service"
     if config.cluster_domain and not _DOMAIN.fullmatch(config.cluster_domain):
         yield f"clusterDomain: {config.cluster_domain!r} is not a domain; write for example cluster.local"
@@ -206,14 +206,6 @@ def _wrong_flush(value: object) -> Iterator[str]:
         return
     if negative:
         yield "logging.flushFrequency: must not be negative"
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _is_url(text: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Final
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Transient
+from pykubelet.base.files.links import links_to
 from pykubelet.kubelet.reload.plan.settling import FileChange
 
 Note = Callable[[str, FileChange], None]
@@ -15,8 +16,6 @@ _DATA_LINK: Final = "..data"
 _SUFFIX: Final = ".conf"
 _MOST_PLACES: Final = 1000
 """Directories that are watched; beyond, the periodic check has to do."""
-_MOST_LINKS: Final = 40
-"""As many as the kernel follows."""
 
 
 async def watch(file: Path | None, directory: Path | None, note: Note) -> None:
@@ -32,7 +31,7 @@ async def watch(file: Path | None, directory: Path | None, note: Note) -> None:
         (Mask.CREATE | Mask.MODIFY, FileChange.WRITTEN),
         (Mask.MOVED_FROM | Mask.DELETE | Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.UNMOUNT, FileChange.VANISHED),
     )
-    names = {path.name for path in _links(file)} if file is not None else set()
+    names = {path.name for path in links_to(file)} if file is not None else set()
     try:
         inotify = Inotify()
     except OSError as error:
@@ -73,20 +72,11 @@ def _places(file: Path | None, directory: Path | None) -> list[Path]:
 def _directories(file: Path | None, directory: Path | None) -> Iterator[Path]:
     """Yield the directories in which a change may concern the configuration."""
     if file is not None:
-        yield from dict.fromkeys(link.parent for link in _links(file))
+        yield from dict.fromkeys(link.parent for link in links_to(file))
     if directory is not None:
         yield directory
         for path in sorted(directory.rglob("*")):
             if path.is_dir() and not path.is_symlink():
                 yield path
             elif path.is_symlink() and path.name.endswith(_SUFFIX):
-                yield from dict.fromkeys(link.parent for link in _links(path))
-
-
-def _links(path: Path) -> Iterator[Path]:
-    """Yield a path and, if it is a symbolic link, each path that it leads to."""
-    for _ in range(_MOST_LINKS):
-        yield path
-        if not path.is_symlink():
-            return
-        path = path.parent / path.readlink()
+                yield from dict.fromkeys(link.parent for link in links_to(path))

@@ -1,12 +1,12 @@
 """Converts CRI messages to the types of ``types/runtime.py``. Pure; no other code parses CRI labels."""
 
-import ipaddress
 import re
 from collections.abc import Iterable
 
 from pykubelet.kubelet.actuate.criconfig.labels import parse_container, parse_pod_ref
 from pykubelet.kubelet.actuate.criconfig.signals import signal_name
 from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, SandboxID
+from pykubelet.kubelet.types.ip_addresses import is_ip
 from pykubelet.kubelet.types.runtime import (
     ContainerResources,
     ContainerState,
@@ -113,7 +113,7 @@ def sandbox_status(status: pb.PodSandboxStatus) -> SandboxStatus:
         ready=status.state == pb.SANDBOX_READY,
         attempt=status.metadata.attempt,
         created_at=seconds(status.created_at),
-        ips=ips if all(map(_is_ip, ips)) else (),
+        ips=ips if all(map(is_ip, ips)) else (),
         host_network=options.network == pb.NODE,
         runtime_handler=status.runtime_handler,
     )
@@ -184,11 +184,3 @@ def _user(status: pb.ContainerStatus) -> tuple[int, int, tuple[int, ...]] | None
         return None
     linux = status.user.linux
     return (linux.uid, linux.gid, tuple(linux.supplemental_groups))
-
-
-def _is_ip(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True

@@ -3,12 +3,12 @@
 Paths and formats are those of the Kubernetes API (`ObjectFieldSelector`, `ResourceFieldSelector`).
 """
 
-import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 
 from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext, container_error
+from pykubelet.kubelet.types.ip_addresses import parse_ip
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.models import quantity
 from pykubelet.models.core_v1 import ObjectFieldSelector, Pod, ResourceFieldSelector
@@ -100,8 +100,8 @@ def ordered_pod_ips(pod_ips: Sequence[str], node_ips: Sequence[str]) -> tuple[st
 
     The runtime may return any number in any order. Invalid addresses are left out.
     """
-    parsed = [ip for ip in map(_address, pod_ips) if ip]
-    node = next((ip for ip in map(_address, node_ips) if ip), None)
+    parsed = [ip for ip in map(parse_ip, pod_ips) if ip]
+    node = next((ip for ip in map(parse_ip, node_ips) if ip), None)
     first = node.version if node else 4
     return tuple(
         str(next(ip for ip in parsed if ip.version == version))
@@ -164,13 +164,6 @@ def _default_limit(pod: Pod, name: str, context: DownwardContext) -> quantity.Am
         if limit.nano:
             return limit
     return quantity.parse(context.allocatable.get(name, 0))
-
-
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(text)
-    except ValueError:
-        return None
 
 
 def _quoted(text: str) -> str:
