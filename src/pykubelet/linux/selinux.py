@@ -84,6 +84,16 @@ def _known(label: str, root: Path) -> bool:
     return True
 
 
+def check_labels(*labels: str, root: Path = Path("/")) -> None:
+    """Raise Invalid for the first label that the loaded policy does not know; empty ones are none. Blocking.
+
+    A runtime that gets such a label fails with the kernel's "invalid argument" and without the label.
+    """
+    for label in filter(None, labels):
+        if not _known(label, root):
+            raise Invalid(f"the SELinux policy does not know the label {label}")
+
+
 def relabel(path: str, label: str, stop: Callable[[], bool] = lambda: False) -> int:
     """Give a file, or a directory with all that is in it, this label; return how many files had another one.
 

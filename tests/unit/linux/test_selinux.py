@@ -10,7 +10,7 @@ import pytest
 
 from pykubelet.base.errors import Invalid, PykubeletError, Transient
 from pykubelet.linux import selinux
-from pykubelet.linux.selinux import ContainerLabels, container_labels, relabel
+from pykubelet.linux.selinux import ContainerLabels, check_labels, container_labels, relabel
 
 LABEL = "system_u:object_r:container_file_t:s0:c1,c2"
 CONTEXTS = (
@@ -92,6 +92,15 @@ def test_labels_are_used_if_the_server_may_not_ask_the_kernel(tmp_path: Path) ->
     root = machine(tmp_path, policy="mls")
     (root / "sys/fs/selinux/context").unlink()
     assert container_labels(root) == OTHER
+
+
+def test_label_that_the_policy_does_not_know_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = machine(tmp_path)
+    asked = kernel(monkeypatch, lambda label: ":absent_t:" not in label)
+    check_labels("u:r:known_t:s0", "", root=root)
+    with pytest.raises(Invalid, match="does not know the label u:r:absent_t:s0"):
+        check_labels("u:r:known_t:s0", "u:r:absent_t:s0", root=root)
+    assert asked == ["u:r:known_t:s0", "u:r:known_t:s0", "u:r:absent_t:s0"]
 
 
 @pytest.mark.parametrize("current", ["kernel\0", ""])

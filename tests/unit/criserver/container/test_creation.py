@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
-from pykubelet.criserver.container.bundle import prepare
+from pykubelet.criserver.container.bundle import bundle_maker, prepare
 from pykubelet.criserver.images.image_types import SignatureRejected
 from pykubelet.criserver.spec import SandboxView
 from pykubelet.criserver.types import ContainerID, ContainerPhase, IdMap, UserNamespace
@@ -189,3 +189,24 @@ async def test_files_get_the_selinux_label_of_the_pod(tmp_path: Path, monkeypatc
         label = "u:object_r:f:s0:c1,c2"
         assert relabelled == [(str(tmp_path / "a"), label), (f"/volumes/{identity}", label)]
         assert prepared == [label]
+
+
+async def test_label_that_the_policy_does_not_know_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = replace(HOST, selinux=True, selinux_process="u:r:t:s0", selinux_files="u:object_r:f:s0")
+    monkeypatch.setattr(container_rig, "HOST", host)
+
+    def refusing(*labels: str) -> None:
+        assert labels == ("u:r:absent_t:s0:c1,c2", "u:object_r:f:s0:c1,c2")
+        raise Invalid(f"unknown: {labels[0]}")
+
+    monkeypatch.setattr(bundle_maker, "check_labels", refusing)
+    async with rig_in(tmp_path) as rig:
+        view = rig.sandbox.view
+        monkeypatch.setattr(rig.sandbox, "view", lambda sandbox: replace(view(sandbox), selinux_level="s0:c1,c2"))
+        config = _config()
+        config.linux.security_context.selinux_options.type = "absent_t"
+        with pytest.raises(Invalid, match="unknown: u:r:absent_t:s0:c1,c2"):
+            await rig.containers.creator.create(SANDBOX, config)
+        assert not rig.images.directory.exists() and not rig.containers.table.of_sandbox(SANDBOX)

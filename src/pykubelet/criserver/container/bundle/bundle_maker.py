@@ -23,10 +23,11 @@ from pykubelet.criserver.spec.cdi_request import asks_for_devices, devices_of
 from pykubelet.criserver.spec.mounts import paths_to_relabel
 from pykubelet.criserver.spec.resource_classes import asks_for_classes
 from pykubelet.criserver.spec.security.apparmor import apparmor_profile
-from pykubelet.criserver.spec.security.labels import file_label
+from pykubelet.criserver.spec.security.labels import file_label, process_label
 from pykubelet.criserver.spec.security.seccomp import runtime_default
 from pykubelet.criserver.spec.spec_types import Json
 from pykubelet.criserver.types import ContainerID, ContainerRecord, ContainerUser, SandboxID
+from pykubelet.linux.selinux import check_labels
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _STALL: Seconds = 120.0
@@ -71,11 +72,13 @@ class BundleMaker:
         async with AsyncExitStack() as undo:
             undo.push_async_callback(shielded, lambda: self._images.release(record.id))
             view = self._sandboxes.view(record.sandbox_id)
-            label = file_label(config.linux.security_context, self._host, view.selinux_level)
-            rootfs = await self._images.prepare(image.id, record.id, view.user, label)
-            sources = await self._image_mounts(record, config, view, undo)
             # By name, since retries of the client have other ids: this bounds the blocking calls that can hang.
             owner = f"container/{record.sandbox_id}/{config.metadata.name}"
+            label = file_label(config.linux.security_context, self._host, view.selinux_level)
+            process = process_label(config.linux.security_context, self._host, view.selinux_level)
+            await blocking.call(owner, check_labels, process, label)
+            rootfs = await self._images.prepare(image.id, record.id, view.user, label)
+            sources = await self._image_mounts(record, config, view, undo)
             devices = await blocking.call(
                 owner, prepare.prepare_node_paths, config, record.log_path, view.handler, deadline=_NODE_PATHS
             )
