@@ -8,8 +8,8 @@ OPENAPI ?=
 APT := $(shell cat tools/debian-packages.txt | tr '\n' ' ')
 APT_V2 := $(shell cat tools/debian-packages-v2.txt | tr '\n' ' ')
 APT_TESTS := $(shell cat tools/debian-packages-tests.txt | tr '\n' ' ')
-# What of the tests in the emulated machine runs: `smoke`, or all.
-V2 ?= smoke or not smoke
+# What of the tests in the emulated machine runs: `smoke`, `selinux` (in a machine of its own), or all of the others.
+V2 ?= not selinux
 # The Debian release of that machine, such as trixie; empty: the one of this machine.
 RELEASE ?=
 # The container runtimes that the tests with a real one run on: both, criserver or containerd (of both, the cluster
@@ -61,7 +61,7 @@ clean-run: ## remove every trace of `make run` (root)
 test: setup test-packages ## everything: check, then the tests with a real runtime (root)
 	$(SUITES) lint unit integration cluster faults
 
-test-v2: setup ## tests in an emulated Debian machine with cgroup v2 and systemd; V2=smoke: only the short form; RELEASE=trixie: another Debian (root)
+test-v2: setup ## tests in an emulated Debian machine with cgroup v2 and systemd; V2=smoke: only the short form; V2=selinux: on a kernel that enforces SELinux; RELEASE=trixie: another Debian (root)
 	@sh tools/install-packages.sh $(APT_V2)
 	PYKUBELET_V2_RELEASE=$(RELEASE) $(OWNED) $(BIN)/python -m pytest tests/v2 -m "$(V2)"
 

@@ -26,6 +26,7 @@ ORDER = (
     "test_memory",
     "test_apparmor",
     "test_inside",
+    "test_selinux",
     "test_removal",
 )
 """Modules in the order in which they run: the short form first, and last what removes the installation."""
@@ -48,15 +49,16 @@ def _measured(name: str, outcome: list[str]) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def machine() -> Iterator[Machine]:
+def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
     """The machine, which has booted; at the end it is powered off."""
     if reason := missing():
         pytest.skip(reason)
     for name in (BOOTED, UNAVAILABLE):
         (CACHE / name).unlink(missing_ok=True)
+    enforcing = _enforcing(request.session.items)
     try:
         with _measured("image of the machine", [RELEASE or image.own_release()]):
-            built = image.build(CACHE, RELEASE)
+            built = image.build(CACHE, RELEASE, enforcing=enforcing)
         with _measured("disk of the project", ["built"]):
             project.build(CACHE / "project.img", built.python)
     except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
@@ -106,10 +108,24 @@ def node(machine: Machine, request: pytest.FixtureRequest) -> Node:
     return installed
 
 
+def _module(item: pytest.Item) -> str:
+    return str(getattr(getattr(item, "module", None), "__name__", ""))
+
+
+def _enforcing(items: list[pytest.Item]) -> bool:
+    """Whether the machine is the one with SELinux: all tests of this directory that were chosen need it."""
+    return all(item.get_closest_marker("selinux") for item in items if _module(item).startswith("tests.v2."))
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort the modules of this directory; the others stay where they are."""
     names = {f"tests.v2.{name}": number for number, name in enumerate(ORDER)}
-    items.sort(key=lambda item: names.get(getattr(getattr(item, "module", None), "__name__", ""), -1))
+    items.sort(key=lambda item: names.get(_module(item), -1))
+    if not _enforcing(items):
+        for item in items:
+            if item.get_closest_marker("selinux"):
+                item.add_marker(pytest.mark.skip(reason="needs a machine of its own: make test-v2 V2=selinux"))
 
 
 @pytest.hookimpl(wrapper=True)

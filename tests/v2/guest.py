@@ -62,6 +62,7 @@ def container(name: str) -> dict[str, Any]:
                 "state": state,
                 "reason": details.get("reason", ""),
                 "exit_code": details.get("exitCode"),
+                "details": details.get("message", ""),
                 "message": pod["status"].get("message", ""),
                 "pod_reason": pod["status"].get("reason", ""),
             }
@@ -76,6 +77,19 @@ def wait_container(name: str, state: str, other_than: str = "", seconds: float =
         found.clear()
         found.update(container(name))
         return found.get("state") == state and found["id"] != other_than
+
+    _until(holds, seconds)
+    return found
+
+
+def wait_refused(name: str, seconds: float = 1200.0) -> dict[str, Any]:
+    """Wait until a pod's container waits and there is a message why; the container, or the last seen one."""
+    found: dict[str, Any] = {}
+
+    def holds() -> bool:
+        found.clear()
+        found.update(container(name))
+        return found.get("state") == "waiting" and found["details"] != ""
 
     _until(holds, seconds)
     return found

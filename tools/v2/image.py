@@ -14,7 +14,10 @@ import stat
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+
+from tools.v2 import selinux
 
 _PACKAGES = Path(__file__).with_name("packages.txt")
 _ROOT_SIZE = "6G"
@@ -76,6 +79,8 @@ class Image:
     """The files that a machine boots from, in one directory."""
 
     directory: Path
+    enforcing: bool = False
+    """Whether its kernel enforces SELinux."""
 
     @property
     def root(self) -> Path:
@@ -96,32 +101,38 @@ class Image:
         return (self.directory / "python").read_text()
 
 
-def build(cache: Path, release: str = "") -> Image:
-    """Return the image, built below ``cache`` unless it is there. Former images of the release are removed.
+def build(cache: Path, release: str = "", *, enforcing: bool = False) -> Image:
+    """Return the image, built below ``cache`` unless it is there. Former images of the same kind are removed.
 
-    ``release`` is the code name of a Debian release; empty: that of this machine. CalledProcessError: a tool failed;
-    ``build.log`` beside the image has its output. PermissionError: without root.
+    ``release`` is the code name of a Debian release; empty: that of this machine. ``enforcing``: with SELinux instead
+    of AppArmor. CalledProcessError: a tool failed; ``build.log`` beside the image has its output. PermissionError:
+    without root.
     """
     own = own_release()
     release = release or own
     sources = debian_sources(own, release)
-    digest = hashlib.sha256("\0".join((_PACKAGES.read_text(), Path(__file__).read_text(), sources)).encode())
-    image = Image(cache / f"image-{release}-{digest.hexdigest()[:12]}")
+    packages = [*_PACKAGES.read_text().split(), *(selinux.PACKAGES if enforcing else ())]
+    origin = (*packages, Path(__file__).read_text(), sources, selinux.digest() if enforcing else "")
+    kind = f"{'selinux' if enforcing else 'image'}-{release}"
+    digest = hashlib.sha256("\0".join(origin).encode()).hexdigest()
+    image = Image(cache / f"{kind}-{digest[:12]}", enforcing)
     if image.directory.exists():
         return image
     if os.geteuid() != 0:
         raise PermissionError("the image of the emulated machine can only be built by root: sudo make test-v2")
     cache.mkdir(parents=True, exist_ok=True)
-    for former in cache.glob(f"image-{release}-*"):
+    for former in cache.glob(f"{kind}-*"):
         shutil.rmtree(former)
-    building = cache / f"image-{release}-{os.getpid()}.new"
+    building = cache / f"{kind}-{os.getpid()}.new"
     building.mkdir()
     tree = building / "tree"
     (building / "sources.list").write_text(sources)
     with (cache / "build.log").open("wb") as log:
-        _call(log.fileno(), *_bootstrap(tree, building, release))
+        _call(log.fileno(), *_bootstrap(tree, building, release, packages))
         _configure(tree)
         _extract(tree, building)
+        if enforcing:
+            selinux.prepare(tree, partial(_call, log.fileno()))
         disk = ("mke2fs", "-q", "-t", "ext4", "-L", "root", "-d", str(tree), str(building / "root.img"), _ROOT_SIZE)
         _call(log.fileno(), *disk)
     shutil.rmtree(tree)
@@ -156,13 +167,8 @@ def debian_sources(own: str, release: str) -> str:
     return "".join(f"deb {uri} {suite} {component}\n" for uri, suite, component, _ in chosen)
 
 
-def _bootstrap(tree: Path, building: Path, release: str) -> Iterator[str]:
-    yield from (
-        "mmdebstrap",
-        "--mode=root",
-        "--variant=minbase",
-        f"--include={','.join(_PACKAGES.read_text().split())}",
-    )
+def _bootstrap(tree: Path, building: Path, release: str, packages: Sequence[str]) -> Iterator[str]:
+    yield from ("mmdebstrap", "--mode=root", "--variant=minbase", f"--include={','.join(packages)}")
     proxies = subprocess.run(
         ["apt-config", "dump", "--no-empty", "Acquire"], capture_output=True, text=True, check=True
     )

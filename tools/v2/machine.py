@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tools.v2 import selinux
 from tools.v2.image import Image
 
 PROGRAM = "qemu-system-x86_64"
@@ -29,9 +30,10 @@ _KVM_BOOT_SECONDS = 60.0
 _ANSWER_SECONDS = 120.0
 _POLL_SECONDS = 0.2
 _KERNEL = (
-    "root=/dev/vda rw console=ttyS0 quiet loglevel=4 apparmor=1 security=apparmor mitigations=off nokaslr "
-    "random.trust_cpu=on systemd.unified_cgroup_hierarchy=1 systemd.show_status=no audit=0 no_timer_check"
+    "root=/dev/vda rw console=ttyS0 quiet loglevel=4 mitigations=off nokaslr "
+    "random.trust_cpu=on systemd.unified_cgroup_hierarchy=1 systemd.show_status=no no_timer_check"
 )
+_APPARMOR = "apparmor=1 security=apparmor audit=0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +191,13 @@ class Machine:
             self._channel = None
 
     def _command(self) -> list[str]:
+        kernel = f"{_KERNEL} {selinux.KERNEL if self._image.enforcing else _APPARMOR}"
         disk = "if=virtio,format=raw,snapshot=on,cache=unsafe"
         return [
             *(PROGRAM, "-machine", f"q35,accel={self._accelerator}", "-cpu", "max", "-m", str(memory_mib())),
             *("-smp", str(min(os.cpu_count() or 1, 2))),
             *("-nodefaults", "-no-user-config", "-display", "none", "-device", "virtio-rng-pci"),
-            *("-kernel", str(self._image.kernel), "-initrd", str(self._image.initrd), "-append", _KERNEL),
+            *("-kernel", str(self._image.kernel), "-initrd", str(self._image.initrd), "-append", kernel),
             *("-drive", f"file={self._image.root},{disk}", "-drive", f"file={self._project},{disk}"),
             *("-device", "virtio-serial-pci", "-device", "virtserialport,chardev=channel,nr=1"),
             *("-chardev", f"socket,id=channel,path={self._directory / 'channel'},server=on,wait=off"),

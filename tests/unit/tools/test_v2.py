@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.v2 import image, project
+from tools.v2 import image, project, selinux
 from tools.v2.machine import Machine, MachineError, MachineLostError, kvm_works, memory_mib
 
 DEPENDENCIES = """\
@@ -164,6 +164,36 @@ def test_a_machine_whose_emulator_ends_is_an_error(tmp_path: Path, monkeypatch: 
     with pytest.raises(MachineError, match=r"qemu did not start: qemu has ended(.|\n)*no such machine"):
         machine.start()
     machine.destroy()
+
+
+@pytest.mark.parametrize(("enforcing", "security"), [(False, "apparmor"), (True, "selinux")])
+def test_machine_boots_with_one_of_the_security_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enforcing: bool, security: str
+) -> None:
+    program = tmp_path / "qemu"
+    program.write_text("#!/bin/sh\necho $* >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr("tools.v2.machine.PROGRAM", str(program))
+    machine = Machine(image.Image(tmp_path, enforcing), tmp_path / "project", tmp_path / "run")
+    with pytest.raises(MachineError):
+        machine.start()
+    machine.destroy()
+    words = (tmp_path / "run/qemu.log").read_text().split()
+    assert [word for word in words if word.startswith("security=")] == [f"security={security}"]
+    assert ("enforcing=1" in words) is enforcing and ("audit=0" in words) is not enforcing
+
+
+def test_files_are_labelled_after_the_types_of_containers_were_added(tmp_path: Path) -> None:
+    for name in ("etc/selinux", "etc/systemd", "root"):
+        (tmp_path / name).mkdir(parents=True)
+    calls: list[tuple[str, ...]] = []
+    selinux.prepare(tmp_path, lambda *command: calls.append(command))
+    assert [next(word for word in ("semodule", "setfiles") if word in " ".join(each)) for each in calls] == [
+        "semodule",
+        "setfiles",
+    ]
+    assert "(type container_t)" in (tmp_path / "root/containers.cil").read_text()
+    assert "SELINUX=enforcing\n" in (tmp_path / "etc/selinux/config").read_text()
 
 
 @pytest.mark.parametrize(
