@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.base.errors import NotFound
+from pykubelet.base.errors import Conflict, NotFound
 from pykubelet.cli.client.agent_socket import linked
 from pykubelet.cli.reset.daemons import PodsPart
 from pykubelet.cli.reset.files import CgroupsPart, FilesPart
@@ -15,7 +15,10 @@ from pykubelet.cli.reset.places import Places
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.netns import NamespaceKind, NamespaceSpec, PinnedNamespaces
 from pykubelet.criserver.types import SandboxID
-from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle, root_name, to_path
+from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle, pod_name, root_name, to_path
+from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.resources.qos import QosClass
+from pykubelet.linux.cgroups.files import CgroupFiles
 from pykubelet.linux.filesystems.mounts import unmount_all_under
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -104,6 +107,28 @@ def test_cgroups_of_both_drivers_are_removed_with_their_slices(
     assert [line.rpartition("/")[2] for line in part.find()] == [top]
     part.remove()
     assert (list(part.find()), slices.names) == ([], {"others.slice"})
+
+
+@pytest.mark.parametrize("driver", list(NameStyle))
+@pytest.mark.parametrize("qos", list(QosClass))
+def test_cgroups_of_another_kubelets_pods_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver: NameStyle, qos: QosClass
+) -> None:
+    monkeypatch.setattr(CgroupsPart, "_hierarchies", staticmethod(lambda: {tmp_path}))
+    killed: list[Path] = []
+    monkeypatch.setattr(CgroupFiles, "delete_trees", lambda _, roots: killed.extend(roots))
+    part = CgroupsPart(replace(_places(tmp_path), cgroup_root="/"), _Slices())
+    for uid in ("our-s", "their-s"):
+        container = tmp_path / to_path(pod_name(root_name("/"), qos, PodUID(uid)), driver).lstrip("/") / "container"
+        container.mkdir(parents=True)
+        (container / "cgroup.procs").write_text("4194305\n")
+    (tmp_path / "root/pods/our-s").mkdir(parents=True)
+    with pytest.raises(Conflict, match=r"not of this agent have processes: their-s; "):
+        part.remove()
+    assert killed == []
+    (container / "cgroup.procs").write_text("")
+    part.remove()
+    assert set(killed) == {tmp_path / ("kubepods.slice" if driver is NameStyle.SYSTEMD else "kubepods")}
 
 
 def test_link_to_the_socket_of_a_killed_agent_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

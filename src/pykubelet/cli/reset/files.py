@@ -1,13 +1,14 @@
 """Cgroups, mounts and files."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from pykubelet.base.errors import NotFound, Permanent
+from pykubelet.base.errors import Conflict, NotFound, Permanent
 from pykubelet.cli.client.agent_socket import link_of
 from pykubelet.cli.reset.places import Places
-from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle, cri_parent, root_name, to_path
+from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle, cri_parent, root_name, to_path, uid_of
 from pykubelet.linux import cgroups
 from pykubelet.linux.cgroups.files import CgroupFiles, below
 from pykubelet.linux.errors import wrap
@@ -17,6 +18,8 @@ from pykubelet.linux.filesystems.mounts import unmount_all_under
 from pykubelet.linux.systemd import Systemd
 from pykubelet.linux.transient_units import Units, systemd_is_running
 
+_MOST_NAMED = 5
+_POD_SLICE = re.compile(r"\bkubepods(?:-burstable|-besteffort)?-pod([^-/]+)\.slice$")
 _IMAGE_ENTRIES = ("images", "storage")
 """Entries of the server's root with images and their unpacked layers."""
 
@@ -27,6 +30,7 @@ class CgroupsPart:
     def __init__(self, places: Places, units: Units | None = None) -> None:
         """``units``: systemd, which has a unit for each cgroup of its driver; default: that of this machine, if any."""
         self._root = places.cgroup_root.strip("/")
+        self._pods = places.root / "pods"
         name = root_name(places.cgroup_root)
         self._paths = [to_path(name, style) for style in NameStyle]
         self._slice = cri_parent(name, NameStyle.SYSTEMD)
@@ -36,6 +40,15 @@ class CgroupsPart:
         return [f"cgroup: {path}" for path in self._roots()]
 
     def remove(self) -> None:
+        """Conflict: processes of pods that are not this agent's are in the cgroups; then all of these stay.
+
+        Pods that the runtime server knew have ended before; what may still run has a directory of this agent.
+        """
+        if others := self._pods_of_others():
+            raise Conflict(
+                f"cgroups of pods that are not of this agent have processes: {', '.join(others[:_MOST_NAMED])}; "
+                "if another kubelet of this machine runs them, leave them to it, or else end them by hand"
+            )
         CgroupFiles().delete_trees(self._roots())
         if self._units is not None:
             # The units stay active without their cgroups. With this one, systemd stops those below it.
@@ -47,6 +60,17 @@ class CgroupsPart:
                 with suppress(OSError):  # cgroups of others are in it, or it does not exist
                     below(hierarchy, f"/{self._root}").rmdir()
 
+    def _pods_of_others(self) -> list[str]:
+        """Return the uids of pods with processes that have no directory of this agent."""
+        files, found = CgroupFiles(), set()
+        tops = [top / name for top in self._roots() for name in files.subdirectories(top)]
+        # Of a QoS class; what is deeper belongs to the pod.
+        for path in (*tops, *(top / name for top in tops for name in files.subdirectories(top))):
+            uid = pod_of(path.name)
+            if uid and not (self._pods / uid).is_dir() and files.processes(files.tree(path)):
+                found.add(uid)
+        return sorted(found)
+
     def _roots(self) -> list[Path]:
         paths = [below(top, path) for top in self._hierarchies() for path in self._paths]
         return sorted({path for path in paths if path.is_dir()})
@@ -55,6 +79,14 @@ class CgroupsPart:
     def _hierarchies() -> set[Path]:
         layout = cgroups.detect()
         return {*layout.controllers.values(), *([layout.unified] if layout.unified else [])}
+
+
+def pod_of(name: str) -> str:
+    """Return the uid of the pod whose cgroup has this name, of either driver; empty: it is no cgroup of a pod."""
+    slice_ = _POD_SLICE.search(name)
+    if slice_ is not None:
+        return slice_[1].replace("_", "-")
+    return uid_of(name) or ""
 
 
 class MountsPart:
