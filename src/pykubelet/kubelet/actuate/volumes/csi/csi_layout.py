@@ -40,6 +40,7 @@ from pykubelet.kubelet.actuate.volumes.csi.csi_types import (
 )
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs, component
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.linux.errors import raise_passing
 from pykubelet.linux.filesystems.mountinfo import is_mount_point
 
 _log = logging.getLogger(__name__)
@@ -206,7 +207,10 @@ def _write(directory: Path, fields: Mapping[str, str]) -> None:
 
 
 def _read(directory: Path) -> Record | None:
-    """Read the record in a directory; None if it is missing or invalid. An invalid record is logged."""
+    """Read the record in a directory; None if it is missing or invalid. An invalid record is logged.
+
+    Transient: it cannot be read for now, so the volume may be in use.
+    """
     path = directory / _RECORD
     try:
         fields = msgspec.convert(read_json(read_regular(path, _MAX_FILE)), dict[str, str])
@@ -214,6 +218,7 @@ def _read(directory: Path) -> Record | None:
     except FileNotFoundError:
         return None
     except (OSError, Invalid, msgspec.ValidationError, KeyError) as error:
+        raise_passing(error, str(path))
         _log.error("volume record invalid: ignored", extra={"path": path, "error": repr(error)})
         return None
     return Record(

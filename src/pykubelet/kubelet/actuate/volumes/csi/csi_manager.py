@@ -216,7 +216,7 @@ class CsiVolumes:
             layout = self._deps.layout
             try:
                 self._disk_refs = {each.ref for each in layout.staged()} | layout.used()
-            except OSError as error:
+            except (OSError, Transient) as error:
                 _log.error("volumes of an earlier agent not read: retrying", extra={"error": str(error)})
                 return set()
         return self._disk_refs

@@ -16,8 +16,17 @@ import pytest
 
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Conflict, NotFound, Transient, Unsupported
+from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import Bytes
-from pykubelet.kubelet.actuate.volumes.csi import CsiConfig, CsiDeps, CsiEvents, CsiLayout, CsiVolumes, DriverRegistry
+from pykubelet.kubelet.actuate.volumes.csi import (
+    CsiConfig,
+    CsiDeps,
+    CsiEvents,
+    CsiLayout,
+    CsiVolumes,
+    DriverRegistry,
+    csi_layout,
+)
 from pykubelet.kubelet.actuate.volumes.csi.csi_errors import CsiFailed, DriverMissing
 from pykubelet.kubelet.actuate.volumes.csi.plan import csi_rules
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
@@ -283,6 +292,30 @@ async def test_volumes_of_a_killed_agent_are_torn_down(root: Path, driver: FakeD
         await world.csi.tear_down(PodUID("u1"))
         assert len(driver.made("NodeUnpublishVolume")) == 2 and len(driver.made("NodeUnstageVolume")) == 1
         assert world.csi.in_use() == ()
+
+
+async def test_volume_whose_record_cannot_be_read_for_now_stays_in_use(
+    root: Path, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with ready(root, driver) as world:
+        await world.csi.set_up(world.pod("u1"), VOLUME)
+
+    def refuse(path: Path, limit: int) -> bytes:
+        if "u1" in path.parts:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return read_regular(path, limit)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(csi_layout, "read_regular", refuse)
+        with pytest.raises(Transient, match="Too many open files"):
+            World(root).layout.used()
+        async with ready(root, driver) as world:
+            with pytest.raises(Transient, match="Too many open files"):
+                await world.csi.tear_down(PodUID("u1"))
+        assert not driver.made("NodeUnpublishVolume") and not driver.made("NodeUnstageVolume")
+    async with ready(root, driver) as world:
+        await world.csi.tear_down(PodUID("u1"))
+        assert driver.made("NodeUnpublishVolume") and driver.made("NodeUnstageVolume")
 
 
 async def test_what_is_published_is_in_use_though_the_driver_does_not_stage(root: Path, driver: FakeDriver) -> None:
