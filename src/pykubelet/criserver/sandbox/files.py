@@ -15,6 +15,7 @@ from pykubelet.base.units import MIB, Bytes
 from pykubelet.criserver.sandbox.plan.requests import namespace_options, resolv_conf
 from pykubelet.criserver.storage.remove import remove_any
 from pykubelet.criserver.types import IdMap
+from pykubelet.linux.errors import raise_passing
 from pykubelet.linux.filesystems.mounts import tmpfs, unmount_all_under
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -92,5 +93,6 @@ def _read(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read(_MAX_FILE)
-    except OSError:
+    except OSError as error:
+        raise_passing(error, path)  # otherwise the pod would never resolve a name
         return ""
