@@ -109,3 +109,17 @@ def test_docstring_lists_the_packages_beside_that_are_imported(package: str) -> 
     expected = ", ".join(f"``{name}``" for name in sorted(siblings(package)))
     whole = "the server" if package.startswith("criserver") else "this stage"
     assert listed == sorted(siblings(package)), f"{package}/__init__.py: write 'Imports of {whole}: {expected}.'"
+
+
+_BESIDE = re.compile(r"Imports\s+beside\s+it:\s+([^.]*)\.|Imports\s+(no)\s+package\s+beside\s+it\.")
+
+
+@pytest.mark.parametrize("package", [each for each in _PACKAGES if each and Path(each).name != "plan"])
+def test_packages_say_what_they_import(package: str) -> None:
+    text = docstring(package)
+    names = [f"``{name}``" for name in sorted(siblings(package))]
+    line = f"Imports beside it: {', '.join(names)}." if names else "Imports no package beside it."
+    assert re.search(r"import", text, re.IGNORECASE), f"{package}/__init__.py: write {line!r}"
+    found = _BESIDE.search(text)
+    if found:
+        assert " ".join(found[0].split()) == line

@@ -2,7 +2,7 @@
 
 ``bootstrap`` gets the first client certificate and writes the kubeconfig; :class:`CertificateManager` renews one
 certificate, for the client or for the kubelet API server. Loaded only where certificates are requested, because
-cryptography costs memory. Start reading in ``certificate_manager.py``.
+cryptography costs memory. Start reading in ``certificate_manager.py``. Imports no package beside it.
 """
 
 from pykubelet.apiclient.certificates.bootstrap import BootstrapConfig, bootstrap, needs_bootstrap

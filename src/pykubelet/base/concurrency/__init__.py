@@ -2,5 +2,5 @@
 
 Start reading in ``blocking.py`` (calls that may hang), ``guard.py`` (loops over items), ``supervise.py`` (tasks) and
 ``shield.py`` (clean-up under cancellation). ``broadcast.py`` and ``watch_table.py`` publish to many readers,
-``callbacks.py`` connects two components.
+``callbacks.py`` connects two components. Imports no package beside it.
 """

@@ -2,5 +2,5 @@
 
 ``plan/`` is pure: what is known (`live_model`), what is selected (`view_state`), and the lines of a screen
 (`live_frame`, `log_frame`). Start reading in ``live_view.py``, which runs it on a terminal (`live_terminal`) with one
-agent (`live_api`).
+agent (`live_api`). Imports beside it: ``client``, ``plan``.
 """

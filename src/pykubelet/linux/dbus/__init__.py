@@ -1,1 +1,4 @@
-"""D-Bus: the system's message bus, and logind on it. Start reading in ``logind.py``."""
+"""D-Bus: the system's message bus, and logind on it. Start reading in ``logind.py``.
+
+Imports no package beside it.
+"""

@@ -10,7 +10,7 @@
 
 `serve` puts the same runtime behind a real gRPC server on a unix socket.
 
-Start reading in ``core.py``.
+Start reading in ``core.py``. Imports no package beside it.
 """
 
 from pykubelet.testing.fake_cri.core import FakeCri, FakeCriOptions

@@ -1,1 +1,4 @@
-"""Commands that show pods, act in their containers, or start them again."""
+"""Commands that show pods, act in their containers, or start them again.
+
+Imports no package beside it.
+"""

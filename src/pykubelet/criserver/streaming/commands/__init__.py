@@ -1,1 +1,4 @@
-"""Commands in containers with a client's streams (Exec). Start reading at ``execute.py``."""
+"""Commands in containers with a client's streams (Exec). Start reading at ``execute.py``.
+
+Imports no package beside it.
+"""

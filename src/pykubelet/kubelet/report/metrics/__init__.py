@@ -1,7 +1,7 @@
 """Prometheus metrics under the Go kubelet's names.
 
-All stages report to :class:`KubeletMetrics` (``kubelet_metrics.py``) through callbacks; the servers send their
-text. Start reading in ``instruments.py`` for names, labels and buckets.
+All stages report to :class:`KubeletMetrics` (``kubelet_metrics.py``) through callbacks; the servers send their text.
+Start reading in ``instruments.py`` for names, labels and buckets. Imports beside it: ``status``.
 """
 
 from pykubelet.kubelet.report.metrics.kubelet_metrics import KubeletMetrics, ProbeSample

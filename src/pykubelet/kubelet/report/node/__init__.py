@@ -2,7 +2,7 @@
 
 ``NodeReporter`` owns the Node object, ``LeaseRenewer`` the Lease (heartbeat), ``CsiNodeReporter`` the CSINode object;
 ``kubelet/compose/cluster/build.py`` runs all three. Start reading in ``plan/node_object.py`` (pure), which computes the
-status and the patches.
+status and the patches. Imports no package beside it.
 """
 
 from pykubelet.kubelet.report.node.csi_node import CsiNodeReporter, CsiNodeState

@@ -2,6 +2,7 @@
 
 The pod workers call the status manager at every step (``update``), admission when it rejects a pod (``reject``); the
 servers read it, and ``StatusPatcher`` delivers its changes to the API server. Start reading in ``plan/pod_status.py``.
+Imports no package beside it.
 """
 
 from pykubelet.kubelet.report.status.plan.pod_status import compute_pod_status, rejected_status

@@ -5,7 +5,7 @@ scrape it. The local API (``serve/local_socket``) is another server, for the mac
 the HTTP code with this one.
 
 Start reading in ``kubelet_api_server.py`` (which routes are served); ``routes`` has their handlers, ``access``
-authenticates and authorizes every request.
+authenticates and authorizes every request. Imports beside it: ``common``, ``logs``, ``streams``.
 """
 
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import (

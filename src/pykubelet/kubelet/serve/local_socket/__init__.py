@@ -1,9 +1,9 @@
 """The local API server over a unix socket, with the values of ``serve/common`` that its callers need.
 
 The server reads what the rest of this stage keeps (pods with their statuses, events, timelines) and log files; the CLI
-and kubectl are its clients. Start reading in ``local_server.py``; ``kube_routes.py`` and
-``agent_routes.py`` hold the handlers, and ``kubelet/serve/common/serving.py`` puts limits, access check, routes and
-request slots together.
+and kubectl are its clients. Start reading in ``local_server.py``; ``kube_routes.py`` and ``agent_routes.py`` hold the
+handlers, and ``kubelet/serve/common/serving.py`` puts limits, access check, routes and request slots together. Imports
+beside it: ``common``, ``logs``, ``streams``.
 """
 
 from pykubelet.kubelet.serve.common.pods_view import PodsView

@@ -2,7 +2,7 @@
 
 All servers of the agent use it. Where client and runtime speak the same protocol, bytes are passed on unread. Where the
 client's protocol is too new for the runtime (``v5.channel.k8s.io``, SPDY in a WebSocket), it is translated to SPDY,
-which every runtime speaks. Start reading in ``stream_proxy.py``.
+which every runtime speaks. Start reading in ``stream_proxy.py``. Imports no package beside it.
 """
 
 from pykubelet.kubelet.serve.streams.stream_backend import check_upgrade

@@ -1,4 +1,5 @@
 """Mounting and unmounting of volumes: devices, sub-paths, remote volumes, ownership, teardown.
 
-All functions block and run in the threads of the volume manager. Start reading in ``teardown.py``.
+All functions block and run in the threads of the volume manager. Start reading in ``teardown.py``. Imports beside it:
+``csi``.
 """
