@@ -5,6 +5,7 @@ release than this machine's, from the same suites of that one. The result is in 
 digest of everything that it was built from, so that a change of the list builds it again.
 """
 
+import fcntl
 import gzip
 import hashlib
 import lzma
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from pykubelet.linux.filesystems.mounts import unmount_all_under
 from tools.v2 import selinux
 
 _PACKAGES = Path(__file__).with_name("packages.txt")
@@ -121,23 +123,29 @@ def build(cache: Path, release: str = "", *, enforcing: bool = False) -> Image:
     if os.geteuid() != 0:
         raise PermissionError("the image of the emulated machine can only be built by root: sudo make test-v2")
     cache.mkdir(parents=True, exist_ok=True)
-    for former in cache.glob(f"{kind}-*"):
-        shutil.rmtree(former)
-    building = cache / f"{kind}-{os.getpid()}.new"
-    building.mkdir()
-    tree = building / "tree"
-    (building / "sources.list").write_text(sources)
-    with (cache / "build.log").open("wb") as log:
-        _call(log.fileno(), *_bootstrap(tree, building, release, packages))
-        _configure(tree)
-        _extract(tree, building)
-        if enforcing:
-            selinux.prepare(tree, partial(_call, log.fileno()))
-        disk = ("mke2fs", "-q", "-t", "ext4", "-L", "root", "-d", str(tree), str(building / "root.img"), _ROOT_SIZE)
-        _call(log.fileno(), *disk)
-    shutil.rmtree(tree)
-    building.rename(image.directory)
-    return image
+    with (cache / "build.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if image.directory.exists():
+            return image  # another run has built it meanwhile
+        for former in cache.glob(f"{kind}-*"):
+            # A build that was killed leaves mounts of /proc and /sys in its tree.
+            unmount_all_under(str(former.resolve()))
+            shutil.rmtree(former)
+        building = cache / f"{kind}-{os.getpid()}.new"
+        building.mkdir()
+        tree = building / "tree"
+        (building / "sources.list").write_text(sources)
+        with (cache / "build.log").open("wb") as log:
+            _call(log.fileno(), *_bootstrap(tree, building, release, packages))
+            _configure(tree)
+            _extract(tree, building)
+            if enforcing:
+                selinux.prepare(tree, partial(_call, log.fileno()))
+            disk = ("mke2fs", "-q", "-t", "ext4", "-L", "root", "-d", str(tree), str(building / "root.img"), _ROOT_SIZE)
+            _call(log.fileno(), *disk)
+        shutil.rmtree(tree)
+        building.rename(image.directory)
+        return image
 
 
 def own_release() -> str:

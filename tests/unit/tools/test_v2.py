@@ -1,8 +1,10 @@
 """The parts of the emulated machine that need no emulator: its RAM disk, its environment, its apt sources."""
 
+import fcntl
 import lzma
 import subprocess
 import sys
+import threading
 from importlib import metadata
 from pathlib import Path
 
@@ -26,6 +28,39 @@ def test_load_order_puts_needed_modules_first_and_each_once() -> None:
 
 def test_load_order_leaves_out_what_is_built_into_the_kernel() -> None:
     assert image.load_order(DEPENDENCIES, ("ext4",)) == []
+
+
+def test_build_leaves_the_tree_of_another_one_in_the_same_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bootstrap(*_: object) -> list[str]:
+        raise InterruptedError("this build ends here")
+
+    for name, value in (
+        ("own_release", lambda: "trixie"),
+        ("debian_sources", lambda *_: ""),
+        ("_bootstrap", bootstrap),
+    ):
+        monkeypatch.setattr(image, name, value)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    others = tmp_path / "image-trixie-1.new" / "tree"
+    others.mkdir(parents=True)
+    ended: list[BaseException] = []
+
+    def build() -> None:
+        try:
+            image.build(tmp_path, "trixie")
+        except InterruptedError as error:
+            ended.append(error)
+
+    second = threading.Thread(target=build)
+    with (tmp_path / "build.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        second.start()
+        second.join(0.5)
+        assert (ended, others.exists()) == ([], True)
+    second.join()
+    assert (len(ended), others.exists()) == (1, False)
 
 
 def test_initrd_is_an_archive_in_newc_format(tmp_path: Path) -> None:
