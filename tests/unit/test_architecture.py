@@ -308,3 +308,19 @@ def test_copied_functions_are_recognized(tmp_path: Path) -> None:
     path.write_text(f'def one():\n    """Text."""\n{long}async def two():\n{long}def short():\n    return 1\n')
     assert [name for name, _ in bodies(path)] == ["one", "two"]
     assert len({text for _, text in bodies(path)}) == 1
+
+
+SHORT_TEST_NAMES = 345
+"""Tests named after a subject only, such as ``test_mounts``, though a name says what is expected of it under which
+condition. Must only become fewer."""
+
+
+def test_names_of_tests_say_what_is_expected() -> None:
+    names = [
+        node.name
+        for path in UNIT_TESTS.parent.rglob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+    ]
+    short = [name for name in names if name.count("_") < 3]
+    assert len(short) <= SHORT_TEST_NAMES, "name a new test test_<subject>_<condition>_<result>"

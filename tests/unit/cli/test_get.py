@@ -87,7 +87,7 @@ def lines(*arguments: str) -> list[list[str]]:
     return [line.split() for line in run(*arguments).stdout.splitlines()]
 
 
-def test_namespaces(api: FakeApi) -> None:
+def test_pods_of_all_or_of_one_namespace_are_listed(api: FakeApi) -> None:
     assert [row[:2] for row in lines("pods")][:3] == [["NAMESPACE", "NAME"], ["default", "web-n1"], ["apart", "db-n1"]]
     assert [row[0] for row in lines("pods", "-n", "apart")] == ["NAME", "db-n1", "twin-n1"]
     assert lines("pods", "-A", "-n", "apart") == lines("pods")
@@ -95,7 +95,7 @@ def test_namespaces(api: FakeApi) -> None:
     assert lines("no")[0][0] == "NAME"
 
 
-def test_names(api: FakeApi) -> None:
+def test_names_of_several_kinds_are_printed_in_their_order(api: FakeApi) -> None:
     for words in (("pods", "web", "db"), ("pod/web", "po/db-n1")):
         assert run(*words, "-o", "name").stdout == "pod/web-n1\npod/db-n1\n"
     assert run("pod/web", "secret/key", "-o", "name").stdout == "pod/web-n1\nsecret/key\n"
@@ -140,7 +140,7 @@ def test_selectors_are_passed_on(api: FakeApi) -> None:
     assert {"labelSelector": "app=web", "fieldSelector": "status.phase=Running"} in api.queries
 
 
-def test_documents(api: FakeApi) -> None:
+def test_documents_are_one_object_or_a_list(api: FakeApi) -> None:
     assert json.loads(run("pod", "web", "-o", "json").stdout)["kind"] == "Pod"
     many = yaml.safe_load(run("pods", "-o", "yaml").stdout)
     assert (many["kind"], len(many["items"])) == ("List", 4)
@@ -149,7 +149,7 @@ def test_documents(api: FakeApi) -> None:
     assert json.loads(run("pods", "-o", "json").stdout)["items"] == []
 
 
-def test_templates(api: FakeApi) -> None:
+def test_templates_print_chosen_fields(api: FakeApi) -> None:
     assert run("pod", "web", "-o", "jsonpath={.status.podIP}").stdout == "10.0.0.1"
     assert run("pods", "-o", "jsonpath={.items[*].metadata.namespace}").stdout == "default apart default apart"
     columns = "custom-columns=N:.metadata.name,P:.status.phase,X:.no"

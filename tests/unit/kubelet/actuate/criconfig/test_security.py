@@ -99,14 +99,16 @@ def test_run_as_non_root(own: Fields, image: ImageFacts, fault: str | None) -> N
         ({"runAsUser": 0}, ImageFacts("i", uid=7), 0, ""),
     ],
 )
-def test_user(own: Fields, image: ImageFacts, user: int | None, name: str) -> None:
+def test_user_of_the_spec_goes_before_that_of_the_image(
+    own: Fields, image: ImageFacts, user: int | None, name: str
+) -> None:
     found = secured(own, context=make_context(image=image))
     assert (found.run_as_user.value if found.HasField("run_as_user") else None) == user
     assert found.run_as_username == name
     assert not found.HasField("run_as_group")
 
 
-def test_defaults() -> None:
+def test_container_without_a_security_context_is_unconfined_and_masked() -> None:
     found = container_security(make_pod(), make_container(), make_context())
     assert found.seccomp == UNCONFINED
     assert not found.HasField("apparmor")
@@ -167,7 +169,7 @@ def test_unmasked_proc() -> None:
         ({"hostIPC": True}, pb.POD, pb.CONTAINER, pb.NODE),
     ],
 )
-def test_namespaces(
+def test_host_namespaces_of_the_spec_are_those_of_container_and_sandbox(
     spec: Fields,
     network: pb.NamespaceMode.ValueType,
     pid: pb.NamespaceMode.ValueType,
@@ -185,12 +187,14 @@ def test_namespaces(
         ({"hostPID": True}, pb.NODE, ""),
     ],
 )
-def test_target(spec: Fields, pid: pb.NamespaceMode.ValueType, target: str) -> None:
+def test_ephemeral_container_joins_the_pid_namespace_of_its_target(
+    spec: Fields, pid: pb.NamespaceMode.ValueType, target: str
+) -> None:
     options = secured(target="c1", spec=spec).namespace_options
     assert (options.pid, options.target_id) == (pid, target)
 
 
-def test_user_namespaces() -> None:
+def test_mappings_of_a_pod_with_its_own_users_are_passed_on() -> None:
     namespace = UserNamespace((IdMapping(65536, 0, 65536),), (IdMapping(131072, 0, 65536),))
     pod = make_pod({"hostUsers": False})
     options = sandbox_security(pod, namespace, ()).namespace_options.userns_options
@@ -218,7 +222,9 @@ def test_user_namespaces() -> None:
         (None, {"type": "Localhost", "localhostProfile": "p.json"}, True, localhost("/root/seccomp/p.json")),
     ],
 )
-def test_seccomp(own: Fields | None, shared: Fields | None, default: bool, expected: pb.SecurityProfile) -> None:
+def test_seccomp_profile_of_the_container_goes_before_pod_and_default(
+    own: Fields | None, shared: Fields | None, default: bool, expected: pb.SecurityProfile
+) -> None:
     config = SecurityConfig(seccomp_default=default, seccomp_root="/root/seccomp")
     context = ContainerContext(image_ref="i", image=ImageFacts("i"), env={}, security=config)
     found = secured({"seccompProfile": own} if own else {}, {"seccompProfile": shared} if shared else {}, context)
@@ -257,7 +263,7 @@ ANNOTATION = "container.apparmor.security.beta.kubernetes.io/app"
         ({"type": "Localhost", "localhostProfile": "p"}, None, None, localhost("p"), "localhost/p"),
     ],
 )
-def test_apparmor(
+def test_apparmor_profile_of_the_container_goes_before_annotation_and_pod(
     own: Fields | None,
     annotation: str | None,
     shared: Fields | None,
@@ -282,7 +288,7 @@ def test_apparmor_fails_closed(profile: Fields) -> None:
         secured({"appArmorProfile": profile})
 
 
-def test_sandbox() -> None:
+def test_security_context_of_the_pod_is_that_of_the_sandbox() -> None:
     pod = make_pod(
         {
             "securityContext": {
