@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Permanent
-from pykubelet.linux.cgroups import Layout, Mode, open_driver, problem
+from pykubelet.linux.cgroups import Layout, Mode, has_controller, open_driver, problem
 from pykubelet.linux.cgroups.detect import layout_of
 from pykubelet.linux.filesystems.mountinfo import parse
 
@@ -58,6 +58,16 @@ def test_problems_are_told_with_their_remedy(tmp_path: Path) -> None:
     assert "read-only" in (problem(Layout(Mode.V2, tmp_path, read_only=frozenset({tmp_path}))) or "")
     (tmp_path / "cgroup.controllers").write_text("cpu\n")
     assert "memory, pids" in (problem(Layout(Mode.V2, tmp_path)) or "")
+
+
+def test_controller_of_the_root_counts_not_that_of_the_own_cgroup(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory hugetlb pids\n")
+    (tmp_path / "cgroup.subtree_control").write_text("cpu memory pids\n")
+    assert has_controller(Layout(Mode.V2, tmp_path), "hugetlb")
+    assert not has_controller(Layout(Mode.V2, tmp_path), "huge")
+    assert has_controller(layout_of(parse(V1)), "memory")
+    assert not has_controller(layout_of(parse(V1 + UNIFIED)), "hugetlb")
+    assert not has_controller(Layout(Mode.NONE), "memory")
 
 
 def test_driver_of_a_layout(tmp_path: Path) -> None:

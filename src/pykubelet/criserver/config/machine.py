@@ -23,7 +23,7 @@ def host_facts() -> Host:
     swap = system.own_cgroup_has("memory.swap.max")
     if memory is not None:
         swap = (memory / "memory.memsw.limit_in_bytes").exists()
-    hugetlb = "hugetlb" in layout.controllers or system.own_cgroup_has("hugetlb.2MB.max")
+    hugetlb = cgroups.has_controller(layout, "hugetlb")
     labels = selinux.container_labels()
     own_score = int(procfs.machine("self/oom_score_adj"))
     return Host(

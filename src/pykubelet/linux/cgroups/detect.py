@@ -74,6 +74,16 @@ def detect() -> Layout:
     return layout_of(mounts())
 
 
+def has_controller(layout: Layout, name: str) -> bool:
+    """Whether cgroups of this machine can have the controller, such as ``hugetlb``.
+
+    The root decides, not the cgroup of this process: systemd enables only some controllers for its services.
+    """
+    if layout.mode is Mode.V2 and layout.unified is not None:
+        return name in (layout.unified / "cgroup.controllers").read_text().split()
+    return name in layout.controllers
+
+
 def problem(layout: Layout) -> str | None:
     """Why cgroups cannot be created here and what to do, as a sentence for users; None if they can."""
     if layout.mode is Mode.NONE:
