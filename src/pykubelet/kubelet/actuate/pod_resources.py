@@ -77,8 +77,9 @@ class PodResources:
             if first:
                 timeline.end(ref.uid, Step.CGROUP)
         except PykubeletError as error:
-            self._deps.telemetry.events.event(ref, WARNING, Reason.FAILED_CREATE_POD_CGROUP, str(error))
-            return Prepared((_failure(pod, Reason.FAILED_CREATE_POD_CGROUP, error),))
+            message = f"unable to ensure pod container exists: {error}"
+            self._deps.telemetry.events.event(ref, WARNING, Reason.FAILED_TO_CREATE_POD_CONTAINER, message)
+            return Prepared((_failure(pod, Reason.FAILED_TO_CREATE_POD_CONTAINER, error),))
         if first and not status.sandboxes and self._lacks_only_tokens(pod):
             return Prepared(rest=lambda: self._prepare_volumes(pod, status))
         return Prepared(await self._prepare_volumes(pod, status))

@@ -98,6 +98,23 @@ async def test_pod_with_resource_claims_is_not_prepared() -> None:
     assert failure.message.startswith("Failed to prepare dynamic resources: ") and failure.message.endswith(": gpu")
 
 
+async def test_pod_cgroup_that_cannot_be_made_is_reported_with_upstreams_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rest, pod, told = Rest(), pod_of(), []
+
+    async def refuse(pod: Pod, *, resizing: bool = False) -> str:
+        raise Transient("read-only file system")
+
+    monkeypatch.setattr(rest, "ensure_pod", refuse)
+    monkeypatch.setattr(rest, "event", lambda _pod, *event: told.append(event))
+    (failure,) = (await _pod_resources(rest).prepare(pod, PodRuntimeStatus(ref_of(pod)))).failures
+    assert (failure.reason, failure.message) == ("FailedCreatePodContainer", "read-only file system")
+    assert told == [
+        ("Warning", "FailedCreatePodContainer", "unable to ensure pod container exists: read-only file system")
+    ]
+
+
 async def test_a_pod_with_a_sandbox_waits_for_its_volumes() -> None:
     rest, pod = Rest(), pod_of()
     status = PodRuntimeStatus(ref_of(pod), sandboxes=(SandboxStatus(SandboxID("s"), ready=True),))

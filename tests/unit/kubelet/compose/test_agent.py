@@ -17,6 +17,8 @@ from msgspec.structs import replace
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.daemon.notify import Notifier
 from pykubelet.base.errors import Invalid
+from pykubelet.kubelet.actuate.cgroups.qos_levels import QosLevels
+from pykubelet.kubelet.actuate.volumes import SWAPPED_VOLUMES
 from pykubelet.kubelet.compose.agent import Agent, build_agent
 from pykubelet.kubelet.config import ClusterSettings, KubeletConfiguration, Settings
 from pykubelet.kubelet.config.v1beta1 import (
@@ -170,6 +172,30 @@ async def test_start_reports_a_resolver_configuration_over_the_limits(tmp_path: 
         (event,) = [each for each in events if each["reason"] == "CheckLimitsForResolvConf"]
         assert (event["type"], event["involvedObject"]["kind"]) == ("Warning", "Node")
         assert event["message"] == f"Resolv.conf file '{file}' contains search line consisting of more than 32 domains!"
+
+
+async def test_start_reports_a_node_whose_limits_are_not_written_and_volumes_that_may_swap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start(levels: QosLevels) -> list[str]:
+        levels.unenforced = 'Failed to update Node Allocatable Limits "/kubepods": busy'
+        return []
+
+    monkeypatch.setattr(
+        "pykubelet.kubelet.compose.start_faults.memory_volumes_may_swap", lambda root: root == tmp_path / "root"
+    )
+    monkeypatch.setattr(QosLevels, "start", start)
+    async with running(tmp_path) as rig:
+        await rig.until_phase("Running", "web-node-1")
+        rig.agent.actuators.resources.levels.retried(False, "still busy")
+        rig.agent.actuators.resources.levels.retried(True, "done")
+        events = (await rig.local("/api/v1/events"))["items"]
+        told = [(each["type"], each["reason"], each["message"]) for each in events]
+        assert ("Warning", "PossibleMemoryBackedVolumesOnDisk", SWAPPED_VOLUMES) in told
+        failed = "FailedNodeAllocatableEnforcement"
+        assert ("Warning", failed, 'Failed to update Node Allocatable Limits "/kubepods": busy') in told
+        assert ("Warning", failed, "still busy") in told
+        assert ("Normal", "NodeAllocatableEnforced", "done") in told
 
 
 async def test_standalone_agent_stops_a_pod_whose_manifest_is_removed(tmp_path: Path) -> None:

@@ -6,11 +6,13 @@ run    keeps their weights and protected memory up to date as pods come and go
 
 import asyncio
 import logging
+from typing import Final
 
 from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import Permanent, PykubeletError, Transient
 from pykubelet.base.units import Bytes, MilliCPU, Seconds
@@ -28,6 +30,7 @@ _log = logging.getLogger(__name__)
 _DEBOUNCE: Seconds = 0.2
 _REFRESH: Seconds = 60.0
 _DEADLINE: Seconds = 30.0
+_ENFORCED: Final = "Updated Node Allocatable limit across pods"
 
 
 class QosRequests(Struct, frozen=True):
@@ -51,6 +54,10 @@ class QosLevels:
         self._root = names.root_name(config.cgroup_root)
         self._requests: dict[PodUID, QosRequests] = {}
         self._dirty = asyncio.Event()
+        self.unenforced: str | None = None
+        """Why the limits of all pods are not written yet, as the text of an event; None: they are, or have none."""
+        self.retried: Final = Callbacks[[bool, str]]()
+        """Called with whether a retry to write them worked, and the text of an event; not after the first success."""
         self._guard = Guard("cgroups.levels", clock.monotonic)
 
     @property
@@ -73,13 +80,15 @@ class QosLevels:
         if self._problem is None and self._cgroups is not None and self._config.per_qos:
             try:
                 await blocking.call_to_end("cgroups", self._write_levels, deadline=_DEADLINE)
-                enforced.append("Updated Node Allocatable limit across pods")
+                enforced.append(_ENFORCED)
             except Transient as error:
                 # It may be temporary (systemd is busy), and running without cgroups would last until the next restart.
                 _log.warning("cgroup limits not set: retrying", extra={"error": str(error)})
                 self._dirty.set()
+                self.unenforced = self._not_enforced(error)
             except PykubeletError as error:
                 self._problem = str(error)
+                self.unenforced = self._not_enforced(error)
         if self._problem is not None:
             _log.error("cgroups unavailable: pods get no cgroup of their own", extra={"error": self._problem})
         for reserved in self._config.reserved:
@@ -122,8 +131,14 @@ class QosLevels:
             self._dirty.clear()
             if self.cgroups is None:
                 continue
-            with self._guard.item(self._path(self._root)):
+            with self._guard.item(self._path(self._root)) as attempt:
                 await blocking.call_to_end("cgroups", self._write_levels, deadline=_DEADLINE)
+            if self.unenforced is not None:
+                self.unenforced = None if attempt.error is None else self._not_enforced(attempt.error)
+                self.retried(attempt.error is None, self.unenforced or _ENFORCED)
+
+    def _not_enforced(self, error: Exception) -> str:
+        return f'Failed to update Node Allocatable Limits "{self._path(self._root)}": {error}'
 
     def _write_levels(self) -> None:
         """Write the settings of the root and of the QoS classes. Guaranteed pods are directly in the root."""

@@ -10,17 +10,20 @@ and PersistentVolumes, `mount/remote_volumes.py` has the volumes of file servers
 side.
 """
 
+from pykubelet.kubelet.actuate.volumes.kinds.directories import SWAPPED_VOLUMES, memory_volumes_may_swap
 from pykubelet.kubelet.actuate.volumes.plan.pod_volumes import only_shows_objects, referenced_objects
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.actuate.volumes.volume_manager import VolumeManager
 from pykubelet.kubelet.actuate.volumes.volume_types import VolumeConfig, VolumeContext, VolumeDeps
 
 __all__ = [
+    "SWAPPED_VOLUMES",
     "PodDirs",
     "VolumeConfig",
     "VolumeContext",
     "VolumeDeps",
     "VolumeManager",
+    "memory_volumes_may_swap",
     "only_shows_objects",
     "referenced_objects",
 ]

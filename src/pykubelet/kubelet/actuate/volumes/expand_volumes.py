@@ -5,6 +5,7 @@ to watch claims.
 """
 
 import logging
+import math
 from typing import Final, Protocol
 
 from pykubelet.base.clock import Clock
@@ -54,16 +55,19 @@ class VolumeExpansion:
 
     async def expand_if_due(self, pod: Pod, name: str, source: Source) -> None:
         """Expand a volume if its claim requires it. Failures are reported by events and in the claim's status."""
-        if source.kind != CSI or not source.claim or source.read_only:
+        if source.kind != CSI or not source.claim:
             return
         now = self._clock.monotonic()
         checked = self._checked.setdefault(ref_of(pod).uid, {})
-        if now - checked.get(name, -_EVERY) < _EVERY:
+        every = math.inf if source.read_only else _EVERY
+        if now - checked.get(name, -math.inf) < every:
             return
         checked[name] = now
         try:
             claim = await self._claims.claim(*source.claim.split("/"))
-            if expansion_rules.is_wanted(claim):
+            if source.read_only:
+                await self._report_read_only(pod, source, claim)
+            elif expansion_rules.is_wanted(claim):
                 await self._expand(pod, source, claim, await self._claims.volume(source.name))
             elif expansion_rules.is_legacy(claim):
                 pv = await self._claims.volume(source.name)
@@ -72,6 +76,15 @@ class VolumeExpansion:
         except PykubeletError as error:
             told = {"pod": str(ref_of(pod)), "claim": source.claim, "error": str(error)}
             _log.warning("volume not expanded: retrying", extra=told)
+
+    async def _report_read_only(self, pod: Pod, source: Source, claim: PersistentVolumeClaim) -> None:
+        """Send an event if the claim's storage has grown: a file system that is mounted read-only stays as it is."""
+        if expansion_rules.is_wanted(claim) or (
+            expansion_rules.is_legacy(claim)
+            and expansion_rules.is_wanted_by_size(claim, await self._claims.volume(source.name))
+        ):
+            text = f'MountVolume.NodeExpandVolume failed for volume "{source.name}" requested read-only file system'
+            self._events.event(ref_of(pod), WARNING, Reason.FILE_SYSTEM_RESIZE_FAILED, text)
 
     async def _expand(self, pod: Pod, source: Source, claim: PersistentVolumeClaim, pv: PersistentVolume) -> None:
         size = pv.spec.capacity[expansion_rules.STORAGE]

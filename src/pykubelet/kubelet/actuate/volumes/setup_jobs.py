@@ -45,7 +45,8 @@ def not_set_up(source: Source | None, text: str) -> str:
     if source is None:
         return f"error making pod data directories: {text}"
     claim = f" (of claim {source.claim})" if source.claim else ""
-    return f'MountVolume.SetUp failed for volume "{source.name}"{claim} : {text}'
+    step = "MapVolume.SetUpDevice" if source.block else "MountVolume.SetUp"
+    return f'{step} failed for volume "{source.name}"{claim} : {text}'
 
 
 def not_processed(problems: Mapping[str, str]) -> str:

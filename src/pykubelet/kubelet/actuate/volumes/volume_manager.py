@@ -327,6 +327,8 @@ class VolumeManager:
     def _report(self, pod: Pod, state: _PodState, problems: Mapping[str, str], unknown: Mapping[str, str]) -> None:
         """Raise VolumeError or send events: ``problems`` by volume with a known source, ``unknown`` for the others."""
         messages = {name: not_set_up(state.sources.get(name), text) for name, text in problems.items()}
+        for name in [name for name in problems if name in state.sources and state.sources[name].block]:
+            self._deps.telemetry.events.event(ref_of(pod), WARNING, Reason.FAILED_MAP_VOLUME, messages[name])
         for name in [name for name in messages if name in state.ready]:
             self._deps.telemetry.events.event(ref_of(pod), WARNING, Reason.FAILED_MOUNT, messages.pop(name))
         if unknown:

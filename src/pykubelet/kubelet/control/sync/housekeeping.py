@@ -8,9 +8,11 @@ import logging
 from collections.abc import Callable
 
 from pykubelet.base.concurrency.guard import Guard
+from pykubelet.base.units import Seconds
 from pykubelet.kubelet.control.sync.plan.orphans import find_orphans
 from pykubelet.kubelet.control.sync.sync_interfaces import LoopDeps
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.reports.events import WARNING, Reason
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +31,8 @@ class Housekeeping:
         self._rounds = Guard("housekeeping.rounds", deps.telemetry.clock.monotonic)
         self._pods = Guard("housekeeping.pods", deps.telemetry.clock.monotonic)
         self._leftovers = Guard("housekeeping.leftovers", deps.telemetry.clock.monotonic)
+        self._next_report: Seconds = 0.0
+        """When a failed collection is reported again."""
         self._purging: set[PodUID] = set()
         """Leftovers that are being removed."""
 
@@ -43,13 +47,22 @@ class Housekeeping:
         next_gc = clock.monotonic()
         async with asyncio.TaskGroup() as purges:
             while True:
-                with self._rounds.item("round"):
+                with self._rounds.item("round") as attempt:
                     await self.tidy(purges)
                     if clock.monotonic() >= next_gc:
                         await self._deps.garbage.gc(lambda: frozenset(self._deps.workers.known))
                         next_gc = clock.monotonic() + GC_SECONDS
+                if attempt.error is not None and clock.monotonic() >= next_gc:
+                    self._report(attempt.error)
                 _log.debug("housekeeping: round ended")
                 await clock.sleep(HOUSEKEEPING_SECONDS)
+
+    def _report(self, error: Exception) -> None:
+        """Send an event for a collection that is due and failed, at most once a minute."""
+        now = self._deps.telemetry.clock.monotonic()
+        if now >= self._next_report:
+            self._deps.telemetry.events.event(None, WARNING, Reason.CONTAINER_GC_FAILED, str(error))
+            self._next_report = now + GC_SECONDS
 
     async def tidy(self, purges: asyncio.TaskGroup) -> None:
         """Do one round. The workers are listed last, so that a pod that arrives meanwhile is not seen as an orphan.

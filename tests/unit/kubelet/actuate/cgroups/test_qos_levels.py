@@ -88,16 +88,27 @@ async def test_transient_start_error_is_retried(
     manager: PodCgroupManager, files: SignallingFiles, clock: VirtualClock
 ) -> None:
     files.refuse, files.loop = Transient("systemd does not answer"), asyncio.get_running_loop()
-    await manager.levels.start()
+    told: list[tuple[bool, str]] = []
+    manager.levels.retried.subscribe(lambda worked, text: told.append((worked, text)))
+    assert await manager.levels.start() == []
+    assert manager.levels.unenforced == 'Failed to update Node Allocatable Limits "/kubepods": systemd does not answer'
     assert manager.levels.problem is None
     assert await manager.ensure_pod(BEST_EFFORT) == "/kubepods/besteffort/podu-best"
-    files.refuse = None
-    files.written.clear()
+    files.refused.clear()
     task = asyncio.create_task(manager.levels.run())
     async with asyncio.timeout(10):
         await clock.advance(1)
-        await files.written.wait()
+        await files.refused.wait()
+        files.refuse = None
+        while len(told) < 2:
+            await clock.advance(61)
     assert files.content("kubepods/burstable/cpu.weight") == "1"
+    await clock.advance(200)
+    assert told == [
+        (False, 'Failed to update Node Allocatable Limits "/kubepods": systemd does not answer'),
+        (True, "Updated Node Allocatable limit across pods"),
+    ]
+    assert [manager.levels.unenforced] == [None]
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -168,6 +168,9 @@ async def test_a_local_device(kit: Kit, claims: Claims) -> None:
     pod = pod_with(volume, containers=[{"name": "app", "volumeDevices": [{"name": "data", "devicePath": "/dev/x"}]}])
     with pytest.raises(VolumeError, match="/dev/null is not a block device"):
         await kit.mount(pod)
+    (event,) = kit.events.seen
+    assert event[0] == "FailedMapVolume"
+    assert event[1].startswith('MapVolume.SetUpDevice failed for volume "pv-c"')
 
 
 async def test_in_tree_volumes_are_migrated_to_csi(claims: Claims) -> None:

@@ -70,6 +70,8 @@ class LoopFakes:
     node_reads: int | None = None
     """Number of requests to read the Node object; None: there is no API server."""
     swept: list[tuple[int, int]] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    """Events."""
 
     def __post_init__(self) -> None:
         self.queue = EventQueue(self.clock.monotonic)
@@ -83,7 +85,7 @@ class LoopFakes:
             admission=self,
             node=self,
             journal=self.journal,
-            telemetry=telemetry(self.clock, self, timeline=self),
+            telemetry=telemetry(self.clock, self, timeline=self, events=self),
         )
 
     def update(self, pod: Pod) -> None:
@@ -141,6 +143,9 @@ class LoopFakes:
         self.calls.append(f"seen {pod.metadata.uid}")
 
     def begin(self, uid: PodUID, step: Step, container: str = "") -> None: ...
+
+    def event(self, pod: PodRef | None, event_type: str, reason: str, message: str, **more: object) -> None:
+        self.told.append(f"{event_type} {reason}: {message}")
 
     def end(self, uid: PodUID, step: Step, container: str = "", error: str = "") -> None: ...
 
@@ -340,9 +345,15 @@ async def test_housekeeping_continues_after_the_runtime_was_down() -> None:
     task = asyncio.create_task(Housekeeping(fakes.deps(), lambda: True).run())
     await fakes.clock.advance(25)
     assert not fakes.calls
+    assert fakes.told == ["Warning ContainerGCFailed: runtime down"]
+    await fakes.clock.advance(45)
+    assert fakes.told == ["Warning ContainerGCFailed: runtime down"] * 2, "once a minute"
     fakes.runtime_down = False
     await fakes.clock.advance(10)
     assert sorted(fakes.calls) == ["gc []", "purge a"]
+    fakes.runtime_down = True
+    await fakes.clock.advance(30)
+    assert len(fakes.told) == 2, "no collection was due"
     task.cancel()
     await asyncio.wait([task])
 

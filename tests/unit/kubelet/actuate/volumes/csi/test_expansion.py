@@ -170,9 +170,31 @@ async def test_claim_is_read_once_a_minute() -> None:
 async def test_volumes_without_expansion_are_ignored() -> None:
     world = World()
     rig = Rig(world)
-    await rig.expansion.expand_if_due(POD, "data", source(read_only=True))
     await rig.expansion.expand_if_due(POD, "data", source(claim=""))
     assert world.reads == 0
+
+
+@pytest.mark.parametrize(
+    ("found", "reported"),
+    [(claim("NodeResizePending"), True), (claim(), False), (legacy("2Mi", "1Mi"), True), (legacy("3Mi", "2Mi"), False)],
+)
+async def test_read_only_volume_that_should_grow_is_reported_once(
+    monkeypatch: pytest.MonkeyPatch, found: PersistentVolumeClaim, reported: bool
+) -> None:
+    world = World()
+    rig = Rig(world)
+
+    async def read(namespace: str, name: str) -> PersistentVolumeClaim:
+        world.reads += 1
+        return found
+
+    monkeypatch.setattr(world, "claim", read)
+    for _ in range(2):
+        await rig.expansion.expand_if_due(POD, "data", source(read_only=True))
+        await rig.clock.advance(61)
+    assert world.reads == 1 and world.expanded == [] and world.patches == []
+    text = 'MountVolume.NodeExpandVolume failed for volume "pv1" requested read-only file system'
+    assert rig.events.seen == ([("FileSystemResizeFailed", text)] if reported else [])
 
 
 @pytest.mark.parametrize(
