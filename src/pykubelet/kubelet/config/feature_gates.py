@@ -15,6 +15,9 @@ from pykubelet.kubelet.config.gate_table import (
     ELSEWHERE,
     LOCKED_OFF,
     LOCKED_ON,
+    NEEDS,
+    NEEDS_ALPHA,
+    NEEDS_OFF,
     SWITCHES,
 )
 
@@ -32,7 +35,27 @@ def gate_is_on(gates: Mapping[str, bool], name: str) -> bool:
 
 
 def wrong_gates(gates: Mapping[str, bool]) -> Iterator[str]:
-    """Yield an error for each gate that this version does not know, or that is locked to the other value."""
+    """Yield an error for each gate that this version does not know, or that is locked to the other value.
+
+    Without such errors, yield one for each gate that is on although one that it needs is off, as upstream.
+    """
+    found = list(_unknown_or_locked(gates))
+    yield from found or _without_their_needs(gates)
+
+
+def _without_their_needs(gates: Mapping[str, bool]) -> Iterator[str]:
+    def is_on(name: str) -> bool:
+        alpha = name in NEEDS_ALPHA
+        default = not alpha and name not in NEEDS_OFF
+        return gates.get(name, gates.get("AllAlpha" if alpha else "AllBeta", default))
+
+    for name, needed in NEEDS.items():
+        off = [each for each in needed if not is_on(each)]
+        if off and is_on(name):
+            yield f"featureGates: {name} is enabled, but depends on features that are disabled: [{' '.join(off)}]"
+
+
+def _unknown_or_locked(gates: Mapping[str, bool]) -> Iterator[str]:
     for name, on in sorted(gates.items()):
         if name not in KNOWN and name not in _GROUPS:
             close = closest(name, [*KNOWN, *_GROUPS])

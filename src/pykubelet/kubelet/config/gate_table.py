@@ -131,6 +131,45 @@ LOCKED_OFF: Final = _names(
     """
 )
 """Gates that cannot be true in this version."""
+NEEDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "ClusterTrustBundleProjection": ("ClusterTrustBundle",),
+        "DRADeviceBindingConditions": ("DRAResourceClaimDeviceStatus",),
+        "DRADeviceTaintRules": ("DRADeviceTaints",),
+        "DRAResourceClaimGranularStatusAuthorization": ("DRAResourceClaimDeviceStatus",),
+        "DRAWorkloadResourceClaims": ("GenericWorkload",),
+        "ExtendWebSocketsToKubelet": ("NodeDeclaredFeatures",),
+        "GangScheduling": ("GenericWorkload",),
+        "GracefulNodeShutdownBasedOnPodPriority": ("GracefulNodeShutdown",),
+        "InPlacePodLevelResourcesVerticalScaling": ("NodeDeclaredFeatures", "PodLevelResources"),
+        "InPlacePodVerticalScalingInitContainers": ("NodeDeclaredFeatures",),
+        "MatchLabelKeysInPodTopologySpreadSelectorMerge": ("MatchLabelKeysInPodTopologySpread",),
+        "PodLevelResourceManagers": ("PodLevelResources",),
+        "ResourceHealthStatusMessage": ("ResourceHealthStatus",),
+        "RestartAllContainersOnContainerExits": ("ContainerRestartRules", "NodeDeclaredFeatures"),
+        "StaleControllerConsistencyDaemonSet": ("AtomicFIFO",),
+        "StaleControllerConsistencyJob": ("AtomicFIFO",),
+        "StaleControllerConsistencyReplicaSet": ("AtomicFIFO",),
+        "StaleControllerConsistencyStatefulSet": ("AtomicFIFO",),
+        "StorageVersionAPI": ("APIServerIdentity",),
+        "TopologyAwareWorkloadScheduling": ("GenericWorkload",),
+        "UnknownVersionInteroperabilityProxy": ("APIServerIdentity",),
+        "UserNamespacesHostNetworkSupport": ("NodeDeclaredFeatures",),
+        "WindowsGracefulNodeShutdown": ("GracefulNodeShutdown",),
+        "WorkloadAwarePreemption": ("GangScheduling",),
+        "WorkloadWithJob": ("GenericWorkload",),
+    }
+)
+"""Gates that can only be on if others are on, without those that are locked to true."""
+NEEDS_ALPHA: Final = _names(
+    """
+    DRAWorkloadResourceClaims GangScheduling GenericWorkload PodLevelResourceManagers StorageVersionAPI
+    TopologyAwareWorkloadScheduling UserNamespacesHostNetworkSupport WorkloadAwarePreemption WorkloadWithJob
+    """
+)
+"""Gates of `NEEDS` that are alpha, and so off by default; the others are beta."""
+NEEDS_OFF: Final = _names("ClusterTrustBundle ClusterTrustBundleProjection DRADeviceTaintRules")
+"""Gates of `NEEDS` that are beta and off by default; the others are on."""
 ALPHA: Final = frozenset({"MemoryQoS", "ReduceDefaultCrashLoopBackOffDecay"})
 """Switches that the gate AllAlpha includes."""
 BETA: Final = frozenset({"KubeletCrashLoopBackOffMax"})

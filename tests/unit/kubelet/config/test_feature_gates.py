@@ -14,10 +14,14 @@ from pykubelet.kubelet.config.gate_table import (
     ELSEWHERE,
     LOCKED_OFF,
     LOCKED_ON,
+    NEEDS,
+    NEEDS_ALPHA,
+    NEEDS_OFF,
     SWITCHES,
 )
 from pykubelet.kubelet.report.node.node_types import DECLARED_FEATURES
 
+_MANAGERS = "PodLevelResourceManagers: [PodLevelResources]"
 PARITY = Path(__file__).resolve().parents[4] / "docs" / "parity.md"
 
 
@@ -36,7 +40,7 @@ PARITY = Path(__file__).resolve().parents[4] / "docs" / "parity.md"
         ),
         ({"AllAlpha": True}, ["AllAlpha=true: applies to MemoryQoS, ReduceDefaultCrashLoopBackOffDecay only"]),
         ({"AllBeta": False}, ["AllBeta=false: applies to KubeletCrashLoopBackOffMax only"]),
-        ({"GangScheduling": True, "WinDSR": True}, []),
+        ({"GangScheduling": True, "GenericWorkload": True, "WinDSR": True}, []),
     ],
 )
 def test_gates_that_the_agent_does_not_follow_are_named(gates: dict[str, bool], messages: list[str]) -> None:
@@ -66,6 +70,33 @@ def test_unknown_and_locked_gates_are_refused_together(gates: dict[str, bool], m
     ]
 
 
+@pytest.mark.parametrize(
+    ("gates", "refused"),
+    [
+        (
+            {"GracefulNodeShutdown": False, "GracefulNodeShutdownBasedOnPodPriority": False},
+            ["WindowsGracefulNodeShutdown: [GracefulNodeShutdown]"],
+        ),
+        ({"GangScheduling": True}, ["GangScheduling: [GenericWorkload]"]),
+        ({"GangScheduling": True, "GenericWorkload": True}, []),
+        ({"GenericWorkload": True}, []),
+        ({"AllAlpha": True}, []),
+        ({"AllAlpha": True, "PodLevelResources": False, "InPlacePodLevelResourcesVerticalScaling": False}, [_MANAGERS]),
+        ({"AllBeta": False}, []),
+        ({"AllBeta": True, "ClusterTrustBundle": False}, ["ClusterTrustBundleProjection: [ClusterTrustBundle]"]),
+        ({"ClusterTrustBundleProjection": True}, ["ClusterTrustBundleProjection: [ClusterTrustBundle]"]),
+        (
+            {"AllBeta": False, "RestartAllContainersOnContainerExits": True},
+            ["RestartAllContainersOnContainerExits: [ContainerRestartRules NodeDeclaredFeatures]"],
+        ),
+        ({"GangScheduling": True, "Zz": True}, ["unrecognized feature gate: Zz"]),
+    ],
+)
+def test_gate_that_is_on_needs_the_gates_it_depends_on(gates: dict[str, bool], refused: list[str]) -> None:
+    text = " is enabled, but depends on features that are disabled"
+    assert [each.removeprefix("featureGates: ").replace(text, "") for each in wrong_gates(gates)] == refused
+
+
 def test_unknown_gate_is_refused_with_the_closest_known_one() -> None:
     (message,) = wrong_gates({"MemoryQos": True})
     assert message == "featureGates: unrecognized feature gate: MemoryQos (did you mean MemoryQoS?)"
@@ -91,6 +122,8 @@ def test_each_gate_has_one_state() -> None:
     assert len(SWITCHES) + len(ALWAYS_ON) + len(ABSENT) + len(ELSEWHERE) == len(KNOWN) == 240
     assert KNOWN - set(SWITCHES) >= LOCKED_ON | LOCKED_OFF and not LOCKED_ON & LOCKED_OFF
     assert set(SWITCHES) >= ALPHA | BETA and not ALPHA & BETA
+    needed = set(NEEDS).union(*NEEDS.values())
+    assert needed >= NEEDS_ALPHA | NEEDS_OFF and not needed & LOCKED_ON and needed <= KNOWN
     assert set(DECLARED_FEATURES) <= ALWAYS_ON, "the node announces them to the scheduler"
 
 
