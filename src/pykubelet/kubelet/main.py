@@ -13,10 +13,9 @@ from pykubelet.base.clock import SystemClock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.daemon.notify import Notifier
 from pykubelet.base.daemon.watchdog import Watchdog
-from pykubelet.kubelet.compose.agent import Agent, build_agent
+from pykubelet.kubelet.compose.agent import Agent, build_agent, start_faults
 from pykubelet.kubelet.compose.cgroup_driver import check_runtime_driver, with_runtime_driver
 from pykubelet.kubelet.compose.cluster.entry import make_ready
-from pykubelet.kubelet.compose.start_faults import start_faults
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.reload.config_input import ConfigInput
 from pykubelet.kubelet.types.reports.events import NORMAL, WARNING, Reason

@@ -2,13 +2,16 @@
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.kubelet.actuate.assembly import Actuators
+from pykubelet.kubelet.actuate.node import NodeFacts
 from pykubelet.kubelet.actuate.node.addresses import NodeAddresses
+from pykubelet.kubelet.actuate.volumes import SWAPPED_VOLUMES, memory_volumes_may_swap
 from pykubelet.kubelet.compose.adapters import DesiredPods, NodeCounter
 from pykubelet.kubelet.compose.cluster.cluster_interfaces import ClusterDeps
 from pykubelet.kubelet.compose.cluster.entry import cluster_builder
@@ -33,6 +36,7 @@ from pykubelet.kubelet.reload.config_input import ConfigInput
 from pykubelet.kubelet.reload.config_reloader import ConfigReloader
 from pykubelet.kubelet.report.metrics import CountsCollector
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.reports.events import Reason
 from pykubelet.linux.memory_trim import trim_periodically
 from pykubelet.models.core_v1 import Node
 
@@ -254,3 +258,14 @@ def _closers(ground: Foundation, stages: Stages) -> tuple[Callable[[], Awaitable
     clients = stages.clients
     closing = (clients.cri.close, clients.image_cri.close, ground.http.close, stages.observers.prober.close)
     return (ground.access.close, *closing) if ground.access is not None else closing
+
+
+def start_faults(node: NodeFacts, root: Path) -> list[tuple[str, str]]:
+    """Return reasons and texts of warnings. ``root``: directory in which volumes are. Blocks briefly."""
+    found = []
+    fault = node.resolv_conf.fault()
+    if fault is not None:
+        found.append((Reason.CHECK_LIMITS_FOR_RESOLV_CONF, fault))
+    if memory_volumes_may_swap(root):
+        found.append((Reason.POSSIBLE_MEMORY_BACKED_VOLUMES_ON_DISK, SWAPPED_VOLUMES))
+    return found

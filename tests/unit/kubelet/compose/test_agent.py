@@ -182,7 +182,7 @@ async def test_start_reports_a_node_whose_limits_are_not_written_and_volumes_tha
         return []
 
     monkeypatch.setattr(
-        "pykubelet.kubelet.compose.start_faults.memory_volumes_may_swap", lambda root: root == tmp_path / "root"
+        "pykubelet.kubelet.compose.agent.memory_volumes_may_swap", lambda root: root == tmp_path / "root"
     )
     monkeypatch.setattr(QosLevels, "start", start)
     async with running(tmp_path) as rig:
