@@ -8,6 +8,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 from typing import Final
 
 from grpc import StatusCode
@@ -220,7 +221,9 @@ class ImageManager:
     ) -> Pulled:
         """Pull between an intent and a record. An intent stays if the runtime may go on with the pull."""
         try:
-            await self._pulled.begin(wanted.image)
+            # With the other policies it was looked for, and is not there or needs a pull to be used.
+            looks = wanted.policy == pull_policy.ALWAYS
+            await self._pulled.begin(wanted.image, partial(self._facts_of, spec) if looks else None)
         except PykubeletError as error:
             what = f'Failed to record image pull intent for container image "{wanted.image}"'
             raise Transient(f"{what}: {error}") from error
@@ -275,14 +278,14 @@ class ImageManager:
             raise errors[0]
         raise Transient("[" + ", ".join(dict.fromkeys(map(_error_message, errors))) + "]") from errors[-1]
 
-    async def _facts_of(self, spec: pb.ImageSpec, image_ref: str) -> ImageFacts | None:
-        """Facts about a pulled image, for the event and the record; None if they cannot be read."""
+    async def _facts_of(self, spec: pb.ImageSpec, *names: str) -> ImageFacts | None:
+        """Facts about an image, for the event and the records; None if it is not there or they cannot be read."""
         try:
             image = await self._runtime.image_status(spec)
         except PykubeletError as error:
-            _log.debug("facts of a pulled image not read", extra={"image": spec.image, "error": str(error)})
+            _log.debug("facts of an image not read", extra={"image": spec.image, "error": str(error)})
             return None
-        return None if image is None else self._remember(image, image_ref)
+        return None if image is None else self._remember(image, *names)
 
     async def _credentials(self, pod: Pod, image: str) -> tuple[RegistryCredentials, ...]:
         """Candidates from the pod's pull secrets, then of the node's files, then of plugins, once for each owner.

@@ -6,6 +6,9 @@ present; image garbage collection drops the records of removed images. The files
 
 A crash between intent and record leaves the intent: the image counts as pulled, and pods that want it are verified. A
 damaged file is set aside and counts as a record without credentials.
+
+An image that was there before the first pull by this node counts as preloaded until a pull succeeds or brings another
+image: a pull that hangs, fails or is given up does not take it from the pods that use it.
 """
 
 import asyncio
@@ -21,6 +24,7 @@ from pykubelet.base.errors import Invalid, PykubeletError, Transient
 from pykubelet.base.files.atomic import remove_temporary_files, write_atomic
 from pykubelet.base.files.state_files import ASIDE, read_state_file
 from pykubelet.base.units import Seconds
+from pykubelet.kubelet.actuate.actuate_types import ImageFacts
 from pykubelet.kubelet.actuate.images.image_interfaces import ImageMetrics
 from pykubelet.kubelet.actuate.images.plan import pull_records as plan
 from pykubelet.kubelet.actuate.images.plan.keyring import RegistryCredentials
@@ -54,6 +58,8 @@ class PulledImages:
         """Intents: the number of pulls in progress by image."""
         self._open: set[str] = set()
         """Images with an intent of an earlier pull, of which no one knows whether it has succeeded."""
+        self._preloaded: dict[str, str] = {}
+        """Of images with an intent: the id of what was on the machine before that was not pulled by this node."""
         self._damaged: set[str] = set()
         """Names of the files that were set aside and have no new content yet."""
 
@@ -61,10 +67,17 @@ class PulledImages:
         """Verify pods by these rules from now on."""
         self._verification = verification
 
-    async def begin(self, image: str) -> None:
-        """Record the intent to pull an image, as the pod names it. Raises Transient if it cannot be written."""
+    async def begin(self, image: str, present: Callable[[], Awaitable[ImageFacts | None]] | None = None) -> None:
+        """Record the intent to pull an image, as the pod names it. Raises Transient if it cannot be written.
+
+        ``present`` returns facts about the image on the machine; without it, there is no such image.
+        """
+        asks = present is not None and image not in self._intents and self._verifies(image)
+        facts = await present() if present is not None and asks else None
         async with self._changing:
             await self._load()
+            if facts is not None and image not in self._intents and not self._is_known(image, facts.id):
+                self._preloaded[image] = facts.id
             if not self._intents.get(image):
                 await self._write(self._pulling / plan.file_name(image), plan.write_intent(image))
             self._intents[image] = self._intents.get(image, 0) + 1
@@ -130,7 +143,7 @@ class PulledImages:
         self, image: str, ref: str, credentials: Callable[[], Awaitable[Iterable[RegistryCredentials]]]
     ) -> PullCheck:
         repository = plan.repository_of(image)
-        if not self._verification.requires(repository, True):
+        if not self._verifies(image):
             return PullCheck.POLICY_ALLOWED  # without a look at the records
         try:
             async with self._changing:
@@ -140,7 +153,8 @@ class PulledImages:
             _log.error("records of pulled images not read", extra={"image": image, "error": str(error)})
             return PullCheck.ERROR
         record = self._records.get(ref)
-        if not self._verification.requires(repository, record is not None or image in self._intents):
+        intended = image in self._intents and self._preloaded.get(image) != ref
+        if not self._verification.requires(repository, record is not None or intended):
             return PullCheck.POLICY_ALLOWED
         known = plan.known_without_credentials(record, repository)
         if known is not None or record is None:
@@ -150,6 +164,14 @@ class PulledImages:
             async with self._changing:
                 await self._learn(image, ref, learned)
         return result
+
+    def _verifies(self, image: str) -> bool:
+        """Whether pods are verified that use this image if the node has pulled it."""
+        return self._verification.requires(plan.repository_of(image), True)
+
+    def _is_known(self, image: str, ref: str) -> bool:
+        """Whether there is a record of what is on the machine, perhaps a damaged one."""
+        return ref in self._records or not self._damaged.isdisjoint((plan.file_name(image), plan.file_name(ref)))
 
     def unknown(self, image: str) -> None:
         """Note that it is not known whether a pull succeeds in the end: the intent stays."""
@@ -190,6 +212,7 @@ class PulledImages:
             self._intents[image] = 0
             return
         self._intents.pop(image, None)
+        self._preloaded.pop(image, None)
         self._open.discard(image)
         self._count()
 
@@ -211,7 +234,8 @@ class PulledImages:
         for found in images if left else ():
             names = {*found.repo_tags, *found.repo_digests}
             for image in [each for each in left if plan.same_image(each, names)]:
-                if await self._learn(image, found.id, None):
+                # What was there before is no sign that the pull has succeeded.
+                if self._preloaded.get(image) != found.id and await self._learn(image, found.id, None):
                     await self._end(image)
         for image in [each for each in left if each in self._intents][:-_MAX_LEFT]:
             await self._end(image)

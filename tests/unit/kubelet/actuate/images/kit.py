@@ -122,14 +122,14 @@ class Kit:
     """Directory with the records of pulled images."""
     verification: Verification = Verification(Policy.PULLED)
 
-    def manager(self, config: ImageConfig | None = None) -> ImageManager:
+    def manager(self, config: ImageConfig | None = None, *, pulled: PulledImages | None = None) -> ImageManager:
         recorders = telemetry(self.clock, self.recorder, events=self.recorder, timeline=self.recorder)
         deps = ImageDeps(
             runtime=self.cri.client(),
             secrets=self.secrets,
             node=NodeCredentials(self.node, self.clock),
             plugins=CredentialPlugins(PluginDeps(accounts=None, telemetry=recorders), self.plugins),
-            pulled=self.pulled(),
+            pulled=pulled or self.pulled(),
             telemetry=recorders,
         )
         return ImageManager(deps, config)

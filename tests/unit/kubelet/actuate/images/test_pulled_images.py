@@ -191,6 +191,47 @@ async def test_intent_stays_if_the_runtime_may_go_on(kit: Kit) -> None:
     assert set(files(kit, "pulling")) == {file_name(IMAGE), file_name("r.io/app:2")}
 
 
+async def test_preloaded_image_stays_usable_whatever_becomes_of_a_pull(kit: Kit) -> None:
+    kit.verification = Verification(Policy.PULLED)
+    load(kit)
+    manager = kit.manager()
+    kit.cri.inject(Fault("PullImage", hang=True))
+    hanging = asyncio.create_task(manager.ensure(pod("p"), container(IMAGE, "Always"), KIND))
+    await until(lambda: kit.cri.calls("PullImage"))
+    assert await manager.ensure(pod("neighbour"), container(IMAGE), KIND) == "sha256:1"
+    hanging.cancel()  # its pod is removed
+    await asyncio.wait((hanging,))
+    assert list(files(kit, "pulling")) == [file_name(IMAGE)]
+    assert await manager.ensure(pod("later"), container(IMAGE), KIND) == "sha256:1"
+    assert len(kit.cri.calls("PullImage")) == 1
+
+
+async def test_preloaded_image_is_verified_again_once_the_pull_has_replaced_it(kit: Kit) -> None:
+    before = load(kit)
+    kit.cri.inject(Fault("PullImage", code=StatusCode.UNAVAILABLE, details="connection lost", times=1))
+    pulled = kit.pulled()
+    manager = kit.manager(pulled=pulled)
+    await kit.fails(manager, pod("p"), container(IMAGE, "Always"))
+    await pulled.prune([pb.Image(id="sha256:1", repo_tags=[IMAGE])], kit.clock.now())
+    assert await manager.ensure(pod("later"), container(IMAGE), KIND) == "sha256:1"
+    before.tags.clear()
+    kit.cri.add_image(IMAGE, FakeImage("sha256:2", [], auth=("user", "pw")))  # the runtime went on
+    await kit.fails(manager, pod("q"), container(IMAGE))
+    await pulled.prune([pb.Image(id="sha256:2", repo_tags=[IMAGE])], kit.clock.now())
+    assert (files(kit, "pulling"), list(files(kit, "pulled"))) == ({}, [file_name("sha256:2")])
+    await kit.fails(manager, pod("r"), container(IMAGE))
+
+
+async def test_image_that_was_pulled_before_is_no_preloaded_one(kit: Kit) -> None:
+    kit.secrets.add("own", "r.io", "user", "pw")
+    publish(kit)
+    assert await pulls(kit, "first", ("own",))
+    kit.cri.inject(Fault("PullImage", code=StatusCode.UNAVAILABLE, details="connection lost", times=1))
+    manager = kit.manager()
+    await kit.fails(manager, pod("p", ("own",)), container(IMAGE, "Always"))
+    await kit.fails(manager, pod("other"), container(IMAGE))
+
+
 async def test_intent_that_cannot_be_written_fails_the_pull(kit: Kit) -> None:
     publish(kit)
     manager = kit.manager()
