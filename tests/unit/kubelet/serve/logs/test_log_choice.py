@@ -14,8 +14,9 @@ def state(word: str) -> core.ContainerState | None:
     match word:
         case "run":
             return core.ContainerState(running=core.ContainerStateRunning())
-        case "wait":
-            return core.ContainerState(waiting=core.ContainerStateWaiting(reason="ErrImagePull"))
+        case "wait" | "ErrImagePull" | "ImagePullBackOff":
+            reason = "ContainerCreating" if word == "wait" else word
+            return core.ContainerState(waiting=core.ContainerStateWaiting(reason=reason))
         case "":
             return None
     return core.ContainerState(terminated=core.ContainerStateTerminated(exit_code=int(word)))
@@ -66,7 +67,9 @@ def test_choose_attempt_by_container_state(word: str, attempts: list[int], previ
 @pytest.mark.parametrize(
     ("word", "attempts", "previous", "error", "match"),
     [
-        ("wait", [], False, Invalid, 'container "app" in pod "web" is waiting to start: ErrImagePull'),
+        ("wait", [], False, Invalid, 'container "app" in pod "web" is waiting to start: ContainerCreating$'),
+        ("ErrImagePull", [], False, Invalid, 'in pod "web" is waiting to start: image can\'t be pulled$'),
+        ("ImagePullBackOff", [], False, Invalid, 'in pod "web" is waiting to start: trying and failing to pull image$'),
         ("run", [0], True, Invalid, 'previous terminated container "app" in pod "web" not found'),
         ("run<1", [3], True, NotFound, "no longer exists"),
         ("run", [], False, NotFound, "no longer exists"),

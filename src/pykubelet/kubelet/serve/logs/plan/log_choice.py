@@ -11,6 +11,8 @@ from pykubelet.models.core_v1 import ContainerState, ContainerStatus, Pod
 
 _NO_STATE: Final = ContainerState()
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
+_WAITS: Final = {"ErrImagePull": "image can't be pulled", "ImagePullBackOff": "trying and failing to pull image"}
+"""Words of the Go kubelet instead of the reason, by the reason; tools match them."""
 
 
 def container_name(pod: Pod, wanted: str) -> str:
@@ -48,7 +50,8 @@ def choose_attempt(pod: Pod, container: str, attempts: Sequence[int], *, previou
             raise Invalid(f'previous terminated container "{container}" in pod "{name}" not found')
         position = 1 if state.waiting is None else 0
     elif state.waiting is not None and not ran_before:
-        raise Invalid(f'container "{container}" in pod "{name}" is waiting to start: {state.waiting.reason}')
+        why = _WAITS.get(state.waiting.reason, state.waiting.reason)
+        raise Invalid(f'container "{container}" in pod "{name}" is waiting to start: {why}')
     else:
         position = 0
     if position >= len(attempts):
