@@ -1,10 +1,12 @@
 """Mirror pods of static pods."""
 
+import time
+
 import pytest
 
 from pykubelet.testing.agent import is_ready, wait_for
 from tests.cluster.conftest import NODE, Cluster
-from tests.manifests import container, pod, serving
+from tests.manifests import container, pod, serving, stubborn
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 MIRROR = "kubernetes.io/config.mirror"
@@ -36,6 +38,19 @@ def test_a_static_pod_has_a_mirror_with_its_status(cluster: Cluster) -> None:
     (cluster.agent.manifests / "s.json").unlink()
     cluster.api.wait_gone(name, 30.0, cluster.agent.log_tail)
     wait_for(lambda: "fixed" not in cluster.agent.pods(), 30.0, cluster.agent.log_tail)
+
+
+def test_mirror_of_an_updated_pod_stays_until_its_grace_period_is_over(cluster: Cluster) -> None:
+    grace = 6
+    cluster.agent.write("s.json", pod("slow", container(command=stubborn()), terminationGracePeriodSeconds=grace))
+    name = f"slow-{NODE}"
+    before = cluster.until(name, is_ready).metadata
+    began = time.monotonic()
+    cluster.agent.write("s.json", pod("slow", container(command=serving("echo changed"))))
+    after = cluster.until(name, lambda p: p.metadata.uid != before.uid).metadata
+    assert time.monotonic() - began >= grace, "the mirror pod went before the old pod had ended"
+    assert after.annotations[MIRROR] != before.annotations[MIRROR]
+    cluster.ready(name)
 
 
 def test_a_mirror_without_its_pod_is_deleted_after_a_restart(cluster: Cluster) -> None:
