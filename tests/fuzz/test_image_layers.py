@@ -31,7 +31,7 @@ from pykubelet.criserver.unpack import worker
 from pykubelet.criserver.unpack.limits import Limits
 from pykubelet.linux.filesystems.fsusage import tree_usage
 
-pytestmark = [pytest.mark.root, pytest.mark.timeout(7200)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(1800)]
 
 _NAMES = (
     "a",

@@ -193,5 +193,5 @@ class ByteStream:
                 if self._stop:
                     return
             self._queue.put(b"")
-        except (BadLayer, OSError, MemoryError, ImportError) as error:
+        except Exception as error:  # any: the reader would wait for ever
             self._queue.put(error)

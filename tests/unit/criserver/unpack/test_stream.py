@@ -6,8 +6,9 @@ import tarfile
 
 import pytest
 
+from pykubelet.criserver.unpack import stream
 from pykubelet.criserver.unpack.limits import Limits
-from pykubelet.criserver.unpack.stream import plain_chunks
+from pykubelet.criserver.unpack.stream import ByteStream, plain_chunks
 from tests.unit.criserver.unpack.chunked import frame, zstd_chunked
 
 
@@ -41,3 +42,15 @@ def test_table_of_contents_larger_than_a_read_is_skipped() -> None:
     plain = _tar()
     packed = zstd_chunked(plain)
     assert b"".join(plain_chunks(io.BytesIO(frame(bytes(3 << 20)) + packed + frame(bytes(3 << 20))), Limits())) == plain
+
+
+@pytest.mark.timeout(20)
+def test_any_error_of_the_thread_reaches_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(file: object, limits: Limits) -> None:
+        raise RuntimeError("not foreseen")
+
+    monkeypatch.setattr(stream, "plain_chunks", fails)
+    plain = ByteStream(io.BytesIO(b""), Limits())
+    with pytest.raises(RuntimeError, match="not foreseen"):
+        plain.take(1)
+    plain.close()
