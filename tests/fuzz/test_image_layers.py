@@ -6,6 +6,7 @@ import asyncio
 import io
 import os
 import random
+import resource
 import stat
 import sys
 import tarfile
@@ -131,7 +132,11 @@ async def _forked(argv: Sequence[str], **_: Any) -> proc.Completed:
 
 
 def _run(argv: Sequence[str]) -> proc.Completed:
-    """Run the worker in a child process that has already imported everything."""
+    """Run the worker in a child process that has already imported everything.
+
+    The worker limits its address space; the child has that of the test process, which may be larger, on top. At the
+    limit a new thread of Python can end before it says that it has started, and the worker would wait for it for ever.
+    """
     there, here = os.pipe()
     child = os.fork()
     if child == 0:
@@ -139,6 +144,7 @@ def _run(argv: Sequence[str]) -> proc.Completed:
         with suppress(BaseException):
             os.dup2(here, 1)
             sys.stdout = os.fdopen(1, "w")
+            worker._MEMORY += _address_space()
             code = worker.main(argv[4:])
             sys.stdout.flush()
         os._exit(code)
@@ -147,6 +153,11 @@ def _run(argv: Sequence[str]) -> proc.Completed:
         said = file.read()
     _, status = os.waitpid(child, 0)
     return proc.Completed(os.waitstatus_to_exitcode(status), said, b"")
+
+
+def _address_space() -> int:
+    """The bytes of this process's address space."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
 class Disk:
