@@ -169,7 +169,7 @@ def _greet(kubelet: AgentProcess) -> None:
 
 def _end_agent() -> None:
     """Stop the demo's agent, even if it outlived its screen; its server and pods keep running."""
-    config = f"{HOME}/agent/config.yaml".encode()
+    config = str(agent().config_file).encode()
     deadline = time.monotonic() + STOP_SECONDS
     told: set[tuple[int, signal.Signals]] = set()
     while agents := [pid for pid, command in _commands() if config in command and b"run" in command]:

@@ -17,7 +17,7 @@ from pykubelet.testing.traces import mounts_below
 from tests.manifests import BUSYBOX, config_map, container, pod
 
 _CGROUPS = Path("/sys/fs/cgroup")
-_GIVEN = ("config.yaml", "agent.log", "manifests", "criserver.json", "criserver.yaml", "s", "log", "images")
+_GIVEN = ("config", "agent.log", "manifests", "criserver.json", "criserver.yaml", "s", "log", "images")
 """What the test makes itself."""
 
 
@@ -90,7 +90,7 @@ def main(directory: str, cgroup: str, bridge: str, subnet: str) -> None:
     result["running"] = state(home, cgroup)
 
     def reset(*flags: str) -> dict[str, object]:
-        same = ("--config", home / "config.yaml", "--criserver-config", server.config, "--root-dir", agent.root)
+        same = ("--config", agent.config_file, "--criserver-config", server.config, "--root-dir", agent.root)
         places = ("--run-dir", home / "run", "--container-log-dir", agent.container_logs)
         words = [sys.executable, "-m", "pykubelet.cli", "reset", *map(str, (*same, *places)), *flags]
         done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **environment()})

@@ -85,7 +85,7 @@ class AgentProcess:
 
     def start(self, *, wait: bool = True) -> None:
         """Start the agent; with ``wait``, return when its local API responds."""
-        for directory in (self.manifests, self.pod_logs):
+        for directory in (self.manifests, self.pod_logs, self.config_file.parent):
             with contextlib.suppress(FileExistsError):  # of any file type: it may be on a file system that fails
                 directory.mkdir(parents=True)
         self.config_file.write_text(self.config_text())
@@ -109,7 +109,8 @@ class AgentProcess:
 
     @property
     def config_file(self) -> Path:
-        return self.home / "config.yaml"
+        """The configuration, in a directory of its own: the agent hears of each write in it, for example to a log."""
+        return self.home / "config" / "config.yaml"
 
     def config_text(self) -> str:
         """The configuration file's text: the fields of every test, and those of ``config``."""
