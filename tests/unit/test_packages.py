@@ -35,6 +35,25 @@ def test_start_of_reading_is_found() -> None:
     assert start("The rules are in ``errors.py``. Start reading at ``manager``.") is None
 
 
+def is_empty(directory: Path) -> bool:
+    """Whether a package has neither modules nor packages, as one whose last module was moved away."""
+    modules = [path for path in directory.glob("*.py") if path.stem != "__init__"]
+    return not modules and not list(directory.glob("*/__init__.py"))
+
+
+def test_packages_have_a_module_or_a_package() -> None:
+    assert [package for package in _PACKAGES if is_empty(PACKAGE / package)] == []
+
+
+def test_package_without_modules_is_recognized(tmp_path: Path) -> None:
+    (tmp_path / "__init__.py").touch()
+    assert is_empty(tmp_path)
+    (tmp_path / "plan").mkdir()
+    assert is_empty(tmp_path)
+    (tmp_path / "plan/__init__.py").touch()
+    assert not is_empty(tmp_path)
+
+
 @pytest.mark.parametrize("package", _PACKAGES)
 def test_packages_say_what_they_contain(package: str) -> None:
     assert docstring(package), "no docstring"
