@@ -18,7 +18,7 @@ pytestmark = pytest.mark.root
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 STAGES = [
     "pykubelet.cli.commands.node.run:_agent",
-    "pykubelet.cli.machine.embedded:supervised",
+    "pykubelet.cli.embedded_server:supervised",
     "pykubelet.kubelet.main:with_runtime_driver",
     "pykubelet.kubelet.main:make_ready",
     "pykubelet.kubelet.main:run_agent",

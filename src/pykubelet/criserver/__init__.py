@@ -6,6 +6,6 @@ killed and restarted at any moment.
 
 ``server`` (gRPC) calls ``sandbox`` and ``container``, which use ``spec``, ``conmon``, ``oci``, ``cni``, ``netns`` and
 ``storage``; ``images`` and ``unpack`` fetch images; ``store`` holds the records; ``streaming``, ``stats`` and
-``events`` serve clients. ``wiring`` composes them and ``main`` runs them. Nothing here imports ``pykubelet.kubelet``.
-Start reading at ``server/groups/containers.py`` and ``container/create.py``.
+``event_hub.py`` serve clients. ``wiring`` composes them and ``main`` runs them. Nothing here imports
+``pykubelet.kubelet``. Start reading at ``server/groups/containers.py`` and ``container/create.py``.
 """

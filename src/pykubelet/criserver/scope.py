@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.supervise import supervise
-from pykubelet.criserver.events import EventHub
+from pykubelet.criserver.event_hub import EventHub
 from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.tasks import begin
 

@@ -7,7 +7,7 @@ import pytest
 
 from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.cli.commands.node import doctor
-from pykubelet.cli.machine.machine_fixes import apply_fixes, fixes
+from pykubelet.cli.machine_fixes import apply_fixes, fixes
 
 
 def test_packages_are_installed_together_and_commands_follow() -> None:

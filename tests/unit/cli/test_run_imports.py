@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 _ENTRY = "import sys, pykubelet.cli.commands.node.run, pykubelet.kubelet.main"
-_EMBEDDED = "import pykubelet.cli.machine.embedded"
+_EMBEDDED = "import pykubelet.cli.embedded_server"
 
 
 def _server_modules(*statements: str) -> set[str]:

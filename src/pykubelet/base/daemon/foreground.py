@@ -1,11 +1,15 @@
 """The one way in which a daemon runs in the foreground: until a signal, or until one of its parts fails."""
 
 import asyncio
+import signal
 from collections.abc import Callable, Coroutine
+from types import FrameType
 
 from pykubelet.base.daemon.notify import Notifier
 from pykubelet.base.daemon.shutdown import Shutdown
 from pykubelet.base.errors import PykubeletError
+
+_END_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 
 
 async def run_until_signal(
@@ -50,3 +54,19 @@ def _first(group: BaseExceptionGroup[PykubeletError]) -> PykubeletError:
         error = error.exceptions[0]
     assert isinstance(error, PykubeletError)
     return error
+
+
+def ignore_here_only() -> None:
+    """Keep ignoring the signals that the parent set to be ignored, without passing this on to child processes.
+
+    The parent may have set SIGHUP (nohup) or SIGINT (background job of a script) to be ignored. A child inherits an
+    ignored signal, and a container could not be stopped by it; a signal with a handler is reset to its default in the
+    child (POSIX, exec). So a handler that does nothing replaces SIG_IGN. Call it in the main thread.
+    """
+    for number in _END_SIGNALS:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, _nothing)
+
+
+def _nothing(number: int, frame: FrameType | None) -> None:
+    """Ignore the signal."""

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import NotFound, PykubeletError, Transient
 from pykubelet.base.units import Seconds
-from pykubelet.cli.machine.service_manager import systemctl, systemd_runs
 from pykubelet.cli.plan.systemd_units import AGENT_UNIT, SERVER_UNIT
 from pykubelet.cli.reset.places import Places
+from pykubelet.cli.service_manager import systemctl, systemd_runs
 from pykubelet.criserver.processes import open_process, reference
 from pykubelet.criserver.supervisor import RuntimeSupervisor, SupervisorConfig, read_note
 from pykubelet.kubelet.actuate.cri import CriClient

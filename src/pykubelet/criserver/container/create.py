@@ -16,7 +16,7 @@ from pykubelet.criserver.container.remove import ContainerRemover
 from pykubelet.criserver.container.state.container_state import Container
 from pykubelet.criserver.container.state.records import ContainerRecords
 from pykubelet.criserver.container.state.table import ContainerTable
-from pykubelet.criserver.events import EventKind
+from pykubelet.criserver.event_hub import EventKind
 from pykubelet.criserver.spec import userns
 from pykubelet.criserver.spec.signals import signal_number, stop_signal
 from pykubelet.criserver.types import (

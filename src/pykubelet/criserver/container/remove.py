@@ -7,7 +7,7 @@ from pykubelet.criserver.container.state.container_state import Container
 from pykubelet.criserver.container.state.records import ContainerRecords
 from pykubelet.criserver.container.state.table import ContainerTable
 from pykubelet.criserver.container.stop import ContainerStopper
-from pykubelet.criserver.events import EventKind
+from pykubelet.criserver.event_hub import EventKind
 from pykubelet.criserver.types import ContainerPhase
 
 _REMOVED = "it was removed meanwhile"

@@ -15,7 +15,7 @@ from pykubelet.criserver.container.processes.watch import ContainerWatcher
 from pykubelet.criserver.container.state.container_state import Container
 from pykubelet.criserver.container.state.records import ContainerRecords
 from pykubelet.criserver.container.state.table import ContainerTable
-from pykubelet.criserver.events import EventKind
+from pykubelet.criserver.event_hub import EventKind
 from pykubelet.criserver.machine import OomKills
 from pykubelet.criserver.processes import reference
 from pykubelet.criserver.types import ContainerPhase, ContainerRecord

@@ -6,7 +6,7 @@ from functools import partial
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import PykubeletError
-from pykubelet.criserver.events import EventKind
+from pykubelet.criserver.event_hub import EventKind
 from pykubelet.criserver.sandbox.attachments import Attachments
 from pykubelet.criserver.sandbox.infra import Infra
 from pykubelet.criserver.sandbox.layout import SandboxLayout, owner_of

@@ -7,7 +7,7 @@ import secrets
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import Permanent, PykubeletError
-from pykubelet.criserver.events import EventKind
+from pykubelet.criserver.event_hub import EventKind
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.sandbox.attachments import Attachments
 from pykubelet.criserver.sandbox.infra import Infra

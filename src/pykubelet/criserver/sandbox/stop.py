@@ -4,7 +4,7 @@ import asyncio
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import PykubeletError
-from pykubelet.criserver.events import EventKind
+from pykubelet.criserver.event_hub import EventKind
 from pykubelet.criserver.sandbox.attachments import Attachments
 from pykubelet.criserver.sandbox.infra import Infra
 from pykubelet.criserver.sandbox.layout import SandboxLayout, owner_of

@@ -2,7 +2,7 @@
 
 import logging
 
-from pykubelet.criserver.events import EventKind
+from pykubelet.criserver.event_hub import EventKind
 from pykubelet.criserver.sandbox.infra import Infra
 from pykubelet.criserver.sandbox.state.records import SandboxRecords
 from pykubelet.criserver.sandbox.state.sandbox_state import Sandbox

@@ -12,7 +12,7 @@ from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.guard import item_failures
 from pykubelet.base.errors import PykubeletError
 from pykubelet.criserver.config import MetricsAddress, Settings
-from pykubelet.criserver.metrics.metrics_server import MetricsServer
+from pykubelet.criserver.metrics.metrics_endpoint import MetricsServer
 from pykubelet.criserver.metrics.server_metrics import ServerMetrics
 from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.runtimes import RuntimeHandlers

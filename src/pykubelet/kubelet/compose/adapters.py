@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from pykubelet.base.http.http_get import HttpGet, HttpGetter, with_defaults
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cri import CriClient, CriTimeout
-from pykubelet.kubelet.actuate.cri.health import runtime_conditions
+from pykubelet.kubelet.actuate.cri.plan.conversion import runtime_conditions
 from pykubelet.kubelet.actuate.images.image_gc import ImageGc
 from pykubelet.kubelet.actuate.node import RuntimeFacts
 from pykubelet.kubelet.actuate.podruntime import PodRuntime

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from pykubelet.base.errors import Conflict, NotFound, Permanent, Transient
 from pykubelet.criserver.container import build_containers
-from pykubelet.criserver.events import EventKind
+from pykubelet.criserver.event_hub import EventKind
 from pykubelet.criserver.types import ContainerPhase, ProtectedIds
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.wait import until

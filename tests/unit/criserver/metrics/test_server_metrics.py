@@ -15,7 +15,7 @@ from pykubelet.criserver.cni import Attached, AttachRequest
 from pykubelet.criserver.config import MetricsAddress
 from pykubelet.criserver.config.metrics_address import parse_metrics_address
 from pykubelet.criserver.metrics.measured_network import MeasuredNetwork
-from pykubelet.criserver.metrics.metrics_server import MetricsServer
+from pykubelet.criserver.metrics.metrics_endpoint import MetricsServer
 from pykubelet.criserver.metrics.server_metrics import ServerMetrics
 from pykubelet.criserver.types import SandboxID
 from pykubelet.testing.clock import VirtualClock

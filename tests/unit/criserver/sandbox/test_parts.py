@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.criserver.cni import Attached, AttachRequest
-from pykubelet.criserver.events import EventKind
+from pykubelet.criserver.event_hub import EventKind
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.runtimes import MonitoredRuntime, RuntimeHandlers
 from pykubelet.criserver.sandbox import SandboxViews

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from pykubelet.base.errors import Conflict, NotFound, Permanent, Transient
-from pykubelet.criserver.events import EventKind
+from pykubelet.criserver.event_hub import EventKind
 from pykubelet.criserver.sandbox.files import SandboxFiles
 from pykubelet.criserver.types import ProtectedIds, SandboxID, SandboxPhase, SandboxRecord
 from pykubelet.pb import runtime_v1_pb2 as pb

@@ -10,8 +10,7 @@ from typing import Any
 import click
 
 from pykubelet.base.daemon import grpc_core
-from pykubelet.base.daemon.foreground import run_until_signal
-from pykubelet.base.daemon.inherited_signals import ignore_here_only
+from pykubelet.base.daemon.foreground import ignore_here_only, run_until_signal
 from pykubelet.base.daemon.log import setup
 from pykubelet.base.daemon.loop import run_daemon
 from pykubelet.base.daemon.notify import Notifier

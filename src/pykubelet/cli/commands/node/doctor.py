@@ -20,7 +20,7 @@ from pykubelet.base.text import printable
 from pykubelet.cli.changes.run_records import leftovers
 from pykubelet.cli.client.endpoint import other_runtimes
 from pykubelet.cli.client.local_api import LocalApi, NoPermission
-from pykubelet.cli.machine.machine_fixes import apply_fixes, fixes
+from pykubelet.cli.machine_fixes import apply_fixes, fixes
 from pykubelet.cli.terminal import echo
 from pykubelet.criserver.config.settings import DEFAULT_RUN
 from pykubelet.linux import cgroups, procfs, selinux, system

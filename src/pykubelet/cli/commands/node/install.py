@@ -9,8 +9,8 @@ import click
 from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.base.files.atomic import write_atomic
 from pykubelet.base.text import printable
-from pykubelet.cli.machine.service_manager import systemctl, systemd_runs
 from pykubelet.cli.plan.systemd_units import AGENT_UNIT, SERVER_UNIT, agent_unit, server_unit
+from pykubelet.cli.service_manager import systemctl, systemd_runs
 from pykubelet.cli.terminal import echo
 from pykubelet.criserver.config import load_settings
 from pykubelet.linux.errors import wrap

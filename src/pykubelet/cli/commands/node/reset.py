@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from pykubelet.base.errors import Invalid, PykubeletError
-from pykubelet.cli.machine.embedded import embedded_server
+from pykubelet.cli.embedded_server import embedded_server
 from pykubelet.cli.reset.other_agents import check_others
 from pykubelet.cli.reset.parts import parts_of
 from pykubelet.cli.reset.places import Places

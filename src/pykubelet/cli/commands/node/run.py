@@ -257,7 +257,7 @@ def _server(flags: _Flags, config: KubeletConfiguration, log: tuple[str, ...]) -
     external = flags.container_runtime_endpoint or config.container_runtime_endpoint
     if not external:
         # Imported here, as below: an agent on another runtime does not need it.
-        from pykubelet.cli.machine.embedded import embedded_server
+        from pykubelet.cli.embedded_server import embedded_server
 
         traces = "" if config.tracing is None else config.tracing.endpoint or DEFAULT_ENDPOINT
         places = (flags.root_dir, flags.run_dir)
@@ -301,7 +301,7 @@ async def _agent(
     if server is None:
         await run_kubelet(settings, failed, given)
         return
-    from pykubelet.cli.machine.embedded import supervised
+    from pykubelet.cli.embedded_server import supervised
 
     async with supervised(server):
         await run_kubelet(settings, failed, given)

@@ -7,8 +7,8 @@ import click
 
 from pykubelet.base.errors import Invalid
 from pykubelet.cli.commands.node.install import UNIT_DIRECTORY
-from pykubelet.cli.machine.service_manager import systemctl, systemd_runs
 from pykubelet.cli.plan.systemd_units import AGENT_UNIT, SERVER_UNIT
+from pykubelet.cli.service_manager import systemctl, systemd_runs
 from pykubelet.cli.terminal import echo
 from pykubelet.linux.errors import wrap
 

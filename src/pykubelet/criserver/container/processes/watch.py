@@ -10,7 +10,7 @@ from pykubelet.criserver.container.plan.lifecycle import UNKNOWN_EXIT, oom_kille
 from pykubelet.criserver.container.processes.cleanup import Cleanup
 from pykubelet.criserver.container.state.container_state import Container
 from pykubelet.criserver.container.state.records import ContainerRecords
-from pykubelet.criserver.events import EventKind
+from pykubelet.criserver.event_hub import EventKind
 from pykubelet.criserver.machine import OomKills
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.types import ContainerPhase

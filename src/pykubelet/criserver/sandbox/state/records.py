@@ -1,6 +1,6 @@
 """The records of sandboxes: the only way to change one is in the database first, then in memory."""
 
-from pykubelet.criserver.events import Event, EventKind
+from pykubelet.criserver.event_hub import Event, EventKind
 from pykubelet.criserver.sandbox.state.sandbox_state import Sandbox
 from pykubelet.criserver.sandbox.state.table import SandboxTable
 from pykubelet.criserver.scope import ServerScope

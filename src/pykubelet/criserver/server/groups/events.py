@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 from pykubelet.base.errors import NotFound
 from pykubelet.criserver.container import ContainerComponents
-from pykubelet.criserver.events import EventHub, EventKind
+from pykubelet.criserver.event_hub import EventHub, EventKind
 from pykubelet.criserver.sandbox import SandboxComponents
 from pykubelet.criserver.server.calls import Calls
 from pykubelet.criserver.server.view import container_status, sandbox_status

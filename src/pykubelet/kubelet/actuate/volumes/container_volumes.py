@@ -4,19 +4,21 @@ The pod runtime asks for them, through the volume manager, when it creates a con
 """
 
 import logging
+import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from msgspec.structs import replace
 
 from pykubelet.base.errors import PykubeletError
+from pykubelet.base.files.safe_path import open_regular_in_root
+from pykubelet.base.units import KIB
 from pykubelet.kubelet.actuate.actuate_types import HostMount, VolumeError
 from pykubelet.kubelet.actuate.criconfig.config_types import EnvFile, HostDevice
 from pykubelet.kubelet.actuate.volumes.container_devices import devices_of
 from pykubelet.kubelet.actuate.volumes.container_mounts import MountedVolume, MountPlace, PlannedMount, plan
-from pykubelet.kubelet.actuate.volumes.env_files import read_env_file
 from pykubelet.kubelet.actuate.volumes.mount.subpath import bind_all
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.actuate.volumes.volume_interfaces import RecursiveReadOnly, VolumeImages
@@ -28,6 +30,8 @@ from pykubelet.models.core_v1 import Pod
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
+_MAX_ENV_FILE: Final = 64 * KIB
+"""Limit of KEP-3721."""
 
 
 class RunInThread(Protocol):
@@ -87,7 +91,7 @@ class ContainerVolumes:
         wanted = [(file, root) for file in files if (root := self._root_of(pod, file.volume))]
         if not wanted:
             return {}
-        texts = await self._block(ref_of(pod).uid, lambda: [(f, read_env_file(root, f.path)) for f, root in wanted])
+        texts = await self._block(ref_of(pod).uid, lambda: [(f, _read_env_file(root, f.path)) for f, root in wanted])
         return {file: text for file, text in texts if text is not None}
 
     def _plan(self, pod: Pod, container: AnyContainer, index: int, env: Mapping[str, str]) -> PlannedMount:
@@ -133,3 +137,17 @@ class ContainerVolumes:
         uid = ref_of(pod).uid
         source = self._ready(uid, name)
         return self._path(uid, source) if source is not None and source.volume.image is None else None
+
+
+def _read_env_file(root: Path, relative: str) -> str | None:
+    """Read a file of environment variables in a volume; None if it cannot be read. Blocks."""
+    try:
+        with os.fdopen(open_regular_in_root(root, relative), "rb") as file:
+            data = file.read(_MAX_ENV_FILE + 1)
+    except (PykubeletError, OSError) as error:
+        _log.info("environment file of a volume not read", extra={"path": relative, "error": str(error)})
+        return None
+    if len(data) > _MAX_ENV_FILE:
+        _log.warning("environment file of a volume too large", extra={"path": relative})
+        return None
+    return data.decode("utf-8", "surrogateescape")

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from pykubelet.base.errors import Permanent
 from pykubelet.criserver.container import Container, build_containers
-from pykubelet.criserver.events import EventKind
+from pykubelet.criserver.event_hub import EventKind
 from pykubelet.criserver.types import ContainerPhase
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.wait import settle, until

@@ -11,7 +11,7 @@ import pytest
 from pykubelet.base.errors import Transient
 from pykubelet.criserver.container.state.records import ContainerRecords
 from pykubelet.criserver.container.state.table import ContainerTable
-from pykubelet.criserver.events import Event, EventKind
+from pykubelet.criserver.event_hub import Event, EventKind
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.store import StoredRecords
 from pykubelet.criserver.types import ContainerID, ContainerRecord, SandboxID

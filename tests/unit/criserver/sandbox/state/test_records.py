@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from pykubelet.criserver.events import Event, EventKind
+from pykubelet.criserver.event_hub import Event, EventKind
 from pykubelet.criserver.sandbox.state.records import SandboxRecords
 from pykubelet.criserver.sandbox.state.table import SandboxTable
 from pykubelet.criserver.scope import ServerScope

@@ -12,6 +12,7 @@ from pykubelet.kubelet.types.runtime import (
     ContainerState,
     ContainerStatus,
     ContainerSummary,
+    RuntimeConditions,
     RuntimePod,
     SandboxStatus,
     SandboxSummary,
@@ -184,3 +185,19 @@ def _user(status: pb.ContainerStatus) -> tuple[int, int, tuple[int, ...]] | None
         return None
     linux = status.user.linux
     return (linux.uid, linux.gid, tuple(linux.supplemental_groups))
+
+
+def runtime_conditions(status: pb.StatusResponse) -> RuntimeConditions:
+    """Return the runtime's two required conditions, and the messages of all conditions that are not met."""
+    conditions = {c.type: c for c in status.status.conditions}
+    missing = [f"{c.type}: {c.message or c.reason}" for c in conditions.values() if not c.status]
+
+    def met(name: str) -> bool:
+        return name in conditions and conditions[name].status
+
+    return RuntimeConditions(
+        met("RuntimeReady"),
+        met("NetworkReady"),
+        "; ".join(missing),
+        frozenset(handler.name for handler in status.runtime_handlers),
+    )

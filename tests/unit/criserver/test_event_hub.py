@@ -6,7 +6,7 @@ from contextlib import aclosing
 import pytest
 
 from pykubelet.base.errors import Transient
-from pykubelet.criserver.events import Event, EventHub, EventKind
+from pykubelet.criserver.event_hub import Event, EventHub, EventKind
 
 EVENT = Event("c1", "s1", EventKind.STARTED, 5)
 
