@@ -58,7 +58,9 @@ def test_an_ephemeral_container_joins_a_running_pod(newer: Cluster) -> None:
 
 
 @needs_kubectl
-def test_kubectl_debug(newer: Cluster, fake: FakeApiThread, tmp_path: Path) -> None:
+def test_kubectl_debug_runs_a_container_that_sees_the_target(
+    newer: Cluster, fake: FakeApiThread, tmp_path: Path
+) -> None:
     # kubectl expects the API server to have defaulted the security context.
     newer.run(pod("broken", container(command=serving("echo here >/tmp/mark")), securityContext={}))
     newer.ready("broken")

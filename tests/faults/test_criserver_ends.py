@@ -87,7 +87,7 @@ def _addresses(server: PrivateCriServer) -> list[str]:
     return sorted(path.name for path in directory.iterdir() if path.name[0].isdecimal())
 
 
-def test_a_reboot(agent: AgentProcess, server: PrivateCriServer) -> None:
+def test_reboot_restarts_pods_and_keeps_finished_ones(agent: AgentProcess, server: PrivateCriServer) -> None:
     agent.write("always.json", pod("always"))
     agent.write("shared.json", pod("shared", shareProcessNamespace=True))
     agent.write("never.json", pod("never", restartPolicy="Never"))

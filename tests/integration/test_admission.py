@@ -22,7 +22,7 @@ def rejected(seen: Pod) -> bool:
     return seen.status.phase == "Failed"
 
 
-def test_reasons(agent: AgentProcess, apply: Apply) -> None:
+def test_rejected_pods_have_the_reasons_of_the_go_kubelet(agent: AgentProcess, apply: Apply) -> None:
     apply("sysctl", pod("sysctl", securityContext={"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}))
     apply("big", sized("big", "100Ti"))
     apply("selector", pod("selector", nodeSelector={"disk": "ssd"}))

@@ -348,7 +348,7 @@ def test_wait_for_a_pod_that_fails(agent: AgentProcess) -> None:
     assert "exit code 4" in done.stderr
 
 
-def test_wait_usage(agent: AgentProcess) -> None:
+def test_wait_with_wrong_arguments_exits_with_a_usage_error(agent: AgentProcess) -> None:
     assert _run(agent, "wait", "web").returncode == 2
     assert _run(agent, "wait", "--for=ready").returncode == 2
     assert _run(agent, "wait", "--for=nonsense", "web").returncode == 2

@@ -68,7 +68,7 @@ def _ok(agent: AgentProcess, *arguments: str) -> str:
     return done.stdout
 
 
-def test_get_pods(agent: AgentProcess) -> None:
+def test_get_pods_prints_all_output_forms(agent: AgentProcess) -> None:
     table = [line.split() for line in _ok(agent, "get", "pods").splitlines()]
     assert table[0] == ["NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE"]
     rows = {row[1]: row for row in table[1:]}
@@ -95,7 +95,7 @@ def test_get_events_and_images(agent: AgentProcess) -> None:
     assert any("localhost/pykubelet/busybox:1" in image["repoTags"] for image in images)
 
 
-def test_watch(agent: AgentProcess) -> None:
+def test_get_pods_watch_prints_a_pod_until_it_is_deleted(agent: AgentProcess) -> None:
     watch = _start(agent, "get", "pods", "-w")
     try:
         _read_until(watch, "web-testnode")
@@ -134,7 +134,7 @@ def _end(process: "subprocess.Popen[bytes]") -> int:
     return status
 
 
-def test_describe(agent: AgentProcess) -> None:
+def test_describe_prints_the_pod_or_says_that_it_is_missing(agent: AgentProcess) -> None:
     text = _ok(agent, "describe", "pod", "web")
     for expected in (
         r"Name: +web-testnode",
@@ -157,7 +157,7 @@ def test_describe(agent: AgentProcess) -> None:
     assert "pod 'missing' not found" in missing.stderr
 
 
-def test_logs(agent: AgentProcess) -> None:
+def test_logs_are_selected_by_container_tail_and_timestamps(agent: AgentProcess) -> None:
     assert sorted(_ok(agent, "logs", "web").splitlines()) == ["one", "three", "two"]
     assert _ok(agent, "logs", "web", "prepare") == "prepared\n"
     assert len(_ok(agent, "logs", "web", "-c", "ticker", "--tail", "3").splitlines()) == 3
@@ -170,7 +170,7 @@ def test_logs(agent: AgentProcess) -> None:
 
 
 @pytest.mark.steady_clock  # conmon's clock, by which lines are stamped, does not jump
-def test_logs_since(agent: AgentProcess) -> None:
+def test_logs_since_a_duration_leaves_out_older_lines(agent: AgentProcess) -> None:
     began = datetime.fromisoformat(_ok(agent, "logs", "web", "-c", "ticker", "--timestamps").split()[0])
     wait_for(lambda: datetime.now(UTC) - began > timedelta(seconds=1.1), 10, lambda: f"the first line is of {began}")
     recent = _ok(agent, "logs", "web", "-c", "ticker", "--since", "1s").splitlines()
@@ -194,7 +194,7 @@ def test_following_logs_over_a_restart(agent: AgentProcess) -> None:
     assert agent.cli("logs", "-p", "web", "-c", "main").returncode != 0
 
 
-def test_exec(agent: AgentProcess) -> None:
+def test_exec_passes_arguments_input_output_and_exit_code(agent: AgentProcess) -> None:
     assert _ok(agent, "exec", "web", "--", "echo", "a  b", "$HOME") == "a  b $HOME\n"
     both = agent.cli("exec", "web", "-c", "ticker", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
     assert (both.returncode, both.stdout, both.stderr) == (7, "out\n", "err\n")
@@ -255,7 +255,7 @@ def _converse(descriptor: int, expected: str, *typed: str) -> None:
         assert time.monotonic() < deadline, f"the terminal does not show {expected!r}: {seen!r}"
 
 
-def test_timeline(agent: AgentProcess) -> None:
+def test_timeline_prints_chart_json_and_picture(agent: AgentProcess) -> None:
     chart = _ok(agent, "timeline", "web")
     for step in ("seen", "queued", "volumes", "sandbox", "create main", "start main", "init prepare", "ready"):
         assert re.search(rf"^  {step} +│", chart, re.MULTILINE), f"no {step} in:\n{chart}"
@@ -265,7 +265,7 @@ def test_timeline(agent: AgentProcess) -> None:
     assert picture.startswith("<svg ") and ">start main</text>" in picture
 
 
-def test_check(agent: AgentProcess, tmp_path: Path) -> None:
+def test_check_accepts_a_good_file_and_locates_an_unknown_field(agent: AgentProcess, tmp_path: Path) -> None:
     good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
     good.write_text(json.dumps(pod("x")))
     bad.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec:\n  containers:\n  - {name: a, imagee: b}\n")
@@ -275,7 +275,7 @@ def test_check(agent: AgentProcess, tmp_path: Path) -> None:
     assert re.search(r"bad\.yaml:6:\d+: .*spec\.containers\[0\]\.imagee: unknown field.*image", done.stdout)
 
 
-def test_doctor(agent: AgentProcess) -> None:
+def test_doctor_passes_with_a_runtime_and_fails_without_one(agent: AgentProcess) -> None:
     done = agent.cli("doctor", "--container-runtime-endpoint", agent.endpoint)
     assert done.returncode == 0, done.stdout
     for subject in ("user", "kernel", "cgroups", "CNI plugins", "CRI runtime", "RuntimeReady", "NetworkReady"):

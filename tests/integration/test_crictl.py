@@ -162,7 +162,9 @@ def test_crictl_commands_succeed(crictl: Crictl, isolation: Isolation, daemon: P
 
 
 @pytest.mark.parametrize("transport", _TRANSPORTS)
-def test_streams(crictl: Crictl, isolation: Isolation, daemon: PrivateRuntime, transport: str) -> None:
+def test_crictl_streams_exec_attach_and_port_forward(
+    crictl: Crictl, isolation: Isolation, daemon: PrivateRuntime, transport: str
+) -> None:
     if transport == "websocket" and daemon.name == "containerd":
         pytest.skip("containerd 1.6 has no WebSocket of the kubelet's protocols v5 and port-forward")
     pod_file = _pod(crictl, isolation)
@@ -201,7 +203,7 @@ def _page(port: str) -> str:
         return ""
 
 
-def test_images(crictl: Crictl, tmp_path: Path) -> None:
+def test_crictl_pulls_inspects_and_removes_an_image(crictl: Crictl, tmp_path: Path) -> None:
     with Registry(tmp_path) as registry:
         image = registry.add("walk/image", files={"walk": registry.host.encode()}, labels={"walk": "yes"})
         repository = image.rpartition(":")[0]

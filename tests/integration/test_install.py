@@ -64,7 +64,7 @@ def test_the_wheel_in_an_empty_environment(tmp_path: Path) -> None:
 @pytest.mark.root
 @pytest.mark.runtime
 @pytest.mark.timeout(180)
-def test_make_run(isolation: Isolation, tmp_path: Path) -> None:
+def test_make_run_shows_the_demo_pod_and_clean_run_removes_all(isolation: Isolation, tmp_path: Path) -> None:
     """The screen shows the demo pod running; Ctrl-C leaves it running; ``make clean-run`` leaves nothing."""
     with _demo(isolation, tmp_path) as (home, command, server, env):
         with Terminal([*command, "up"], {**env, "TERM": "xterm"}, str(_ROOT)) as terminal:

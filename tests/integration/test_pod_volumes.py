@@ -19,7 +19,7 @@ def _volume(name: str, **source: object) -> Json:
     return {"name": name, **source}
 
 
-def test_empty_dirs(agent: AgentProcess, apply: Apply) -> None:
+def test_empty_dirs_are_shared_by_containers_on_disk_and_in_memory(agent: AgentProcess, apply: Apply) -> None:
     volumes = [
         _volume("disk", emptyDir={}),
         _volume("memory", emptyDir={"medium": "Memory", "sizeLimit": "4Mi"}),
@@ -61,7 +61,7 @@ def test_later_mounts_propagate_to_container_with_host_to_container(agent: Agent
         subprocess.run(["umount", str(later)], check=True)
 
 
-def test_host_paths(agent: AgentProcess, apply: Apply, tmp_path: Path) -> None:
+def test_host_paths_of_the_wrong_type_keep_the_pod_pending(agent: AgentProcess, apply: Apply, tmp_path: Path) -> None:
     (tmp_path / "dir").mkdir()
     (tmp_path / "file").write_text("of the host")
 
@@ -185,7 +185,7 @@ def test_pod_waits_for_missing_config_map(agent: AgentProcess, apply: Apply) -> 
     assert agent.exec("await", "cat /map/key") == "came"
 
 
-def test_sub_paths(agent: AgentProcess, apply: Apply) -> None:
+def test_sub_paths_mount_directories_and_files_of_a_volume(agent: AgentProcess, apply: Apply) -> None:
     first = container("first", sh("mkdir -p /all/a/b; echo deep >/all/a/b/file"), volumeMounts=[mount("disk", "/all")])
     env = [
         {"name": "NAME", "value": "made"},
@@ -228,7 +228,7 @@ def _settled(seen: Pod, name: str) -> bool:
     return bool(state and (state.running or waiting_reason(seen, name) == "CreateContainerConfigError"))
 
 
-def test_fs_group(agent: AgentProcess, apply: Apply) -> None:
+def test_fs_group_owns_the_files_of_volumes(agent: AgentProcess, apply: Apply) -> None:
     context = {"runAsUser": 1000, "runAsGroup": 3000, "fsGroup": 2000}
     volumes = [
         _volume("disk", emptyDir={}),

@@ -69,7 +69,9 @@ def health_server(tmp_path: Path) -> Iterator[tuple[int, Path]]:
             process.kill()
 
 
-def test_grpc(agent: AgentProcess, apply: Apply, health_server: tuple[int, Path]) -> None:
+def test_grpc_readiness_probe_follows_the_health_of_the_service(
+    agent: AgentProcess, apply: Apply, health_server: tuple[int, Path]
+) -> None:
     port, flag = health_server
     probe = {"grpc": {"port": port, "service": "live"}, "periodSeconds": 1, "failureThreshold": 1}
     apply("grpc", pod("grpc", container(readinessProbe=probe), hostNetwork=True))

@@ -60,7 +60,7 @@ def test_limits_are_in_the_cgroups(agent: AgentProcess, apply: Apply) -> None:
     }
 
 
-def test_oom_scores(agent: AgentProcess, apply: Apply) -> None:
+def test_oom_scores_of_processes_follow_the_qos_class(agent: AgentProcess, apply: Apply) -> None:
     apply("scores", pod("score-best"), pod("score-burst", container(**_resources({"memory": "16Mi"}))))
     agent.wait_running("score-best", "score-burst")
     assert int(agent.exec("score-best", "cat /proc/1/oom_score_adj")) == 1000

@@ -170,7 +170,7 @@ def test_sidecars_do_not_delay_the_completion_of_a_job(agent: AgentProcess, appl
     assert ended(container_status(seen, "side")).exit_code == 0
 
 
-def test_hooks(agent: AgentProcess, apply: Apply, notes: Path) -> None:
+def test_hooks_run_after_the_start_and_before_the_stop_signal(agent: AgentProcess, apply: Apply, notes: Path) -> None:
     def hooked(name: str, **lifecycle: Json) -> Json:
         script = f"trap '{_note(name + '-term')}; exit 0' TERM; mkdir /w; httpd -p 80 -h /w; echo ok >/w/index.html;"
         return container(name, sh(f"{script} while :; do sleep 3600 & wait $!; done"), lifecycle=lifecycle)
@@ -230,7 +230,7 @@ def test_container_that_ignores_sigterm_is_killed_after_the_grace_period(
     assert 3 <= time.monotonic() - start < 6 * PATIENCE
 
 
-def test_termination_messages(agent: AgentProcess, apply: Apply) -> None:
+def test_termination_messages_come_from_the_file_or_the_log(agent: AgentProcess, apply: Apply) -> None:
     fallback = {"terminationMessagePolicy": "FallbackToLogsOnError"}
     apply(
         "messages",

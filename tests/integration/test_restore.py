@@ -245,7 +245,9 @@ def as_image(archive: Path, reference: str) -> ImageSpec:
     return ImageSpec(reference, (), environment=(), files=files, annotations=annotations, bare=True)
 
 
-async def test_checkpoint_image(runtime: Runtime, server: PrivateCriServer, real: bool, tmp_path: Path) -> None:
+async def test_checkpoint_image_is_restored_after_a_restart_of_the_server(
+    runtime: Runtime, server: PrivateCriServer, real: bool, tmp_path: Path
+) -> None:
     archive = tmp_path / "counter.tar"
     reached = await dumped(runtime, archive)
     name = "localhost/pykubelet/checkpoint:1"

@@ -105,7 +105,7 @@ def test_read_only_root_and_no_new_privileges(agent: AgentProcess, apply: Apply)
     assert _process(agent, "fixed", "plain")["NoNewPrivs"] == "0"
 
 
-def test_seccomp(agent: AgentProcess, apply: Apply) -> None:
+def test_seccomp_profiles_filter_system_calls_of_their_containers(agent: AgentProcess, apply: Apply) -> None:
     profile: Json = {
         "defaultAction": "SCMP_ACT_ALLOW",
         "syscalls": [{"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO"}],
@@ -138,7 +138,9 @@ async def _gives_user_namespaces(endpoint: str) -> bool:
     return any(handler.features.user_namespaces for handler in handlers if not handler.name)
 
 
-async def test_proc_mount(agent: AgentProcess, daemon: PrivateRuntime, apply: Apply) -> None:
+async def test_proc_mount_is_unmasked_only_with_a_user_namespace(
+    agent: AgentProcess, daemon: PrivateRuntime, apply: Apply
+) -> None:
     apply(
         "proc",
         pod("proc", container("masked"), _secure("open", procMount="Unmasked"), hostUsers=False),
@@ -195,7 +197,7 @@ async def test_pod_with_user_namespace_has_mapped_ids(
     assert (directory / "userns").exists()
 
 
-def test_sysctls(agent: AgentProcess, apply: Apply) -> None:
+def test_safe_sysctls_are_set_and_others_reject_the_pod(agent: AgentProcess, apply: Apply) -> None:
     safe = [
         {"name": "net.ipv4.ip_local_port_range", "value": "20000 30000"},
         {"name": "kernel.msgmax", "value": "16384"},
@@ -213,7 +215,7 @@ def test_sysctls(agent: AgentProcess, apply: Apply) -> None:
     assert agent.pod("unsafe").status.phase == "Failed"
 
 
-def test_namespaces(agent: AgentProcess, apply: Apply) -> None:
+def test_namespaces_are_shared_as_the_pod_says(agent: AgentProcess, apply: Apply) -> None:
     apply(
         "spaces",
         pod("own", container("a"), container("b")),

@@ -151,7 +151,7 @@ def test_attach_without_input(agent: AgentProcess) -> None:
     assert "stdin: true" in refused.stderr
 
 
-def test_port_forward(agent: AgentProcess, daemon: PrivateRuntime) -> None:
+def test_port_forward_carries_many_connections_to_each_port(agent: AgentProcess, daemon: PrivateRuntime) -> None:
     # containerd asks the node's resolver for localhost, and that may know no IPv6.
     remotes = ("8080",) if daemon.name == "containerd" else ("8080", "8081")
     with _start(agent, "port-forward", "web", ":8080", ":8081", ":9") as process:

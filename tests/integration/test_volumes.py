@@ -383,7 +383,7 @@ async def test_a_busy_mount_is_detached(kit: Kit, caplog: pytest.LogCaptureFixtu
     assert "mount busy: detaching it" in caplog.text
 
 
-async def test_huge_pages(kit: Kit) -> None:
+async def test_huge_pages_volume_is_a_hugetlbfs_of_the_requested_size(kit: Kit) -> None:
     if not Path("/sys/kernel/mm/hugepages/hugepages-2048kB").is_dir():
         pytest.skip("the kernel has no huge pages of 2 MiB")
     container = {"name": "app", "image": "i", "resources": {"requests": {"hugepages-2Mi": "2Mi"}}}

@@ -35,7 +35,7 @@ def test_the_guide_has_references() -> None:
 
 
 @pytest.mark.parametrize(("path", "name"), references())
-def test_reference_exists(path: str, name: str) -> None:
+def test_reference_of_the_guide_exists_in_the_code(path: str, name: str) -> None:
     module = ROOT / "src" / "pykubelet" / path
     assert module.is_file(), f"{GUIDE.name} names {path}"
     if name:

@@ -120,7 +120,7 @@ async def test_what_a_container_sees(runtime: Runtime, command: str, change: Cha
     assert await said(runtime, command, change) == expected
 
 
-async def test_privileged(runtime: Runtime) -> None:
+async def test_privileged_container_has_all_capabilities_and_can_mount(runtime: Runtime) -> None:
     command = "grep CapEff /proc/self/status; mkdir /m && mount -t tmpfs none /m && echo mounted"
     own = Path("/proc/self/status").read_text().partition("CapBnd:\t")[2][:16]
     found = await said(runtime, command, _privileged, _privileged_pod)
@@ -181,7 +181,7 @@ async def test_limits_change_while_it_runs(runtime: Runtime) -> None:
     assert (told.memory_limit_in_bytes, told.cpu_quota, told.cpu_shares) == (96 << 20, 50000, 2048)
 
 
-async def test_mounts(runtime: Runtime, tmp_path: Path) -> None:
+async def test_read_only_mount_refuses_writes_and_the_other_reaches_the_node(runtime: Runtime, tmp_path: Path) -> None:
     (tmp_path / "word").write_text("from the node\n")
 
     def change(config: pb.ContainerConfig) -> None:
@@ -273,7 +273,9 @@ async def test_containers_that_are_refused(runtime: Runtime, change: Change) -> 
 
 
 @pytest.mark.parametrize("kind", [None, pb.SecurityProfile.RuntimeDefault, pb.SecurityProfile.Unconfined])
-async def test_apparmor(runtime: Runtime, kind: "pb.SecurityProfile.ProfileType.ValueType | None") -> None:
+async def test_apparmor_profile_of_the_request_confines_the_container(
+    runtime: Runtime, kind: "pb.SecurityProfile.ProfileType.ValueType | None"
+) -> None:
     def change(config: pb.ContainerConfig) -> None:
         if kind is not None:
             _security(config).apparmor.profile_type = kind

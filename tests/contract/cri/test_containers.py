@@ -63,7 +63,7 @@ async def test_container_status_tells_what_it_was_made_from(runtime: Runtime) ->
     assert (await runtime.client.container_status(container, verbose=True)).info
 
 
-async def test_container_filters(runtime: Runtime) -> None:
+async def test_containers_are_listed_by_each_filter(runtime: Runtime) -> None:
     sandbox = await runtime.sandbox(runtime.pod_config(0))
     other_sandbox = await runtime.sandbox(runtime.pod_config(1))
     running = await runtime.create(sandbox, STUBBORN)
@@ -220,7 +220,7 @@ async def test_removal_of_unknown_id_succeeds(runtime: Runtime, call: Call) -> N
     await call(runtime.client)
 
 
-async def test_exec_sync(runtime: Runtime) -> None:
+async def test_exec_sync_returns_exit_code_and_both_outputs(runtime: Runtime) -> None:
     result = await runtime.client.exec_sync(await runtime.start(STUBBORN), SHOUT, 10)
     assert (result.exit_code, result.stdout, result.stderr) == (5, b"out\n", b"err\n")
 
@@ -251,7 +251,7 @@ async def test_streaming_calls_give_urls(runtime: Runtime) -> None:
     assert [url.split("://")[0] for url in urls] == ["http"] * 3
 
 
-async def test_usage(runtime: Runtime) -> None:
+async def test_usage_of_a_running_container_is_listed_by_sandbox(runtime: Runtime) -> None:
     container = await runtime.start(STUBBORN)
     stats = await runtime.client.container_stats(container)
     assert stats.attributes.id == container

@@ -211,7 +211,7 @@ async def test_real_invalid_references_are_refused(client: CriClient) -> None:
             await client.pull_image(spec(reference))
 
 
-async def test_real_credentials(client: CriClient, registry: Registry) -> None:
+async def test_pull_succeeds_only_with_the_right_credentials(client: CriClient, registry: Registry) -> None:
     reference = registry.add("private")
     registry.password = "alice:s3cret"
     with pytest.raises(PykubeletError, match="private"):

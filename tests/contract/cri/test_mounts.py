@@ -78,7 +78,7 @@ async def _code(runtime: Runtime, container: ContainerID, command: str) -> int:
         (pb.PROPAGATION_BIDIRECTIONAL, True, True),
     ],
 )
-async def test_propagation(
+async def test_mounts_propagate_in_the_directions_of_the_request(
     runtime: Runtime, shared: Shared, propagation: pb.MountPropagation.ValueType, inwards: bool, outwards: bool
 ) -> None:
     shared.mount()

@@ -25,13 +25,13 @@ async def test_there_is_a_real_runtime() -> None:
         assert (await client.version()).runtime_name != "fake"
 
 
-async def test_version(runtime: Runtime) -> None:
+async def test_version_has_a_runtime_name_and_api_v1(runtime: Runtime) -> None:
     version = await runtime.client.version()
     assert version.runtime_name
     assert version.runtime_api_version == "v1"
 
 
-async def test_status(runtime: Runtime) -> None:
+async def test_status_has_both_required_conditions_met(runtime: Runtime) -> None:
     conditions = {c.type: c.status for c in (await runtime.client.status()).status.conditions}
     assert conditions["RuntimeReady"]
     assert conditions["NetworkReady"]
@@ -54,7 +54,7 @@ async def test_an_unknown_call_is_unsupported(runtime: Runtime) -> None:
         await anext(runtime.client.stream(call, pb.VersionRequest()))
 
 
-async def test_images(runtime: Runtime) -> None:
+async def test_image_is_found_by_name_and_by_id(runtime: Runtime) -> None:
     image = await runtime.client.image_status(pb.ImageSpec(image=runtime.image))
     assert image is not None
     assert runtime.image in image.repo_tags
@@ -77,7 +77,7 @@ async def test_an_image_that_cannot_be_pulled(runtime: Runtime) -> None:
         await runtime.client.pull_image(pb.ImageSpec(image="127.0.0.1:1/no/such:image"))
 
 
-async def test_image_filesystem(runtime: Runtime) -> None:
+async def test_image_filesystem_has_an_absolute_mount_point(runtime: Runtime) -> None:
     (usage, *_) = (await runtime.client.image_fs_info()).image_filesystems
     assert usage.fs_id.mountpoint.startswith("/")
 

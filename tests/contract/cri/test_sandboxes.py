@@ -11,7 +11,7 @@ from tests.contract.cri.support import MARK, STUBBORN, Runtime
 
 
 @pytest.mark.steady_clock  # its time is compared with the test's clock
-async def test_sandbox_status(runtime: Runtime) -> None:
+async def test_sandbox_status_has_the_fields_of_its_request(runtime: Runtime) -> None:
     before = time.time_ns()
     config = runtime.pod_config(attempt=3)
     status = (await runtime.client.pod_sandbox_status(await runtime.sandbox(config))).status
@@ -60,7 +60,7 @@ async def test_stopping_a_sandbox_kills_its_containers(runtime: Runtime) -> None
     assert (status.exit_code, status.reason) == (137, "Error")
 
 
-async def test_sandbox_filters(runtime: Runtime) -> None:
+async def test_sandboxes_are_listed_by_each_filter(runtime: Runtime) -> None:
     first = await runtime.sandbox(runtime.pod_config(0))
     second = await runtime.sandbox(runtime.pod_config(1))
     await runtime.client.stop_pod_sandbox(first)

@@ -190,7 +190,7 @@ async def test_a_command_outlives_its_client(runtime: Runtime) -> None:
     assert (await runtime.client.exec_sync(container, ["sh", "-c", "ps | grep 'slee[p] 77'"], 10)).exit_code == 0
 
 
-async def test_attach(runtime: Runtime) -> None:
+async def test_attach_carries_input_and_output_of_the_container(runtime: Runtime) -> None:
     sandbox = await runtime.sandbox()
     config = runtime.container_config(READING)
     config.stdin = config.stdin_once = True
@@ -224,7 +224,7 @@ async def test_stdin_stays_open_when_its_client_finishes(runtime: Runtime) -> No
     assert (await runtime.status(container)).state == pb.CONTAINER_RUNNING
 
 
-async def test_port_forward(runtime: Runtime) -> None:
+async def test_port_forward_answers_each_port_and_reports_a_refused_one(runtime: Runtime) -> None:
     sandbox = await runtime.sandbox()
     container = await runtime.create(sandbox, SERVING)
     await runtime.client.start_container(container)

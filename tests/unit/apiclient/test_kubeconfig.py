@@ -212,7 +212,7 @@ def test_events_are_read() -> None:
             read_event(bad, Pod)
 
 
-def test_paths() -> None:
+def test_resource_paths_name_namespace_object_and_subresource() -> None:
     assert PODS.all().path == "/api/v1/pods"
     assert PODS.at("ns", "a", "status").path == "/api/v1/namespaces/ns/pods/a/status"
     assert PODS.at("ns", "a", "status").label == "pods/status ns/a"

@@ -8,7 +8,7 @@ from pykubelet.base.clock import SystemClock, utc
 from pykubelet.testing.clock import VirtualClock
 
 
-def test_utc() -> None:
+def test_utc_converts_seconds_to_a_date_with_time_zone() -> None:
     assert utc(1_700_000_000.5).isoformat() == "2023-11-14T22:13:20.500000+00:00"
 
 

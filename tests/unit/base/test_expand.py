@@ -39,11 +39,11 @@ VARIABLES = {"A": "1", "B": "$(A)", "EMPTY": "", "dotted.name-x": "d"}
         ("line\n$(A)", "line\n1"),
     ],
 )
-def test_expand(text: str, expected: str) -> None:
+def test_expand_replaces_known_variables_only(text: str, expected: str) -> None:
     assert expand(text, VARIABLES) == expected
 
 
-def test_expand_all() -> None:
+def test_expand_all_replaces_variables_of_each_word() -> None:
     assert expand_all(["$(A)", "b"], VARIABLES) == ("1", "b")
 
 

@@ -27,7 +27,7 @@ def test_no_kubeconfig_gives_no_cluster_settings() -> None:
     assert flags == {"other": 1}
 
 
-def test_all_flags() -> None:
+def test_cluster_flags_become_settings_and_overrides() -> None:
     given = {
         "kubeconfig": Path("/k"),
         "node_labels": "a=b,c=",

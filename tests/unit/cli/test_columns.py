@@ -24,7 +24,7 @@ from pykubelet.cli.plan.columns import Columns, age, size
         (400 * 86400, "400d"),
     ],
 )
-def test_age(seconds: float, text: str) -> None:
+def test_age_text_is_that_of_kubectl(seconds: float, text: str) -> None:
     assert age(seconds) == text
 
 
@@ -32,7 +32,7 @@ def test_age(seconds: float, text: str) -> None:
     ("count", "text"),
     [(0, "0B"), (999, "999B"), (1000, "1kB"), (1_037_000, "1.04MB"), (2_500_000_000, "2.5GB"), (3 * 10**12, "3TB")],
 )
-def test_size(count: int, text: str) -> None:
+def test_size_text_has_three_digits_and_a_decimal_unit(count: int, text: str) -> None:
     assert size(count) == text
 
 

@@ -95,7 +95,7 @@ def test_version_without_an_agent(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("10m", 600), ("1h30m", 5400), ("2d", 172800)])
-def test_span_seconds(text: str, seconds: int) -> None:
+def test_span_seconds_adds_up_the_units_of_the_text(text: str, seconds: int) -> None:
     assert span_seconds(text) == seconds
 
 

@@ -131,7 +131,7 @@ def test_names_that_do_not_exist(api: FakeApi) -> None:
         (("secrets", "-w"), "watch one kind"),
     ],
 )
-def test_wrong_usage(api: FakeApi, words: tuple[str, ...], message: str) -> None:
+def test_get_with_wrong_words_exits_with_a_usage_error(api: FakeApi, words: tuple[str, ...], message: str) -> None:
     assert message in run(*words, status=2).stderr
 
 
@@ -160,7 +160,7 @@ def test_templates_print_chosen_fields(api: FakeApi) -> None:
     assert lines("pod", "web", "-o", columns, "--no-headers") == [["web-n1", "Running", "<none>"]]
 
 
-def test_no_headers(api: FakeApi) -> None:
+def test_no_headers_flag_leaves_out_the_headings(api: FakeApi) -> None:
     assert [row[1] for row in lines("pods", "--no-headers")] == ["web-n1", "db-n1", "twin-n1", "twin-n1"]
 
 

@@ -299,7 +299,7 @@ def test_missing_runtime_is_reported(tmp_path: Path) -> None:
         ({}, "ghcr.io", None),
     ],
 )
-def test_docker_configurations(
+def test_docker_configuration_gives_the_credentials_of_the_host(
     tmp_path: Path,
     entries: dict[str, dict[str, str]],
     host: str,

@@ -46,7 +46,7 @@ def _pod(phase: str, *states: ContainerState, last: ContainerState | None = None
         (_pod("Failed"), 1),
     ],
 )
-def test_exit_status(pod: Pod, status: int) -> None:
+def test_exit_status_is_that_of_the_first_failed_container(pod: Pod, status: int) -> None:
     assert exit_status(pod) == status
 
 

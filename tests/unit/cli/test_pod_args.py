@@ -32,7 +32,7 @@ def test_other_kinds_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("30s", 30.0), ("1m30s", 90.0), ("45", 45.0), ("0", None), ("0s", None)])
-def test_limit(text: str, seconds: float | None) -> None:
+def test_time_limit_of_zero_means_none(text: str, seconds: float | None) -> None:
     assert Limit().convert(text, None, None) == seconds
 
 

@@ -59,7 +59,7 @@ CRASHING = ContainerState(waiting=ContainerStateWaiting(reason="CrashLoopBackOff
         (parse_goal("jsonpath={.status.podIP}"), _pod(), Progress.PENDING),
     ],
 )
-def test_progress(goal: object, pod: Pod | None, progress: Progress) -> None:
+def test_progress_towards_a_goal_follows_the_pod(goal: object, pod: Pod | None, progress: Progress) -> None:
     assert callable(goal)
     assert goal(_item(pod)).progress is progress
 

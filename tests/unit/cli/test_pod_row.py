@@ -98,7 +98,7 @@ def item_of(given: core.Pod) -> dict[str, Any]:
         (pod("Running", status("a", RUNNING, ready=True), deleted=True), "Terminating"),
     ],
 )
-def test_status(given: core.Pod, word: str) -> None:
+def test_status_word_of_a_pod_is_that_of_kubectl(given: core.Pod, word: str) -> None:
     assert pod_status_word(item_of(given)) == word
 
 

@@ -24,7 +24,7 @@ from pykubelet.testing.wait import until
 @pytest.mark.parametrize(
     ("text", "pair"), [("8080:80", (8080, 80)), ("80", (80, 80)), (":80", (0, 80)), ("65535:1", (65535, 1))]
 )
-def test_parse_ports(text: str, pair: tuple[int, int]) -> None:
+def test_port_pair_of_the_command_line_is_parsed(text: str, pair: tuple[int, int]) -> None:
     assert parse_ports(text, {}) == pair
 
 
@@ -143,7 +143,7 @@ async def _forwarding(tmp_path: Path, agent: Agent, *remotes: int) -> AsyncItera
             await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_port_forward(tmp_path: Path) -> None:
+async def test_port_forward_prints_the_local_ports_it_serves(tmp_path: Path) -> None:
     agent = Agent()
     async with _forwarding(tmp_path, agent, 80, 9) as (said, ports):
         for _ in range(2):

@@ -196,5 +196,5 @@ def test_damaged_or_empty_archive(tmp_path: Path, data: bytes) -> None:
         ("..", ("..", ".")),
     ],
 )
-def test_base_name(path: str, parts: tuple[str, str]) -> None:
+def test_path_is_split_into_directory_and_base_name(path: str, parts: tuple[str, str]) -> None:
     assert base_name(path) == parts

@@ -58,7 +58,7 @@ def run(*arguments: str) -> list[list[str]]:
     return [line.split() for line in done.output.splitlines()]
 
 
-def test_top_pods() -> None:
+def test_top_pods_prints_usage_of_each_pod() -> None:
     assert run("pods") == [
         ["NAMESPACE", "POD", "CPU(cores)", "MEMORY(bytes)"],
         ["default", "web-n1", "250m", "5Mi"],
@@ -86,11 +86,11 @@ def test_top_of_a_pod_that_is_missing_or_has_ended_fails(name: str, problem: str
     assert problem in str(done.exception)
 
 
-def test_top_containers() -> None:
+def test_top_containers_prints_usage_of_each_container() -> None:
     assert run("pods", "web", "--containers")[1] == ["default", "web-n1", "app", "250m", "5Mi"]
 
 
-def test_top_node() -> None:
+def test_top_node_prints_usage_of_the_node() -> None:
     assert run("node") == [
         ["NAME", "CPU(cores)", "MEMORY(bytes)", "MEMORY(%)"],
         ["n1", "2000m", "100Mi", "25%"],

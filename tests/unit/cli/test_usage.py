@@ -100,7 +100,9 @@ def test_the_table_of_exit_statuses_is_that_of_the_code() -> None:
         (("logs", "web", "--all-containers", "-c", "a"), ExitStatus.USAGE),
     ],
 )
-def test_exit_statuses(tmp_path: Path, words: tuple[str, ...], status: ExitStatus) -> None:
+def test_command_exits_with_the_status_of_its_outcome(
+    tmp_path: Path, words: tuple[str, ...], status: ExitStatus
+) -> None:
     done = run(tmp_path / "none", *words)
     assert done.returncode == status, done.stderr
 

@@ -28,5 +28,5 @@ def test_the_server_is_loaded(loaded: frozenset[str]) -> None:
         ("pykubelet.criserver.shim.shim_runtime", "handlers of the type shim"),
     ],
 )
-def test_on_demand(loaded: frozenset[str], module: str, user: str) -> None:
+def test_module_of_a_rare_use_is_not_imported_at_the_start(loaded: frozenset[str], module: str, user: str) -> None:
     assert module not in loaded, f"only {user} needs it"

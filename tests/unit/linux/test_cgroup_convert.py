@@ -27,7 +27,7 @@ def test_the_order_is_kept(one: int, other: int) -> None:
     assert 1 <= shares_to_weight(low) <= shares_to_weight(high) <= 10_000
 
 
-def test_limits() -> None:
+def test_limits_are_written_as_cgroup_v2_reads_them() -> None:
     assert (limit(UNLIMITED), limit(0), limit(7)) == ("max", "0", "7")
     assert cpu_max(UNLIMITED, 100_000) == "max 100000"
     assert cpu_max(5000, None) == "5000"

@@ -13,7 +13,7 @@ def _write(directory: Path, files: dict[str, str]) -> None:
         (directory / name).write_text(text)
 
 
-def test_version_2(tmp_path: Path) -> None:
+def test_counters_of_version_2_are_read_in_common_units(tmp_path: Path) -> None:
     _write(
         tmp_path / "pod" / "c",
         {
@@ -58,7 +58,7 @@ def test_a_container_below_its_scope(tmp_path: Path) -> None:
     assert counters.values == {"periods": 8, "throttled_periods": 2, "threads_max": 100}
 
 
-def test_version_1(tmp_path: Path) -> None:
+def test_counters_of_version_1_are_read_in_common_units(tmp_path: Path) -> None:
     files = {
         "cpu": {"cpu.stat": "nr_periods 8\nnr_throttled 2\nthrottled_time 7000\n"},
         "cpuacct": {"cpuacct.usage_user": "60\n", "cpuacct.usage_sys": "30\n"},

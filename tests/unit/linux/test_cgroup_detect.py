@@ -32,7 +32,7 @@ ONLY_SYSTEMD = "40 31 0:37 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=s
         (ONLY_SYSTEMD, Mode.NONE, 0),
     ],
 )
-def test_mode(table: str, mode: Mode, version: int) -> None:
+def test_cgroup_mode_is_detected_from_the_mount_table(table: str, mode: Mode, version: int) -> None:
     layout = layout_of(parse(table))
     assert (layout.mode, layout.version) == (mode, version)
 

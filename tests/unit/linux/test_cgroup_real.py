@@ -180,7 +180,7 @@ def _own_cgroup(directory: Path, layout: Layout, parent: str) -> Path:
     raise AssertionError(f"we are in no cgroup of {mount}")
 
 
-def test_errors(driver: CgroupDriver, parent: str) -> None:
+def test_failed_cgroup_calls_raise_errors_of_their_kind(driver: CgroupDriver, parent: str) -> None:
     driver.create(parent, CgroupResources())
     with pytest.raises(Invalid):
         driver.update(parent, CgroupResources(cpuset_cpus="not a list"))

@@ -106,7 +106,7 @@ def test_paths_of_no_slice(driver: CgroupDriver, path: str) -> None:
     ("name", "path"),
     [("a.slice", "/a.slice"), ("a-b_c-d.slice", "/a.slice/a-b_c.slice/a-b_c-d.slice")],
 )
-def test_slice_path(name: str, path: str) -> None:
+def test_slice_path_contains_all_parent_slices(name: str, path: str) -> None:
     assert slice_path(name) == path
 
 
@@ -120,12 +120,12 @@ def test_names_of_no_slice(name: str) -> None:
     ("quota", "period", "seconds"),
     [(50_000, 100_000, 500_000), (100, 100_000, 10_000), (1_234, 100_000, 20_000), (UNLIMITED, None, (1 << 64) - 1)],
 )
-def test_quota(quota: int, period: int | None, seconds: int) -> None:
+def test_quota_becomes_a_property_rounded_for_systemd(quota: int, period: int | None, seconds: int) -> None:
     found = {each.name: each.value for each in properties(CgroupResources(cpu_quota_us=quota, cpu_period_us=period))}
     assert found == {"CPUQuotaPerSecUSec": seconds, "CPUQuotaPeriodUSec": period or 100_000}
 
 
-def test_limits() -> None:
+def test_memory_limits_become_properties_of_the_unit() -> None:
     wanted = CgroupResources(
         memory_min=Bytes(1), memory_low=Bytes(2), memory_high=Bytes(3), memory_max=Bytes(UNLIMITED)
     )

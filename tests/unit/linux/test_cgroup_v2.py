@@ -120,7 +120,7 @@ def test_the_root_is_never_touched(driver: CgroupDriver, path: str) -> None:
         driver.create(path, CgroupResources())
 
 
-def test_stats(driver: CgroupDriver, files: FakeCgroupFiles) -> None:
+def test_stats_of_version_2_are_read_from_control_files(driver: CgroupDriver, files: FakeCgroupFiles) -> None:
     driver.create("/pod", CgroupResources())
     directory = files.root / "pod"
     (directory / "cpu.stat").write_text("usage_usec 1500\nuser_usec 1000\n")
@@ -163,7 +163,7 @@ def test_what_is_not_there(driver: CgroupDriver) -> None:
         driver.update("/nothing", CgroupResources(pids_max=1))
 
 
-def test_children(driver: CgroupDriver) -> None:
+def test_children_of_a_cgroup_are_listed_by_name(driver: CgroupDriver) -> None:
     driver.create("/k/pod1", CgroupResources())
     driver.create("/k/pod2", CgroupResources())
     assert driver.children("/k") == {"pod1", "pod2"}

@@ -23,7 +23,7 @@ from pykubelet.linux.errors import wrap
         (errno.EIO, Transient),
     ],
 )
-def test_kinds(number: int, kind: type[Exception]) -> None:
+def test_error_number_decides_the_kind_of_error(number: int, kind: type[Exception]) -> None:
     error = wrap(OSError(number, "said so"), "cannot do it")
     assert type(error) is kind
     assert str(error) == "cannot do it: said so"

@@ -15,7 +15,7 @@ from pykubelet.linux.cgroups.oom import OomCounter
         (Mode.V2, "memory.events", "low 0\nhigh 0\nmax 9\noom 1\noom_kill 3\n"),
     ],
 )
-def test_both_versions(tmp_path: Path, mode: Mode, file: str, text: str) -> None:
+def test_oom_kills_are_counted_on_both_cgroup_versions(tmp_path: Path, mode: Mode, file: str, text: str) -> None:
     layout = Layout(mode, tmp_path if mode is Mode.V2 else None, {} if mode is Mode.V2 else {"memory": tmp_path})
     (tmp_path / "pod").mkdir()
     (tmp_path / "pod" / file).write_text(text)

@@ -52,7 +52,7 @@ def test_no_such_process() -> None:
         PidFd(process.pid)
 
 
-def test_close_twice(sleeper: "subprocess.Popen[bytes]") -> None:
+def test_closing_a_pidfd_twice_is_no_error(sleeper: "subprocess.Popen[bytes]") -> None:
     process = PidFd(sleeper.pid)
     process.close()
     process.close()

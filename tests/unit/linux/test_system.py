@@ -17,7 +17,7 @@ def put(root: Path, path: str, text: str) -> None:
     target.write_text(text)
 
 
-def test_meminfo(tmp_path: Path) -> None:
+def test_meminfo_is_read_in_bytes(tmp_path: Path) -> None:
     put(
         tmp_path,
         "proc/meminfo",
@@ -36,7 +36,7 @@ def test_hugepages_are_sorted_by_size(tmp_path: Path) -> None:
     assert [(pages.size, pages.total) for pages in system.hugepages(tmp_path)] == [(2 << 20, 7), (1 << 30, 1)]
 
 
-def test_identity(tmp_path: Path) -> None:
+def test_identity_files_are_read_or_have_defaults(tmp_path: Path) -> None:
     assert system.machine_id(tmp_path) == ""
     assert system.os_image(tmp_path) == "Linux"
     put(tmp_path, "etc/machine-id", "abc\n")
@@ -71,7 +71,7 @@ def test_own_cgroup_file(tmp_path: Path) -> None:
     assert system.own_cgroup_has("memory.swap.max", tmp_path)
 
 
-def test_this_machine() -> None:
+def test_facts_of_this_machine_are_plausible() -> None:
     memory = system.meminfo()
     assert 0 < memory.available <= memory.total
     assert len(system.boot_id()) == 36
@@ -81,7 +81,7 @@ def test_this_machine() -> None:
     assert system.boot_time() > 1_000_000_000
 
 
-def test_oom_score() -> None:
+def test_oom_score_is_set_until_the_process_has_ended() -> None:
     with subprocess.Popen(["/bin/sleep", "600"]) as process:
         assert system.set_oom_score_adj(process.pid, 500)
         assert Path(f"/proc/{process.pid}/oom_score_adj").read_text().strip() == "500"

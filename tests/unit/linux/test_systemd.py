@@ -131,7 +131,9 @@ def test_stop_and_set(manager: FakeManager, systemd: Systemd) -> None:
         ("org.freedesktop.DBus.Error.Other", Transient),
     ],
 )
-def test_errors(manager: FakeManager, systemd: Systemd, name: str, kind: type[PykubeletError]) -> None:
+def test_error_name_of_systemd_decides_the_kind_of_error(
+    manager: FakeManager, systemd: Systemd, name: str, kind: type[PykubeletError]
+) -> None:
     manager.answer = lambda call: [refused(call, name)]
     with pytest.raises(kind, match="systemd refused StopUnit: no"):
         systemd.stop("a.slice")

@@ -64,7 +64,7 @@ STRUCTS = [
         (resource_v1.DeviceAttribute, "bool_", "bool"),
     ],
 )
-def test_attribute_names(model: type[KubeStruct], attribute: str, name: str) -> None:
+def test_attribute_has_the_name_of_its_field_in_json(model: type[KubeStruct], attribute: str, name: str) -> None:
     names = {info.name: info.encode_name for info in msgspec.structs.fields(model)}
     assert names[attribute] == name
 

@@ -43,7 +43,7 @@ MAX = 2**63 - 1
         ("  7 ", 7, 7000, "7"),
     ],
 )
-def test_known_amounts(text: str, value: int, milli: int, canonical: str) -> None:
+def test_quantity_text_is_parsed_and_written_canonically(text: str, value: int, milli: int, canonical: str) -> None:
     amount = quantity.parse(text)
     assert (amount.value, amount.milli, str(amount)) == (value, milli, canonical)
 
@@ -95,7 +95,7 @@ def test_what_is_no_quantity(text: str | float) -> None:
         quantity.parse(text)
 
 
-def test_from_amounts() -> None:
+def test_quantity_is_written_with_the_largest_whole_suffix() -> None:
     assert quantity.from_milli(250) == "250m"
     assert quantity.from_milli(2000) == "2"
     assert quantity.from_bytes(1536 * 2**20) == "1536Mi"

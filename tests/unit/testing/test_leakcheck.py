@@ -13,7 +13,7 @@ from pykubelet.linux.namespaces import Namespace, pin_new, unpin
 from pykubelet.testing.leakcheck import Kind, Leaks, Scope, diff, snapshot
 
 
-def test_no_difference() -> None:
+def test_leak_check_without_a_difference_reports_none() -> None:
     scope = Scope(devices=True, descriptors=True, directories=("/nonexistent",), cgroup_parents=("/nonexistent",))
     leaks = diff(snapshot(scope), snapshot(scope))
     assert not leaks

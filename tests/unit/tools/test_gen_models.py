@@ -44,7 +44,7 @@ gen_models = load_tool()
         ("stubPKCS10Request", "stub_pkcs10_request"),
     ],
 )
-def test_snake_case(name: str, attribute: str) -> None:
+def test_name_of_a_field_becomes_snake_case(name: str, attribute: str) -> None:
     assert gen_models.snake_case(name) == attribute
 
 
@@ -90,7 +90,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return document
 
 
-def test_generated_text(small: Path, tmp_path: Path) -> None:
+def test_generated_module_has_classes_in_order_of_use(small: Path, tmp_path: Path) -> None:
     assert gen_models.main([str(small), "--out", str(tmp_path / "models"), "--release", "9.9"]) == 0
     text = (tmp_path / "models" / "core_v1.py").read_text()
     for line in (

@@ -55,7 +55,7 @@ def test_renewal_is_between_70_and_90_percent_of_the_lifetime(start: float, life
     assert start + 0.699 * life <= at <= start + 0.901 * life
 
 
-def test_validity() -> None:
+def test_certificate_is_valid_from_its_first_to_its_last_second() -> None:
     # A certificate that begins later is kept: this node's clock was set back, the signer's was not.
     assert [is_valid(Validity(10, 20), now) for now in (9, 10, 19, 20)] == [True, True, True, False]
     assert not is_valid(None, 0)

@@ -52,7 +52,7 @@ async def test_forget_does_not_notify() -> None:
     assert stalest is not None and stalest.key == "b"
 
 
-def test_changes_since() -> None:
+def test_changes_since_a_known_version_are_returned_in_order() -> None:
     made = table()
     made.put("a", str)
     made.put("b", str)

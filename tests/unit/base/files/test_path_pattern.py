@@ -21,7 +21,7 @@ from pykubelet.base.files.path_pattern import path_pattern
         ("a.c", "abc", False),
     ],
 )
-def test_patterns(pattern: str, text: str, matches: bool) -> None:
+def test_pattern_matches_within_one_path_component(pattern: str, text: str, matches: bool) -> None:
     assert (path_pattern(pattern).fullmatch(text) is not None) == matches
 
 

@@ -72,7 +72,7 @@ def test_open_stays_inside(root: Path, relative: str, expected: bytes) -> None:
         ("../" * 10 + "etc/passwd", NotFound),
     ],
 )
-def test_open_refuses(root: Path, relative: str, error: type[Exception]) -> None:
+def test_open_in_root_refuses_paths_that_leave_the_root(root: Path, relative: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         safe_path.open_in_root(root, relative, os.O_RDONLY)
 
@@ -97,7 +97,7 @@ def test_nofollow_on_the_last_component(root: Path) -> None:
         safe_path.open_in_root(root, "rel", os.O_RDONLY | os.O_NOFOLLOW)
 
 
-def test_directory_flag(root: Path) -> None:
+def test_directory_flag_refuses_what_is_no_directory(root: Path) -> None:
     os.close(safe_path.open_in_root(root, "rel", os.O_PATH | os.O_DIRECTORY))
     os.close(safe_path.open_in_root(root, "", os.O_RDONLY | os.O_DIRECTORY))
     for flags in (os.O_PATH | os.O_DIRECTORY, os.O_RDONLY | os.O_DIRECTORY):
@@ -105,7 +105,7 @@ def test_directory_flag(root: Path) -> None:
             safe_path.open_in_root(root, "secret", flags)
 
 
-def test_create(root: Path) -> None:
+def test_create_makes_files_inside_the_root_only(root: Path) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     os.close(safe_path.open_in_root(root, "rel/new", flags, 0o600))
     assert (root / "a/b/new").is_file()

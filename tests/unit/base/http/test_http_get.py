@@ -144,7 +144,7 @@ async def test_a_redirect_that_says_nowhere_is_returned(getter: HttpGetter) -> N
         assert (await getter.get(local(server.port), 5)).status == 308
 
 
-async def test_endless_redirects(getter: HttpGetter) -> None:
+async def test_endless_redirects_stop_after_ten_requests(getter: HttpGetter) -> None:
     async with http_server(lambda _: redirect("/again")) as server:
         with pytest.raises(HttpGetFailed, match="stopped after 10 redirects"):
             await getter.get(local(server.port), 5)
@@ -210,7 +210,9 @@ def test_urls_of_handlers(scheme: str, host: str, path: str, url: str) -> None:
         ((("User-Agent", ""), ("Accept", ""), ("X", "")), (("X", ""),)),
     ],
 )
-def test_default_headers(given: tuple[tuple[str, str], ...], sent: tuple[tuple[str, str], ...]) -> None:
+def test_default_headers_are_added_unless_the_request_has_them(
+    given: tuple[tuple[str, str], ...], sent: tuple[tuple[str, str], ...]
+) -> None:
     assert with_defaults(given, "kube-probe/1.36") == sent
 
 

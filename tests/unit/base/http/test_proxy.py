@@ -36,12 +36,12 @@ PROXY = {"HTTPS_PROXY": "http://proxy.example:3128", "HTTP_PROXY": "plain.exampl
         ("https://api.example", "10.96.0.0/12, nonsense/99, :80", False),
     ],
 )
-def test_no_proxy(url: str, no_proxy: str, direct: bool) -> None:
+def test_no_proxy_names_hosts_that_are_reached_directly(url: str, no_proxy: str, direct: bool) -> None:
     found = proxy_for(url, {**PROXY, "NO_PROXY": no_proxy})
     assert found == ("" if direct else "http://proxy.example:3128")
 
 
-def test_variables() -> None:
+def test_proxy_comes_from_the_variable_of_the_scheme() -> None:
     assert proxy_for("http://api.example", PROXY) == "http://plain.example:8080"
     assert proxy_for("https://api.example", {"https_proxy": "https://u:p@p"}) == "https://u:p@p"
     assert proxy_for("https://api.example", {"HTTP_PROXY": "http://p"}) == ""

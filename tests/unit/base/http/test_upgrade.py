@@ -54,7 +54,7 @@ async def test_an_upgrade_reads_nothing_of_what_follows() -> None:
         (b"HTTP/1.1 400 Bad\r\nContent-Length: 99999\r\n\r\n" + b"x" * 99_999, 400, "x" * 16384),
     ],
 )
-async def test_refusals(data: bytes, status: int, text: str) -> None:
+async def test_refused_upgrade_returns_status_and_text(data: bytes, status: int, text: str) -> None:
     answer = await _ask(data)
     assert (answer.status, answer.text) == (status, text)
 

@@ -136,7 +136,7 @@ async def test_a_reset_keeps_what_came_before() -> None:
             await made[0].write(b"more")
 
 
-async def test_refused_streams() -> None:
+async def test_stream_refused_by_the_peer_raises_an_error() -> None:
     async with _talking(lambda _: False) as client:
         with pytest.raises(StreamResetError, match="refused"):
             await client.open({})

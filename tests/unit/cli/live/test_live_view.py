@@ -78,7 +78,7 @@ def test_view_comes_back_after_it_was_suspended(tmp_path: Path) -> None:
         ([], "name what to show"),
     ],
 )
-def test_wrong_usage(words: list[str], message: str) -> None:
+def test_top_refuses_flags_that_exclude_each_other(words: list[str], message: str) -> None:
     done = CliRunner().invoke(cli, ["top", *words])
     assert (done.exit_code, message in done.output) == (2, True), done.output
 

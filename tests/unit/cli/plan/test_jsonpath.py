@@ -96,7 +96,7 @@ def test_examples_of_the_documentation(template: str, text: str) -> None:
         (".kind", "List"),
     ],
 )
-def test_forms(template: str, text: str) -> None:
+def test_jsonpath_template_prints_the_text_of_kubectl(template: str, text: str) -> None:
     assert shown(template) == text
 
 
@@ -151,7 +151,7 @@ def test_values_that_do_not_fit_are_errors(template: str) -> None:
         shown(template, PODS)
 
 
-def test_custom_columns() -> None:
+def test_custom_columns_print_the_values_of_their_paths() -> None:
     columns = parse_columns("NAME:.metadata.name,CPU:{.status.capacity.cpu},TYPES:status.addresses[*].type,NO:.no")
     assert columns.headings == ("NAME", "CPU", "TYPES", "NO")
     assert columns.row(NODES["items"][1]) == ("127.0.0.2", "8", "LegacyHostIP,another", "<none>")

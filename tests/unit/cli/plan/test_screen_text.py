@@ -52,7 +52,7 @@ def test_wrapped_lines_fit_and_lose_nothing(text: str, width: int) -> None:
         ("abc", 1, "…"),
     ],
 )
-def test_cut(text: str, width: int, shown: str) -> None:
+def test_cut_shortens_text_to_the_width_on_screen(text: str, width: int, shown: str) -> None:
     assert cut(text, width) == shown
 
 

@@ -29,12 +29,12 @@ def test_the_first_rows_decide_on_the_widths() -> None:
     assert {line.index(word) for line, word in zip(lines, ("AGE", "1s", "2s"), strict=True)} == {43}
 
 
-def test_no_headings() -> None:
+def test_columns_without_headings_print_rows_only() -> None:
     columns = StableColumns(("NAME", "AGE"), headed=False)
     assert columns.render([("a", "1s")]).split() == ["a", "1s"]
 
 
-def test_suggestions() -> None:
+def test_suggestion_is_the_closest_word_if_it_is_close() -> None:
     assert closest("gett", ["get", "logs"]) == "get"
     assert closest("GET", ["get"]) == "get"
     assert closest("zzz", ["get"]) == ""

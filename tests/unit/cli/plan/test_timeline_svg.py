@@ -142,5 +142,5 @@ def test_every_step_has_a_colour() -> None:
         (3700, "1 h 1 min"),
     ],
 )
-def test_durations(seconds: float, text: str) -> None:
+def test_duration_text_has_the_unit_of_its_size(seconds: float, text: str) -> None:
     assert duration(seconds) == text

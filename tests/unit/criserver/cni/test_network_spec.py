@@ -86,7 +86,7 @@ def test_a_single_configuration_is_a_list_of_one() -> None:
         ({**LIST, "disableCheck": 1}, "disableCheck must be true or false"),
     ],
 )
-def test_bad_configurations(document: object, message: str) -> None:
+def test_bad_network_configuration_is_refused_by_the_field(document: object, message: str) -> None:
     with pytest.raises(Invalid, match=message):
         with_plugins(parse_network(json.dumps(document).encode(), "f"), (), "f")
 

@@ -11,7 +11,7 @@ from pykubelet.criserver.config.machine import cgroup_of, host_facts, kernel_cgr
 from pykubelet.criserver.server.groups.runtime import described
 
 
-def test_defaults() -> None:
+def test_settings_without_a_file_have_usable_defaults() -> None:
     settings = load_settings(None)
     assert settings.socket == Path("/run/pykubelet/criserver/criserver.sock")
     assert settings.default_handler in settings.handlers
@@ -97,7 +97,7 @@ def test_a_missing_file() -> None:
         ("", True, "system.slice:cri-pykubelet:c1"),
     ],
 )
-def test_cgroup_paths(parent: str, systemd: bool, expected: str) -> None:
+def test_cgroup_path_has_the_form_of_the_cgroup_manager(parent: str, systemd: bool, expected: str) -> None:
     assert cgroup_of(parent, "c1", systemd) == expected
 
 

@@ -79,7 +79,7 @@ def test_oom_killed_from_conmon_and_kernel_counts(code: int, facts: dict[str, in
     ("code", "oom", "expected"),
     [(0, False, "Completed"), (0, True, "OOMKilled"), (1, False, "Error"), (137, True, "OOMKilled")],
 )
-def test_reasons(code: int, oom: bool, expected: str) -> None:
+def test_reason_of_an_exit_follows_code_and_oom_kill(code: int, oom: bool, expected: str) -> None:
     assert reason(code, oom) == expected
 
 

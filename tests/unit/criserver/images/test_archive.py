@@ -85,7 +85,7 @@ def read(data: bytes, directory: Path) -> list[ArchivedImage]:
     return found
 
 
-def test_good_archives(tmp_path: Path) -> None:
+def test_good_archives_are_read_with_their_tags(tmp_path: Path) -> None:
     assert [one.tags for one in read(pack(oci()), tmp_path)] == [("localhost/a:1",)]
     assert [(one.tags, one.genuine) for one in read(pack(docker()), tmp_path)] == [(("docker.io/library/a:1",), False)]
     many = docker(

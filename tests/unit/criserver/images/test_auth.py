@@ -28,7 +28,7 @@ HUB = Endpoint("https://registry-1.docker.io", "docker.io")
         ("=?", []),
     ],
 )
-def test_challenges(header: str, expected: list[tuple[str, dict[str, str]]]) -> None:
+def test_challenges_of_a_registry_are_parsed(header: str, expected: list[tuple[str, dict[str, str]]]) -> None:
     assert [(one.scheme, one.parameters) for one in parse_challenges([header])] == expected
 
 
@@ -113,7 +113,7 @@ def test_what_proves_a_server() -> None:
     ]
 
 
-def test_endpoints() -> None:
+def test_endpoints_of_a_registry_are_mirrors_first_then_the_host() -> None:
     hosts = {
         "docker.io": HostConfig(("https://m.example/docker/", "http://10.0.0.1:5000")),
         "r:5000": HostConfig(plain_http=True),

@@ -114,7 +114,7 @@ async def test_tls_where_there_is_none(tmp_path: Path) -> None:
         await pull(World(tmp_path, {server.host: HostConfig(tls=Tls(skip_verify=True))}), f"{server.host}/a:1")
 
 
-async def test_passwords(tmp_path: Path, archive: Path) -> None:
+async def test_registry_with_a_password_refuses_wrong_credentials(tmp_path: Path, archive: Path) -> None:
     with registry(tmp_path / "r", password=True) as server:
         server.push(archive, "team/app", "1")
         reference = f"{server.host}/team/app:1"
@@ -126,7 +126,7 @@ async def test_passwords(tmp_path: Path, archive: Path) -> None:
                 await pull(World(tmp_path / "4"), reference, wrong)
 
 
-async def test_tokens(tmp_path: Path, archive: Path) -> None:
+async def test_registry_with_tokens_refuses_wrong_credentials(tmp_path: Path, archive: Path) -> None:
     with registry(tmp_path / "r", tokens=True) as server:
         server.push(archive, "team/app", "1")
         reference = f"{server.host}/team/app:1"

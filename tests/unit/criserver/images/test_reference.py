@@ -29,7 +29,7 @@ D = "sha256:" + "a" * 64
         ("UPPER/app", "UPPER/app:latest"),
     ],
 )
-def test_full_form(text: str, full: str) -> None:
+def test_full_form_has_registry_repository_and_tag(text: str, full: str) -> None:
     assert str(parse(text)) == full
     assert str(parse(full)) == full
 
@@ -74,5 +74,5 @@ def test_any_text_is_a_reference_or_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "digits"), [("sha256:abc", "abc"), ("abcdef", "abcdef"), ("ab", ""), ("xyz", ""), ("a" * 65, "")]
 )
-def test_ids(text: str, digits: str) -> None:
+def test_id_prefix_is_a_short_or_whole_digest(text: str, digits: str) -> None:
     assert id_prefix(text) == digits

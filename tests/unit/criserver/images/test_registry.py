@@ -290,7 +290,9 @@ async def test_a_blob_that_got_lost_is_fetched_again_though_head_knows_the_image
         check(world, await world.images.pull(f"{registry.host}/app:1"))
 
 
-async def test_basic_credentials(registry: FakeRegistry, tmp_path: Path) -> None:
+async def test_basic_credentials_of_the_wrong_user_or_server_are_refused(
+    registry: FakeRegistry, tmp_path: Path
+) -> None:
     registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
     registry.basic = "alice:s3cret"
     await World(tmp_path / "1").images.pull(f"{registry.host}/app:1", SECRET)
@@ -308,7 +310,7 @@ async def test_basic_credentials(registry: FakeRegistry, tmp_path: Path) -> None
     assert "s3cret" not in repr(SECRET)
 
 
-async def test_tokens(registry: FakeRegistry, tmp_path: Path) -> None:
+async def test_one_token_serves_all_layers_of_a_pull(registry: FakeRegistry, tmp_path: Path) -> None:
     registry.add_image("app:1", LAYERS, DIFFS)
     registry.token, registry.token_user = "t0ken", "alice:s3cret"
     await World(tmp_path / "1").images.pull(f"{registry.host}/app:1", SECRET)

@@ -140,7 +140,9 @@ def test_arguments_of_a_command_with_streams(runtime: OciRuntime) -> None:
         ("echo unknown command features >&2; exit 1", False, True),
     ],
 )
-async def test_features(runtime: OciRuntime, said: str, recursive: bool, users: bool) -> None:
+async def test_features_of_the_runtime_are_read_or_missing(
+    runtime: OciRuntime, said: str, recursive: bool, users: bool
+) -> None:
     Path(runtime.path).write_text(f"#!/bin/sh\n{said}\n")
     features = await runtime.features()
     assert (features.recursive_read_only, features.user_namespaces) == (recursive, users)

@@ -114,7 +114,7 @@ def test_impossible_addresses_are_invalid(annotation: dict[str, str]) -> None:
         attach_request(SandboxID("s"), _config(annotations=annotation), "/ns")
 
 
-def test_resolv_conf() -> None:
+def test_resolv_conf_has_dns_of_the_request_or_of_the_node() -> None:
     dns = pb.DNSConfig(servers=["10.0.0.10", "1.1.1.1"], searches=["a.b", "c"], options=["ndots:5"])
     assert resolv_conf(dns, "node") == "search a.b c\nnameserver 10.0.0.10\nnameserver 1.1.1.1\noptions ndots:5\n"
     assert resolv_conf(pb.DNSConfig(), "node") == "node"

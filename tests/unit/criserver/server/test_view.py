@@ -69,7 +69,7 @@ CONTAINER = Container(
 )
 
 
-def test_sandbox_status() -> None:
+def test_sandbox_status_has_the_fields_of_the_record() -> None:
     status = view.sandbox_status(SANDBOX)
     assert (status.id, status.state, status.created_at) == ("s123", pb.SANDBOX_READY, 5)
     assert status.metadata == SANDBOX_CONFIG.metadata
@@ -77,7 +77,7 @@ def test_sandbox_status() -> None:
     assert view.sandbox_summary(SANDBOX).runtime_handler == "runc"
 
 
-def test_container_status() -> None:
+def test_container_status_has_the_fields_of_the_record() -> None:
     status = view.container_status(CONTAINER)
     assert (status.state, status.exit_code, status.reason, status.message) == (pb.CONTAINER_EXITED, 4, "Error", "m")
     assert (status.created_at, status.started_at, status.finished_at) == (1, 2, 3)
@@ -100,7 +100,7 @@ def test_container_status() -> None:
         (pb.PodSandboxFilter(state=pb.PodSandboxStateValue(state=pb.SANDBOX_NOTREADY)), False),
     ],
 )
-def test_sandbox_filters(wanted: pb.PodSandboxFilter, expected: bool) -> None:
+def test_sandbox_filter_matches_id_state_and_labels(wanted: pb.PodSandboxFilter, expected: bool) -> None:
     assert view.sandbox_matches(SANDBOX, wanted) is expected
 
 
@@ -115,7 +115,7 @@ def test_sandbox_filters(wanted: pb.PodSandboxFilter, expected: bool) -> None:
         (pb.ContainerFilter(state=pb.ContainerStateValue(state=pb.CONTAINER_RUNNING)), False),
     ],
 )
-def test_container_filters(wanted: pb.ContainerFilter, expected: bool) -> None:
+def test_container_filter_matches_id_sandbox_state_and_labels(wanted: pb.ContainerFilter, expected: bool) -> None:
     assert view.container_matches(CONTAINER, wanted) is expected
 
 

@@ -142,7 +142,7 @@ def test_systemd_scope_has_unlimited_tasks(cgroup: str, told: bool) -> None:
     assert ("org.systemd.property.TasksMax" in annotations) is told
 
 
-def test_resource_limits() -> None:
+def test_resource_limits_have_the_form_of_the_cgroup_version() -> None:
     asked = pb.LinuxContainerResources(
         cpu_shares=100,
         cpu_quota=50000,

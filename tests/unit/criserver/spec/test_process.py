@@ -99,7 +99,7 @@ def _bounding(capability: pb.Capability, available: frozenset[str] = EVERY) -> s
     return {name.removeprefix("CAP_") for name in names}
 
 
-def test_default_capabilities() -> None:
+def test_container_without_capabilities_of_its_own_has_the_default() -> None:
     assert _bounding(pb.Capability()) == set(DEFAULT)
 
 

@@ -14,5 +14,5 @@ from pykubelet.criserver.stats.plan.counters import Sample, rate
         (Sample(0, 9), Sample(5, 1), None),
     ],
 )
-def test_rates(before: Sample | None, now: Sample, expected: int | None) -> None:
+def test_rate_needs_two_samples_in_order(before: Sample | None, now: Sample, expected: int | None) -> None:
     assert rate(before, now) == expected

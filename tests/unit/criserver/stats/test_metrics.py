@@ -59,7 +59,7 @@ def test_every_metric_has_a_descriptor_with_as_many_labels() -> None:
     assert all(each.help and tuple(each.label_keys[: len(LABELS)]) == LABELS for each in known.values())
 
 
-def test_values() -> None:
+def test_container_metrics_have_values_in_their_units() -> None:
     found = _values(container_metrics(OWN, FULL))
     expected = {
         ("container_cpu_usage_seconds_total",): 7,

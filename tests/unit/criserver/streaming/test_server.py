@@ -160,7 +160,7 @@ async def test_a_slow_client_gets_all_output(tmp_path: Path) -> None:
         assert got == 8_000_000
 
 
-async def test_text_protocols(tmp_path: Path) -> None:
+async def test_text_protocol_carries_base64_and_skips_what_is_not(tmp_path: Path) -> None:
     async with served(tmp_path) as (server, session):
         url = server.url(Execution("c", ("head", "-n", "1"), INPUT))
         got: dict[str, bytes] = {}
@@ -239,7 +239,7 @@ async def test_attach_without_conmon_socket_fails(tmp_path: Path) -> None:
         assert "cannot attach" in json.loads(got[3])["message"]
 
 
-async def test_port_forward(tmp_path: Path) -> None:
+async def test_websocket_port_forward_echoes_on_the_channel_of_each_port(tmp_path: Path) -> None:
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"echo " + await reader.read(100))
         writer.close()
@@ -314,6 +314,6 @@ def test_sizes_that_make_no_sense(data: bytes) -> None:
     assert parse_size(data) is None
 
 
-def test_statuses() -> None:
+def test_status_is_success_or_an_internal_error() -> None:
     assert json.loads(status(0, "")) == {"metadata": {}, "status": "Success"}
     assert json.loads(status(1, "broken"))["reason"] == "InternalError"

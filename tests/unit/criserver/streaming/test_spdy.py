@@ -154,7 +154,7 @@ async def test_a_command_outlives_its_client(tmp_path: Path) -> None:
         await until((tmp_path / "over").exists)
 
 
-async def test_attach(tmp_path: Path) -> None:
+async def test_spdy_attach_carries_input_and_output_of_the_monitor(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as monitor:
         monitor.bind(str(tmp_path / "attach"))
         monitor.listen()
@@ -194,7 +194,7 @@ async def _open(connection: SpdyConnection, port: int, number: str) -> tuple[Spd
 
 
 @pytest.mark.parametrize("numbers", [("0", "1"), ("", "")])
-async def test_port_forward(tmp_path: Path, numbers: tuple[str, str]) -> None:
+async def test_spdy_port_forward_echoes_on_each_connection(tmp_path: Path, numbers: tuple[str, str]) -> None:
     listener = await asyncio.start_server(_echo, "127.0.0.1", 0)
     port = listener.sockets[0].getsockname()[1]
     async with listener, served(tmp_path) as (server, _), _forwarding(server) as connection:

@@ -51,7 +51,7 @@ def with_field(data: bytes, at: int, value: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("kind", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
-def test_good_streams(kind: int) -> None:
+def test_good_streams_are_read_with_names_and_metadata(kind: int) -> None:
     names = ["a", "dir/b" * 20, "n" * 90 + "/" + "m" * 99]
     found = read(tar(*names, kind=kind))
     assert [entry.name for entry, _ in found] == names

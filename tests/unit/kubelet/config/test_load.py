@@ -220,12 +220,12 @@ def test_missing_files_and_directories_are_named(tmp_path: Path) -> None:
     ("text", "seconds"),
     [("0", 0), ("0s", 0), ("20s", 20), ("1m30s", 90), ("250ms", 0.25), ("1.5h", 5400), ("-1s", -1), ("10us", 1e-5)],
 )
-def test_durations(text: str, seconds: float) -> None:
+def test_duration_text_is_parsed_to_seconds(text: str, seconds: float) -> None:
     assert parse_duration(text) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("text", ["", "5", "s", "1 s", "1d", "1h-3m", "1e3s", "١s"])
-def test_bad_durations(text: str) -> None:
+def test_text_that_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match="not a duration"):
         parse_duration(text)
 

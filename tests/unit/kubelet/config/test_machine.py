@@ -17,7 +17,7 @@ from pykubelet.kubelet.config import machine
         (["::"], ("::",), ("2001:db8::7",)),
     ],
 )
-def test_addresses(
+def test_node_addresses_are_those_given_or_of_the_default_route(
     monkeypatch: pytest.MonkeyPatch, flags: list[str], given: tuple[str, ...], all_of_them: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(machine, "_source_address", lambda _, target: "2001:db8::7" if ":" in target else "192.0.2.7")

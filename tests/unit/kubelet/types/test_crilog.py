@@ -37,7 +37,7 @@ def record(content: bytes, partial: bool = False, stream: LogStream = LogStream.
         (b"2016-10-06T00:17:09.669794202Z stdout F \xff\x00", record(b"\xff\x00")),
     ],
 )
-def test_records(line: bytes, expected: LogRecord) -> None:
+def test_line_of_a_cri_log_becomes_a_record(line: bytes, expected: LogRecord) -> None:
     assert parse_record(line) == expected
 
 
@@ -52,7 +52,7 @@ def test_records(line: bytes, expected: LogRecord) -> None:
         ("2016-10-06T00:17:09.6697942029999Z", STAMP, NS),
     ],
 )
-def test_times(stamp: str, shown: str, time_ns: int) -> None:
+def test_time_of_a_record_is_kept_and_converted(stamp: str, shown: str, time_ns: int) -> None:
     found = parse_record(f"{stamp} stdout F x".encode())
     assert found is not None
     assert (found.timestamp, found.time_ns) == (shown, time_ns)
@@ -112,5 +112,5 @@ def test_what_a_runtime_writes_is_read_back(lines: list[tuple[LogStream, bool, b
         (b"\n\n\n", 1, b"\n"),
     ],
 )
-def test_last_lines(data: bytes, count: int, expected: bytes) -> None:
+def test_last_lines_are_cut_from_the_end(data: bytes, count: int, expected: bytes) -> None:
     assert last_lines(data, count) == expected

@@ -32,7 +32,7 @@ def pod(container: core.Container, policy: str = "") -> core.Pod:
         ("Never", "Always", False, False),
     ],
 )
-def test_policies(own: str, of_pod: str, on_success: bool, on_failure: bool) -> None:
+def test_restart_after_an_exit_follows_the_policies(own: str, of_pod: str, on_success: bool, on_failure: bool) -> None:
     container = core.Container(name="a", restart_policy=own)
     value = pod(container, of_pod)
     assert [restarts_after_exit(value, container, code) for code in (0, 1)] == [on_success, on_failure]
@@ -50,7 +50,9 @@ def test_policies(own: str, of_pod: str, on_success: bool, on_failure: bool) -> 
         ((rule("Restart", "In", 9), rule("RestartAllContainers", "In", 1)), 1, True),
     ],
 )
-def test_rules(rules: tuple[core.ContainerRestartRule, ...], code: int, expected: bool) -> None:
+def test_restart_rules_go_before_the_containers_policy(
+    rules: tuple[core.ContainerRestartRule, ...], code: int, expected: bool
+) -> None:
     container = core.Container(name="a", restart_policy="Never", restart_policy_rules=rules)
     assert restarts_after_exit(pod(container), container, code) is expected
     assert (matching_rule(container, code) is not None) is expected

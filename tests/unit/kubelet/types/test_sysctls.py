@@ -31,7 +31,7 @@ def pod_with(name: str, value: str = "1", **spec: object) -> Pod:
         ("kernel/shm_rmid_forced", "kernel.shm_rmid_forced"),
     ],
 )
-def test_normal_name(name: str, normal: str) -> None:
+def test_normal_name_of_a_sysctl_has_dots(name: str, normal: str) -> None:
     assert normal_name(name) == normal
 
 
@@ -46,7 +46,7 @@ def test_normal_name(name: str, normal: str) -> None:
         ("fs.file-max", None),
     ],
 )
-def test_namespace_of(name: str, namespace: SysctlNamespace | None) -> None:
+def test_namespace_of_a_sysctl_follows_its_name(name: str, namespace: SysctlNamespace | None) -> None:
     assert namespace_of(name) is namespace
 
 
@@ -62,7 +62,7 @@ def test_namespace_of(name: str, namespace: SysctlNamespace | None) -> None:
         "fs.mqueue.msg_max",
     ],
 )
-def test_allowed(name: str) -> None:
+def test_allowed_sysctl_is_not_refused(name: str) -> None:
     assert ALLOWLIST.refusal(pod_with(name, "1024\t65535 1")) is None
 
 
@@ -91,7 +91,7 @@ def test_allowed(name: str) -> None:
         (pod_with("net.core.x\n"), 'forbidden sysctl: "net.core.x\n" is not the name of a sysctl'),
     ],
 )
-def test_refused(pod: Pod, message: str) -> None:
+def test_sysctl_outside_the_allowlist_is_refused(pod: Pod, message: str) -> None:
     assert ALLOWLIST.refusal(pod) == message
 
 

@@ -17,7 +17,7 @@ def du(path: Path) -> int:
     return int(subprocess.check_output(["du", "-sxB1", str(path)]).split()[0])
 
 
-def test_filesystem(tmp_path: Path) -> None:
+def test_file_system_usage_is_within_its_capacity(tmp_path: Path) -> None:
     usage = filesystem(str(tmp_path))
     assert 0 < usage.available <= usage.capacity
     assert usage.used <= usage.capacity
@@ -182,7 +182,7 @@ def test_directory_moved_during_the_count_hides_nothing_beside_it(
     assert (tree / target).exists()
 
 
-def test_stop(tmp_path: Path) -> None:
+def test_stopped_walk_of_a_tree_is_incomplete(tmp_path: Path) -> None:
     for name in "abc":
         (tmp_path / name).mkdir()
     assert tree_usage(str(tmp_path), stop=lambda: True).complete is False

@@ -24,7 +24,7 @@ LINES = r"""
 """
 
 
-def test_fields() -> None:
+def test_fields_of_a_mount_are_parsed_and_unescaped() -> None:
     first, second, *_ = parse(LINES)
     assert first == Mount(
         id=36,

@@ -96,7 +96,7 @@ def test_a_plain_read_only_bind_keeps_other_flags(place: Path) -> None:
     assert {"ro", "nosuid", "nodev"} <= entry.options
 
 
-def test_propagation(place: Path) -> None:
+def test_slave_mount_receives_mounts_until_it_is_private(place: Path) -> None:
     source = directory(place / "s")
     mounts.tmpfs(str(source))
     mounts.set_propagation(str(source), mounts.MountFlag.SHARED)
@@ -151,7 +151,7 @@ def test_busy_mounts_are_transient_or_detached(place: Path) -> None:
         os.close(holder)
 
 
-def test_errors(place: Path) -> None:
+def test_failed_mount_calls_raise_errors_of_their_kind(place: Path) -> None:
     with pytest.raises(NotFound, match="nothing is mounted"):
         mounts.unmount(str(directory(place / "plain")))
     with pytest.raises(NotFound):

@@ -111,7 +111,7 @@ async def test_the_start_may_fail(cri: FakeCri, client: CriClient) -> None:
     assert (status.reason, status.message) == ("StartError", "no such file")
 
 
-async def test_commands(cri: FakeCri, client: CriClient, clock: VirtualClock) -> None:
+async def test_exec_runs_the_script_of_its_command(cri: FakeCri, client: CriClient, clock: VirtualClock) -> None:
     cri.script_exec(ExecScript(exit_code=1, stderr=b"no\n"), command=["cat"])
     cri.script_exec(ExecScript(stdout=b"hello\n"), command=["cat", "/hello"], container="app")
     cri.script_exec(ExecScript(duration=10), command=["slow"])

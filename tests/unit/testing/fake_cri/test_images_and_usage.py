@@ -13,7 +13,7 @@ from pykubelet.testing.fake_cri import FakeCri, FakeImage, Script
 from tests.unit.testing.fake_cri.build import pod, start
 
 
-async def test_pulls(cri: FakeCri, client: CriClient, clock: VirtualClock) -> None:
+async def test_published_image_exists_after_its_pull_time(cri: FakeCri, client: CriClient, clock: VirtualClock) -> None:
     image = cri.publish_image("new:1", FakeImage(id="sha256:1", tags=[], pull_time=5))
     assert await client.image_status(pb.ImageSpec(image="new:1")) is None
     pull = asyncio.ensure_future(client.pull_image(pb.ImageSpec(image="new:1")))
@@ -45,7 +45,7 @@ async def test_a_pull_of_what_is_there_makes_no_second_one(cri: FakeCri, client:
     assert len(cri.images) == 1
 
 
-async def test_users(cri: FakeCri, client: CriClient) -> None:
+async def test_image_status_has_user_id_or_user_name(cri: FakeCri, client: CriClient) -> None:
     cri.add_image("root:1", FakeImage(id="sha256:1", tags=[], uid=0))
     cri.add_image("named:1", FakeImage(id="sha256:2", tags=[], username="web"))
     root = await client.image_status(pb.ImageSpec(image="root:1"))

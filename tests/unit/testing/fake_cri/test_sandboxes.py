@@ -51,7 +51,7 @@ async def test_names_are_reserved_while_the_sandbox_is_there(client: CriClient) 
 
 
 @pytest.mark.parametrize("handler", ["", "runc"])
-async def test_handlers(client: CriClient, handler: str) -> None:
+async def test_sandbox_has_the_handler_of_its_request(client: CriClient, handler: str) -> None:
     status = (await client.pod_sandbox_status(await client.run_pod_sandbox(pod(), handler))).status
     assert status.runtime_handler == handler
 

@@ -17,7 +17,7 @@ from pykubelet.base.tracing.plan.trace_settings import trace_settings
         ("unix:///run/otel.sock", "unix:///run/otel.sock"),
     ],
 )
-def test_endpoints(given: str, used: str) -> None:
+def test_endpoint_of_the_collector_has_a_default_and_no_scheme(given: str, used: str) -> None:
     assert trace_settings(given, 0).endpoint == used
 
 

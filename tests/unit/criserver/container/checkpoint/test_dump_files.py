@@ -61,7 +61,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path, name: str, kind: str) -> Non
         read_dump(directory, "it")
 
 
-def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dump_with_a_large_or_too_many_files_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = checkpoint(tmp_path / "c")
     monkeypatch.setattr(dump_files, "_MAX_SPEC", 10)
     (directory / "spec.dump").write_text(" " * 11)

@@ -143,7 +143,7 @@ async def test_systemd_needs_systemd_and_version_2(clock: VirtualClock) -> None:
     assert await manager.ensure_pod(BURSTABLE) == ""
 
 
-async def test_slices(files: SignallingFiles, clock: VirtualClock) -> None:
+async def test_pod_of_the_systemd_driver_gets_a_slice(files: SignallingFiles, clock: VirtualClock) -> None:
     systemd = PodCgroupConfig(policy=POLICY, root_limits=RootLimits(cpu=MilliCPU(1)), style=NameStyle.SYSTEMD)
     manager = PodCgroupManager(cgroups=CgroupV2(files.root, files), config=systemd, clock=clock)
     await manager.levels.start()

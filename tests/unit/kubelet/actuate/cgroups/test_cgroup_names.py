@@ -31,7 +31,7 @@ UID = PodUID("1234-abcd-5678")
         ),
     ],
 )
-def test_paths(root: str, qos: QosClass, cgroupfs: str, systemd: str) -> None:
+def test_cgroup_path_of_a_pod_has_the_form_of_the_driver(root: str, qos: QosClass, cgroupfs: str, systemd: str) -> None:
     name = names.pod_name(names.root_name(root), qos, UID)
     assert names.to_path(name) == cgroupfs
     assert names.cri_parent(name) == cgroupfs
@@ -56,13 +56,13 @@ def test_both_styles_round_trip(parts: list[str], style: NameStyle) -> None:
 
 
 @pytest.mark.parametrize("uid", ["", "a/b", "..", ".", "a_b", "a\0b"])
-def test_hostile_uids(uid: str) -> None:
+def test_uid_that_is_no_path_component_is_refused(uid: str) -> None:
     with pytest.raises(Invalid):
         names.pod_name(names.root_name(), QosClass.GUARANTEED, PodUID(uid))
 
 
 @pytest.mark.parametrize("root", ["/..", "/a/../b", "/a_b"])
-def test_bad_roots(root: str) -> None:
+def test_cgroup_root_with_forbidden_components_is_refused(root: str) -> None:
     with pytest.raises(Invalid, match="cgroupRoot"):
         names.root_name(root)
 
@@ -70,5 +70,5 @@ def test_bad_roots(root: str) -> None:
 @pytest.mark.parametrize(
     ("component", "uid"), [("pod12", "12"), ("pod", None), ("burstable", None), ("xpod1", None), ("", None)]
 )
-def test_uid_of(component: str, uid: str | None) -> None:
+def test_uid_is_read_from_the_name_of_a_pod_cgroup(component: str, uid: str | None) -> None:
     assert names.uid_of(component) == uid

@@ -43,7 +43,7 @@ def of(container: Container, policy: NodePolicy = V1) -> LinuxResources:
     ("milli", "shares"),
     [(0, 2), (1, 2), (2, 2), (3, 3), (100, 102), (1000, 1024), (256_000, 262_144), (10**9, 262_144)],
 )
-def test_shares(milli: int, shares: int) -> None:
+def test_shares_of_milli_cpu_are_within_the_kernels_bounds(milli: int, shares: int) -> None:
     assert milli_cpu_to_shares(MilliCPU(milli)) == shares
 
 
@@ -58,7 +58,7 @@ def test_shares(milli: int, shares: int) -> None:
         (500, 5000, 2500),
     ],
 )
-def test_quota(milli: int, period: int, quota: int) -> None:
+def test_quota_of_milli_cpu_is_at_least_the_kernels_minimum(milli: int, period: int, quota: int) -> None:
     assert milli_cpu_to_quota(MilliCPU(milli), period) == quota
 
 
@@ -196,7 +196,7 @@ def test_the_pod_quota_is_lifted_where_quotas_are_off() -> None:
     assert pod_config(pod(needs({"cpu": "1"}, {"cpu": "2"})), policy).cpu_quota_us == UNLIMITED
 
 
-def test_burstable_shares() -> None:
+def test_burstable_shares_are_those_of_the_summed_requests() -> None:
     assert burstable_shares([]) == 2
     assert burstable_shares([MilliCPU(500), MilliCPU(250)]) == 768
 

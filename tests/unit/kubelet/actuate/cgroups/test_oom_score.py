@@ -78,7 +78,7 @@ def test_pod_level_requests_are_shared_out() -> None:
     assert score(pod, pod.spec.containers[1]) == 750
 
 
-def test_ephemeral_containers() -> None:
+def test_ephemeral_container_of_a_burstable_pod_has_the_score_999() -> None:
     pod = Pod(spec=PodSpec(containers=(box("a", "4Gi"),)))
     assert score(pod, EphemeralContainer(name="debug")) == 999
 

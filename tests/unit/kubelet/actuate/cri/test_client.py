@@ -166,7 +166,7 @@ async def test_sandboxes_and_image_volumes_are_measured(table: Table) -> None:
     assert meter.lines == ["sandbox kata done", "sandbox - failed", "images 1 done", "images 1 failed"]
 
 
-async def test_sandbox_status(table: Table, client: CriClient) -> None:
+async def test_sandbox_status_is_requested_by_id_and_verbosity(table: Table, client: CriClient) -> None:
     status = pb.PodSandboxStatus(id="s1", metadata=META, created_at=1)
     table.replies["PodSandboxStatus"] = pb.PodSandboxStatusResponse(status=status, info={"a": "b"})
     reply = await client.pod_sandbox_status(SANDBOX, verbose=True)
@@ -191,7 +191,7 @@ async def test_sandbox_status_without_a_required_field(
         await client.pod_sandbox_status(SANDBOX)
 
 
-async def test_container_status(table: Table, client: CriClient) -> None:
+async def test_container_status_is_requested_by_id_and_verbosity(table: Table, client: CriClient) -> None:
     status = pb.ContainerStatus(id="c1", metadata=APP.metadata, created_at=1, image=APP.image, image_ref="i")
     table.replies["ContainerStatus"] = pb.ContainerStatusResponse(status=status, info={"a": "b"})
     reply = await client.container_status(CONTAINER, verbose=True)
@@ -304,7 +304,9 @@ LISTS: list[tuple[str, str, Message, Message, Call]] = [
 
 
 @pytest.mark.parametrize(("plain", "streamed", "whole", "part", "call"), LISTS)
-async def test_lists(table: Table, plain: str, streamed: str, whole: Message, part: Message, call: Call) -> None:
+async def test_streamed_list_has_the_items_of_all_parts(
+    table: Table, plain: str, streamed: str, whole: Message, part: Message, call: Call
+) -> None:
     table.replies = {plain: whole, streamed: [part, part, part]}
     in_one_piece = await call(CriClient(table))
     in_parts = await call(CriClient(table, CriOptions(list_streaming=True)))

@@ -122,7 +122,7 @@ def test_invalid_address_leaves_the_sandbox_without_addresses(ips: tuple[str, ..
     assert conversion.sandbox_status(sandbox(*ips)).ips == shown
 
 
-def test_a_sandbox() -> None:
+def test_sandbox_status_is_converted_with_namespace_and_handler() -> None:
     options = pb.NamespaceOption(network=pb.NODE)
     linux = pb.LinuxPodSandboxStatus(namespaces=pb.Namespace(options=options))
     status = conversion.sandbox_status(sandbox(state=pb.SANDBOX_NOTREADY, linux=linux, runtime_handler="kata"))

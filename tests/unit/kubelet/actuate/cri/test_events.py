@@ -63,7 +63,7 @@ async def watched(options: FakeCriOptions) -> AsyncIterator[Watched]:
             await asyncio.wait({watch})
 
 
-async def test_cri_events() -> None:
+async def test_cri_events_of_a_container_arrive_in_order() -> None:
     async with watched(FakeCriOptions()) as runtime:
         container = await runtime.start_container()
         await runtime.client.stop_container(container, 1)
@@ -196,7 +196,7 @@ def _envelope(event: Message, namespace: str = "k8s.io") -> Envelope:
         (_envelope(pb.VersionRequest(version="1")), None),
     ],
 )
-def test_containerd_envelopes(envelope: Envelope, kind: RuntimeEventKind | None) -> None:
+def test_containerd_event_is_decoded_by_its_type(envelope: Envelope, kind: RuntimeEventKind | None) -> None:
     event = decode(envelope)
     assert (event.kind if event else None) == kind
     if event:

@@ -22,7 +22,7 @@ APP = pb.ContainerConfig(metadata=pb.ContainerMetadata(name="app"), image=pb.Ima
 
 
 @pytest.mark.parametrize(("endpoint", "path"), [("unix:///run/a.sock", "/run/a.sock"), ("/run/a.sock", "/run/a.sock")])
-def test_endpoints(endpoint: str, path: str) -> None:
+def test_endpoint_with_or_without_scheme_is_a_socket_path(endpoint: str, path: str) -> None:
     assert socket_path(endpoint) == path
 
 

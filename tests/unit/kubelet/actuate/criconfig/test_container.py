@@ -20,7 +20,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 from tests.unit.kubelet.actuate.criconfig.build import make_container, make_context, make_pod
 
 
-def test_whole_message() -> None:
+def test_container_message_has_all_fields_of_the_manifest() -> None:
     container = make_container(
         command=["/bin/$(WHAT)", "$$(WHAT)"],
         args=["$(WHAT)", "$(MISSING)"],
@@ -131,7 +131,7 @@ def test_whole_message() -> None:
         ),
     ],
 )
-def test_mounts(mount: HostMount, expected: pb.Mount) -> None:
+def test_mount_message_has_the_options_of_the_mount(mount: HostMount, expected: pb.Mount) -> None:
     assert mount_message(mount) == expected
 
 

@@ -52,7 +52,7 @@ FROM_NODE = dns.PodDns(("192.0.2.1",), ("corp.example",), ("attempts:2",))
         ),
     ],
 )
-def test_policies(spec: Fields, expected: dns.PodDns) -> None:
+def test_dns_of_a_pod_follows_its_policy(spec: Fields, expected: dns.PodDns) -> None:
     assert dns.pod_dns(make_pod(spec), NODE) == expected
 
 

@@ -21,7 +21,7 @@ ALIASES = (HostAlias(ip="192.0.2.9", hostnames=("db", "db.example")), HostAlias(
 ALIAS_LINES = b"\n# Entries added by HostAliases.\n192.0.2.9\tdb\tdb.example\n::9\tsix\n"
 
 
-def test_short_name() -> None:
+def test_hosts_file_has_a_short_name_for_each_address() -> None:
     assert hosts.managed_hosts(("10.0.0.5", "fd00::5"), PodHostname("web"), ()) == (
         FIXED + b"10.0.0.5\tweb\nfd00::5\tweb\n"
     )
@@ -51,11 +51,13 @@ def test_host_network_takes_the_nodes_file() -> None:
         ({}, [{"name": "v", "mountPath": "/etc/hosts.d"}], ("10.0.0.5",), True),
     ],
 )
-def test_wants_hosts(spec: Fields, mounts: list[Fields], pod_ips: tuple[str, ...], wanted: bool) -> None:
+def test_hosts_file_is_wanted_unless_the_container_mounts_one(
+    spec: Fields, mounts: list[Fields], pod_ips: tuple[str, ...], wanted: bool
+) -> None:
     assert hosts.wants_hosts(make_pod(spec), make_container(volumeMounts=mounts), pod_ips) is wanted
 
 
-def test_mount() -> None:
+def test_hosts_file_is_mounted_on_etc_hosts() -> None:
     assert hosts.hosts_mount("/pods/u/etc-hosts") == HostMount(
         "/etc/hosts", "/pods/u/etc-hosts", selinux_relabel=True, name="k8s-managed-etc-hosts"
     )

@@ -28,7 +28,9 @@ REF = PodRef("shop", "web", PodUID("u-1"))
         ({"hostnameOverride": "x", "hostname": "db", "subdomain": "set"}, "x", "", "x"),
     ],
 )
-def test_hostname(spec: Fields, hostname: str, domain: str, kernel: str) -> None:
+def test_hostname_and_domain_follow_the_fields_of_the_pod(
+    spec: Fields, hostname: str, domain: str, kernel: str
+) -> None:
     pod = make_pod(spec)
     found = names.pod_hostname(pod, "cluster.local")
     assert found == names.PodHostname(hostname, domain)
@@ -73,7 +75,7 @@ def test_an_fqdn_must_fit_the_kernel() -> None:
         names.kernel_hostname(pod, names.pod_hostname(pod, "local.ioo"))
 
 
-def test_log_layout() -> None:
+def test_log_directory_names_namespace_pod_and_uid() -> None:
     assert names.pod_log_dir("/var/log/pods", REF) == "/var/log/pods/shop_web_u-1"
     assert names.container_log_path("app", 4) == "app/4.log"
     assert names.uid_of_log_dir("shop_web_u-1") == "u-1"
@@ -98,7 +100,7 @@ def test_restart_count_from_logs(files: list[str], count: int) -> None:
     assert names.restart_count_from_logs(files) == count
 
 
-def test_log_links() -> None:
+def test_log_link_name_is_cut_and_contains_the_container_id() -> None:
     container_id = ContainerID("0123456789abcdef")
     name = names.log_link_name(REF, "app", container_id)
     assert name == "web_shop_app-0123456789abcdef.log"

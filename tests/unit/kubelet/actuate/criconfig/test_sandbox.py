@@ -15,7 +15,7 @@ CONTEXT = SandboxContext(
 )
 
 
-def test_whole_message() -> None:
+def test_sandbox_message_has_all_fields_of_the_manifest() -> None:
     pod = make_pod(
         {
             "dnsPolicy": "Default",

@@ -122,7 +122,7 @@ def test_container_without_a_security_context_is_unconfined_and_masked() -> None
     )
 
 
-def test_everything_set() -> None:
+def test_security_context_with_every_field_is_converted() -> None:
     found = secured(
         {
             "privileged": True,
@@ -149,7 +149,7 @@ def test_no_new_privs(value: bool | None, expected: bool) -> None:
     assert secured(own).no_new_privs is expected
 
 
-def test_unmasked_proc() -> None:
+def test_unmasked_proc_has_no_masked_or_read_only_paths() -> None:
     config = SecurityConfig(masked_paths=("/sys/devices/system/cpu/cpu0/thermal_throttle",))
     context = ContainerContext(image_ref="i", image=ImageFacts("i"), env={}, security=config)
     masked = secured({"procMount": "Default"}, context=context)

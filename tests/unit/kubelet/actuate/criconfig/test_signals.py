@@ -18,12 +18,12 @@ from tests.unit.kubelet.actuate.criconfig.build import make_container
         ("SIGRTMAX-14", pb.SIGRTMAXMINUS14),
     ],
 )
-def test_names(name: str, number: pb.Signal.ValueType) -> None:
+def test_stop_signal_is_converted_to_its_number_and_back(name: str, number: pb.Signal.ValueType) -> None:
     assert stop_signal(make_container(lifecycle={"stopSignal": name})) == number
     assert signal_name(number) == name
 
 
-def test_none() -> None:
+def test_stop_signal_that_is_unset_is_the_runtimes_default() -> None:
     assert stop_signal(make_container()) == pb.RUNTIME_DEFAULT
     assert stop_signal(make_container(lifecycle={})) == pb.RUNTIME_DEFAULT
     assert signal_name(pb.RUNTIME_DEFAULT) == ""
@@ -31,6 +31,6 @@ def test_none() -> None:
 
 
 @pytest.mark.parametrize("name", ["TERM", "SIGNOPE", "RUNTIME_DEFAULT", "15", "SIGRTMINPLUS1"])
-def test_unknown_names(name: str) -> None:
+def test_stop_signal_of_an_unknown_name_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=r"lifecycle\.stopSignal"):
         stop_signal(make_container(lifecycle={"stopSignal": name}))

@@ -23,7 +23,9 @@ def log(*lines: bytes) -> bytes:
         ("", 1, "Error", None, False),
     ],
 )
-def test_wants_log(policy: str, exit_code: int, reason: str, file: bytes | None, wanted: bool) -> None:
+def test_log_is_wanted_after_a_failure_without_a_message_file(
+    policy: str, exit_code: int, reason: str, file: bytes | None, wanted: bool
+) -> None:
     assert termination.wants_log(policy, exit_code, reason, file) is wanted
 
 
@@ -40,7 +42,9 @@ def test_wants_log(policy: str, exit_code: int, reason: str, file: bytes | None,
         ("", b"a" * 10 + b"b" * 4096, None, "b" * 4096),
     ],
 )
-def test_message(runtime: str, file: bytes | None, tail: bytes | None, message: str) -> None:
+def test_termination_message_joins_reason_file_and_log(
+    runtime: str, file: bytes | None, tail: bytes | None, message: str
+) -> None:
     assert termination.termination_message(runtime, file, tail) == message
 
 

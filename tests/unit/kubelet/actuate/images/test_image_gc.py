@@ -82,12 +82,12 @@ def test_no_more_images_than_needed_are_removed(sizes: list[int], need: int) -> 
         (image("a", used=0), NOW - 100, False),
     ],
 )
-def test_age(record: ImageRecord, started: float, goes: bool) -> None:
+def test_image_unused_for_the_maximum_age_is_too_old(record: ImageRecord, started: float, goes: bool) -> None:
     assert bool(too_old([record], ImageGcPolicy(maximum_age=100), started, NOW)) is goes
     assert too_old([record], POLICY, started, NOW) == []
 
 
-def test_the_message() -> None:
+def test_message_says_that_too_little_disk_was_freed() -> None:
     assert too_little_freed(ImageDiskUse(Bytes(3 << 30), Bytes(0)), Bytes(7)).startswith(
         "Insufficient free disk space on the node's image filesystem (100% of 3.0 GiB used). "
         "Failed to free sufficient space by deleting unused images (freed 7 bytes). "

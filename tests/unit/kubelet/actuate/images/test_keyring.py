@@ -63,7 +63,9 @@ def users(locations: list[str], repository: str) -> list[str]:
         (["[2001:db8::1]", "[2001:db8::1]:5000", "[2001:db8::2]:443"], "[2001:db8::1]:443/app", []),
     ],
 )
-def test_lookup(locations: list[str], repository: str, expected: list[str]) -> None:
+def test_credentials_are_looked_up_by_the_most_specific_location(
+    locations: list[str], repository: str, expected: list[str]
+) -> None:
     assert users(locations, repository) == expected
 
 

@@ -17,7 +17,7 @@ from pykubelet.kubelet.actuate.images.plan import pull_policy
         ("Never", True, pull_policy.PullStep.USE),
     ],
 )
-def test_step(policy: str, present: bool, step: pull_policy.PullStep) -> None:
+def test_next_step_follows_pull_policy_and_presence(policy: str, present: bool, step: pull_policy.PullStep) -> None:
     assert pull_policy.step(policy, present) is step
 
 
@@ -37,7 +37,7 @@ def test_step(policy: str, present: bool, step: pull_policy.PullStep) -> None:
         ),
     ],
 )
-def test_pull_failure(text: str, reason: ImageReason, message: str) -> None:
+def test_pull_failure_has_the_reason_of_its_cause(text: str, reason: ImageReason, message: str) -> None:
     assert pull_policy.pull_failure("app", text) == (reason, message)
 
 

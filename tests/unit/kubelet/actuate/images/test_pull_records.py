@@ -113,7 +113,9 @@ def test_damaged_record_is_rejected(text: bytes) -> None:
         (Policy.ALWAYS, True, True, True),
     ],
 )
-def test_policies(policy: Policy, preloaded: bool, pulled: bool, allowed: bool) -> None:
+def test_credential_verification_follows_its_policy(
+    policy: Policy, preloaded: bool, pulled: bool, allowed: bool
+) -> None:
     """The last column: a pulled image that the allowlist has."""
     verification = Verification(policy, ("r.io/base/*", "docker.io/library/busybox"))
     assert verification.requires("r.io/app", False) is preloaded

@@ -24,7 +24,7 @@ T1, T2, T3, T4 = (f"0.log.20260102-03040{n}" for n in range(1, 5))
         (["0.log", "1.log.20260102-030401", "notes.txt", "0.log.old"], Tidying()),
     ],
 )
-def test_tidying(names: list[str], expected: Tidying) -> None:
+def test_tidying_compresses_and_removes_rotated_logs(names: list[str], expected: Tidying) -> None:
     assert tidying(names, "0.log", 5) == expected
 
 

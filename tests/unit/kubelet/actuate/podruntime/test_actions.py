@@ -263,7 +263,7 @@ def case_id(case: Case) -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=case_id)
-def test_actions(case: Case) -> None:
+def test_actions_of_a_pod_are_those_of_its_state(case: Case) -> None:
     status = state_of(case.pod, *case.containers, boxes=case.boxes)
     actions = compute_pod_actions(case.pod, status, case.probes)
     assert summary(actions) == case.want

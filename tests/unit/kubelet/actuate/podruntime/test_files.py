@@ -133,7 +133,7 @@ def test_links_out_of_the_logs_are_not_followed(logs: LogFiles, tmp_path: Path) 
     assert [link.name for link in logs.links.dead()] == ["web_ns_app-0123456789abcdef.log"]
 
 
-def test_read_tail(tmp_path: Path) -> None:
+def test_read_tail_returns_the_end_of_a_file_in_the_directory(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"0123456789")
     assert read_tail(tmp_path, "f", 4) == b"6789"
     assert read_tail(tmp_path, "f", 100) == b"0123456789"

@@ -68,7 +68,9 @@ def picked(pods: list[RuntimePod], policy: ContainerGcPolicy | None = None, gone
         ([], ContainerGcPolicy(max_total=0), "", ""),
     ],
 )
-def test_containers(rows: list[ContainerSummary], policy: ContainerGcPolicy | None, gone: str, garbage: str) -> None:
+def test_garbage_containers_are_old_ends_beyond_the_policy(
+    rows: list[ContainerSummary], policy: ContainerGcPolicy | None, gone: str, garbage: str
+) -> None:
     assert picked([runtime_pod("p", rows)], policy, gone) == garbage
 
 
@@ -95,7 +97,7 @@ def box(name: str, ready: bool = False) -> SandboxSummary:
         ((box("n"),), [row("a", 1, RUNNING, "n")], (), True, []),
     ],
 )
-def test_sandboxes(
+def test_garbage_sandboxes_are_old_and_without_containers(
     boxes: tuple[SandboxSummary, ...],
     rows: list[ContainerSummary],
     removed: tuple[str, ...],

@@ -39,7 +39,9 @@ EXEC: Fields = {"exec": {"command": ["bye"]}}
         (1, {"terminationGracePeriodSeconds": 30}, {}, 2),
     ],
 )
-async def test_grace(world: World, grace: int | None, spec: Fields, meta: Fields, timeout: int) -> None:
+async def test_kill_stops_containers_with_the_grace_period_of_the_pod(
+    world: World, grace: int | None, spec: Fields, meta: Fields, timeout: int
+) -> None:
     pod = pod_of(meta=meta, **spec)
     await world.settle(pod)
     outcome = await world.kill(pod, grace)

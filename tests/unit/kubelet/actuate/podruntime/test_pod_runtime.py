@@ -144,7 +144,7 @@ async def test_a_failing_init_container_of_a_run_once_pod_ends_it(world: World) 
     assert not world.cri.sandboxes[0].ready
 
 
-async def test_crash_loop(world: World) -> None:
+async def test_crash_loop_backs_off_from_ten_seconds_to_five_minutes(world: World) -> None:
     """At once, then 10, 20, 40 … seconds, up to five minutes."""
     world.cri.script(Script(exit_after=1, exit_code=1))
     pod = pod_of()

@@ -168,7 +168,7 @@ async def message(world: World, pod: Pod) -> str:
         ({"name": "app"}, 1, None, ("from the log",), ""),
     ],
 )
-async def test_termination_message(
+async def test_termination_message_is_read_from_file_or_output(
     world: World, container: Fields, code: int, words: bytes | None, output: tuple[str, ...], shown: str
 ) -> None:
     assert await ended(world, container, code, words, *output) == shown

@@ -120,6 +120,6 @@ CASES: dict[str, tuple[Callable[[], list[str]], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_reasons(name: str) -> None:
+def test_decision_gives_the_reason_of_its_case(name: str) -> None:
     decide, wanted = CASES[name]
     assert decide() == wanted

@@ -65,7 +65,7 @@ async def test_cancelling_concurrently_cancels_all() -> None:
     assert [e.cancelled for e in endless] == [True, True]
 
 
-async def test_within() -> None:
+async def test_within_ends_a_call_at_its_time_limit() -> None:
     clock = VirtualClock()
 
     async def nap() -> None:
@@ -98,11 +98,11 @@ async def test_within() -> None:
         (Transient("port 80 is reserved"), False),
     ],
 )
-def test_name_conflicts(error: PykubeletError, conflict: bool) -> None:
+def test_name_conflict_is_recognized_by_the_error(error: PykubeletError, conflict: bool) -> None:
     assert is_name_conflict(error) is conflict
 
 
-def test_counting_conflicts() -> None:
+def test_conflict_counts_raise_the_attempt_after_the_second() -> None:
     counts, uid = NameConflicts(), PodUID("u")
     extras = []
     for _ in range(5):
@@ -127,7 +127,7 @@ def test_error_message_of_runtime_has_no_code() -> None:
     ("seconds", "text"),
     [(0, "0s"), (10, "10s"), (60, "1m0s"), (80, "1m20s"), (300, "5m0s"), (3661.5, "1h1m1s")],
 )
-def test_go_duration(seconds: float, text: str) -> None:
+def test_go_duration_has_the_text_of_go(seconds: float, text: str) -> None:
     assert go_duration(seconds) == text
 
 
@@ -150,7 +150,7 @@ TARGET = HookTarget(
         (HTTPGetAction(port=80, host="fd00::2"), "http://[fd00::2]:80/"),
     ],
 )
-def test_http_request(action: HTTPGetAction, url: str) -> None:
+def test_http_request_of_a_hook_has_the_url_of_its_target(action: HTTPGetAction, url: str) -> None:
     assert http_request(action, TARGET).url == url
 
 

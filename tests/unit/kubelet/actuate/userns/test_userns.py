@@ -42,7 +42,7 @@ def pod(uid: str, host_users: bool | None = False) -> Pod:
         (IdPool(UNIT, 3 * UNIT, 0), 1, "multiple of 65536"),
     ],
 )
-def test_pools(pool: IdPool, max_pods: int, text: str) -> None:
+def test_id_pool_too_small_for_the_pods_is_refused(pool: IdPool, max_pods: int, text: str) -> None:
     if text:
         with pytest.raises(Invalid, match=text):
             pool.check(max_pods)
@@ -73,7 +73,7 @@ def test_the_next_free_range_is_free_and_whole(taken: set[int], last: int | None
         ("0: kubelet x 2\n", "0: kubelet x 2\n", "exactly one range"),
     ],
 )
-def test_parse_getsubids(uids: str, gids: str, text: str) -> None:
+def test_getsubids_output_becomes_an_id_pool_or_an_error(uids: str, gids: str, text: str) -> None:
     if text:
         with pytest.raises(Invalid, match=text):
             parse_getsubids(uids, gids, UNIT)

@@ -24,7 +24,7 @@ GROUP = os.getgid()
         (stat.S_IFREG | 0o4711, False, 0o4771),
     ],
 )
-def test_group_mode(mode: int, read_only: bool, expected: int) -> None:
+def test_group_mode_adds_what_the_owner_may_do(mode: int, read_only: bool, expected: int) -> None:
     assert group_mode(mode, read_only=read_only) == expected
 
 

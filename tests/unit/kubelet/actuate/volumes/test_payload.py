@@ -47,7 +47,7 @@ def test_a_missing_key_is_an_error_unless_optional() -> None:
         secret_payload(Secret(data={"a": b""}), items, None, optional=False)
 
 
-def test_secrets() -> None:
+def test_secret_payload_has_a_file_for_each_key() -> None:
     assert secret_payload(Secret(data={"k": b"v"}), (), 0o400, optional=False) == {"k": FileProjection(b"v", 0o400)}
 
 
@@ -55,7 +55,7 @@ def files(*items: Fields) -> tuple[DownwardAPIVolumeFile, ...]:
     return tuple(codec.from_builtins(item, DownwardAPIVolumeFile) for item in items)
 
 
-def test_downward_api() -> None:
+def test_downward_payload_has_a_file_for_each_item() -> None:
     pod = make_pod(
         {"containers": [{"name": "app", "image": "i", "resources": {"limits": {"memory": "64Mi"}}}]},
         labels={"b": "2", "a": "1"},
@@ -164,6 +164,6 @@ def test_digests_do_not_depend_on_order_but_on_the_group() -> None:
     assert digest(BASE, 5) != digest(BASE, None)
 
 
-def test_aggregate() -> None:
+def test_aggregate_lists_each_error_once() -> None:
     assert aggregate(["a"]) == "a"
     assert aggregate(["a", "b", "a"]) == "[a, b]"

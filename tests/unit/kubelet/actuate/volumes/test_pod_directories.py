@@ -38,7 +38,7 @@ def test_the_root_is_free_of_links(tmp_path: Path) -> None:
     assert PodDirs.at(tmp_path / "link").root == (tmp_path / "real").resolve()
 
 
-def test_termination_logs(tmp_path: Path) -> None:
+def test_termination_log_is_a_new_file_that_anyone_may_write(tmp_path: Path) -> None:
     dirs = PodDirs.at(tmp_path)
     dirs.prepare(UID)
     mask = os.umask(0o077)

@@ -29,7 +29,7 @@ def mount(**fields: object) -> VolumeMount:
         ({"persistentVolumeClaim": {"claimName": "c"}}, "persistent_volume_claim"),
     ],
 )
-def test_source_of(fields: Fields, source: str) -> None:
+def test_source_of_a_volume_is_its_set_field(fields: Fields, source: str) -> None:
     assert pod_volumes.source_of(volume(**fields)) == source
 
 
@@ -58,7 +58,9 @@ HALF_LIMITED = {"containers": [*LIMITED["containers"], {"name": "b", "image": "i
         ({}, "1Gi", "0", GIB),
     ],
 )
-def test_tmpfs_size(spec: Fields, allocatable: str | None, limit: str | None, size: int | None) -> None:
+def test_tmpfs_size_is_the_smallest_of_the_limits(
+    spec: Fields, allocatable: str | None, limit: str | None, size: int | None
+) -> None:
     assert pod_volumes.tmpfs_size(make_pod(spec), allocatable, limit) == size
 
 
@@ -108,7 +110,7 @@ def test_nested_mount_points_of_all_containers_once() -> None:
     assert pod_volumes.nested_mount_points(pod, "v") == ("x",)
 
 
-def test_sub_path() -> None:
+def test_sub_path_expression_is_expanded_with_the_environment() -> None:
     assert pod_volumes.sub_path(mount(), {}) == ""
     assert pod_volumes.sub_path(mount(subPath="a/b"), {}) == "a/b"
     assert pod_volumes.sub_path(mount(subPathExpr="logs/$(POD)-$$(X)"), {"POD": "web"}) == "logs/web-$(X)"
@@ -131,7 +133,7 @@ def test_invalid_sub_path_raises(fields: Fields, env: dict[str, str], error: typ
     assert str(caught.value) == text
 
 
-def test_propagation() -> None:
+def test_propagation_of_an_unknown_mode_is_refused() -> None:
     assert pod_volumes.propagation(mount()) is Propagation.PRIVATE
     assert pod_volumes.propagation(mount(mountPropagation="None")) is Propagation.PRIVATE
     assert pod_volumes.propagation(mount(mountPropagation="HostToContainer")) is Propagation.HOST_TO_CONTAINER
@@ -171,12 +173,12 @@ def test_unavailable_recursive_read_only_raises(fields: Fields, text: str) -> No
         pod_volumes.recursive_read_only(mount(**fields), False)
 
 
-def test_container_path() -> None:
+def test_relative_container_path_starts_at_the_root() -> None:
     assert pod_volumes.container_path("data") == "/data"
     assert pod_volumes.container_path("/data") == "/data"
 
 
-def test_referenced_objects() -> None:
+def test_referenced_objects_are_config_maps_and_secrets_of_volumes() -> None:
     pod = make_pod(
         {
             "volumes": [

@@ -215,7 +215,7 @@ def _source(options: tuple[str, ...] | None = None, read_only: bool = False, **f
         (_source(("ro",), read_only=True), "files:/export /t -o ro"),
     ],
 )
-def test_nfs_commands(source: Source, expected: str) -> None:
+def test_nfs_mount_command_has_server_path_and_options(source: Source, expected: str) -> None:
     assert nfs.mount_command(source, Path("/t")) == ("mount.nfs", *expected.split())
 
 
@@ -271,7 +271,7 @@ async def test_devices_and_groups_of_containers(kit: Kit, claims: Claims, monkey
     assert kit.manager.extra_groups(pod) == (1234,)
 
 
-async def test_volume_sizes(kit: Kit, claims: Claims, tmp_path: Path) -> None:
+async def test_volume_sizes_name_claims_that_are_mounted(kit: Kit, claims: Claims, tmp_path: Path) -> None:
     claims.specs["c"] = {"local": {"path": str(tmp_path)}}
     pod = using("c")
     assert await kit.manager.sizes(pod) == {}

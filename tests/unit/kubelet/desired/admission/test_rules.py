@@ -166,7 +166,9 @@ def test_resources_that_only_the_cluster_has_are_ignored() -> None:
         ({}, {"hostPort": 80}, False),
     ],
 )
-def test_host_ports(mine: dict[str, object], theirs: dict[str, object], taken: bool) -> None:
+def test_pod_with_a_taken_host_port_is_rejected(
+    mine: dict[str, object], theirs: dict[str, object], taken: bool
+) -> None:
     pods = [make_pod(uid, container={"ports": [{"containerPort": 1, **p}]}) for uid, p in (("a", mine), ("b", theirs))]
     assert judge(pods[0], [pods[1]]).reason == ("NodePorts" if taken else "")
 
@@ -195,7 +197,7 @@ NO_EXECUTE = Taint(key="k", value="v", effect="NoExecute")
         ({"key": "k", "operator": "Gt", "value": "1"}, False),
     ],
 )
-def test_tolerations(toleration: dict[str, str], tolerates: bool) -> None:
+def test_pod_without_a_toleration_of_a_taint_is_rejected(toleration: dict[str, str], tolerates: bool) -> None:
     pod = make_pod(tolerations=[toleration])
     assert (untolerated(pod, [NO_EXECUTE]) is None) is tolerates
     node = NodeProperties("n1", taints=(NO_EXECUTE,))
@@ -240,7 +242,7 @@ def expression(key: str, operator: str, *values: str) -> dict[str, object]:
         ),
     ],
 )
-def test_node_affinity(terms: list[dict[str, object]], matches: bool) -> None:
+def test_required_node_affinity_matches_one_of_its_terms(terms: list[dict[str, object]], matches: bool) -> None:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     assert matches_node(make_pod(affinity={"nodeAffinity": required}), "n1", LABELS) is matches
 
@@ -267,7 +269,7 @@ def test_selector_and_affinity_both_have_to_hold() -> None:
         (make_pod(meta={"annotations": {"container.apparmor.security.beta.kubernetes.io/c": "unconfined"}}), False),
     ],
 )
-def test_apparmor(pod: Pod, confined: bool) -> None:
+def test_confined_pod_needs_a_node_with_apparmor(pod: Pod, confined: bool) -> None:
     assert judge(pod).reason == ("AppArmor" if confined else "")
     assert judge(pod, node=NodeProperties("n1", app_armor=True)).admitted
 

@@ -160,7 +160,7 @@ def test_pod_level_huge_pages_follow_the_containers() -> None:
     assert spec.resources.requests == {"memory": "2Gi", "hugepages-2Mi": "8Mi"}
 
 
-def test_volumes() -> None:
+def test_volumes_get_the_defaults_of_their_kinds() -> None:
     spec = pod_with(
         {
             "volumes": [
@@ -200,7 +200,7 @@ def test_volumes() -> None:
     assert host.empty_dir is None
 
 
-def test_environment() -> None:
+def test_environment_sources_get_their_defaults() -> None:
     file_key = {"volumeName": "v", "path": "p", "key": "k"}
     container = container_with(
         {

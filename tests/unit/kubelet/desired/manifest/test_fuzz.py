@@ -66,7 +66,7 @@ def mutate(rng: random.Random, data: bytearray) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_mutated_manifests(seed: int) -> None:
+def test_mutated_manifests_raise_no_error(seed: int) -> None:
     rng = random.Random(seed)
     used = 0
     for _ in range(750):
@@ -75,7 +75,7 @@ def test_mutated_manifests(seed: int) -> None:
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes(data: bytes) -> None:
+def test_any_bytes_are_read_without_an_error(data: bytes) -> None:
     check(data)
 
 

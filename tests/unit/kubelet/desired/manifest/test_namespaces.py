@@ -40,7 +40,7 @@ FACE = '"\\ud83d\\ude00"'
         ("", ""),
     ],
 )
-def test_with_namespace(text: str, expected: str) -> None:
+def test_namespace_is_written_into_manifests_without_one(text: str, expected: str) -> None:
     assert with_namespace(text.encode(), "x", "m.yaml").decode() == expected
 
 

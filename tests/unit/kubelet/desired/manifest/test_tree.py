@@ -51,7 +51,7 @@ def plain(node: Node) -> object:
         ('{"a": "\\ud83d\\ude00", "b": [1, 2.5, true, null]}', [{"a": "😀", "b": ["1", "2.5", "true", "null"]}]),
     ],
 )
-def test_good_texts(text: str, trees: list[object]) -> None:
+def test_good_texts_become_trees_without_problems(text: str, trees: list[object]) -> None:
     documents, problems = read(text)
     assert [plain(document.root) for document in documents] == trees
     assert problems == []

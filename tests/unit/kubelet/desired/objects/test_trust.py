@@ -103,7 +103,7 @@ def test_a_source_has_to_name_something() -> None:
         ({"matchExpressions": [{"key": "a", "operator": "Above"}]}, False),
     ],
 )
-def test_selectors(selector: dict[str, object] | None, expected: bool) -> None:
+def test_trust_bundle_is_selected_by_its_labels(selector: dict[str, object] | None, expected: bool) -> None:
     made = from_builtins(selector, LabelSelector) if selector is not None else None
     assert selects(made, {"a": "1"}) is expected
 

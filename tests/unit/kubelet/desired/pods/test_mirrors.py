@@ -42,7 +42,7 @@ def marked(value: core.Pod) -> core.Pod:
         ([pod("a", "1")], [], [], "", ""),
     ],
 )
-def test_mirror_plans(
+def test_mirror_plan_creates_missing_and_deletes_outdated_mirrors(
     pods: list[core.Pod], mirrors: list[core.Pod], ending: list[str], deleted: str, created: str
 ) -> None:
     plan = plan_mirrors(pods, mirrors, [PodFullName(name) for name in ending])

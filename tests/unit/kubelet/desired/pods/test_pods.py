@@ -30,7 +30,7 @@ def config(name: str) -> ObjectKey:
     return ObjectKey("ConfigMap", "default", name)
 
 
-def test_look_ups() -> None:
+def test_pod_is_found_by_uid_and_name_until_it_is_removed() -> None:
     manager = PodManager()
     one = pod("a", "1")
     manager.set(one)

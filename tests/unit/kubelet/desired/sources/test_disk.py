@@ -41,7 +41,7 @@ def test_manifest_file_names(name: str, counts: bool) -> None:
     assert is_plain_name(name) == counts
 
 
-def test_a_directory(tmp_path: Path) -> None:
+def test_scan_reads_manifests_and_skips_hidden_and_backup_files(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text(pod("b"))
     (tmp_path / "a.yaml").write_text(pod("a"))
     (tmp_path / ".hidden").write_text(pod("h"))

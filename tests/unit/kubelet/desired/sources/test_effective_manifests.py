@@ -226,7 +226,9 @@ SECRET = "kind: Secret\n" + META + "stringData: {{k: {value}}}\n---\n"
         (("false", "1", "x"), ("false", "2", "x"), False),
     ],
 )
-def test_immutable_objects(kind: str, before: tuple[str, str, str], after: tuple[str, str, str], refused: bool) -> None:
+def test_changed_immutable_object_keeps_its_old_version(
+    kind: str, before: tuple[str, str, str], after: tuple[str, str, str], refused: bool
+) -> None:
     old, new = (kind.format(fixed=f, value=f"'{v}'", label=label) for f, v, label in (before, after))
     first = accept(None, read(old), "1")
     second = accept(first, read(new + pod("p")), "2")

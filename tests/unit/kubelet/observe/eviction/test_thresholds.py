@@ -54,7 +54,7 @@ def make_pod(uid: str, spec: Mapping[str, Any] | None = None, **resources: Mappi
     )
 
 
-def test_default_thresholds() -> None:
+def test_thresholds_without_configuration_are_the_hard_defaults() -> None:
     found = thresholds({}, {}, {}, {})
     assert {t.signal for t in found} == set(DEFAULT_HARD)
     assert all(t.hard for t in found)
@@ -123,7 +123,7 @@ def test_share_is_rounded_as_by_the_go_kubelet() -> None:
 
 
 @pytest.mark.parametrize(("available", "is_met"), [(99, True), (100, False), (101, False)])
-def test_met_below(available: int, is_met: bool) -> None:
+def test_threshold_is_met_below_its_value(available: int, is_met: bool) -> None:
     assert bool(met([MEMORY], memory(available))) is is_met
 
 
@@ -218,7 +218,7 @@ def message(pod: Pod, use: PodUse | None, threshold: Threshold, observed: Signal
     return reported(pod, use, threshold, observed)[0]
 
 
-def test_the_message() -> None:
+def test_eviction_message_names_resource_threshold_and_containers() -> None:
     pod = make_pod("web", requests={"memory": "10Mi"})
     use = PodUse(memory=30 * MI, containers={"c": ContainerUse(memory=30 * MI), "other": ContainerUse(memory=1)})
     assert message(pod, use, MEMORY, SignalObservation(50 * MI, 1000 * MI)) == (
@@ -303,7 +303,7 @@ LIMITED = make_pod("l", limits={"ephemeral-storage": "2Mi"})
         (LIMITED, PodUse(containers={"c": ContainerUse()}), None),
     ],
 )
-def test_limits(pod: Pod, use: PodUse, text: str | None) -> None:
+def test_pod_beyond_its_disk_limits_is_evicted_with_a_message(pod: Pod, use: PodUse, text: str | None) -> None:
     found = exceeded(pod, use, Disks())
     assert (found.message if found else None) == text
 

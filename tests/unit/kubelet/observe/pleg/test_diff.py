@@ -53,7 +53,7 @@ def diff(old: Mapping[PodUID, RuntimePod], new: Mapping[PodUID, RuntimePod]) -> 
         *((same, same, ()) for same in Seen),
     ],
 )
-def test_transitions(old: Seen, new: Seen, events: tuple[PodEventType, ...]) -> None:
+def test_transition_between_states_gives_its_events(old: Seen, new: Seen, events: tuple[PodEventType, ...]) -> None:
     assert transition(old, new) == events
 
 

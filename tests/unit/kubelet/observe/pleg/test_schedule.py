@@ -92,5 +92,5 @@ def test_health_is_that_of_the_last_list() -> None:
     ("seconds", "text"),
     [(0, "0s"), (2.5, "2.5s"), (180, "3m0s"), (185.25, "3m5.25s"), (3600, "1h0m0s"), (59.9999, "1m0s")],
 )
-def test_duration_text(seconds: float, text: str) -> None:
+def test_duration_text_has_the_form_of_go(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text

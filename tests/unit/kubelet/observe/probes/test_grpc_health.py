@@ -50,7 +50,7 @@ async def ask(port: int, service: str = "", timeout: float = 5.0) -> ProbeObserv
         ),
     ],
 )
-async def test_answers(reply: bytes, seen: ProbeObservation) -> None:
+async def test_answer_of_the_health_service_decides_the_probe(reply: bytes, seen: ProbeObservation) -> None:
     async def handle(_: bytes, __: Context) -> bytes:
         return reply
 
@@ -58,7 +58,7 @@ async def test_answers(reply: bytes, seen: ProbeObservation) -> None:
         assert await ask(port) == seen
 
 
-async def test_request() -> None:
+async def test_request_names_service_and_user_agent() -> None:
     asked: list[tuple[bytes, str]] = []
 
     async def handle(request: bytes, context: Context) -> bytes:

@@ -132,13 +132,15 @@ async def test_permanent_error_is_not_retried(handlers: ProbeHandlers, execs: Ex
         ("503 Service Unavailable", ProbeVerdict.FAILURE, "HTTP probe failed with statuscode: 503"),
     ],
 )
-async def test_http_status(handlers: ProbeHandlers, status: str, verdict: ProbeVerdict, message: str) -> None:
+async def test_http_status_decides_the_probe(
+    handlers: ProbeHandlers, status: str, verdict: ProbeVerdict, message: str
+) -> None:
     body = b"" if status.startswith("204") else b"secret"
     async with http_server(lambda _: answer(status, body)) as server:
         assert await handlers.probe(target(http(server.port))) == ProbeObservation(verdict, message)
 
 
-async def test_http_request(handlers: ProbeHandlers) -> None:
+async def test_http_request_has_path_and_headers_of_the_probe(handlers: ProbeHandlers) -> None:
     async with http_server(lambda _: answer()) as server:
         port = ContainerPort(name="web", container_port=server.port)
         assert await handlers.probe(target(http("web", "/h?a=b", X_One="1"), port)) == OK
@@ -207,7 +209,7 @@ async def test_a_pod_without_an_address_is_not_probed_on_the_node(handlers: Prob
 # -- tcpSocket
 
 
-async def test_tcp(handlers: ProbeHandlers) -> None:
+async def test_tcp_probe_fails_when_no_one_listens(handlers: ProbeHandlers) -> None:
     async with listening() as port:
         assert await handlers.probe(target(tcp(port))) == OK
         assert await handlers.probe(target(tcp(port, "localhost"), ip="")) == OK

@@ -94,7 +94,9 @@ def test_startup_recorded_in_the_status_is_used() -> None:
     ("probe_type", "fresh", "inherited"),
     [(STARTUP, UNKNOWN, None), (LIVENESS, SUCCESS, None), (READINESS, FAILURE, None)],
 )
-def test_initial_conclusions(probe_type: ProbeType, fresh: ProbeResult, inherited: ProbeResult | None) -> None:
+def test_initial_conclusion_follows_probe_type_and_inheritance(
+    probe_type: ProbeType, fresh: ProbeResult, inherited: ProbeResult | None
+) -> None:
     assert initial_state(target_of(probe_type, 100.0), inherited=is_inherited(100.0, 100.0)).conclusion is fresh
     assert initial_state(target_of(probe_type, 100.0), inherited=is_inherited(100.0, 100.5)).conclusion is inherited
 
@@ -104,7 +106,7 @@ def test_a_container_that_had_started_need_not_start_again() -> None:
     assert initial_state(target_of(READINESS, 1.0, was_started=True), inherited=True).conclusion is None
 
 
-def test_defaults() -> None:
+def test_timing_without_fields_has_the_defaults() -> None:
     assert timing(Probe()) == Timing(0, 10, 1, 1, 3)
     assert timing(
         Probe(initial_delay_seconds=5, period_seconds=2, timeout_seconds=3, success_threshold=4, failure_threshold=6)
@@ -115,7 +117,9 @@ def test_defaults() -> None:
     ("started_at", "delay", "now", "expected"),
     [(100, 0, 100, 0), (100, 5, 101, 4), (100, 5, 200, 0), (100, 5, 40, 5), (100, 0, 40, 0)],
 )
-def test_first_delay(started_at: float, delay: int, now: float, expected: float) -> None:
+def test_first_delay_counts_from_the_start_of_the_container(
+    started_at: float, delay: int, now: float, expected: float
+) -> None:
     assert first_delay(target_of(LIVENESS, 0.0, delay=delay), started_at, now) == expected
 
 
@@ -132,7 +136,9 @@ def test_first_delay(started_at: float, delay: int, now: float, expected: float)
         (STARTUP, UNKNOWN, "ffsS", "UUUS"),
     ],
 )
-def test_thresholds(probe_type: ProbeType, start: ProbeResult | None, results: str, conclusions: str) -> None:
+def test_conclusion_changes_at_the_threshold_of_results(
+    probe_type: ProbeType, start: ProbeResult | None, results: str, conclusions: str
+) -> None:
     """Two successes, three failures; a capital result is one that changes the conclusion or keeps it so."""
     limits = Timing(0, 1, 1, success_threshold=2, failure_threshold=3)
     state = ProbeState(probe_type, start)
@@ -167,7 +173,7 @@ def test_a_conclusion_is_the_last_run_that_reached_its_threshold(
     ("probe_type", "over"),
     [(STARTUP, {SUCCESS, FAILURE}), (LIVENESS, {FAILURE}), (READINESS, set())],
 )
-def test_finished_probes(probe_type: ProbeType, over: set[ProbeResult]) -> None:
+def test_probe_is_finished_by_results_of_its_type(probe_type: ProbeType, over: set[ProbeResult]) -> None:
     assert {r for r in ProbeResult if is_finished(ProbeState(probe_type, r))} == over
     assert not is_finished(ProbeState(probe_type, None))
 
@@ -185,5 +191,7 @@ def test_finished_probes(probe_type: ProbeType, over: set[ProbeResult]) -> None:
         (STARTUP, None, FAILURE, True),
     ],
 )
-def test_reported_changes(probe_type: ProbeType, old: ProbeResult | None, new: ProbeResult, news: bool) -> None:
+def test_change_of_a_result_is_reported_by_probe_type(
+    probe_type: ProbeType, old: ProbeResult | None, new: ProbeResult, news: bool
+) -> None:
     assert is_reported(ProbeState(probe_type, old), ProbeState(probe_type, new)) is news

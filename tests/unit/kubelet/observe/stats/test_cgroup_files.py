@@ -45,7 +45,7 @@ V2 = {
 }
 
 
-def test_cpu() -> None:
+def test_cpu_usage_is_parsed_of_both_cgroup_versions() -> None:
     assert cgroup_files.cpu_v1(V1) == CpuUsage(
         total_ns=1_234_567_890,
         user_ns=700_000_000,
@@ -71,7 +71,7 @@ def test_cpu() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_memory(version: int) -> None:
+def test_memory_usage_is_parsed_of_both_cgroup_versions(version: int) -> None:
     found = cgroup_files.memory_v1(V1) if version == 1 else cgroup_files.memory_v2(V2)
     assert found is not None
     assert (found.usage, found.working_set, found.rss, found.cache) == (10_000, 8500, 3000, 4000)
@@ -87,7 +87,7 @@ def test_io_by_device() -> None:
     assert cgroup_files.io_v2(V2, "/dev/{}".format) == (expected, DeviceIo("/dev/253:1"))
 
 
-def test_pressure() -> None:
+def test_pressure_is_parsed_and_missing_files_are_none() -> None:
     found = cgroup_files.pressure(V2)
     assert found.cpu == PsiStats(full=PsiData(5, 0.0, 0.0, 0.0), some=PsiData(99, 1.5, 0.25, 0.0))
     assert found.memory is not None and found.memory.full.total == 0

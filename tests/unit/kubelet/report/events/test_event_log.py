@@ -54,7 +54,7 @@ async def test_an_event_is_an_object_of_the_api() -> None:
         ("gone", "spec.containers{gone}"),
     ],
 )
-def test_field_paths(name: str, expected: str) -> None:
+def test_field_path_names_the_list_of_the_container(name: str, expected: str) -> None:
     log = event_log()
     log.event(REF, NORMAL, "Started", "m", container=name)
     assert log.list()[0].involved_object.field_path == expected
@@ -99,7 +99,7 @@ async def test_events_are_forgotten_after_a_week() -> None:
     assert [e.message for e in log.list()] == ["b"]
 
 
-async def test_watching() -> None:
+async def test_watch_of_events_gets_the_last_state_of_each() -> None:
     log = event_log()
     with log.table.subscribe() as watch:
         log.event(REF, NORMAL, "Started", "a")

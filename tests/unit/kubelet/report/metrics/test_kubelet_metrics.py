@@ -87,7 +87,7 @@ def test_failing_items_and_hung_calls_are_counted() -> None:
     assert got["pykubelet_hung_blocking_calls_now"] == len(hung())
 
 
-def test_runtime_operations() -> None:
+def test_runtime_operations_are_counted_with_their_durations() -> None:
     metrics = made()
     metrics.runtime_operation("create_container", 0.02, False)
     metrics.runtime_operation("create_container", 0.5, True)
@@ -180,7 +180,7 @@ def test_what_a_new_agent_finds_is_not_counted_as_started() -> None:
     assert not [name for name in got if name.startswith("kubelet_started_containers_total")]
 
 
-def test_pleg() -> None:
+def test_pleg_relists_and_stream_failures_are_counted() -> None:
     metrics = made()
     metrics.pleg_relist(0.02, None)
     metrics.pleg_relist(0.02, 1.0)
@@ -249,7 +249,7 @@ def test_probes_are_apart_and_go_with_their_pod() -> None:
     assert [name for name in left if "pod=db" in name]
 
 
-def test_http() -> None:
+def test_http_requests_are_counted_also_when_they_fail() -> None:
     metrics = made()
     labels = "long_running=false,method=GET,path=/healthz,server_type=health"
     with metrics.http_request("GET", "/healthz", "health"):

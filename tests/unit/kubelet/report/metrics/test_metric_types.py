@@ -38,7 +38,7 @@ MB = 1024 * 1024
         (100 * 1024 * MB, "GT100GB"),
     ],
 )
-def test_image_sizes(size: int, label: str) -> None:
+def test_image_size_has_the_label_of_its_bucket(size: int, label: str) -> None:
     assert image_size_label(size) == label
 
 
@@ -102,7 +102,7 @@ def test_failures_to_start(before: str, after: str, expected: list[str]) -> None
     assert found == [(ContainerKind.INIT, reason) for reason in expected]
 
 
-def test_starts() -> None:
+def test_started_containers_are_those_with_a_new_id() -> None:
     none, first, second = waiting("", ""), waiting("", "x://1"), waiting("", "x://2")
     assert newly_started(none, first) == newly_started(first, second) == [ContainerKind.INIT]
     assert newly_started(core.PodStatus(), first) == [ContainerKind.INIT]

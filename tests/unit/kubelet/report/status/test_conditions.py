@@ -58,7 +58,9 @@ def said(condition: core.PodCondition) -> tuple[str, str, str]:
         ((status("a"),), "Failed", ("False", "PodFailed", "")),
     ],
 )
-def test_containers_ready(statuses: Sequence[core.ContainerStatus], phase: str, expected: tuple[str, str, str]) -> None:
+def test_containers_ready_condition_names_unready_containers(
+    statuses: Sequence[core.ContainerStatus], phase: str, expected: tuple[str, str, str]
+) -> None:
     value = pod(container("a"), container("b"))
     containers = cond.containers_ready(value, by_name(*statuses), phase)
     assert containers.type == "ContainersReady"
@@ -83,7 +85,7 @@ def test_sidecars_have_to_be_ready_and_init_containers_do_not() -> None:
         (["True"], "True", ""),
     ],
 )
-def test_readiness_gates(others: list[str], status_: str, message: str) -> None:
+def test_readiness_gate_keeps_the_pod_unready_until_it_is_true(others: list[str], status_: str, message: str) -> None:
     value = pod(readiness_gates=(core.PodReadinessGate(condition_type="lb"),))
     containers = cond.containers_ready(value, by_name(status("app", "ready")), "Running")
     got = cond.pod_ready(value, containers, [core.PodCondition(type="lb", status=s) for s in others])
@@ -125,7 +127,7 @@ def test_readiness_gates(others: list[str], status_: str, message: str) -> None:
         ((status("i"), status("s"), status("app", "end")), "Succeeded", (), ("True", "PodCompleted", "")),
     ],
 )
-def test_initialized(
+def test_initialized_condition_waits_for_init_containers(
     statuses: Sequence[core.ContainerStatus],
     phase: str,
     before: tuple[str, ...],
@@ -189,7 +191,9 @@ def test_restart_of_all_is_under_way_while_its_cause_is_there(seen: PodRuntimeSt
         ("Failed", True, ("False", "PodFailed", "")),
     ],
 )
-def test_restarting_all(phase: str, restarting: bool, expected: tuple[str, str, str]) -> None:
+def test_restarting_all_condition_exists_only_with_such_a_rule(
+    phase: str, restarting: bool, expected: tuple[str, str, str]
+) -> None:
     (got,) = cond.restarting_all(restart_all_pod(), phase, restarting=restarting)
     assert said(got) == expected
     assert cond.restarting_all(pod(), phase, restarting=restarting) == ()

@@ -293,7 +293,7 @@ def test_a_running_container_and_a_terminating_pod_do_not_wait() -> None:
         ((attempt(state=ContainerState.UNKNOWN),), {}, "PodInitializing", False),
     ],
 )
-def test_init_containers(
+def test_init_container_status_follows_its_attempts_and_reasons(
     attempts: tuple[RuntimeStatus, ...], reasons: Mapping[str, Failure], expected: str, ready: bool
 ) -> None:
     ctx = StatusContext(now=NOW, waiting=reasons)
@@ -312,7 +312,7 @@ def test_a_completed_init_container_stays_ready_while_the_pod_ends() -> None:
     assert status.ready
 
 
-def test_ephemeral_containers() -> None:
+def test_ephemeral_container_is_never_ready_but_has_a_state() -> None:
     debug = core.EphemeralContainer(name="debug", image="busybox")
     value = pod(ephemeral=[debug], restart_policy="Always")
     (status,) = statuses(value, runtime(attempt("debug")), kind=EPHEMERAL)
@@ -470,7 +470,9 @@ def test_resources_are_as_noted_while_a_resize_is_under_way() -> None:
         ),
     ],
 )
-def test_mounts(fields: Mapping[str, object], supported: bool, mode: str) -> None:
+def test_mount_status_has_the_recursive_read_only_mode(
+    fields: Mapping[str, object], supported: bool, mode: str
+) -> None:
     mount = replace(core.VolumeMount(name="data", mount_path="/data"), **fields)
     ctx = StatusContext(now=NOW, recursive_read_only=supported)
     (status,) = statuses(pod(container(volume_mounts=(mount,))), runtime(attempt()), ctx)

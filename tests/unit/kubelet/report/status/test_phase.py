@@ -83,7 +83,9 @@ def phase(
         ("ok wait", "Pending", "Pending", "Pending"),
     ],
 )
-def test_ordinary_containers(words: str, always: str, on_failure: str, never: str) -> None:
+def test_phase_of_a_pod_follows_ordinary_containers_and_policy(
+    words: str, always: str, on_failure: str, never: str
+) -> None:
     got = [phase(words, restart=policy) for policy in ("Always", "OnFailure", "Never")]
     assert got == [always, on_failure, never]
 
@@ -109,7 +111,7 @@ def test_ordinary_containers(words: str, always: str, on_failure: str, never: st
         ("run", "run", "Pending", "Pending"),
     ],
 )
-def test_init_containers(init: str, words: str, always: str, never: str) -> None:
+def test_phase_of_a_pod_is_pending_during_init_containers(init: str, words: str, always: str, never: str) -> None:
     assert [phase(words, init=init, restart=policy) for policy in ("Always", "Never")] == [always, never]
 
 
@@ -135,7 +137,9 @@ def test_init_containers(init: str, words: str, always: str, never: str) -> None
         ("ok s:up bad", "wait", "Never", False, "Failed"),
     ],
 )
-def test_sidecars(init: str, words: str, restart: str, initialized: bool, expected: str) -> None:
+def test_phase_of_a_pod_waits_for_sidecars_before_the_start_only(
+    init: str, words: str, restart: str, initialized: bool, expected: str
+) -> None:
     assert phase(words, init=init, restart=restart, initialized=initialized) == expected
 
 
@@ -153,7 +157,7 @@ def test_sidecars(init: str, words: str, restart: str, initialized: bool, expect
         ("bad", "Never", True, "Failed"),
     ],
 )
-def test_terminating(words: str, restart: str, static: bool, expected: str) -> None:
+def test_phase_of_a_terminating_pod_follows_exit_codes(words: str, restart: str, static: bool, expected: str) -> None:
     assert phase(words, restart=restart, static=static, terminating=True) == expected
 
 

@@ -178,7 +178,7 @@ def test_a_pod_with_a_lost_container_never_succeeds() -> None:
         ([], HOST, []),
     ],
 )
-def test_pod_ips(ips: list[str], hosts: tuple[str, ...], expected: list[str]) -> None:
+def test_pod_ips_begin_with_the_family_of_the_node(ips: list[str], hosts: tuple[str, ...], expected: list[str]) -> None:
     status = compute(pod(), runtime(sandboxes=[sandbox(ips=ips)]), host_ips=hosts)
     assert [ip.ip for ip in status.pod_ips] == expected
     assert status.pod_ip == (expected[0] if expected else "")

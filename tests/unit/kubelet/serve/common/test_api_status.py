@@ -18,7 +18,7 @@ from pykubelet.models.meta_v1 import StatusCause, StatusDetails
         (Permanent("m"), 500, "InternalError"),
     ],
 )
-def test_errors(error: PykubeletError, code: int, reason: str) -> None:
+def test_error_becomes_a_status_with_code_and_reason(error: PykubeletError, code: int, reason: str) -> None:
     status = error_status(error)
     assert (status.code, status.reason, status.message) == (code, reason, "m")
     assert (status.api_version, status.kind, status.status, status.details) == ("v1", "Status", "Failure", None)

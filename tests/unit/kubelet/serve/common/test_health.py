@@ -52,7 +52,7 @@ async def get(client: aiohttp.ClientSession, url: str) -> tuple[int, str]:
         return response.status, await response.text()
 
 
-async def test_healthy() -> None:
+async def test_health_of_a_healthy_agent_is_ok() -> None:
     async with serving(Checks()) as (client, base):
         assert await get(client, f"{base}/healthz") == (200, "ok")
         assert await get(client, f"{base}/healthz/syncloop") == (200, "ok")
@@ -62,7 +62,7 @@ async def test_healthy() -> None:
         )
 
 
-async def test_unhealthy() -> None:
+async def test_health_with_a_failed_check_is_500_with_its_message() -> None:
     checks = Checks()
     checks.faults["pleg"] = "pleg was last seen active 4m0s ago; threshold is 3m0s"
     async with serving(checks) as (client, base):
@@ -75,7 +75,7 @@ async def test_unhealthy() -> None:
         assert await get(client, f"{base}/healthz/syncloop") == (200, "ok")
 
 
-async def test_metrics() -> None:
+async def test_metrics_are_served_as_prometheus_text() -> None:
     checks = Checks()
     async with serving(checks) as (client, base):
         async with client.get(f"{base}/metrics") as response:

@@ -40,7 +40,7 @@ def test_all_log_options() -> None:
         ("2023-11-15T00:13:20+02:00", 1_700_000_000_000_000_000),
     ],
 )
-def test_since_time(moment: str, expected: int) -> None:
+def test_since_time_becomes_nanoseconds_since_the_epoch(moment: str, expected: int) -> None:
     assert log_options({"sinceTime": moment}, NOW).since_ns == expected
 
 
@@ -67,7 +67,7 @@ def test_wrong_log_options(query: dict[str, str]) -> None:
         log_options(query, NOW)
 
 
-def test_exec_options() -> None:
+def test_exec_options_are_read_from_the_query() -> None:
     query = {"container": "app", "stdin": "true", "stdout": "true", "tty": "true"}
     assert stream_options(query, ["ls", "-l"], attach=False) == StreamOptions(
         container="app", command=("ls", "-l"), stdin=True, stdout=True, tty=True
@@ -92,10 +92,10 @@ def test_wrong_exec_options(query: dict[str, str], command: list[str], match: st
 @pytest.mark.parametrize(
     ("value", "expected"), [("true", True), ("1", True), ("", True), ("false", False), ("0", False), ("F", False)]
 )
-def test_booleans(value: str, expected: bool) -> None:
+def test_boolean_parameter_has_the_values_of_go(value: str, expected: bool) -> None:
     assert boolean({"x": value}, "x") is expected
     assert boolean({}, "x") is False
 
 
-def test_integers() -> None:
+def test_integer_parameter_may_be_missing_or_zero() -> None:
     assert (integer({"x": "0"}, "x"), integer({}, "x")) == (0, None)

@@ -39,18 +39,18 @@ def test_containers_that_run_once(container: str, words: str) -> None:
         check_restart(_pod(), container)
 
 
-def test_unknown_container() -> None:
+def test_restart_of_an_unknown_container_is_not_found() -> None:
     with pytest.raises(NotFound, match="no container 'x'"):
         check_restart(_pod(), "x")
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_ended_pod(phase: str) -> None:
+def test_restart_in_an_ended_pod_is_refused(phase: str) -> None:
     with pytest.raises(Conflict, match=f"has ended \\({phase}\\)"):
         check_alive(_pod(phase=phase))
 
 
-def test_deleted_pod() -> None:
+def test_restart_in_a_deleted_pod_is_refused() -> None:
     pod = Pod(metadata=ObjectMeta(name="p", deletion_timestamp=datetime.now(UTC)))
     with pytest.raises(Conflict, match="being deleted"):
         check_restart(pod, "")

@@ -46,7 +46,7 @@ async def test_status_and_flags_as_text_and_objects(world: NodeWorld) -> None:
         assert (await get(client, "/flagz", "application/json"))[0] == 406
 
 
-async def test_profiles(world: NodeWorld) -> None:
+async def test_profile_pages_show_stacks_and_name_the_missing_ones(world: NodeWorld) -> None:
     async with as_admin(world) as client:
         assert "goroutine" in (await get(client, "/debug/pprof/"))[1]
         stacks = (await get(client, "/debug/pprof/goroutine?debug=2"))[1]

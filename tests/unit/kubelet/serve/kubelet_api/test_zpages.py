@@ -34,11 +34,11 @@ FACTS = Facts(1_700_000_000.0, 1_700_003_725.9, "v1.36.0", "python3.11", ("/heal
         ("image/png", None),
     ],
 )
-def test_forms(accept: str, form: str | None) -> None:
+def test_form_of_a_page_follows_the_accept_header(accept: str, form: str | None) -> None:
     assert wanted_form(accept, "Statusz") == form
 
 
-def test_status() -> None:
+def test_status_page_has_version_up_time_and_paths() -> None:
     assert status_object(FACTS) == {
         "kind": "Statusz",
         "apiVersion": "config.k8s.io/v1beta1",
@@ -55,7 +55,7 @@ def test_status() -> None:
         assert f"\n{line}\n" in text
 
 
-def test_flags() -> None:
+def test_flags_page_lists_flags_in_order() -> None:
     assert flags_object({"v": "4"})["flags"] == {"v": "4"}
     assert flags_text({"v": "4", "a": ""}).endswith("\na=\nv=4\n")
 

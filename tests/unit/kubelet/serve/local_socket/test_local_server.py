@@ -46,7 +46,7 @@ async def names(served: Served, path: str) -> list[str]:
 # -- lists ------------------------------------------------------------------------------------------------------------
 
 
-async def test_pods(world: World) -> None:
+async def test_pods_are_listed_and_read_as_api_objects(world: World) -> None:
     world.set(running())
     async with serving(world) as served:
         found = await answer(served, PODS)
@@ -58,7 +58,7 @@ async def test_pods(world: World) -> None:
         assert (one["kind"], one["status"]["phase"]) == ("Pod", "Running")
 
 
-async def test_selection(world: World) -> None:
+async def test_pods_are_selected_by_namespace_label_and_field(world: World) -> None:
     world.set(running(), named("b", app="web"))
     world.set(ended(phase="Failed"), named("a", app="db"))
     world.set(running(), named("c", "other", app="web"))
@@ -71,7 +71,7 @@ async def test_selection(world: World) -> None:
         assert await names(served, f"{PODS}?fieldSelector=status.phase!%3DRunning") == ["a"]
 
 
-async def test_events(world: World) -> None:
+async def test_events_are_listed_until_their_time_is_over(world: World) -> None:
     world.events.event(REF, NORMAL, "Started", "Started container app", container="app")
     world.events.event(PodRef("ns", "db", PodUID("u2")), NORMAL, "Killing", "Stopping")
     world.events.event(PodRef("other", "db", PodUID("u3")), NORMAL, "Killing", "Stopping")
@@ -186,7 +186,7 @@ async def test_a_watch_with_a_time_and_initial_events(world: World) -> None:
         assert await watch.end() == b""
 
 
-async def test_watching_events(world: World) -> None:
+async def test_watch_of_events_tells_of_new_and_repeated_ones(world: World) -> None:
     path = "/api/v1/namespaces/ns/events?watch=true"
     async with serving(world) as served, Watch(served, path) as watch:
         world.events.event(REF, NORMAL, "Started", "m")
@@ -229,7 +229,7 @@ async def test_watchers_that_leave_are_forgotten(world: World) -> None:
 # -- the agent's own paths --------------------------------------------------------------------------------------------
 
 
-async def test_the_timeline(world: World) -> None:
+async def test_timeline_of_a_pod_is_served_once_it_has_begun(world: World) -> None:
     world.set(running())
     path = "/pykubelet/v1/timeline/ns/web"
     async with serving(world) as served:
@@ -350,7 +350,7 @@ async def test_state_of_the_configuration_is_served(world: World) -> None:
     assert (found["error"], found["errorAt"], found["restart"]) == ("port: wrong", 2.0, ["port"])
 
 
-async def test_health(world: World) -> None:
+async def test_health_on_the_socket_names_the_failed_check(world: World) -> None:
     async with serving(world) as served:
         found = await answer(served, "/pykubelet/v1/healthz")
         assert found["healthy"] is True
@@ -361,7 +361,7 @@ async def test_health(world: World) -> None:
         assert found["checks"][1] == {"name": "pleg", "ok": False, "message": "pleg was last seen active 4m0s ago"}
 
 
-async def test_discovery(world: World) -> None:
+async def test_discovery_lists_versions_groups_and_resources(world: World) -> None:
     async with serving(world) as served:
         assert (await answer(served, "/api"))["versions"] == ["v1"]
         assert (await answer(served, "/apis"))["kind"] == "APIGroupList"

@@ -39,7 +39,7 @@ LABELS = {"app": "web", "tier": "front", "example.com/x": ""}
         (" app = web , tier ", True),
     ],
 )
-def test_labels(selector: str, expected: bool) -> None:
+def test_label_selector_matches_as_in_kubectl(selector: str, expected: bool) -> None:
     assert label_test(selector)(LABELS) is expected
 
 
@@ -63,11 +63,11 @@ def test_wrong_label_selectors(selector: str) -> None:
         ("spec.nodeName=", True),
     ],
 )
-def test_pod_fields(selector: str, expected: bool) -> None:
+def test_field_selector_matches_fields_of_pods(selector: str, expected: bool) -> None:
     assert field_test(selector, POD_FIELDS)(pod()) is expected
 
 
-def test_event_fields() -> None:
+def test_field_selector_matches_fields_of_events() -> None:
     event = core.Event(
         involved_object=core.ObjectReference(kind="Pod", name="web"),
         type="Warning",

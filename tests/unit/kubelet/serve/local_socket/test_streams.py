@@ -89,7 +89,7 @@ def world(tmp_path: Path) -> World:
     return made
 
 
-async def test_a_websocket(world: World) -> None:
+async def test_websocket_of_exec_is_forwarded_to_the_runtime(world: World) -> None:
     async with websocket_backend(world) as requests, serving(world) as served, connect(served) as socket:
         assert socket.protocol == PROTOCOL
         for text in (b"hello", b"x" * 200_000):
@@ -110,7 +110,7 @@ async def test_a_websocket(world: World) -> None:
     ]
 
 
-async def test_attach(world: World) -> None:
+async def test_attach_is_forwarded_to_the_runtime(world: World) -> None:
     path = "/api/v1/namespaces/ns/pods/web/attach?stdout=true&stderr=true"
     async with websocket_backend(world), serving(world) as served, connect(served, path) as socket:
         await socket.send_bytes(b"\x00a")
@@ -179,7 +179,7 @@ async def test_a_refusal_of_the_runtime_reaches_the_client(world: World) -> None
         ("command=ls&stdout=true", 400, "unable to upgrade"),
     ],
 )
-async def test_refusals(world: World, query: str, code: int, message: str) -> None:
+async def test_exec_with_a_wrong_query_is_refused(world: World, query: str, code: int, message: str) -> None:
     async with serving(world) as served, served.get(f"{EXEC}?{query}") as response:
         assert response.status == code
         assert message in (await response.json())["message"]
@@ -242,7 +242,7 @@ async def test_stopping_the_server_ends_sessions(world: World) -> None:
         await socket.close()
 
 
-async def test_port_forward(world: World) -> None:
+async def test_port_forward_passes_all_ports_to_the_runtime(world: World) -> None:
     path = "/api/v1/namespaces/ns/pods/web/portforward?ports=80,443&ports=8080"
     async with websocket_backend(world), serving(world) as served, connect(served, path) as socket:
         await socket.send_bytes(b"\x00a")

@@ -14,7 +14,7 @@ def written(*records: LogRecord, options: LogOptions | None = None) -> bytes:
     return writer.feed(records) + writer.flush()
 
 
-def test_lines() -> None:
+def test_lines_of_both_streams_are_written_in_order() -> None:
     assert written(record("a"), record("", stream="stderr"), record("b")) == b"a\n\nb\n"
 
 
@@ -52,12 +52,12 @@ def test_times_stand_before_lines_not_pieces() -> None:
     assert written(*records, options=options).decode() == f"{stamp(1)} ab\n{stamp(3)} c\n"
 
 
-def test_since() -> None:
+def test_lines_before_the_since_time_are_left_out() -> None:
     options = LogOptions(since_ns=(START + 2) * 1_000_000_000)
     assert written(*(record(str(i), at=i) for i in range(4)), options=options) == b"2\n3\n"
 
 
-def test_one_stream() -> None:
+def test_lines_of_one_stream_are_written_alone() -> None:
     records = (record("o"), record("e", stream="stderr"))
     assert written(*records, options=LogOptions(streams=LogStreams.STDOUT)) == b"o\n"
     assert written(*records, options=LogOptions(streams=LogStreams.STDERR)) == b"e\n"

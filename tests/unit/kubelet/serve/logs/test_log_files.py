@@ -32,7 +32,7 @@ def texts(file: LogFile) -> list[str]:
     return found
 
 
-def test_attempts(tmp_path: Path, directory: Path) -> None:
+def test_attempts_are_numbers_of_log_files_newest_first(tmp_path: Path, directory: Path) -> None:
     for name in ("0.log", "2.log", "10.log", "2.log.20260101-000000", "x.log", "-1.log", "0.log.gz"):
         (directory / name).touch()
     assert logs(tmp_path).attempts() == [10, 2, 0]
@@ -53,7 +53,7 @@ def test_missing_directory_has_no_attempts(tmp_path: Path) -> None:
         logs(tmp_path).open(0)
 
 
-def test_reading(tmp_path: Path, directory: Path) -> None:
+def test_read_returns_complete_records_and_skips_rubbish(tmp_path: Path, directory: Path) -> None:
     (directory / "0.log").write_bytes(raw("a") + b"rubbish\n" + raw("b\rc") + raw("unfinished")[:-1])
     with logs(tmp_path).open(0) as file:
         assert texts(file) == ["a", "b\rc"]
@@ -200,7 +200,7 @@ def test_rotation_is_seen(tmp_path: Path, directory: Path) -> None:
         assert not found.is_rotated(0, file)
 
 
-def test_closing_twice(tmp_path: Path, directory: Path) -> None:
+def test_closing_a_log_twice_is_no_error(tmp_path: Path, directory: Path) -> None:
     (directory / "0.log").touch()
     file = logs(tmp_path).open(0)
     file.close()

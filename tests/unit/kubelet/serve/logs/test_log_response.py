@@ -29,7 +29,7 @@ async def refusal(world: World, query: str = "", path: str = LOG) -> tuple[int, 
         return response.status, status["message"]
 
 
-async def test_a_log(tmp_path: Path) -> None:
+async def test_log_is_limited_by_tail_bytes_and_time(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.set(running())
     world.log("one", "two", "three")
@@ -74,7 +74,9 @@ async def test_the_run_before(tmp_path: Path) -> None:
         ("", LOG, 404, "no longer exists"),
     ],
 )
-async def test_refusals(tmp_path: Path, query: str, path: str, code: int, message: str) -> None:
+async def test_log_request_with_a_wrong_query_is_refused(
+    tmp_path: Path, query: str, path: str, code: int, message: str
+) -> None:
     world = World(tmp_path)
     world.set(running())
     got, said = await refusal(world, query, path)
@@ -112,7 +114,7 @@ class Follower:
             return (await self._response.read()).decode()
 
 
-async def test_following(tmp_path: Path) -> None:
+async def test_following_a_log_ends_with_its_container(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.set(running())
     world.log("one", "two")

@@ -330,7 +330,7 @@ async def test_client_may_close_its_sending_side_first() -> None:
 
 
 @pytest.mark.parametrize("v5", [speaking_v5, refusing])
-async def test_over_tls(tmp_path: Path, v5: Handler) -> None:
+async def test_streams_over_tls_carry_the_same_bytes(tmp_path: Path, v5: Handler) -> None:
     issued = Authority(tmp_path).issue("node", ["127.0.0.1"])
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(issued.certificate, issued.key)

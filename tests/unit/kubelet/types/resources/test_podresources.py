@@ -44,7 +44,7 @@ def pod(*containers: Container, init: tuple[Container, ...] = (), **spec: object
         (pod(box({CPU: "0.0001"}), box({CPU: "0.0001"})), 1, 0),
     ],
 )
-def test_requests(value: Pod, cpu: int, memory: int) -> None:
+def test_requests_of_a_pod_are_sums_with_init_containers_as_maximum(value: Pod, cpu: int, memory: int) -> None:
     sums = pod_requests(value)
     assert (sums.cpu, sums.memory) == (cpu, memory)
 
@@ -84,7 +84,7 @@ def test_overhead_adds_to_limits_only_where_there_are_some() -> None:
         (pod(box(), resources=ResourceRequirements(limits={CPU: "1"})), True),
     ],
 )
-def test_limit_declared(value: Pod, declared: bool) -> None:
+def test_limit_is_declared_if_all_containers_or_the_pod_have_it(value: Pod, declared: bool) -> None:
     assert limit_declared(value, CPU) is declared
     assert not limit_declared(value, MEMORY)
 

@@ -45,7 +45,7 @@ def pod(*containers: ResourceRequirements | None, level: ResourceRequirements | 
         (pod(needs(FULL, FULL), level=needs({}, {})), QosClass.BEST_EFFORT),
     ],
 )
-def test_classes(value: Pod, expected: QosClass) -> None:
+def test_qos_class_follows_requests_and_limits(value: Pod, expected: QosClass) -> None:
     assert compute_qos(value) is expected
 
 
@@ -75,7 +75,7 @@ def test_the_recorded_class_stands() -> None:
         ({"kubernetes.io/config.mirror": "x"}, None, "", True, False),
     ],
 )
-def test_critical(
+def test_critical_pods_are_static_or_of_system_priority(
     annotations: dict[str, str], priority: int | None, class_name: str, critical: bool, node_critical: bool
 ) -> None:
     value = Pod(

@@ -41,7 +41,7 @@ POD = make_pod(
         ("status.podIPs", "10.0.0.5,fd00::5"),
     ],
 )
-def test_fields(path: str, value: str) -> None:
+def test_field_of_the_pod_has_its_value_as_text(path: str, value: str) -> None:
     assert downward.field_value(POD, path, CONTEXT) == value
 
 
@@ -75,7 +75,7 @@ def test_the_specs_node_name_comes_first() -> None:
     assert downward.field_value(make_pod({"nodeName": "other"}), "spec.nodeName", CONTEXT) == "other"
 
 
-def test_missing_addresses() -> None:
+def test_missing_pod_address_is_empty_and_host_address_an_error() -> None:
     assert downward.field_value(POD, "status.podIP", DownwardContext()) == ""
     with pytest.raises(ConfigError, match="address is not known"):
         downward.field_value(POD, "status.hostIP", DownwardContext())
@@ -126,7 +126,7 @@ RESOURCES: Fields = {
         ("limits.hugepages-1Gi", "1", "0"),
     ],
 )
-def test_resources(resource: str, divisor: str | None, value: str) -> None:
+def test_resource_of_a_container_is_divided_and_rounded_up(resource: str, divisor: str | None, value: str) -> None:
     ref = ResourceFieldSelector(resource=resource, divisor=divisor)
     assert downward.resource_value(POD, make_container(resources=RESOURCES), ref, CONTEXT) == value
 

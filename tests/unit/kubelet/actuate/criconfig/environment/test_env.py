@@ -75,7 +75,7 @@ def test_a_variable_may_refer_to_a_services_one_of_its_own_name() -> None:
     assert environment(env=[{"name": "A", "value": "own and $(A)"}])["A"] == "own and service"
 
 
-def test_env_from() -> None:
+def test_env_from_adds_prefixed_keys_below_the_own_variables() -> None:
     env = environment(
         envFrom=[
             {"configMapRef": {"name": "cm"}},
@@ -115,7 +115,7 @@ def test_later_sources_win() -> None:
         (key_ref("fileKeyRef", volumeName="vol", path="dir/e.env", key="TWO"), "two words"),
     ],
 )
-def test_sources(env: list[Fields], value: str) -> None:
+def test_variable_takes_the_value_of_its_source(env: list[Fields], value: str) -> None:
     assert environment(env=env)["V"] == value
 
 
@@ -180,7 +180,7 @@ def test_bytes_that_are_no_text_survive() -> None:
     assert encode_value(value) == b"\xff\x01"
 
 
-def test_env_files() -> None:
+def test_env_files_of_a_container_are_listed_once_each() -> None:
     container = make_container(
         env=[
             *key_ref("fileKeyRef", volumeName="v", path="p", key="A"),

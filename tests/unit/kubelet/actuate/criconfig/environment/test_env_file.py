@@ -26,7 +26,7 @@ from pykubelet.kubelet.actuate.criconfig.environment.env_file import env_file_va
         ("K='v'\nthis is never looked at", "K", "v"),
     ],
 )
-def test_values(text: str, key: str, value: str) -> None:
+def test_value_of_a_key_is_read_from_an_environment_file(text: str, key: str, value: str) -> None:
     assert env_file_value(text, key) == value
 
 
@@ -44,7 +44,7 @@ def test_values(text: str, key: str, value: str) -> None:
         ("A='1'\nK='a\nb\n", "line 2: unclosed single quote"),
     ],
 )
-def test_faults(text: str, fault: str) -> None:
+def test_faulty_environment_file_is_refused_with_its_line(text: str, fault: str) -> None:
     with pytest.raises(Invalid) as caught:
         env_file_value(text, "K")
     assert str(caught.value) == fault

@@ -105,7 +105,9 @@ def test_needs_attach_by_csi_driver_object(driver: CSIDriver | None, expected: b
         (False, _driver(volumeLifecycleModes=["Persistent", "Ephemeral"]), ""),
     ],
 )
-def test_lifecycle_modes(ephemeral: bool, driver: CSIDriver | None, complaint: str) -> None:
+def test_ephemeral_volume_needs_a_driver_with_that_lifecycle_mode(
+    ephemeral: bool, driver: CSIDriver | None, complaint: str
+) -> None:
     volume = CsiVolume(ref=REF, name="v", ephemeral=ephemeral)
     if complaint:
         with pytest.raises(Unsupported, match=complaint):
@@ -129,7 +131,7 @@ def test_lifecycle_modes(ephemeral: bool, driver: CSIDriver | None, complaint: s
         ("None", "ext4", ("ReadWriteOnce",), False, False, False),
     ],
 )
-def test_fs_group(
+def test_fs_group_is_supported_as_the_drivers_policy_says(
     policy: str, fs_type: str, modes: tuple[str, ...], read_only: bool, ephemeral: bool, expected: bool
 ) -> None:
     volume = CsiVolume(ref=REF, name="v", fs_type=fs_type, access_modes=modes, read_only=read_only, ephemeral=ephemeral)
@@ -170,7 +172,7 @@ def test_tokens_are_in_secrets_if_the_driver_requires_it() -> None:
         (("ReadWriteMany",), True, "MULTI_NODE_MULTI_WRITER"),
     ],
 )
-def test_access_modes(modes: tuple[str, ...], multi: bool, expected: str) -> None:
+def test_access_mode_follows_modes_and_capabilities(modes: tuple[str, ...], multi: bool, expected: str) -> None:
     found = csi_rules.access_mode(modes, Capabilities(single_node_multi_writer=multi))
     assert pb.VolumeCapability.AccessMode.Mode.Name(found) == expected
 
@@ -186,7 +188,7 @@ def test_fs_group_is_passed_only_to_drivers_with_the_capability() -> None:
 @pytest.mark.parametrize(
     ("versions", "fine"), [(["1.0.0"], True), (["v1.2"], True), (["0.3", "2.0"], False), ([], False)]
 )
-def test_versions(versions: list[str], fine: bool) -> None:
+def test_driver_without_a_supported_version_is_refused(versions: list[str], fine: bool) -> None:
     if fine:
         csi_rules.check_versions("d", versions)
     else:

@@ -480,7 +480,7 @@ async def test_the_fs_group_is_applied_unless_the_driver_does_it(root: Path, dri
         assert target.stat().st_mode & 0o2070 == 0o2070
 
 
-async def test_a_device(root: Path, driver: FakeDriver) -> None:
+async def test_device_is_published_as_a_link_and_unstaged_after_a_restart(root: Path, driver: FakeDriver) -> None:
     async with ready(root, driver) as world:
         volume = claimed(volumeMode="Block")
         await world.csi.set_up(world.pod("u1"), volume)

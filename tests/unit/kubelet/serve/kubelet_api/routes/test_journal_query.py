@@ -30,7 +30,7 @@ AT = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
         ),
     ],
 )
-def test_queries(query: dict[str, list[str]], expected: LogQuery | None) -> None:
+def test_log_query_is_read_from_the_parameters(query: dict[str, list[str]], expected: LogQuery | None) -> None:
     assert log_query(query) == expected
 
 
