@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct, ValidationError, convert
 
 from pykubelet.base.errors import Invalid, NotFound, Unsupported
-from pykubelet.criserver.spec.spec_types import HostDevice, Json
+from pykubelet.criserver.spec.spec_types import HostDevice, Json, device_node
 
 _HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
 
@@ -155,7 +155,7 @@ def apply_edits(spec: Json, edits: Iterable[Edits], devices: Mapping[str, HostDe
             mounts.append(_mount(mount))
         for node in edit.device_nodes:
             device = devices[node.path]
-            nodes = [each for each in nodes if _object(each)["path"] != node.path] + [_node(device)]
+            nodes = [each for each in nodes if _object(each)["path"] != node.path] + [device_node(device)]
             rules.append(_rule(device))
         for hook in edit.hooks:
             hooks.setdefault(hook.hook_name, []).append(_hook(hook))
@@ -179,18 +179,6 @@ def _mount(mount: CdiMount) -> Json:
         "type": mount.type or "bind",
         "source": mount.host_path,
         "options": options,
-    }
-
-
-def _node(device: HostDevice) -> Json:
-    return {
-        "path": device.target,
-        "type": device.kind,
-        "major": device.major,
-        "minor": device.minor,
-        "fileMode": device.mode & 0o7777,
-        "uid": device.uid,
-        "gid": device.gid,
     }
 
 

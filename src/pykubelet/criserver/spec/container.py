@@ -6,7 +6,7 @@ from pykubelet.criserver.spec.mounts import build_mounts, rootfs_propagation
 from pykubelet.criserver.spec.process import build_process
 from pykubelet.criserver.spec.resources import build_resources, device_rules
 from pykubelet.criserver.spec.security.labels import file_label
-from pykubelet.criserver.spec.spec_types import OCI_VERSION, ContainerInput, HostDevice, Json
+from pykubelet.criserver.spec.spec_types import OCI_VERSION, ContainerInput, Json, device_node
 from pykubelet.criserver.spec.userns import mappings
 
 
@@ -40,7 +40,7 @@ def _linux(given: ContainerInput) -> Json:
         "cgroupsPath": given.cgroup,
         "resources": resources,
         "namespaces": namespaces(given),
-        "devices": [_device(device) for device in given.devices],
+        "devices": [device_node(device) for device in given.devices],
     }
     if not context.privileged:
         # No defaults: kubelets always send the lists; they are empty for procMount: Unmasked.
@@ -67,15 +67,3 @@ def namespaces(given: ContainerInput) -> list[dict[str, str]]:
     if given.host.cgroup_version == 2 and not given.config.linux.security_context.privileged:
         found.append({"type": "cgroup"})
     return found
-
-
-def _device(device: HostDevice) -> Json:
-    return {
-        "path": device.target,
-        "type": device.kind,
-        "major": device.major,
-        "minor": device.minor,
-        "fileMode": device.mode & 0o7777,
-        "uid": device.uid,
-        "gid": device.gid,
-    }

@@ -35,6 +35,19 @@ class HostDevice(Struct, frozen=True):
     access: str = "rwm"
 
 
+def device_node(device: HostDevice) -> Json:
+    """Return the entry of a device in ``linux.devices``."""
+    return {
+        "path": device.target,
+        "type": device.kind,
+        "major": device.major,
+        "minor": device.minor,
+        "fileMode": device.mode & 0o7777,
+        "uid": device.uid,
+        "gid": device.gid,
+    }
+
+
 class Host(Struct, frozen=True):
     """Facts of the machine that a spec depends on."""
 

@@ -3,7 +3,7 @@
 Imports nothing of the server. Start reading at ``records.py``.
 """
 
-from pykubelet.criserver.types.ids import MAX_NETWORKS, ContainerID, ProtectedIds, SandboxID, new_id
+from pykubelet.criserver.types.ids import MAX_NETWORKS, ContainerID, ProtectedIds, SandboxID, find_by_id, new_id
 from pykubelet.criserver.types.records import (
     ContainerPhase,
     ContainerRecord,
@@ -28,6 +28,7 @@ __all__ = [
     "SandboxPhase",
     "SandboxRecord",
     "UserNamespace",
+    "find_by_id",
     "new_id",
     "request_digest",
 ]

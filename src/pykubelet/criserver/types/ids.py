@@ -1,12 +1,15 @@
 """Identifiers of sandboxes and containers, and those that recovery must not remove."""
 
 import secrets
-from typing import NewType
+from collections.abc import Mapping
+from typing import NewType, TypeVar
 
 from msgspec import Struct
 
 SandboxID = NewType("SandboxID", str)
 ContainerID = NewType("ContainerID", str)
+_Id = TypeVar("_Id", SandboxID, ContainerID)
+_Value = TypeVar("_Value")
 
 MAX_NETWORKS = 16
 """Networks that a sandbox can be attached to."""
@@ -15,6 +18,15 @@ MAX_NETWORKS = 16
 def new_id() -> str:
     """Create an id: 64 random hexadecimal digits, as with every CRI runtime."""
     return secrets.token_hex(32)
+
+
+def find_by_id(known: Mapping[_Id, _Value], identity: _Id) -> _Value | None:
+    """Return the value with this id, else the only one whose id begins with it; None: no value, or several."""
+    found = known.get(identity)
+    if found is None and identity:
+        matches = [value for key, value in known.items() if key.startswith(identity)]
+        found = matches[0] if len(matches) == 1 else None
+    return found
 
 
 class ProtectedIds(Struct, frozen=True):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pykubelet.base.errors import NotFound, Permanent
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.container.state.container_state import Container
-from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord, SandboxID
+from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord, SandboxID, find_by_id
 
 
 class ContainerTable:
@@ -28,10 +28,7 @@ class ContainerTable:
 
     def find(self, container: str) -> Container | None:
         """Find a container by its id or a unique prefix; None: unknown, or its creation is not finished."""
-        found = self._containers.get(ContainerID(container))
-        if found is None and container:
-            matches = [each for key, each in self._containers.items() if key.startswith(container)]
-            found = matches[0] if len(matches) == 1 else None
+        found = find_by_id(self._containers, ContainerID(container))
         return None if found is None or found.record.phase is ContainerPhase.MAKING else found
 
     def get(self, container: str) -> Container:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pykubelet.base.errors import NotFound
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.sandbox.state.sandbox_state import Sandbox
-from pykubelet.criserver.types import SandboxID, SandboxPhase, SandboxRecord
+from pykubelet.criserver.types import SandboxID, SandboxPhase, SandboxRecord, find_by_id
 
 
 class SandboxTable:
@@ -32,10 +32,7 @@ class SandboxTable:
 
     def find(self, sandbox: str) -> Sandbox | None:
         """Find a sandbox by its id or a unique prefix; None: unknown, or its creation is not finished."""
-        found = self._sandboxes.get(SandboxID(sandbox))
-        if found is None and sandbox:
-            matches = [each for key, each in self._sandboxes.items() if key.startswith(sandbox)]
-            found = matches[0] if len(matches) == 1 else None
+        found = find_by_id(self._sandboxes, SandboxID(sandbox))
         return None if found is None or found.record.phase is SandboxPhase.MAKING else found
 
     def get(self, sandbox: str) -> Sandbox:

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.recent_items import RecentItems
 from pykubelet.base.units import KIB, Bytes, Seconds
 from pykubelet.kubelet.report.explain.journal_types import Entry, PodJournal
 from pykubelet.kubelet.types.ids import PodUID
@@ -38,18 +39,18 @@ class DecisionJournal:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._pods: OrderedDict[PodUID, _Pod] = OrderedDict()
+        self._pods: RecentItems[PodUID, _Pod] = RecentItems(_Pod, most=MAX_PODS)
 
     def add(self, uid: PodUID, decisions: Iterable[Decision]) -> None:
         """Record decisions about a pod, in their order."""
-        pod, now = self._pod(uid), self._clock.now()
+        pod, now = self._pods.use(uid), self._clock.now()
         for decision in decisions:
             if not decision.idle:
                 _add(pod, _short(decision), now)
 
     def synced(self, uid: PodUID, decisions: Iterable[Decision]) -> None:
         """Record all decisions of a sync; they replace those of the sync before as the last ones."""
-        pod, now = self._pod(uid), self._clock.now()
+        pod, now = self._pods.use(uid), self._clock.now()
         kept: list[Decision] = []
         size = 0
         for decision in decisions:
@@ -71,16 +72,6 @@ class DecisionJournal:
         if pod is None:
             return PodJournal()
         return PodJournal(tuple(reversed(pod.entries.values())), pod.synced_at, pod.last_sync)
-
-    def _pod(self, uid: PodUID) -> _Pod:
-        pod = self._pods.get(uid)
-        if pod is None:
-            pod = self._pods[uid] = _Pod()
-            if len(self._pods) > MAX_PODS:
-                self._pods.popitem(last=False)
-        else:
-            self._pods.move_to_end(uid)
-        return pod
 
 
 def _add(pod: _Pod, decision: Decision, now: Seconds) -> None:

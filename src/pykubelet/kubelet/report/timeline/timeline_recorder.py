@@ -1,11 +1,12 @@
 """Records begin and end of each step of a pod's start, for the last few starts of each pod."""
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Mapping
 
 from msgspec import Struct, field
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.recent_items import RecentItems
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
 from pykubelet.kubelet.types.reports.timeline import Step
@@ -73,7 +74,7 @@ class PodTimelines:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._pods: OrderedDict[PodUID, _Pod] = OrderedDict()
+        self._pods: RecentItems[PodUID, _Pod] = RecentItems(_Pod, most=MAX_PODS)
 
     def pod_seen(self, pod: Pod) -> None:
         """Record that a source has delivered the pod."""
@@ -83,7 +84,7 @@ class PodTimelines:
 
     def name(self, ref: PodRef) -> None:
         """Record the name that belongs to a uid."""
-        self._pod(ref.uid).name = str(ref)
+        self._pods.use(ref.uid).name = str(ref)
 
     def begin(self, uid: PodUID, step: Step, container: str = "") -> None:
         """Begin a step now; beginning it again restarts it."""
@@ -95,7 +96,7 @@ class PodTimelines:
     def end(self, uid: PodUID, step: Step, container: str = "", error: str = "") -> None:
         """End a step now; without a begin it is a point in time. Ready counts once per start."""
         now = self._clock.monotonic()
-        pod = self._pod(uid)
+        pod = self._pods.use(uid)
         key = (step, container)
         open_run = next((r for r in (pod.restart, self._last(pod)) if r and key in r.steps), None)
         if open_run is not None and open_run.steps[key].ended is None:
@@ -115,7 +116,7 @@ class PodTimelines:
         for uid, view in views.items():
             if uid in self._pods:
                 continue
-            pod = self._pod(uid)
+            pod = self._pods.use(uid)
             pod.name = view.pod
             for each in (*reversed(view.earlier), view):
                 run = _run_of(each, each.started_at - passed)
@@ -168,19 +169,9 @@ class PodTimelines:
             done = max(done, ended)
         return total
 
-    def _pod(self, uid: PodUID) -> _Pod:
-        pod = self._pods.get(uid)
-        if pod is None:
-            pod = self._pods[uid] = _Pod()
-            if len(self._pods) > MAX_PODS:
-                self._pods.popitem(last=False)
-        else:
-            self._pods.move_to_end(uid)
-        return pod
-
     def _run_for(self, uid: PodUID, step: Step, container: str, now: Seconds) -> _Run:
         """Return the start that a step beginning now belongs to."""
-        pod = self._pod(uid)
+        pod = self._pods.use(uid)
         last = self._last(pod)
         if last is not None and not last.is_start and step not in _BEFORE_SANDBOX and step is not Step.SANDBOX:
             self._drop_adoption(pod)

@@ -5,6 +5,7 @@ The contents are computed on the event loop from objects in memory; writing them
 """
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from pykubelet.base.errors import NotFound
 from pykubelet.base.files.safe_path import close_quietly, mkdir_in_root
@@ -25,6 +26,7 @@ from pykubelet.models.core_v1 import ConfigMap, KeyToPath, Secret
 
 CONTENT_ATTRIBUTES = VolumeAttributes(read_only=True)
 _MOUNT_POINT_MODE = 0o755
+_Object = TypeVar("_Object", ConfigMap, Secret)
 
 
 def on_disk(request: SetUpRequest) -> None:
@@ -54,13 +56,7 @@ def read_config_map(
     request: SetUpRequest, name: str, items: tuple[KeyToPath, ...], default_mode: int | None, *, optional: bool
 ) -> dict[str, FileProjection]:
     """Files of a ConfigMap in the pod's namespace; none if it is missing and optional. Raises NotFound."""
-    namespace = request.pod.metadata.namespace or "default"
-    try:
-        config_map = request.context.config.get_config_map(namespace, name)
-    except NotFound:
-        if not optional:
-            raise
-        config_map = ConfigMap()
+    config_map = _read(request, name, request.context.config.get_config_map, ConfigMap() if optional else None)
     return config_map_payload(config_map, items, default_mode, optional=optional)
 
 
@@ -68,11 +64,15 @@ def read_secret(
     request: SetUpRequest, name: str, items: tuple[KeyToPath, ...], default_mode: int | None, *, optional: bool
 ) -> dict[str, FileProjection]:
     """Files of a Secret in the pod's namespace; none if it is missing and optional. Raises NotFound."""
-    namespace = request.pod.metadata.namespace or "default"
-    try:
-        secret = request.context.config.get_secret(namespace, name)
-    except NotFound:
-        if not optional:
-            raise
-        secret = Secret()
+    secret = _read(request, name, request.context.config.get_secret, Secret() if optional else None)
     return secret_payload(secret, items, default_mode, optional=optional)
+
+
+def _read(request: SetUpRequest, name: str, get: Callable[[str, str], _Object], otherwise: _Object | None) -> _Object:
+    """Return an object in the pod's namespace, else ``otherwise``. Raises NotFound if that is None."""
+    try:
+        return get(request.pod.metadata.namespace or "default", name)
+    except NotFound:
+        if otherwise is None:
+            raise
+        return otherwise
