@@ -18,7 +18,7 @@ def away(node: Node) -> Iterator[None]:
     """The API server does not listen."""
     node.api.go_away()
     yield
-    node.api.come_back()
+    node.api.serve_again()
     node.roll_api()
 
 

@@ -333,7 +333,7 @@ class Node:
 
     def settle(self, seconds: float, restarts: Restarts = Restarts.NONE) -> "Settled":
         """Wait for the desired state."""
-        begin, doubled, seen, reasons = time.monotonic(), set[str](), None, ["the runtime does not answer"]
+        begin, doubled, seen, reasons = time.monotonic(), set[str](), None, ["the runtime is not responding"]
         while time.monotonic() - begin < seconds * PATIENCE:
             now = self.look()
             if now is not None:

@@ -47,7 +47,7 @@ main()
 """
 """``python -c SCRIPT STAGE WAY …`` runs the command line ``…`` until it comes to STAGE, ``module:name`` of a function
 or context manager. A coroutine function waits, refuses to be cancelled, or blocks the event loop, as WAY says; with
-``reads``, STAGE is a plain function, which blocks like a read from a disk that does not answer."""
+``reads``, STAGE is a plain function, which blocks like a read from a disk that is not responding."""
 
 
 @contextmanager

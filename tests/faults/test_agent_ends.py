@@ -33,7 +33,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 
 def command(home: Path, port: int = 0, *, embedded: bool = False) -> list[str]:
-    """Return the arguments of an agent below ``home``: with its own runtime server, or one that does not answer."""
+    """Return the arguments of an agent below ``home``: with its own runtime server, or one that is not responding."""
     config = {
         "kind": "KubeletConfiguration",
         "apiVersion": "kubelet.config.k8s.io/v1beta1",

@@ -74,7 +74,7 @@ def test_pods_are_reconciled_after_runtime_outage(
         lambda: f"the runtime's absence is not told\n{agent.log_tail()}",
     )
     assert any(event.reason == "ContainerRuntimeNotReady" for event in _node_events(agent))
-    assert kept in agent.pods(), "the agent does not answer while the runtime is away"
+    assert kept in agent.pods(), "the agent is not responding while the runtime is away"
     assert not is_ready(agent.pod(new))
     time.sleep(max(0.0, start + _OUTAGE_SECONDS - time.monotonic()))
     if how is signal.SIGSTOP:

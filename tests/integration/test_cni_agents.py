@@ -27,7 +27,7 @@ if [ "$CNI_COMMAND" = ADD ]; then
         [ -e {order}/$CNI_CONTAINERID.done ] && break
         sleep 0.1
     done
-    [ -e {order}/$CNI_CONTAINERID.done ] || {{ echo '{{"code": 11, "msg": "the agent does not answer"}}'; exit 1; }}
+    [ -e {order}/$CNI_CONTAINERID.done ] || {{ echo '{{"code": 11, "msg": "the agent is not responding"}}'; exit 1; }}
     echo "$given" | {python} -c 'import json, sys; json.dump(json.load(sys.stdin)["prevResult"], sys.stdout)'
 fi
 """

@@ -327,9 +327,9 @@ async def test_swapping_links_never_lead_out_of_the_volume(
     forbidden = {(info.st_dev, info.st_ino) for info in (outside.stat(), (outside / "dir").stat())}
     inside = 0
     for index in range(500):
-        wishes = [sub("good/dir"), sub("good/dir/new"), sub("bad"), sub("up/dir")]
+        wanted = [sub("good/dir"), sub("good/dir/new"), sub("bad"), sub("up/dir")]
         try:
-            found = await kit.manager.container_mounts(pod, mounting(*wishes, name=f"c{index % 7}"), {})
+            found = await kit.manager.container_mounts(pod, mounting(*wanted, name=f"c{index % 7}"), {})
         except VolumeError:
             continue  # the directory was replaced in the meantime
         for mount in found:

@@ -206,7 +206,7 @@ class Machine:
         ]
 
     def _boot_id(self) -> str:
-        """The kernel's id of this boot; empty while the machine does not answer."""
+        """The kernel's id of this boot; empty while the machine is not responding."""
         try:
             return self.run("cat /proc/sys/kernel/random/boot_id").out.strip() if self._answers() else ""
         except (TimeoutError, MachineError):

@@ -135,7 +135,7 @@ async def test_unreachable_server_is_reported_without_retries(fake: FakeApi, cli
     with pytest.raises(Transient, match="cannot connect"):
         await client.get(ONE)
     assert slept(client) == []
-    await fake.come_back()
+    await fake.serve_again()
     with pytest.raises(NotFound):
         await client.get(ONE)
 

@@ -98,7 +98,7 @@ async def test_expired_version_leads_to_a_new_list(fake: FakeApi, followed: Foll
     await fake.go_away()
     put(fake, "b", "1")
     fake.store.compact()
-    await fake.come_back()
+    await fake.serve_again()
     await followed.until(lambda items: {"a", "b"} <= items.keys())
     assert fake.count("GET /api/v1/namespaces/default/configmaps?limit") >= 2
 
@@ -107,7 +107,7 @@ async def test_a_watch_is_resumed_without_a_list(fake: FakeApi, followed: Follow
     await followed.until(lambda items: items == {})
     await fake.go_away()
     put(fake, "a", "1")
-    await fake.come_back()
+    await fake.serve_again()
     await followed.until(lambda items: "a" in items)
     assert fake.count("GET /api/v1/namespaces/default/configmaps?limit") == 1
 
@@ -124,7 +124,7 @@ async def test_watch_broken_in_the_middle_of_an_event_loses_none(fake: FakeApi, 
     await followed.until(lambda items: items == {})
     await fake.go_away()
     fake.faults = [Fault("watch=true", truncate=True)]
-    await fake.come_back()
+    await fake.serve_again()
     put(fake, "a", "1")
     put(fake, "b", "1")
     await followed.until(lambda items: {"a", "b"} <= items.keys())
@@ -135,7 +135,7 @@ async def test_errors_are_retried(fake: FakeApi, followed: Followed) -> None:
     await followed.until(lambda items: items == {})
     await fake.go_away()
     fake.faults = [Fault("watch=true", status=500, times=2), Fault("watch=true", status=429, retry_after=1)]
-    await fake.come_back()
+    await fake.serve_again()
     put(fake, "a", "1")
     await followed.until(lambda items: "a" in items)
 
@@ -164,13 +164,13 @@ async def test_undecodable_object_keeps_its_last_state(fake: FakeApi, followed: 
     await followed.until(lambda items: "a" in items)
     await fake.go_away()
     fake.faults = [Fault("watch=true", corrupt=True)]
-    await fake.come_back()
+    await fake.serve_again()
     put(fake, "a", "2")
     put(fake, "a", "3")
     await until(lambda: int(followed.reflector._version) >= fake.store.version)
     assert followed.seen[-1] == {"a": {"v": "1"}}
     await fake.go_away()
-    await fake.come_back()
+    await fake.serve_again()
     put(fake, "b", "1")
     await followed.until(lambda items: "b" in items)
     assert followed.seen[-1]["a"] == {"v": "1"}
@@ -183,6 +183,6 @@ async def test_watch_with_events_is_soon_followed_by_another(fake: FakeApi, foll
     for number in range(6):
         await fake.go_away()
         put(fake, "a", str(number))
-        await fake.come_back()
+        await fake.serve_again()
         await followed.until({"a": {"v": str(number)}}.__eq__)
         assert backoff.delay("") == 0

@@ -12,7 +12,7 @@ def test_delays_double_up_to_the_maximum() -> None:
     assert [backoff.next("pod", now=100.0) for _ in range(7)] == [10, 20, 40, 80, 160, 300, 300]
 
 
-def test_keys_that_never_come_back_are_forgotten() -> None:
+def test_keys_that_are_never_used_again_are_forgotten() -> None:
     backoff = Backoff(10, 300)
     for number in range(10_000):
         backoff.next(number, now=float(number))

@@ -21,7 +21,7 @@ def test_families_come_in_order_and_only_with_series() -> None:
     )
 
 
-def test_nothing_is_nothing() -> None:
+def test_no_metrics_are_an_empty_text() -> None:
     assert Exposition().render() == b""
 
 

@@ -25,7 +25,7 @@ def _resident_file_pages() -> int:
     return int(next(line for line in text.splitlines() if line.startswith("RssFile")).split()[1])
 
 
-def test_code_is_forgotten_and_comes_back() -> None:
+def test_code_is_forgotten_and_read_again() -> None:
     before = _resident_file_pages()
     assert memory.drop_code_pages() > 1 << 20
     assert _resident_file_pages() < before

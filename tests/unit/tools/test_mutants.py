@@ -14,7 +14,7 @@ def larger(a: int, b: int = 2) -> bool:
         _log.info("larger by %s", a - b)
         return True
     if not a:
-        raise ValueError(f"{a} is nothing")
+        raise ValueError(f"{a} is zero")
     if a == 8:
         return False
     if a == 7:
@@ -37,7 +37,7 @@ def test_mutants_are_of_code_in_functions_and_not_of_messages() -> None:
         "m.py:larger: if not a -> never",
         "m.py:larger: if not a -> always",
         "m.py:larger: not a -> without not",
-        "m.py:larger: raise ValueError(f'{a} is nothing') -> nothing",
+        "m.py:larger: raise ValueError(f'{a} is zero') -> nothing",
         "m.py:larger: if a == 8 -> never",
         "m.py:larger: if a == 8 -> always",
         "m.py:larger: a == 8 -> NotEq",

@@ -55,13 +55,13 @@ def _bars() -> Iterator[OnProgress]:
     from rich.text import Text
 
     class Extent(DownloadColumn):
-        """Nothing until something is known, instead of question marks."""
+        """The bytes of a layer; empty until they are known, instead of question marks."""
 
         def render(self, task: Task) -> Text:
             return super().render(task) if task.total or task.completed else Text()
 
     class Speed(TransferSpeedColumn):
-        """The same for the bytes per second."""
+        """The bytes per second; empty until they are known."""
 
         def render(self, task: Task) -> Text:
             return Text() if task.finished_speed is None and task.speed is None else super().render(task)

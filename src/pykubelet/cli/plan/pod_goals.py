@@ -62,7 +62,7 @@ def completed(pod: Pod | None) -> GoalVerdict:
 
 
 def deleted(pod: Pod | None) -> GoalVerdict:
-    """Nothing is left of the pod."""
+    """The goal that the pod does not exist any more."""
     return _REACHED if pod is None else GoalVerdict(Progress.PENDING, f"it still exists: {reason_of(pod)}")
 
 

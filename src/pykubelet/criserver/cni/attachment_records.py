@@ -60,7 +60,7 @@ class AttachmentRecords:
         return await blocking.call(f"sandbox/{sandbox}", self.read, sandbox)
 
     def read(self, sandbox: SandboxID) -> Attachment | None:
-        """As `load`, blocking."""
+        """Read a record like `load`. Blocks."""
         file = self._file(sandbox)
         try:
             return _attachment.decode(read_regular(file, _LONGEST))

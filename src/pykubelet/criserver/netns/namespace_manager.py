@@ -51,8 +51,10 @@ class PinnedNamespaces:
             shared.mkdir(mode=0o755, parents=True, exist_ok=True)
             make_shared(str(shared))
         except (OSError, PykubeletError) as error:
-            text = "network namespaces may be invisible in pods that mount their directory"
-            _log.warning(text, extra={"directory": str(shared), "error": str(error)})
+            _log.warning(
+                "network namespaces may be invisible in pods that mount their directory",
+                extra={"directory": str(shared), "error": str(error)},
+            )
         return cls(directory=directory, shared=shared, linked=linked)
 
     def path(self, sandbox: SandboxID, kind: NamespaceKind) -> Path:

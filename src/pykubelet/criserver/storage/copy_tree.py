@@ -102,7 +102,7 @@ class _Copy:
                     self._copy(entry.name)
 
     def _kept(self) -> Generator[str, None, None]:
-        """As ``_entries``, but read the whole directory first."""
+        """Copy like ``_entries``, but read the whole directory first."""
         names: list[str] = []
         for name in self._entries():
             names.append(name)

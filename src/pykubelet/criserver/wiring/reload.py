@@ -86,5 +86,5 @@ class _Registries(Struct, frozen=True):
     registries: ConfiguredRegistries
 
     def prepare(self, settings: Settings) -> Callable[[], None]:
-        """Nothing to make: entries are checked by the pulls that use them."""
+        """Return the change; the entries are checked by the pulls that use them."""
         return partial(self.registries.configure, settings)

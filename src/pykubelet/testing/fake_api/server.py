@@ -75,11 +75,11 @@ class FakeApi:
         await self._runner.cleanup()
 
     async def go_away(self) -> None:
-        """Stop listening and close all connections. :meth:`come_back` listens on the same port again."""
+        """Stop listening and close all connections. :meth:`serve_again` listens on the same port again."""
         await self.__aexit__()
         self._runner = None
 
-    async def come_back(self) -> None:
+    async def serve_again(self) -> None:
         """Listen again on the same port; all objects are kept."""
         await self.__aenter__()
 

@@ -41,12 +41,12 @@ class FakeApiThread:
         self.api.store.compact()
 
     def go_away(self) -> None:
-        """Stop listening and close all connections; :meth:`come_back` listens on the same port again."""
+        """Stop listening and close all connections; :meth:`serve_again` listens on the same port again."""
         asyncio.run_coroutine_threadsafe(self.api.go_away(), self._loop).result(_SECONDS)
 
-    def come_back(self) -> None:
+    def serve_again(self) -> None:
         """Listen again, with all objects."""
-        asyncio.run_coroutine_threadsafe(self.api.come_back(), self._loop).result(_SECONDS)
+        asyncio.run_coroutine_threadsafe(self.api.serve_again(), self._loop).result(_SECONDS)
 
     def put_pod(self, manifest: Mapping[str, Any], node: str) -> None:
         """Create a pod that is bound to the node, bypassing all faults."""

@@ -127,12 +127,12 @@ class FakeCri:
 
     @property
     def sandboxes(self) -> list[FakeSandbox]:
-        """All of them, in the order of their creation."""
+        """All sandboxes, in the order of their creation."""
         return list(self._world.sandboxes.values())
 
     @property
     def containers(self) -> list[FakeContainer]:
-        """All of them, in the order of their creation."""
+        """All containers, in the order of their creation."""
         return list(self._world.containers.values())
 
     @property

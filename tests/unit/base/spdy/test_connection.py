@@ -388,7 +388,7 @@ async def test_an_idle_connection_ends() -> None:
         await connection.ended.wait()
 
 
-async def test_a_server_that_does_not_answer() -> None:
+async def test_a_server_that_is_not_responding() -> None:
     bounds = Bounds(reply=0.05, flush=0.1, linger=0.0)
     async with asyncio.timeout(20), _pair() as (ours, _), SpdyConnection.over(ours, None, bounds) as client:
         with pytest.raises(TimeoutError):

@@ -49,7 +49,7 @@ class Peer:
         return found
 
     async def answers(self, *frames: Frame, last: Ping) -> list[Frame]:
-        """What comes back for these frames: ``last`` is a ping that is answered after them."""
+        """The replies to these frames: ``last`` is a ping that is answered after them."""
         await self.send(*frames, last)
         found = []
         while (frame := await self.receive()) != last:

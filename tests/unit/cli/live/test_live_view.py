@@ -54,7 +54,7 @@ def test_terminal_is_restored_however_the_view_ends(
         assert terminal.settings() == before
 
 
-def test_view_comes_back_after_it_was_suspended(tmp_path: Path) -> None:
+def test_view_is_shown_again_after_it_was_suspended(tmp_path: Path) -> None:
     script = (
         f"set -m; {sys.executable} -m pykubelet.cli --socket {tmp_path}/none.sock top -w; echo suspended; fg; echo $?"
     )

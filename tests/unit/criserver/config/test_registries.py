@@ -46,7 +46,7 @@ async def test_entries_that_make_no_sense_fail_the_pull(tmp_path: Path, entry: s
 
 
 @pytest.mark.root
-async def test_a_bad_entry_is_nothing_to_other_registries(tmp_path: Path) -> None:
+async def test_a_bad_entry_concerns_no_other_registry(tmp_path: Path) -> None:
     file = tmp_path / "registries.toml"
     file.write_text('[registries."a:5000"]\nmirrors = ["ftp://x"]\n')
     settings = load_settings(None, root=str(tmp_path / "root"), registries_file=str(file))

@@ -75,7 +75,7 @@ async def test_store_disk_full_between_concurrent_notes_last_state_is_written(
     assert (await _written(tmp_path / "state.db"))[1] == [_EXITED]
 
 
-async def test_store_disk_full_at_deletion_record_does_not_come_back(
+async def test_store_disk_full_at_deletion_record_stays_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = _Disk(monkeypatch)

@@ -30,7 +30,7 @@ class Runtime:
             raise Transient("connection refused")
         return self.answer
 
-    def come_back(self) -> None:
+    def serve_again(self) -> None:
         self.recovered += 1
 
     def event(
@@ -41,7 +41,7 @@ class Runtime:
 
     def health(self) -> RuntimeHealth:
         recorders = telemetry(self.clock, None, events=self)
-        return RuntimeHealth(RuntimeHealthDeps(ask=self.ask, recovered=self.come_back, telemetry=recorders))
+        return RuntimeHealth(RuntimeHealthDeps(ask=self.ask, recovered=self.serve_again, telemetry=recorders))
 
 
 async def test_before_the_first_answer_nothing_is_ready() -> None:

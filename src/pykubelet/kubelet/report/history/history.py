@@ -298,7 +298,7 @@ class History:
             _log.info("history written again", extra={"file": str(self._path)})
 
     def _warn(self, reason: str, message: str) -> None:
-        _log.warning("history: %s", reason, extra={"file": str(self._path), "cause": message})
+        _log.warning("history incomplete", extra={"reason": reason, "file": str(self._path), "cause": message})
         self._deps.events.event(None, WARNING, reason, message)
 
     async def _call(self, function: Callable[[*_Ts], _T], *args: *_Ts, deadline: Seconds = _WRITE_SECONDS) -> _T:

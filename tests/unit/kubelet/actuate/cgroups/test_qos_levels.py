@@ -87,11 +87,13 @@ async def test_a_refused_write_is_tried_again(
 async def test_transient_start_error_is_retried(
     manager: PodCgroupManager, files: SignallingFiles, clock: VirtualClock
 ) -> None:
-    files.refuse, files.loop = Transient("systemd does not answer"), asyncio.get_running_loop()
+    files.refuse, files.loop = Transient("systemd is not responding"), asyncio.get_running_loop()
     told: list[tuple[bool, str]] = []
     manager.levels.retried.subscribe(lambda worked, text: told.append((worked, text)))
     assert await manager.levels.start() == []
-    assert manager.levels.unenforced == 'Failed to update Node Allocatable Limits "/kubepods": systemd does not answer'
+    assert (
+        manager.levels.unenforced == 'Failed to update Node Allocatable Limits "/kubepods": systemd is not responding'
+    )
     assert manager.levels.problem is None
     assert await manager.ensure_pod(BEST_EFFORT) == "/kubepods/besteffort/podu-best"
     files.refused.clear()
@@ -105,7 +107,7 @@ async def test_transient_start_error_is_retried(
     assert files.content("kubepods/burstable/cpu.weight") == "1"
     await clock.advance(200)
     assert told == [
-        (False, 'Failed to update Node Allocatable Limits "/kubepods": systemd does not answer'),
+        (False, 'Failed to update Node Allocatable Limits "/kubepods": systemd is not responding'),
         (True, "Updated Node Allocatable limit across pods"),
     ]
     assert [manager.levels.unenforced] == [None]

@@ -116,7 +116,7 @@ async def test_containerd_exit_of_a_removed_container_and_of_a_sandbox() -> None
         assert runtime.about(sandbox.id) == ["stopped"]
 
 
-async def test_containerd_exit_waits_while_the_runtime_does_not_answer() -> None:
+async def test_containerd_exit_waits_while_the_runtime_is_not_responding() -> None:
     async with watched(CONTAINERD) as runtime:
         container = await runtime.start_container()
         down = runtime.cri.inject(Fault("ContainerStatus", code=StatusCode.UNAVAILABLE))

@@ -271,18 +271,18 @@ async def test_mounts_of_a_container(kit: Kit) -> None:
 async def test_recursive_read_only_follows_the_runtime(kit: Kit) -> None:
     pod = pod_with(EMPTY)
     await kit.mount(pod)
-    wish: Fields = {"name": "scratch", "mountPath": "/m", "readOnly": True, "recursiveReadOnly": "IfPossible"}
+    wanted: Fields = {"name": "scratch", "mountPath": "/m", "readOnly": True, "recursiveReadOnly": "IfPossible"}
     for supported in (False, True):
         kit.recursive_read_only = supported
-        (mount,) = await kit.manager.container_mounts(pod, mounting(wish), {})
+        (mount,) = await kit.manager.container_mounts(pod, mounting(wanted), {})
         assert mount.recursive_read_only is supported
 
 
 async def test_image_volumes_are_mounted_by_the_runtime(kit: Kit) -> None:
     pod = pod_with({"name": "data", "image": {"reference": "data:1", "pullPolicy": "Always"}})
     await kit.mount(pod)
-    wish: Fields = {"name": "data", "mountPath": "/data", "subPath": "sub/dir"}
-    assert await kit.manager.container_mounts(pod, mounting(wish), {}) == (
+    wanted: Fields = {"name": "data", "mountPath": "/data", "subPath": "sub/dir"}
+    assert await kit.manager.container_mounts(pod, mounting(wanted), {}) == (
         HostMount(
             "/data",
             read_only=True,

@@ -37,7 +37,7 @@ def gate() -> Iterator[Gate]:
     gate.event.set()
 
 
-async def test_results_and_errors_come_back() -> None:
+async def test_results_and_errors_are_returned() -> None:
     blocking = Blocking(5)
     assert await blocking.run("a", lambda: 7) == 7
 

@@ -152,7 +152,7 @@ async def test_config_map_that_may_have_changed_is_read_again(rig: Rig, why: str
     if why == "broken":
         await rig.api.fake.go_away()
         await settle()
-        await rig.api.fake.come_back()
+        await rig.api.fake.serve_again()
     rig.api.fake.store.delete(place, "", None)
     if why == "deleted":
         await settle()

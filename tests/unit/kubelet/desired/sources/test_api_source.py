@@ -41,7 +41,7 @@ async def test_the_pods_of_this_node_are_followed() -> None:
             await settle()
             assert told[-1] == ("DELETE", ["a"])
             api.fake.store.delete(Place("/api/v1", "pods", "default", "a"), "", 0)
-            await api.fake.come_back()
+            await api.fake.serve_again()
             await until(lambda: told[-1] == ("REMOVE", ["a"]))
             assert source.fault() is None
     assert first == [True] and {name for _, names in told for name in names} == {"a"}

@@ -55,7 +55,7 @@ def test_only_what_is_due_is_taken() -> None:
     assert pending.busy() == {"open"}
 
 
-def test_a_file_that_came_back_has_not_vanished() -> None:
+def test_a_file_that_exists_again_has_not_vanished() -> None:
     pending = PendingFiles()
     pending.note("a", ManifestChange.VANISHED, known=True, now=0.0)
     pending.note("a", ManifestChange.MOVED_IN, known=True, now=0.2)

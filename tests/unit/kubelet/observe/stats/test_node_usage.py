@@ -33,7 +33,7 @@ class FakeCri:
     async def list_container_stats(self, filter: pb.ContainerStatsFilter | None = None) -> list[pb.ContainerStats]:
         self.asked += 1
         if self.away:
-            raise Transient("the runtime does not answer")
+            raise Transient("the runtime is not responding")
         stats = pb.ContainerStats(attributes=pb.ContainerAttributes(id="id-app"), writable_layer=self._usage(5000, 7))
         if self.cpu_ns is not None:
             stats.cpu.usage_core_nano_seconds.value = self.cpu_ns
@@ -42,7 +42,7 @@ class FakeCri:
 
     async def image_fs_info(self) -> pb.ImageFsInfoResponse:
         if self.away:
-            raise Transient("the runtime does not answer")
+            raise Transient("the runtime is not responding")
         return pb.ImageFsInfoResponse(image_filesystems=[self._usage(9000, 9)])
 
     def _usage(self, used: int, inodes: int) -> pb.FilesystemUsage:

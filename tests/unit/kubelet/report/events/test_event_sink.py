@@ -71,7 +71,7 @@ async def test_events_wait_while_the_api_server_is_unavailable(rig: Rig) -> None
         rig.log.event(POD, "Normal", f"R{number}", "m")
     rig.log.event(POD, "Normal", "R0", "m")
     await settle()
-    await rig.api.fake.come_back()
+    await rig.api.fake.serve_again()
     await until(lambda: rig.told() == {"Starting": 1, "R0": 2, "R1": 1, "R2": 1})
 
 

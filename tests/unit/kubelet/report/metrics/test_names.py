@@ -161,11 +161,11 @@ def with_cpu(cpu: str) -> core.Pod:
 def statuses(metrics: KubeletMetrics) -> None:
     waiting = core.ContainerState(waiting=core.ContainerStateWaiting(reason="ErrImagePull"))
     ended = core.ContainerState(terminated=core.ContainerStateTerminated(exit_code=1, reason="Error"))
-    wish = core.PodCondition(type="PodResizePending", status="True", reason="Infeasible")
+    pending = core.PodCondition(type="PodResizePending", status="True", reason="Infeasible")
     before = core.PodStatus(phase="Pending")
     for state, identity in ((waiting, ""), (ended, "c://1")):
         status = core.ContainerStatus(name="app", ready=False, restart_count=0, state=state, container_id=identity)
-        for conditions in ((), (wish,)):
+        for conditions in ((), (pending,)):
             now = core.PodStatus(phase="Pending", container_statuses=(status,), conditions=conditions)
             metrics.status_changed(StatusChange(pod(), before, now, 1))
             before = now

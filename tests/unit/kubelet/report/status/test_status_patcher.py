@@ -122,7 +122,7 @@ async def test_newest_status_is_sent_once_the_api_server_is_back(rig: Rig) -> No
     rig.statuses.set(made, RUNNING)
     await settle()
     rig.statuses.set(made, replace(RUNNING, reason="later"))
-    await rig.api.fake.come_back()
+    await rig.api.fake.serve_again()
     await until(lambda: rig.there().get("reason") == "later")
 
 

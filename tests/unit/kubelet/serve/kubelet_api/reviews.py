@@ -49,4 +49,4 @@ class FakeReviews:
     def _fail(self) -> None:
         if self.failures:
             self.failures -= 1
-            raise Transient("the API server does not answer")
+            raise Transient("the API server is not responding")

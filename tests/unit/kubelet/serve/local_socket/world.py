@@ -99,7 +99,7 @@ class FakeNode:
 
     async def images(self) -> Sequence[ImageView]:
         if self.runtime_down:
-            raise Transient("the runtime does not answer", retry_after=2)
+            raise Transient("the runtime is not responding", retry_after=2)
         return [ImageView(id="sha256:abc", repo_tags=("busybox:1",))]
 
     async def pulls(self) -> Sequence[PullView]:

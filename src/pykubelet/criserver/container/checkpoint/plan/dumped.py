@@ -119,7 +119,7 @@ def parse(config: bytes, spec: bytes, what: str) -> Dumped:
 
 
 def parse_spec(built: Json, what: str) -> Spec:
-    """The same parts of a specification that was built for a container."""
+    """Read the parts that a restoration needs from a specification that was built for a container."""
     return _decode(msgspec.json.encode(built), Spec, what, "config.json")
 
 

@@ -81,7 +81,7 @@ class CrashLoop:
             self._backoff.next(key, now, self._ended(exits[0]))
 
     def forget(self, uid: PodUID) -> None:
-        """Drop the back-offs of a pod that was removed. Its manifest may come back, with the same uid."""
+        """Drop the back-offs of a pod that was removed. Its manifest may be written again, with the same uid."""
         for key in self._backoff.known():
             if isinstance(key, tuple) and key[0] == uid:
                 self._backoff.reset(key)

@@ -201,7 +201,7 @@ async def test_driver_registers_and_unregisters(root: Path, driver: FakeDriver) 
             DriverMissing, match=r"driver name fake\.csi not found in the list of registered CSI drivers"
         ):
             world.registry.client(NAME)
-        async with serve(driver, root):  # it comes back
+        async with serve(driver, root):  # the driver runs again
             await until(lambda: len(driver.status) == 2)
             assert world.registry.names() == {NAME}
 

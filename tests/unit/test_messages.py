@@ -1,0 +1,74 @@
+"""The form of log messages and docstrings: what a reader meets without the code around it."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[2] / "src/pykubelet"
+PRODUCT = [path for path in sorted(SOURCE.rglob("*.py")) if not {"pb", "models"} & set(path.relative_to(SOURCE).parts)]
+_LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
+_NAME = re.compile(r"[A-Z]\w*[A-Z]")
+"""A name or an abbreviation, which begins with a capital anywhere: CNI, DaemonSet."""
+_ALLUSION = re.compile(r"(Those|That|All of|The same|As|One more|Likewise)\b")
+"""The begin of a docstring that says nothing without the one before it."""
+
+
+def log_messages(tree: ast.Module) -> Iterator[tuple[int, ast.expr | None]]:
+    """Yield the line and the message of each call of the module's logger."""
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in _LEVELS
+            and ast.unparse(node.func.value) == "_log"
+        ):
+            yield node.lineno, node.args[0] if node.args else None
+
+
+def is_message(node: ast.expr | None) -> bool:
+    """Whether a message is a text in lower case without full stop and values: those are fields of the record."""
+    if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+        return False
+    text = node.value
+    return not text.endswith(".") and "%" not in text and (not text[:1].isupper() or _NAME.match(text) is not None)
+
+
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of each docstring."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield getattr(node, "lineno", 1), ast.get_docstring(node) or ""
+
+
+def test_log_messages_are_lower_case_texts_without_values() -> None:
+    found = [
+        (f"{path.relative_to(SOURCE)}:{line}", is_message(message))
+        for path in PRODUCT
+        for line, message in log_messages(ast.parse(path.read_text()))
+    ]
+    assert len(found) > 250
+    assert [place for place, good in found if not good] == [], "put values into `extra`"
+
+
+def test_log_messages_of_another_form_are_recognized() -> None:
+    code = '_log.info("a: b", extra={})\n_log.info("CNI: b")\n_log.info("A b")\n_log.info("a.")\n_log.info("a %s", 1)\n'
+    found = list(log_messages(ast.parse(code + '_log.info(f"a {b}")\n_log.info(text)\n')))
+    assert [line for line, message in found if not is_message(message)] == [3, 4, 5, 6, 7]
+
+
+def test_docstrings_can_be_understood_alone() -> None:
+    found = [
+        f"{path.relative_to(SOURCE)}:{line}: {text.splitlines()[0]}"
+        for path in PRODUCT
+        for line, text in docstrings(ast.parse(path.read_text()))
+        if _ALLUSION.match(text)
+    ]
+    assert found == [], "begin with an imperative or a noun phrase"
+
+
+def test_docstrings_that_need_the_one_before_them_are_recognized() -> None:
+    code = (
+        'def one():\n    """All of it."""\ndef two():\n    """Return all of it."""\ndef three():\n    """As two."""\n'
+    )
+    assert [line for line, text in docstrings(ast.parse(code)) if _ALLUSION.match(text)] == [1, 5]
