@@ -1,6 +1,7 @@
 """Names, kinds and labels are upstream's (``pkg/kubelet/metrics`` and others); otherwise dashboards stay empty."""
 
 import re
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -182,6 +183,16 @@ def test_metric_is_rendered_as_in_the_go_kubelet(row: list[str]) -> None:
     series = re.findall(rf"^{name}{suffix}(?:{{(.*)}})? ", SHOWN, re.MULTILINE)
     assert series, "no series"
     assert all(sorted(re.findall(r'(\w+)="', one)) == labels for one in series)
+
+
+def test_own_metrics_are_those_of_the_documentation() -> None:
+    registered = {
+        f"{each.name}_total" if each.type == "counter" else each.name
+        for each in KubeletMetrics(node_name="n", clock=VirtualClock()).registry.collect()
+    }
+    own = {name for name in registered if name.startswith("pykubelet_")}
+    text = (Path(__file__).resolve().parents[5] / "docs" / "parity.md").read_text()
+    assert own == set(re.findall(r"^\| `(pykubelet_\w+)` \|", text, re.MULTILINE))
 
 
 def test_nothing_else_has_the_prefix() -> None:
