@@ -301,33 +301,6 @@ def imported(path: Path) -> set[str]:
     return names | {node.module or "" for node in nodes}
 
 
-CLOCKS = {
-    "pykubelet.base.clock": "the one place",
-    "pykubelet.criserver.server.groups.images": "the back-off of its guard",
-    "pykubelet.criserver.server.groups.metrics": "the back-off of its guard",
-    "pykubelet.criserver.server.groups.stats": "the back-off of its guard",
-    "pykubelet.kubelet.actuate.logs.log_files": "the deadline of a compression in a thread",
-    "pykubelet.kubelet.actuate.podruntime.allocation_store": "the back-off of its guard",
-    "pykubelet.kubelet.actuate.podruntime.restart_requests": "the back-off of its guard",
-    "pykubelet.kubelet.actuate.userns.id_range_manager": "the back-off of its guard",
-    "pykubelet.linux.cgroups.files": "the deadline of a removal in a thread",
-    "pykubelet.linux.filesystems.removal_worker": "the pace of a process of its own",
-    "pykubelet.linux.systemd": "the deadline of a D-Bus call in a thread",
-}
-"""Modules of the daemons that read a clock themselves, with the reason. Must only become fewer."""
-
-
-def test_clocks_and_randomness_are_injected() -> None:
-    clocks = {
-        module_of(path)
-        for path in MODULES
-        if "cli" not in path.parts and re.search(r"\btime\.(time|monotonic)\b", path.read_text())
-    }
-    assert clocks == CLOCKS.keys(), "take a Clock"
-    random = {module_of(path) for path in MODULES if re.search(r"\brandom\.random\(\)", path.read_text())}
-    assert random == set(), "take a function that returns a random number"
-
-
 LINES_OF_A_COPY = 5
 LINES_OF_A_LONG_STATEMENT = 8
 

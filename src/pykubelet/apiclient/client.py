@@ -112,13 +112,16 @@ class ApiClient:
         agent: str = "pykubelet",
         observe: Observe | None = None,
         rotated: RotatedCertificate | None = None,
+        rand: Callable[[], float] = random.random,
     ) -> None:
+        """``rand`` returns numbers from 0 to 1, for the jitter of retries."""
         self._config = config
         self._clock = clock
         self._limit = limit or RateLimit(0, 1, clock=clock)
         self._timeouts = timeouts or Timeouts()
         self._agent = agent
         self._observe = observe
+        self._rand = rand
         self._host = URL(config.server).authority
         self._proxy = config.proxy_url or proxy_for(config.server, os.environ)
         self._credentials = Credentials(config, clock, rotated=rotated)
@@ -255,11 +258,11 @@ class ApiClient:
             return None
         if isinstance(error, _NoAnswer) and not error.broken:
             return None  # server unreachable: callers have their own retry limits
-        wait = jittered(_FIRST_DELAY * 2 ** (attempt - 1), 1.0, random.random)
+        wait = jittered(_FIRST_DELAY * 2 ** (attempt - 1), 1.0, self._rand)
         if error.retry_after is not None:
             if error.retry_after > _MAX_RETRY_AFTER:
                 return None
-            wait = max(wait, jittered(error.retry_after, 0.1))
+            wait = max(wait, jittered(error.retry_after, 0.1, self._rand))
         return wait
 
     async def _try(self, call: _Call) -> bytes:

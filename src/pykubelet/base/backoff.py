@@ -106,6 +106,6 @@ class Backoff:
         return event - entry.updated > self._reset_after
 
 
-def jittered(delay: Seconds, jitter: float, rand: Callable[[], float] = random.random) -> Seconds:
+def jittered(delay: Seconds, jitter: float, rand: Callable[[], float]) -> Seconds:
     """The delay plus a random share of it, up to `jitter` (0.5 = up to half as long again)."""
     return delay * (1.0 + rand() * jitter) if jitter > 0 else delay

@@ -87,6 +87,18 @@ async def test_retry_delays_grow_with_jitter(fake: FakeApi, client: ApiClient) -
         assert 0.25 * 2 ** (index % 3) <= delay <= 0.5 * 2 ** (index % 3)
 
 
+@pytest.mark.parametrize(("number", "expected"), [(0.0, [0.25, 0.5, 1.0]), (1.0, [0.5, 1.0, 2.0])])
+async def test_retry_delays_are_spread_by_the_given_numbers(
+    fake: FakeApi, number: float, expected: list[float]
+) -> None:
+    client = ApiClient(fake.config, EagerClock(), rand=lambda: number)
+    fake.faults = [Fault("GET", status=500, times=3)]
+    with pytest.raises(NotFound):
+        await client.get(ONE)
+    assert slept(client) == expected
+    await client.close()
+
+
 async def test_connections_are_reused(fake: FakeApi, client: ApiClient) -> None:
     for _ in range(5):
         await client.list(ALL)
