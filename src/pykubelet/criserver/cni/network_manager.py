@@ -110,8 +110,7 @@ class NetworkManager:
         """
         guard = Guard("network.configuration", self._config.clock.monotonic, maximum=_LOOK_EVERY)
         while True:
-            with guard.item("firewall"):
-                await self._ensure_firewall()
+            await self._ensure_firewall(guard)
             with guard.item("watch"):
                 await blocking.call("network", partial(self._config.conf_dir.mkdir, parents=True, exist_ok=True))
                 await self._follow()
@@ -142,13 +141,11 @@ class NetworkManager:
             )
             await collection.run(lambda: self._current, used)
 
-    async def _ensure_firewall(self) -> None:
-        """Ensure that the masquerade rule exists, for pods of an earlier server and ahead of the first new pod."""
+    async def _ensure_firewall(self, guard: Guard) -> None:
+        """Ensure that the masquerade rules exist, for pods of an earlier server and ahead of the first new pod."""
         for rule in [network.masquerade for network in self._current if network.masquerade is not None]:
-            try:
+            with guard.item(f"firewall of {rule.bridge}"):
                 await self._firewall.ensure(rule)
-            except Transient as error:
-                _log.warning("firewall not ready for pods", extra={"error": str(error)})
 
     async def _follow(self) -> None:
         """Follow changes until the directory is removed. Raises Transient if it cannot be watched or read for now."""
@@ -232,7 +229,8 @@ class NetworkManager:
     async def detach(self, sandbox: SandboxID, known: AttachRequest | None = None) -> None:
         """Call DEL of each plugin of each network, last first. Idempotent: no error if the sandbox is not attached.
 
-        If a plugin fails, the attachment is kept for a retry, and the error is raised. ``known`` is the request of a
+        If a plugin fails, the other networks are detached all the same, the attachment is kept for a retry, and the
+        error is raised. ``known`` is the request of a
         sandbox that has an address; it replaces an attachment record that is lost or damaged.
         """
         async with self._attaching.shared():
@@ -257,10 +255,26 @@ class NetworkManager:
             await self._release_unknown(known or AttachRequest(sandbox, netns, "", "", ""))
         else:
             if attachment is not None:
-                for part in reversed(attachment.parts()):
-                    await self._delete(part, busy_plugins(part.network, part.request))
+                parts = attachment.parts()
+                await self._delete_all([(part, busy_plugins(part.network, part.request)) for part in parts])
             elif known is not None:
                 await self._release_unknown(known)
+
+    async def _delete_all(self, parts: Sequence[tuple[Attachment, Sequence[Json]]]) -> None:
+        """Call DEL of all networks, last first: one that fails keeps no other's address reserved.
+
+        Raises the error of the one that failed, or Transient with those of several.
+        """
+        errors: list[PykubeletError] = []
+        for part, plugins in reversed(parts):
+            try:
+                await self._delete(part, plugins)
+            except PykubeletError as error:
+                errors.append(error)
+        if len(errors) == 1:
+            raise errors[0]
+        if errors:
+            raise Transient("; ".join(map(str, errors)))
 
     async def _delete(self, attachment: Attachment, plugins: Sequence[Json]) -> None:
         request, network = attachment.request, attachment.network
@@ -284,8 +298,7 @@ class NetworkManager:
         for network in [each for each in networks if not any(each is other for other in used)]:
             with suppress(Transient, Invalid):
                 await self._delete(Attachment(request, network), network.plugins)
-        for index, network in reversed(list(enumerate(used))):
-            await self._delete(Attachment(request.on(index), network), network.plugins)
+        await self._delete_all([(Attachment(request.on(index), each), each.plugins) for index, each in enumerate(used)])
 
     def _most(self, request: AttachRequest) -> int:
         return request.max_networks or self._config.max_networks

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from pykubelet.base.errors import Transient
+from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.cni.network_types import NetworkList
 from pykubelet.criserver.cni.plan.network_spec import bare_input, supports_status, unready
@@ -49,6 +49,6 @@ class NetworkStatus:
                 await self._plugins.ask("STATUS", bare_input(network, plugin), _LIMIT)
             except PluginFailed as error:
                 return unready(network, str(plugin["type"]), error.code, error.said)
-            except Transient as error:
+            except PykubeletError as error:  # a plugin that is missing, hangs or cannot be executed
                 return f"network {network.name}: {error}"
         return ""

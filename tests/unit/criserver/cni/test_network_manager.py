@@ -139,9 +139,9 @@ async def test_failed_further_network_is_taken_back_with_the_first(rig: Rig) -> 
     await network.start()
     with pytest.raises(Transient, match="third"):
         await network.attach(REQUEST)
-    # Nothing can tell the missing plugin to release what it has not given.
+    # Nothing can tell the missing plugin to release what it has not given; the others release what they have.
     assert network.held() == [ID]
-    assert _interfaces(rig) == ["ADD first eth0", "ADD second eth1"]
+    assert _interfaces(rig) == ["ADD first eth0", "ADD second eth1", "DEL second eth1", "DEL first eth0"]
     (rig.directory / "third").write_text((rig.directory / "second").read_text().replace("second", "third"))
     (rig.directory / "third").chmod(0o755)
     await network.detach(ID)
@@ -191,6 +191,28 @@ async def test_lost_record_of_several_networks_is_made_up_for(rig: Rig) -> None:
     _interfaces(rig)
     await network.detach(ID, REQUEST)
     assert _interfaces(rig) == ["DEL second eth1", "DEL first eth0"] and network.held() == []
+
+
+@pytest.mark.parametrize("record", ["whole", "damaged"])
+async def test_network_that_cannot_be_detached_keeps_no_address_on_another(rig: Rig, record: str) -> None:
+    network = _several(rig, 2)
+    await network.start()
+    await network.attach(REQUEST)
+    if record == "damaged":
+        (rig.directory / "attachments" / "s1.json").write_text("damaged")
+    failing = [rig.directory / f"fail-DEL-{name}" for name in ("second", "first")]
+    for path in failing:
+        path.touch()
+    _interfaces(rig)
+    with pytest.raises(Transient, match=r"second failed \(DEL\).*first failed \(DEL\)"):
+        await network.detach(ID, REQUEST)
+    failing[1].unlink()
+    with pytest.raises(Transient, match="second failed") as raised:
+        await network.detach(ID, REQUEST)
+    assert "first" not in str(raised.value) and network.held() == [ID]
+    failing[0].unlink()
+    await network.detach(ID, REQUEST)
+    assert _interfaces(rig) == ["DEL second eth1", "DEL first eth0"] * 3 and network.held() == []
 
 
 async def test_copy_of_a_configuration_is_no_further_network(rig: Rig) -> None:
@@ -511,6 +533,10 @@ async def test_releases_of_one_sandbox_do_not_meet(rig: Rig) -> None:
     assert [call.split()[0] for call in rig.calls()] == ["ADD", "ADD", "DEL", "DEL"]
 
 
+def _errors(caplog: pytest.LogCaptureFixture) -> str:
+    return " ".join(str(getattr(record, "error", "")) for record in caplog.records)
+
+
 @pytest.mark.parametrize("works", [True, False])
 async def test_default_network_masquerades_its_pods(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, works: bool
@@ -528,7 +554,7 @@ async def test_default_network_masquerades_its_pods(
     network = NetworkManager(config, Plugins(directories=(tmp_path,), timeout=10.0))
     await network.start()
     follower = asyncio.create_task(network.run())
-    await until(lambda: (tmp_path / "calls").exists() and (works or "not ready for pods" in caplog.text))
+    await until(lambda: (tmp_path / "calls").exists() and (works or "cannot masquerade" in _errors(caplog)))
     if works:
         await network.attach(REQUEST)
         assert (tmp_path / "calls").read_text().split() == ["-C", "bridge"]

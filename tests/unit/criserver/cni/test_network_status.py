@@ -139,6 +139,13 @@ async def test_missing_plugin_is_told_before_a_pod_needs_it(rig: Rig) -> None:
         await until(lambda: "second is in none of" in rig.network.problem())
 
 
+async def test_plugin_that_cannot_be_executed_is_told_before_a_pod_needs_it(rig: Rig) -> None:
+    await rig.start()
+    (rig.directory / "second").write_bytes(b"\x7fELF of another machine")
+    async with following(rig):
+        await until(lambda: "second: Exec format error" in rig.network.problem())
+
+
 @pytest.mark.parametrize("version", ["0.4.0", "1.0.0"])
 async def test_older_networks_are_not_asked(rig: Rig, version: str) -> None:
     await rig.start(version)
