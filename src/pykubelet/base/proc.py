@@ -6,6 +6,7 @@ loop less than a millisecond and no thread.
 """
 
 import asyncio
+import errno
 import logging
 import os
 import signal
@@ -17,7 +18,7 @@ from typing import IO
 
 from msgspec import Struct
 
-from pykubelet.base.errors import Invalid, NotFound, Permanent, Transient
+from pykubelet.base.errors import PASSING, Invalid, NotFound, Permanent, PykubeletError, Transient
 from pykubelet.base.units import MIB, Seconds
 
 _log = logging.getLogger(__name__)
@@ -27,6 +28,8 @@ _DRAIN_GRACE: Seconds = 1.0
 _REAP_GRACE: Seconds = 5.0
 _MESSAGE_TAIL = 2048
 _CHUNK = 65536
+_PASSING = PASSING | {errno.ETXTBSY}
+"""Errors of a start that a retry may not meet; a program that is being replaced is one of them."""
 
 
 class Completed(Struct, frozen=True):
@@ -75,9 +78,9 @@ async def run(
     it ends; those that have left the group are out of reach. `on_start` is called with the pid of the child, which is
     not reused until the call ends.
 
-    Raises NotFound if the program does not exist, Permanent if it cannot be executed, ProgramTimeout after `timeout`
-    seconds and, with `check`, ExitError for a non-zero exit code. On timeout and on cancellation the whole process
-    group gets SIGKILL and the child is reaped before the call ends.
+    Raises NotFound if the program does not exist, Permanent if it cannot be executed, Transient if it cannot be started
+    for the moment, ProgramTimeout after `timeout` seconds and, with `check`, ExitError for a non-zero exit code. On
+    timeout and on cancellation the whole process group gets SIGKILL and the child is reaped before the call ends.
     """
     process = _Process(
         argv,
@@ -172,8 +175,14 @@ def detach(argv: Sequence[str], *, log: Path, env: Mapping[str, str]) -> Detache
                 argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=env, start_new_session=True
             )
         except OSError as error:
-            raise Permanent(f"cannot run {argv[0]}: {error.strerror or error}") from error
+            raise _not_started(argv[0], error) from error
     return Detached(popen)
+
+
+def _not_started(program: str, error: OSError) -> PykubeletError:
+    """Transient if that says nothing about the program: no process, descriptor or memory was left for it."""
+    kind = Transient if error.errno in _PASSING else Permanent
+    return kind(f"cannot run {program}: {error.strerror or error}")
 
 
 class _Streams(Struct, frozen=True):
@@ -216,7 +225,7 @@ class _Process:
         except FileNotFoundError as error:
             raise NotFound(f"cannot run {argv[0]}: {error.filename or argv[0]} does not exist") from error
         except OSError as error:
-            raise Permanent(f"cannot run {argv[0]}: {error.strerror or error}") from error
+            raise _not_started(argv[0], error) from error
         except ValueError as error:
             raise Invalid(f"cannot run {argv[0]!r}: {error}") from error
         self.pid = self._popen.pid

@@ -1,8 +1,11 @@
 """Subprocesses: output, limits, deadlines, and that nothing stays behind."""
 
 import asyncio
+import errno
 import os
+import shutil
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -67,6 +70,31 @@ async def test_missing_and_unusable_programs(tmp_path: Path) -> None:
     plain.write_text("no program")
     with pytest.raises(Permanent, match="Permission denied"):
         await proc.run([str(plain)], timeout=10)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EAGAIN, errno.ENOMEM, errno.EIO])
+async def test_lack_of_the_machine_is_no_error_of_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Callers take Permanent for the program's own refusal, and do not retry."""
+
+    def lacking(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(subprocess, "Popen", lacking)
+    said = f"cannot run {SH}: {os.strerror(number)}"
+    with pytest.raises(Transient, match=said):
+        await proc.run([SH, "-c", ":"], timeout=10)
+    with pytest.raises(Transient, match=said):
+        proc.detach([SH, "-c", ":"], log=tmp_path / "log", env={})
+
+
+async def test_program_that_is_being_written_can_be_run_later(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    shutil.copy("/bin/true", program)
+    with program.open("ab"), pytest.raises(Transient, match="Text file busy"):
+        await proc.run([str(program)], timeout=10)
+    assert (await proc.run([str(program)], timeout=10)).returncode == 0
 
 
 async def test_output_is_capped_and_drained() -> None:
