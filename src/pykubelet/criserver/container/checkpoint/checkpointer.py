@@ -1,6 +1,7 @@
 """CheckpointContainer: writes the state of a running container, which runs on afterwards.
 
-A directory with the container's id exists as long as the container may be frozen: the next server thaws it.
+A directory with the container's id exists as long as the container may be frozen: if this server does not succeed in
+thawing it, the next one does.
 """
 
 import asyncio
@@ -32,6 +33,8 @@ from pykubelet.criserver.types import ContainerID
 
 _log = logging.getLogger(__name__)
 _CRIU = "criu"
+_NOT_FROZEN = ("not paused", "does not exist", "No such file")
+"""What runc and crun say of a container that is not frozen, or has ended. Any other failure may leave it frozen."""
 
 
 class ContainerCheckpointer:
@@ -51,6 +54,8 @@ class ContainerCheckpointer:
         self._repairs = scope.repairs
         self._clock = scope.clock
         self._running: set[ContainerID] = set()
+        self._frozen: set[ContainerID] = set()
+        """Those that may be frozen, until they are known not to be."""
 
     async def checkpoint(self, identity: str, location: str, timeout: Seconds, status: str) -> None:
         """Write an archive; ``status`` is the container's CRI status as JSON, ``timeout`` 0 means no limit.
@@ -76,6 +81,8 @@ class ContainerCheckpointer:
             raise Transient(f"the checkpoint of container {container.id} took over {timeout:g} s") from error
         finally:
             self._running.discard(container.id)
+            if container.id in self._frozen:
+                self._repairs.add("interrupted checkpoint", container.id, partial(self._undo, container.id))
         _log.info("checkpoint written", extra={"container": container.id, "archive": location})
 
     def recover(self) -> None:
@@ -85,11 +92,30 @@ class ContainerCheckpointer:
             self._repairs.add("interrupted checkpoint", identity, partial(self._undo, identity))
 
     async def _undo(self, identity: ContainerID) -> None:
-        container = self._table.find(identity)
-        runtime = self._runtime(container) if container is not None else None
-        if runtime is not None:
-            await _thaw(runtime, identity)
-        await self._remove(identity)
+        if identity in self._running:
+            raise Conflict(f"container {identity} is being checkpointed again")
+        self._running.add(identity)
+        try:
+            container = self._table.find(identity)
+            runtime = self._runtime(container) if container is not None else None
+            if runtime is not None:
+                await self._thaw(runtime, identity)
+            self._frozen.discard(identity)
+            await self._remove(identity)
+        finally:
+            self._running.discard(identity)
+
+    async def _thaw(self, runtime: OciRuntime, identity: ContainerID) -> None:
+        """Resume a container; a container that is not frozen, or has ended, is left alone."""
+        try:
+            await resume(runtime, identity)
+        except (PykubeletError, OSError) as error:
+            found = {"container": identity, "error": str(error)}
+            if not isinstance(error, Permanent) or not any(words in str(error) for words in _NOT_FROZEN):
+                _log.error("cannot resume a container after its checkpoint: trying again", extra=found)
+                raise
+            _log.debug("container not resumed", extra=found)
+        self._frozen.discard(identity)
 
     async def _remove(self, identity: ContainerID) -> None:
         path = str(self._directories.checkpoints / identity)
@@ -118,6 +144,7 @@ class ContainerCheckpointer:
         await blocking.call_to_end(owner, partial(directory.mkdir, 0o700, parents=True))
         try:
             try:
+                self._frozen.add(identity)
                 await pause(runtime, identity)
                 await write_checkpoint(runtime, identity, directory / archive.CHECKPOINT, work=directory)
                 upper = writable_layer(self._directories.root_filesystems, identity)
@@ -127,11 +154,12 @@ class ContainerCheckpointer:
                     log = Path(container.record.log_path)
                     await blocking.call_to_end(owner, archive.copy_log, log, directory / archive.LOG)
             finally:
-                await shielded(lambda: _thaw(runtime, identity))
+                await shielded(lambda: self._thaw(runtime, identity))
             await blocking.call_to_end(owner, self._describe, container, runtime, directory, status)
             await blocking.call_to_end(owner, archive.write_archive, directory, location, deadline=None)
         finally:
-            await shielded(lambda: self._remove(identity))
+            if identity not in self._frozen:
+                await shielded(lambda: self._remove(identity))
 
     def _describe(self, container: Container, runtime: OciRuntime, directory: Path, status: str) -> None:
         record, image = container.record, container.config.image
@@ -151,17 +179,6 @@ class ContainerCheckpointer:
         write_atomic(directory / archive.CONFIG, json.dumps(described).encode())
         write_atomic(directory / archive.STATUS, status.encode())
         shutil.copyfile(self._directories.bundle(record.id) / "config.json", directory / archive.SPEC)
-
-
-async def _thaw(runtime: OciRuntime, identity: ContainerID) -> None:
-    """Resume a container; a container that is not frozen, or has ended, is left alone."""
-    try:
-        await resume(runtime, identity)
-    except Permanent as error:
-        _log.debug("container not resumed", extra={"container": identity, "error": str(error)})
-    except PykubeletError as error:
-        _log.error("cannot resume a container after its checkpoint", extra={"container": identity, "error": str(error)})
-        raise
 
 
 def _time(seconds: Seconds) -> str:

@@ -1,8 +1,12 @@
 """CheckpointContainer with an OCI runtime that is a script: order of its calls, errors, and what a crash leaves."""
 
 import asyncio
+import errno
 import json
+import os
+import subprocess
 import tarfile
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +16,7 @@ from typing import Any, cast
 import pytest
 
 from pykubelet.base.clock import SystemClock
-from pykubelet.base.errors import Conflict, Invalid, Permanent, Transient, Unsupported
+from pykubelet.base.errors import Conflict, Invalid, Permanent, PykubeletError, Transient, Unsupported
 from pykubelet.criserver.container.checkpoint.checkpointer import ContainerCheckpointer
 from pykubelet.criserver.container.container_interfaces import Directories
 from pykubelet.criserver.oci import OciRuntime
@@ -28,7 +32,8 @@ RUNTIME = """#!/bin/sh
 for last; do :; done
 case "$*" in
 *" pause "*) echo pause >> {home}/calls; touch {home}/frozen ;;
-*" resume "*) echo resume >> {home}/calls; [ -e {home}/frozen ] || exit 1; rm {home}/frozen ;;
+*" resume "*) echo resume >> {home}/calls; [ -e {home}/frozen ] || {{ echo container not paused >&2; exit 1; }}
+    rm {home}/frozen ;;
 *" checkpoint "*)
     echo checkpoint >> {home}/calls
     [ -e {home}/frozen ] || exit 2
@@ -169,6 +174,45 @@ async def test_checkpoint_that_takes_too_long_resumes_the_container(
             await rig.write(timeout=0.2)
         assert rig.clean()
         (tmp_path / "wait").unlink()
+        await rig.write()
+
+
+@pytest.mark.parametrize("lack", ["process", "thread", "scratch"])
+async def test_container_that_cannot_be_resumed_for_the_moment_is_resumed_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lack: str
+) -> None:
+    """Otherwise one full process table leaves it frozen for good."""
+    async with rig_in(tmp_path, monkeypatch) as rig:
+        if lack == "process":  # this server cannot start the runtime
+            start = subprocess.Popen
+
+            def lacking(argv: list[str], **options: Any) -> Any:
+                if "resume" in argv and not (tmp_path / "lacked").exists():
+                    (tmp_path / "lacked").touch()
+                    raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+                return start(argv, **options)
+
+            monkeypatch.setattr(subprocess, "Popen", lacking)
+        elif lack == "thread":  # the runtime itself cannot run
+            runc = tmp_path / "bin" / "runc"
+            fails = f'[ -e {tmp_path}/lacked ] || {{ touch {tmp_path}/lacked; echo "no new OS thread" >&2; exit 2; }};'
+            runc.write_text(runc.read_text().replace('*" resume "*)', f'*" resume "*) {fails}'))
+        else:  # there is no room for the files of the call
+            make = tempfile.TemporaryDirectory
+            prefixes: list[str] = []
+
+            def full(prefix: str, **options: Any) -> Any:
+                prefixes.append(prefix)
+                if len(prefixes) == 3:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                return make(prefix=prefix, **options)
+
+            monkeypatch.setattr(tempfile, "TemporaryDirectory", full)
+        with pytest.raises((PykubeletError, OSError), match=r"temporarily unavailable|OS thread|No space left"):
+            await rig.write()
+        assert (tmp_path / "frozen").exists() and rig.work.exists()
+        await rig.scope.repairs.wait_for_first_attempts(30)
+        assert rig.clean() and rig.scope.repairs.unfinished() == []
         await rig.write()
 
 
