@@ -1,7 +1,7 @@
 """The content store: each blob once, named by its digest, complete or absent.
 
 A blob is written to ``ingest``, checked while it is written, synced and renamed into place; a crash at any step leaves
-at most a partial file, which a later download resumes. All functions block.
+at most a partial file, which a later download resumes. A part of the disk stays free. All functions block.
 """
 
 import hashlib
@@ -20,6 +20,7 @@ from pykubelet.base.files.atomic import sync_directory
 from pykubelet.base.units import MIB, Bytes, Seconds
 from pykubelet.criserver.directories import make_directory, set_aside
 from pykubelet.criserver.images.manifests import Descriptor
+from pykubelet.criserver.unpack.room import OF_IMAGES, Reserve, Room
 from pykubelet.linux.errors import wrap
 
 _log = logging.getLogger(__name__)
@@ -33,8 +34,9 @@ class BadBlob(Invalid):
 class ContentStore:
     """A directory of blobs."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, reserve: Reserve = OF_IMAGES) -> None:
         self.root = root
+        self._reserve = reserve
         self._blobs = root / "blobs"
         self._ingest = root / "ingest"
         kinds = (self._blobs / "sha256", self._blobs / "sha512")
@@ -86,8 +88,10 @@ class ContentStore:
         found = hashlib.new(digest.partition(":")[0] or "sha256")
         try:
             with temporary.open("xb", buffering=0) as file:
+                room = Room(file.fileno(), self._reserve)
                 for piece in pieces:
                     found.update(piece)
+                    room.take(len(piece))
                     _write(file.fileno(), piece)
                 os.fsync(file.fileno())
             name = f"{found.name}:{found.hexdigest()}"
@@ -111,7 +115,8 @@ class ContentStore:
 
     def writer(self, digest: str, size: int) -> "BlobWriter":
         """Open a writer for a blob, which resumes an earlier attempt. Only one writer per digest at a time."""
-        return BlobWriter(store=self, partial=self._partial(digest), digest=digest, size=size)
+        partial = self._partial(digest)
+        return BlobWriter(store=self, partial=partial, digest=digest, size=size, reserve=self._reserve)
 
     def digests(self) -> set[str]:
         """The digests of all blobs in the store."""
@@ -163,7 +168,7 @@ class ContentStore:
 class BlobWriter:
     """Writes one blob. Leaving the context without ``commit`` keeps the partial file for the next attempt."""
 
-    def __init__(self, *, store: ContentStore, partial: Path, digest: str, size: int) -> None:
+    def __init__(self, *, store: ContentStore, partial: Path, digest: str, size: int, reserve: Reserve) -> None:
         self._store = store
         self._partial = partial
         self._digest = digest
@@ -176,6 +181,7 @@ class BlobWriter:
             self._fd = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise wrap(error, f"cannot write {partial}") from error
+        self._room = Room(self._fd, reserve)
 
     def __enter__(self) -> Self:
         return self
@@ -186,13 +192,17 @@ class BlobWriter:
             self._partial.unlink(missing_ok=True)
 
     def resume(self) -> int:
-        """Read the partial file into the digest; returns the offset to continue from."""
+        """Read the partial file into the digest; returns the offset to go on from. Transient: no room for the rest."""
         self._opened = True
         while piece := os.read(self._fd, _PIECE):
             self._hash.update(piece)
             self.offset += len(piece)
         if self.offset > self._size:
             self.restart()
+        try:
+            self._room.take(self._size - self.offset)
+        except OSError as error:
+            raise wrap(error, f"cannot write {self._partial}") from error
         return self.offset
 
     def restart(self) -> None:
@@ -212,6 +222,7 @@ class BlobWriter:
         view = memoryview(data)
         self._hash.update(view)
         try:
+            self._room.take(len(view))
             _write(self._fd, view)
         except OSError as error:
             raise wrap(error, f"cannot write {self._partial}") from error

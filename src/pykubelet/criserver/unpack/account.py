@@ -4,20 +4,14 @@ The charge is at least what the file system uses: whole blocks of data, a block 
 attributes, the space of names in directories, and everything that overlayfs copies up from the layers below.
 """
 
-import errno
-import os
-
-from pykubelet.base.units import MIB
 from pykubelet.criserver.unpack.limits import BadLayer, Limits
 from pykubelet.criserver.unpack.plan.sparse import Segments
+from pykubelet.criserver.unpack.room import Reserve, Room
 
 BLOCK = 4096
 _OF_NAME = 16
 """Bytes of a directory entry besides its name."""
 _EXTENTS_IN_BLOCK = 256
-_STEP = 16 * MIB
-_STEP_INODES = 4096
-"""Charges after which the free space of the disk is looked at again."""
 _FAST_LINK = 59
 """Bytes of a symbolic link's target that fit into the inode."""
 
@@ -30,15 +24,15 @@ class Account:
         self._max_inodes = limits.max_inodes
         self.bytes = BLOCK  # the root
         self.inodes = 1
-        self._room = _Room(limits.reserve) if limits.reserve else None
+        # The disk of the current directory is the one that is written to.
+        self._room = Room(".", Reserve(limits.reserve, limits.reserve_most))
 
     def inode(self, name: str, *, blocks: int = 0) -> None:
         """Charge a new file of any type, its name, and additional blocks."""
         self.inodes += 1
         if self.inodes > self._max_inodes:
             raise BadLayer(f"the layer creates more than {self._max_inodes} files")
-        if self._room:
-            self._room.take(0, inodes=1)
+        self._room.take(0, inodes=1)
         self.name(name)
         self.blocks(blocks)
 
@@ -75,25 +69,8 @@ class Account:
                 f"the layer takes more than {self._max_bytes} bytes on the disk, out of proportion to its blob; "
                 "it looks like a bomb"
             )
-        if self._room:
-            self._room.take(size)
+        self._room.take(size)
 
-
-class _Room:
-    """Keeps a share of the disk free: that of the current directory, which is the one that is written to."""
-
-    def __init__(self, share: float) -> None:
-        self._share = share
-        self._bytes = self._inodes = 0
-
-    def take(self, size: int, *, inodes: int = 0) -> None:
-        """Charge what will be written next. OSError: the disk would have less free than the share."""
-        self._bytes += size
-        self._inodes += inodes
-        if self._bytes < _STEP and self._inodes < _STEP_INODES:
-            return
-        disk = os.statvfs(".")
-        lacks = self._bytes > (disk.f_bavail - self._share * disk.f_blocks) * disk.f_frsize
-        if lacks or (disk.f_files and self._inodes > disk.f_favail - self._share * disk.f_files):
-            raise OSError(errno.ENOSPC, f"the disk has no room; {self._share:.0%} of it are kept free")
-        self._bytes = self._inodes = 0
+    def writing(self, size: int) -> None:
+        """Look again whether the disk has room: others may have filled it since the file was charged. OSError."""
+        self._room.take(size)

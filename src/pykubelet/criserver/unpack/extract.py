@@ -205,6 +205,7 @@ class Extractor:
         try:
             if entry.segments is None:
                 for piece in reader.data():
+                    self._account.writing(len(piece))
                     while piece:
                         piece = piece[os.write(fd, piece) :]
             else:
@@ -227,6 +228,7 @@ class Extractor:
             os.lseek(fd, offset, os.SEEK_SET)
             while length:
                 piece = piece or next(pieces)
+                self._account.writing(min(len(piece), length))
                 written = os.write(fd, piece[:length])
                 piece, length = piece[written:], length - written
         os.ftruncate(fd, entry.size)

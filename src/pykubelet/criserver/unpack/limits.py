@@ -34,3 +34,5 @@ class Limits(Struct, frozen=True):
     """Whether anything but regular files and directories is refused."""
     reserve: float = 0.0
     """Share of the disk's space and inodes that stays free."""
+    reserve_most: Bytes = Bytes(0)
+    """The most that stays free; 0: no limit."""

@@ -36,6 +36,7 @@ def write_file(source: IO[bytes], path: str, algorithm: str, account: Account) -
     with open(fd, "wb", buffering=0) as target:
         while piece := source.read(_CHUNK):
             found.update(piece)
+            account.writing(len(piece))
             view = memoryview(piece)
             while view:
                 view = view[target.write(view) :]

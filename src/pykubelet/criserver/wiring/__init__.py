@@ -4,5 +4,5 @@
 containers, ``calls.py`` the groups of CRI calls. Start reading in ``criserver/main.py``, which uses them and runs the
 result. Imports of the server: ``cni``, ``config``, ``conmon``, ``container``, ``images``, ``metrics``, ``netns``,
 ``oci``, ``reload``, ``runtimes``, ``sandbox``, ``server``, ``shim``, ``spec``, ``stats``, ``storage``, ``store``,
-``streaming``, ``types``.
+``streaming``, ``types``, ``unpack``.
 """

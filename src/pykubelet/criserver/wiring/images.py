@@ -23,6 +23,8 @@ from pykubelet.criserver.stats.writable_layers import WritableLayers
 from pykubelet.criserver.storage import Layers, Snapshots
 from pykubelet.criserver.storage.trash import Trash
 from pykubelet.criserver.types import ProtectedIds
+from pykubelet.criserver.unpack.limits import Limits
+from pykubelet.criserver.unpack.room import OF_IMAGES
 from pykubelet.criserver.wiring.container_images import ContainerImages
 from pykubelet.criserver.wiring.image_policy import ConfiguredPolicy
 from pykubelet.criserver.wiring.registries import ConfiguredRegistries
@@ -91,7 +93,8 @@ def _open(
     content = ContentStore(settings.root / "images")
     index = settings.root / "images" / "index.json"
     label = selinux.container_labels().layers if settings.enable_selinux else ""
-    layers = Layers(root=directory, blob=content.path, clock=clock, label=label)
+    limits = Limits(reserve=OF_IMAGES.share, reserve_most=OF_IMAGES.most)
+    layers = Layers(root=directory, blob=content.path, clock=clock, label=label, limits=limits)
     snapshots = Snapshots(directory, layers)
     snapshots.load()
     policy = ConfiguredPolicy(settings.image_policy_file)
