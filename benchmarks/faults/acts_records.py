@@ -82,6 +82,12 @@ def torn_networks(root: Path, run: Path) -> None:
     _cut((root / "network").glob("*.json"))
 
 
+def torn_layers(root: Path, run: Path) -> None:
+    """The records of image layers and of the root file systems of running containers are truncated."""
+    _cut((root / "storage" / "meta").glob("*.json"))
+    _cut((root / "storage" / "containers").glob("*/rootfs.json"))
+
+
 def torn_bundles(root: Path, run: Path) -> None:
     """The OCI configurations of running containers are truncated."""
     _cut((run / "bundles").glob("*/config.json"))

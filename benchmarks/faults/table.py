@@ -80,6 +80,9 @@ FAULTS: tuple[Fault, ...] = (
     _record("database-newer", "a newer version's database; then the right version", records.newer_schema),
     _record("copies-torn", "the copies of its records are cut off", records.damaged(records.torn_copies)),
     _record("networks-torn", "the records of networks are cut off", records.damaged(records.torn_networks)),
+    _record(
+        "layers-torn", "records of image layers and root file systems are cut off", records.damaged(records.torn_layers)
+    ),
     _record("bundles-torn", "configurations of containers are cut off", records.damaged(records.torn_bundles)),
     _api("api-away", "it does not listen", api.away),
     _api("api-slow", "every answer takes two seconds", api.answering(api.slow)),

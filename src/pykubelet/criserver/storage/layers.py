@@ -80,7 +80,7 @@ class Layers:
         self._pins: Counter[str] = Counter()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._leftovers: set[Path] = set()
-        self._mounted: Callable[[], Collection[int]] = tuple
+        self._mounted: Callable[[], Collection[int] | None] = tuple
         self._cleaning = Guard("layers.leftovers", clock.monotonic)
         self._pruning = Guard("layers.unwanted", clock.monotonic)
 
@@ -114,11 +114,16 @@ class Layers:
 
     def leftovers(self) -> tuple[Path, ...]:
         """The paths that belong to no layer and that no container uses. They do not disturb the layers."""
-        mounted = {self.directory / str(number) for number in self._mounted()}
-        return tuple(self._leftovers - mounted)
+        mounted = self._mounted()
+        if mounted is None:
+            return tuple(path for path in self._leftovers if path.parent != self.directory)
+        return tuple(self._leftovers - {self.directory / str(number) for number in mounted})
 
-    def keep_mounted(self, mounted: Callable[[], Collection[int]]) -> None:
-        """Keep the directories of containers: without its record one is a leftover, but their files are in it."""
+    def keep_mounted(self, mounted: Callable[[], Collection[int] | None]) -> None:
+        """Keep the directories of containers: without its record one is a leftover, but their files are in it.
+
+        ``mounted`` returns those that are in use; None: all may be.
+        """
         self._mounted = mounted
 
     async def remove_leftover(self, path: Path) -> None:

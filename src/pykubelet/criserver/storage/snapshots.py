@@ -68,6 +68,8 @@ class Snapshots:
         """Chain ids by container."""
         self._mounted: dict[str, tuple[int, ...]] = {}
         """The directories of their layers by container whose root file system is mounted."""
+        self._unknown: set[str] = set()
+        """Containers whose root file system is mounted, of unknown layers: all layers are kept for them."""
         self._leftovers: set[Path] = set()
         self._with_volumes: set[str] = set()
         """Containers with volumes of their image."""
@@ -77,17 +79,33 @@ class Snapshots:
         set_aside_obstacle(self._directory, directory=True)
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._layers.load()
-        self._layers.keep_mounted(lambda: {number for numbers in self._mounted.values() for number in numbers})
+        self._layers.keep_mounted(self._mounted_layers)
         for place in self._directory.iterdir():
             if _ID.fullmatch(place.name):
                 found = _read_meta(place)
-                self._used[place.name] = found.chain_ids
-                if found.directories and is_mount_point(place / "rootfs"):
-                    self._mounted[place.name] = found.directories
+                self._used[place.name] = found.chain_ids if found is not None else ()
+                if is_mount_point(place / "rootfs"):
+                    self._note_mounted(place.name, found)
                 if (place / VOLUMES).is_dir():
                     self._with_volumes.add(place.name)
             else:
                 self._leftovers.add(place)
+
+    def _note_mounted(self, container_id: str, found: RootfsMeta | None) -> None:
+        if found is None:
+            self._unknown.add(container_id)
+            _log.warning(
+                "record of a root file system unreadable: keeping all layers until the container is removed",
+                extra={"container": container_id},
+            )
+        elif found.directories:
+            self._mounted[container_id] = found.directories
+
+    def _mounted_layers(self) -> Collection[int] | None:
+        """The directories of the layers of mounted root file systems; None if not all of them are known."""
+        if self._unknown:
+            return None
+        return {number for numbers in self._mounted.values() for number in numbers}
 
     def leftovers(self) -> tuple[Path, ...]:
         """The paths whose names cannot be those of containers."""
@@ -145,7 +163,9 @@ class Snapshots:
         self._with_volumes.discard(container_id)
         chain_ids, kept = self._used.pop(container_id, ()), self._layers.leftovers()
         self._mounted.pop(container_id, None)
-        if self._retained is not None and not set(chain_ids) <= set(self._retained):
+        was_unknown = container_id in self._unknown
+        self._unknown.discard(container_id)
+        if self._retained is not None and (was_unknown or not set(chain_ids) <= set(self._retained)):
             await self._prune()
         elif self._layers.leftovers() != kept:
             await self._layers.clean()
@@ -210,7 +230,8 @@ class Snapshots:
 
     async def _prune(self) -> None:
         assert self._retained is not None
-        await self._layers.prune(self._in_use() | set(self._retained))
+        if not self._unknown:
+            await self._layers.prune(self._in_use() | set(self._retained))
 
     def _place(self, container_id: str) -> Path:
         if not _ID.fullmatch(container_id):
@@ -222,7 +243,8 @@ class Snapshots:
     ) -> bool:
         """Mount the root file system; returns whether leftovers were moved to the trash. Blocks."""
         target = place / "rootfs"
-        if is_mount_point(target) and _read_meta(place).chain_ids == image.layers:
+        known = _read_meta(place)
+        if known is not None and known.chain_ids == image.layers and is_mount_point(target):
             return False
         discarded = self._discard(place)
         try:
@@ -296,9 +318,9 @@ def _drop_mapped(mapped: Path) -> None:
     mapped.rmdir()
 
 
-def _read_meta(place: Path) -> RootfsMeta:
-    """Read the record of a root file system; one without layers if there is none or it is damaged."""
+def _read_meta(place: Path) -> RootfsMeta | None:
+    """Read the record of a root file system; None if it is missing, damaged or cannot be read."""
     try:
         return _decoder.decode(read_regular(place / _META, _LONGEST_META))
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return RootfsMeta("", ())
+        return None

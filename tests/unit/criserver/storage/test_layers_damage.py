@@ -182,3 +182,31 @@ async def test_layer_of_a_container_is_kept_until_its_removal_although_its_recor
         assert not directory.exists() and again.leftovers() == ()
     finally:
         await world.snapshots.remove_rootfs("c")
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b'{"image_id": "'])
+@pytest.mark.parametrize("layers_too", [False, True], ids=["record", "all-records"])
+async def test_layers_of_a_container_are_kept_although_the_record_of_its_files_is_damaged(
+    world: World, damage: bytes, layers_too: bool
+) -> None:
+    """Its image may have been removed meanwhile: nothing else tells which layers are its own."""
+    directory = await world.unpack([entry("a", data=b"precious")])
+    other = world.layers.directory / "9"
+    rootfs = await world.mount()
+    try:
+        other.mkdir()
+        (world.root / "storage/containers/c/rootfs.json").write_bytes(damage)
+        if layers_too:
+            next((world.root / "storage/meta").iterdir()).write_bytes(damage)
+        again, snapshots = _again(world)
+        assert await snapshots.recover({"c"}) == {"c"}
+        await snapshots.retain(())
+        await again.clean()
+        for path in (world.root / "storage/trash").iterdir():
+            remove_any(str(path))
+        assert (rootfs / "a").read_bytes() == b"precious" and other.exists()
+        await snapshots.remove_rootfs("c")
+        assert again.leftovers() == () and not directory.exists() and not other.exists()
+        assert list((world.root / "storage/meta").iterdir()) == []
+    finally:
+        await world.snapshots.remove_rootfs("c")
