@@ -25,6 +25,7 @@ from pykubelet.criserver.shim.shim_events import ShimEvents
 from pykubelet.criserver.spec import HandlerOptions
 from pykubelet.criserver.spec.base_spec import check_base
 from pykubelet.linux import cgroups
+from pykubelet.linux.errors import raise_passing
 
 if TYPE_CHECKING:
     from pykubelet.criserver.shim.shim_runtime import ShimRuntime
@@ -59,7 +60,10 @@ class HandlerFactory:
             shim.connections.close()
 
     def build(self, settings: Settings) -> ConfiguredHandlers:
-        """Build all handlers. Permanent: the default one's program is missing; Invalid: a base. Blocking."""
+        """Build all handlers. Permanent: the default one's program is missing; Invalid: a base. Blocking.
+
+        Transient: a base cannot be read for the moment.
+        """
         runtimes = self._runtimes(settings)
         return ConfiguredHandlers(
             runtimes=runtimes,
@@ -129,6 +133,7 @@ def _options(name: str, settings: Settings, runtime: ContainerRuntime) -> Handle
         try:
             base = check_base(_json(read_regular(handler.base_runtime_spec, _LONGEST_SPEC), origin), origin)
         except OSError as error:
+            raise_passing(error, origin)
             raise Invalid(f"{origin}: cannot be read: {error.strerror}") from error
     joined = handler.sandbox_annotations
     return HandlerOptions(

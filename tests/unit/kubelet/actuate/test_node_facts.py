@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
+from pykubelet.base.errors import Transient
 from pykubelet.kubelet.actuate.node import NodeFacts, NodeOptions
+from pykubelet.testing.limits import no_descriptors
 
 
 def told(facts: NodeFacts) -> list[tuple[str, ...]]:
@@ -30,6 +34,17 @@ def test_fault_of_resolv_conf_names_the_file(tmp_path: Path) -> None:
     )
     file.write_text("search a.example\n")
     assert facts.resolv_conf.fault() is None
+
+
+def test_resolv_conf_that_cannot_be_read_for_the_moment_does_not_count_as_empty(tmp_path: Path) -> None:
+    file = tmp_path / "resolv.conf"
+    file.write_text("nameserver 10.0.0.10\n")
+    facts = NodeFacts(NodeOptions(name="n", ips=(), allocatable={}, resolv_conf=str(file)))
+    with no_descriptors(), pytest.raises(Transient, match=r"resolv\.conf cannot be read: Too many open files"):
+        facts.resolver()
+    assert facts.resolver().nameservers == ("10.0.0.10",)
+    file.unlink()
+    assert facts.resolver().nameservers == ()
 
 
 def test_resolv_conf_that_is_off_has_no_fault() -> None:

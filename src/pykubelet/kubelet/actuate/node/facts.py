@@ -81,7 +81,7 @@ class NodeFacts:
         return self._options.allocatable
 
     def resolver(self) -> Resolver:
-        """DNS settings of the node; an unreadable file counts as empty and is logged."""
+        """DNS settings of the node; an unreadable file counts as empty and is logged. Transient: as of `ResolvConf`."""
         return replace(
             self.resolv_conf.read(),
             cluster_dns=self._options.cluster_dns,

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from pykubelet.kubelet.actuate.criconfig.config_types import Resolver
 from pykubelet.kubelet.actuate.criconfig.dns import parse_resolv_conf, resolv_conf_fault
+from pykubelet.linux.errors import raise_passing
 
 _log = logging.getLogger(__name__)
 
@@ -21,12 +22,16 @@ class ResolvConf:
         self._kept: tuple[tuple[int, int], Resolver] | None = None
 
     def read(self) -> Resolver:
-        """Return the file's settings; an unreadable file counts as empty and is logged."""
+        """Return the file's settings; an unreadable file counts as empty and is logged.
+
+        Transient: it cannot be read for the moment. The pod would never resolve a name.
+        """
         if not self._path:
             return Resolver(has_file=False)
         try:
             return self._parse()
         except OSError as error:
+            raise_passing(error, self._path)
             _log.warning("resolver configuration unreadable", extra={"path": self._path, "error": error.strerror})
             return Resolver()
 

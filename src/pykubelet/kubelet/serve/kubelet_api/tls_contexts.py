@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from pykubelet.base.errors import Invalid
+from pykubelet.base.errors import PASSING, Invalid
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import CertFiles, TlsConfig
 from pykubelet.kubelet.serve.kubelet_api.plan.ciphers import ciphers, minimum_version
 
@@ -31,12 +31,13 @@ class TlsContexts:
         self._config = config
         self._made: _Made | None = None
         self._refused: _Mark | None = None
+        self._reported: _Mark | None = None
 
     def current(self, files: CertFiles) -> ssl.SSLContext:
         """Return the context for the files in their present state.
 
         If the files are unusable, the previous context stays in force and one warning is logged for each state of the
-        files. Invalid: there is no previous context.
+        files; those that cannot be read for the moment are read again. Invalid: there is no previous context.
         """
         paths = [files.certificate, files.key, *([self._config.client_ca] if self._config.client_ca else [])]
         mark = tuple(_mark(path) for path in paths)
@@ -50,9 +51,13 @@ class TlsContexts:
                 raise Invalid(
                     f"the serving certificate, its key or the client CA cannot be used ({named}): {error}"
                 ) from error
-            self._refused = mark
-            fields = {"certificate": str(files.certificate), "error": str(error)}
-            _log.warning("serving certificate unusable; keeping the previous one", extra=fields)
+            # OpenSSL's errors have numbers of their own: that of a key which does not match is ESTALE's.
+            if isinstance(error, ssl.SSLError) or error.errno not in PASSING:
+                self._refused = mark
+            if mark != self._reported:
+                self._reported = mark
+                fields = {"certificate": str(files.certificate), "error": str(error)}
+                _log.warning("serving certificate unusable; keeping the previous one", extra=fields)
         else:
             _log.info("serving certificate loaded", extra={"certificate": str(files.certificate)})
         return self._made.context

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Invalid
+from pykubelet.kubelet.serve.kubelet_api import tls_contexts
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_types import CertFiles, TlsConfig
 from pykubelet.kubelet.serve.kubelet_api.tls_contexts import TlsContexts
 from pykubelet.testing.certificates import Authority
+from pykubelet.testing.limits import no_descriptors
 
 
 @pytest.fixture
@@ -46,6 +48,33 @@ def test_half_written_certificate_keeps_the_previous_one_with_one_warning(
     assert len(caplog.records) == 1
     files.certificate.write_bytes(whole)
     assert contexts.current(files) is not None
+
+
+def test_certificate_that_cannot_be_read_for_the_moment_is_read_again(
+    files: CertFiles, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Otherwise the former one would be served until it expires, or the next one is issued."""
+    contexts = TlsContexts(TlsConfig())
+    first = contexts.current(files)
+    other = Authority(tmp_path / "other").issue("node", ["127.0.0.1"])
+    files.key.write_bytes(other.key.read_bytes())
+    files.certificate.write_bytes(other.certificate.read_bytes())
+    with no_descriptors():
+        assert contexts.current(files) is first
+        assert contexts.current(files) is first
+    assert len([record for record in caplog.records if record.levelno == logging.WARNING]) == 1
+    assert contexts.current(files) is not first
+
+
+def test_key_of_another_certificate_is_refused_with_one_attempt(
+    files: CertFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contexts = TlsContexts(TlsConfig())
+    first = contexts.current(files)
+    files.key.write_bytes(Authority(tmp_path / "other").issue("node", ["127.0.0.1"]).key.read_bytes())
+    assert contexts.current(files) is first
+    monkeypatch.setattr(tls_contexts, "_context", lambda *_: pytest.fail("read again"))
+    assert contexts.current(files) is first
 
 
 def test_changed_client_ca_is_reloaded(files: CertFiles, tmp_path: Path) -> None:
