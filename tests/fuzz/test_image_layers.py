@@ -6,16 +6,13 @@ import asyncio
 import io
 import os
 import random
-import resource
 import stat
-import sys
 import tarfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -28,9 +25,9 @@ from pykubelet.criserver.images.image_types import Layer
 from pykubelet.criserver.storage import Layers
 from pykubelet.criserver.storage.layers import EMPTY
 from pykubelet.criserver.storage.remove import remove_tree
-from pykubelet.criserver.unpack import worker
 from pykubelet.criserver.unpack.limits import Limits
 from pykubelet.linux.filesystems.fsusage import tree_usage
+from tests.fuzz.layer_workers import LayerWorkers, layer_workers
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(1800)]
 
@@ -127,37 +124,10 @@ class Maker:
         return info, data
 
 
-async def _forked(argv: Sequence[str], **_: Any) -> proc.Completed:
-    return _run(argv)
-
-
-def _run(argv: Sequence[str]) -> proc.Completed:
-    """Run the worker in a child process that has already imported everything.
-
-    The worker limits its address space; the child has that of the test process, which may be larger, on top. At the
-    limit a new thread of Python can end before it says that it has started, and the worker would wait for it for ever.
-    """
-    there, here = os.pipe()
-    child = os.fork()
-    if child == 0:
-        code = 70
-        with suppress(BaseException):
-            os.dup2(here, 1)
-            sys.stdout = os.fdopen(1, "w")
-            worker._MEMORY += _address_space()
-            code = worker.main(argv[4:])
-            sys.stdout.flush()
-        os._exit(code)
-    os.close(here)
-    with os.fdopen(there, "rb") as file:
-        said = file.read()
-    _, status = os.waitpid(child, 0)
-    return proc.Completed(os.waitstatus_to_exitcode(status), said, b"")
-
-
-def _address_space() -> int:
-    """The bytes of this process's address space."""
-    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+@pytest.fixture(scope="module")
+def workers() -> Iterator[LayerWorkers]:
+    with layer_workers() as found:
+        yield found
 
 
 class Disk:
@@ -243,11 +213,11 @@ async def _apply(disk: Disk, streams: Sequence[bytes]) -> None:
 
 @settings(max_examples=settings().max_examples // 4, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**64 - 1), st.integers(1, 3))
-def test_any_layers_change_nothing_outside_and_are_charged(seed: int, count: int) -> None:
+def test_any_layers_change_nothing_outside_and_are_charged(workers: LayerWorkers, seed: int, count: int) -> None:
     maker = Maker(seed)
     streams = [maker.archive() for _ in range(count)]
     patch = pytest.MonkeyPatch()
-    patch.setattr(proc, "run", _forked)
+    patch.setattr(proc, "run", workers.run)
     root = Path(mkdtemp(prefix="pykubelet-layers-"))
     try:
         asyncio.run(_apply(Disk(root), streams))
