@@ -8,7 +8,6 @@ of config.json".
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -17,6 +16,7 @@ from msgspec import Struct
 from pykubelet.base.errors import Invalid
 from pykubelet.base.files.documents import read_json
 from pykubelet.base.http import basic_auth
+from pykubelet.kubelet.actuate.images.plan.host_glob import label_matches
 from pykubelet.models.core_v1 import Secret
 
 TYPE_JSON: Final = "kubernetes.io/dockerconfigjson"
@@ -27,6 +27,8 @@ _KEY_JSON: Final = ".dockerconfigjson"
 _KEY_LEGACY: Final = ".dockercfg"
 _NEW_SECRET: Final = "create it again with kubectl create secret docker-registry"
 _DEFAULT_REGISTRY: Final = "index.docker.io"
+_MOST_LOCATIONS: Final = 1000
+"""All are compared with the image at each pull."""
 
 
 class Owner(Struct, frozen=True):
@@ -63,8 +65,10 @@ class Keyring:
         self._by_location: dict[str, list[RegistryCredentials]] = {}
 
     def add(self, config: Mapping[str, RegistryCredentials], owner: Owner | None = None) -> None:
-        """Add the entries of one secret, file or plugin; invalid locations are ignored."""
+        """Add the entries of one secret, file or plugin; invalid locations, and those beyond the limit, are ignored."""
         for location, credentials in config.items():
+            if len(self._by_location) >= _MOST_LOCATIONS:
+                return
             key = _normalise(location)
             if key is not None:
                 self._by_location.setdefault(key, []).append(replace(credentials, owner=owner))
@@ -165,8 +169,7 @@ def location_matches(key: str, repository: str) -> bool:
     return (
         pattern_port == target_port
         and len(pattern_labels) == len(target_labels)
-        # Go's globs negate a class with ^, Python's with !.
-        and all(fnmatchcase(t, p.replace("[^", "[!")) for p, t in zip(pattern_labels, target_labels, strict=True))
+        and all(label_matches(p, t) for p, t in zip(pattern_labels, target_labels, strict=True))
     )
 
 
