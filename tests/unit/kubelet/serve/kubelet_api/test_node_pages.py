@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from tests.unit.kubelet.serve.kubelet_api.world import Client, NodeWorld, Pki, as_admin
 
@@ -115,10 +116,15 @@ async def test_slis_tell_what_the_health_checks_found(world: NodeWorld) -> None:
 
 @pytest.fixture
 def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fake journalctl that knows sshd and prints its own command line."""
+    """A fake journalctl that knows sshd and prints its own command line; for "flood", 40 MiB."""
     program = tmp_path / "bin" / "journalctl"
     program.parent.mkdir()
-    program.write_text('#!/bin/sh\n[ "$1" = --field ] && echo sshd.service && exit 0\necho "$@"\n')
+    program.write_text(
+        '#!/bin/sh\n[ "$1" = --field ] && echo sshd.service && exit 0\n'
+        'case "$*" in *--grep=flood*) head -c 41943040 /dev/zero; exit;; esac\n'
+        """case "$*" in *"--grep=("*) echo 'Bad pattern "(": missing closing parenthesis' >&2; exit 1;; esac\n"""
+        'echo "$@"\n'
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
 
@@ -137,6 +143,8 @@ async def test_queries_for_logs(world: NodeWorld) -> None:
         "/logs/?query=/web.log": (200, "web in a file\n"),
         "/logs/?query=/../secret": (404, ""),
         "/logs/?query=a%3Bb": (406, "unsupported characters"),
+        "/logs/?query=sshd&pattern=(": (406, 'pattern: Bad pattern "(": missing closing parenthesis\n'),
+        "/logs/?query=sshd&pattern=flood": (200, "\nlog truncated: it has more than 32 MiB\n"),
         "/logs/?query=%20": (400, "cannot be empty"),
         "/logs/web.log": (200, "web in a file\n"),
         "/logs/": (200, '<a href="web.log">'),
@@ -152,6 +160,26 @@ def _write_logs(directory: Path) -> None:
     (directory / "deep").mkdir()
     (directory / "deep" / "deep.log").write_text("deep in a directory\n")
     (directory.parent / "secret").write_text("not for you")
+
+
+@pytest.mark.usefixtures("journal")
+async def test_files_of_services_are_sent_in_pieces(world: NodeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four of any size in one answer would be held in memory, eight times at once."""
+    world.change(system_log_query=True)
+    large = b"x" * 3_000_001
+    await asyncio.to_thread((world.node_logs / "large.log").write_bytes, large)
+    sizes: list[int] = []
+    write = web.StreamResponse.write
+
+    async def noted(response: web.StreamResponse, data: bytes | bytearray | memoryview) -> None:
+        sizes.append(len(data))
+        await write(response, data)
+
+    monkeypatch.setattr(web.StreamResponse, "write", noted)
+    async with as_admin(world) as client:
+        found = await get(client, "/logs/?query=large&query=none&query=large")
+    assert found == (200, large.decode() + "\nlog not found for none\n" + large.decode())
+    assert max(sizes) <= 256 * 1024
 
 
 async def test_without_a_journal_there_are_files(world: NodeWorld, monkeypatch: pytest.MonkeyPatch) -> None:

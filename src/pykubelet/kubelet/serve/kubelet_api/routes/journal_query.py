@@ -1,7 +1,8 @@
 """Answers ``/logs/?query=…``: logs of services from the journal, or from the service's own file."""
 
 import os
-from typing import Final
+from collections.abc import Sequence
+from typing import IO, Final
 
 from aiohttp import web
 
@@ -9,7 +10,9 @@ from pykubelet.base import proc
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError
 from pykubelet.base.files.safe_path import open_regular_in_root
-from pykubelet.base.units import MIB, Seconds
+from pykubelet.base.http.hangup import keep_alive
+from pykubelet.base.text import printable
+from pykubelet.base.units import KIB, MIB, Seconds
 from pykubelet.kubelet.serve.kubelet_api.plan.log_query import (
     BadQueryError,
     LogQuery,
@@ -22,7 +25,11 @@ from pykubelet.kubelet.serve.kubelet_api.plan.log_query import (
 from pykubelet.kubelet.serve.kubelet_api.routes.node_logs import NodeLogs
 
 _WITHIN: Final[Seconds] = 30.0
-_MAX_OUTPUT: Final = 64 * MIB
+_MAX_OUTPUT: Final = 32 * MIB
+"""Bytes of the journal that are sent: journalctl's output is held in memory."""
+_CHUNK: Final = 256 * KIB
+_BAD_PATTERN: Final = b"Bad pattern"
+"""The first words of journalctl about a regular expression that it cannot use."""
 
 
 class LogQueries:
@@ -44,34 +51,58 @@ class LogQueries:
             return await self._logs.handle(request)
         if query.file:
             return await self._logs.send(request, query.file.lstrip("/"))
-        return web.Response(body=await self._services(query), content_type="text/plain", charset="utf-8")
+        return await self._services(request, query)
 
-    async def _services(self, query: LogQuery) -> bytes:
+    async def _services(self, request: web.Request, query: LogQuery) -> web.StreamResponse:
         units = await _journal_units()
         files = [service for service in query.services if f"{service}.service" not in units]
         if files and query.options != NodeLogOptions():
             listed = " ".join(files)
             text = f"\noptions present and query resolved to log files for [{listed}]\ntry without specifying options\n"
-            return text.encode()
+            return web.Response(text=text)
         if files:
-            return b"".join([await blocking.call("node-logs", self._file, service) for service in files])
+            return await self._send(request, files)
         try:
             done = await proc.run(journal_command(query), timeout=_WITHIN, check=False, max_output=_MAX_OUTPUT)
         except PykubeletError as error:
-            return f"\nerror: journal output not available: {error}\n".encode()
-        return done.stdout + done.stderr
+            return web.Response(text=f"\nerror: journal output not available: {error}\n")
+        if query.options.pattern and done.returncode and done.stderr.startswith(_BAD_PATTERN):
+            return web.Response(
+                status=406, text=f"pattern: {printable(done.stderr.decode(errors='replace').strip())}\n"
+            )
+        more = f"\nlog truncated: it has more than {_MAX_OUTPUT >> 20} MiB\n".encode() if done.truncated else b""
+        rest = done.stderr + more
+        body = done.stdout + rest if rest else done.stdout
+        return web.Response(body=body, content_type="text/plain", charset="utf-8")
 
-    def _file(self, service: str) -> bytes:
+    async def _send(self, request: web.Request, services: Sequence[str]) -> web.StreamResponse:
+        """Send the files of services in pieces: they may be of any size."""
+        response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
+        if request.transport is not None:
+            keep_alive(request.transport)
+        await response.prepare(request)
+        for service in services if request.method != "HEAD" else ():
+            found = await blocking.call("node-logs", self._open, service)
+            if isinstance(found, str):
+                await response.write(found.encode())
+                continue
+            with found:
+                left = os.fstat(found.fileno()).st_size
+                while left > 0 and (data := await blocking.call("node-logs", found.read, min(left, _CHUNK))):
+                    left -= len(data)
+                    await response.write(data)
+        return response
+
+    def _open(self, service: str) -> IO[bytes] | str:
+        """Open the file of a service; a text if it does not exist or cannot be opened."""
         for name in file_names(service):
             try:
-                fd = open_regular_in_root(self._logs.root, name)
+                return os.fdopen(open_regular_in_root(self._logs.root, name), "rb", buffering=0)
             except (NotFound, Invalid):
                 continue
             except OSError as error:
-                return f"\nerror getting log for {service}: {error.strerror}\n".encode()
-            with os.fdopen(fd, "rb") as file:
-                return file.read(_MAX_OUTPUT)
-        return f"\nlog not found for {service}\n".encode()
+                return f"\nerror getting log for {service}: {error.strerror}\n"
+        return f"\nlog not found for {service}\n"
 
 
 async def _journal_units() -> frozenset[str]:
