@@ -134,6 +134,15 @@ def test_standard_input_is_checked_and_answered_as_json(agent: AgentProcess) -> 
     assert status == 1 and "first on line 1" in answer["findings"][0]["message"], answer
 
 
+def test_standard_input_has_one_name_in_all_commands(agent: AgentProcess) -> None:
+    broken = _pod("broken").replace("image:", "imag:")
+    for words in (("check", "-"), ("apply", "-f", "-"), ("diff", "-f", "-"), ("run-once", "-")):
+        command = cli_command(agent.socket, *words)
+        done = subprocess.run(command, input=broken, capture_output=True, text=True, env=environment())
+        assert done.returncode != 0
+        assert re.search(r"^<stdin>:6:\d+: error: .*imag: unknown field", done.stdout + done.stderr, re.M), words
+
+
 def test_manifest_directory_of_the_agent_is_valid(agent: AgentProcess) -> None:
     done = agent.cli("check", str(agent.manifests))
     assert done.returncode == 0, done.stdout

@@ -129,11 +129,14 @@ def test_agent_without_the_path_counts_as_missing(tmp_path: Path, agent: Path, m
 def test_standard_input_is_read(agent: Path) -> None:
     done = check(agent, "-", text=GOOD % ("a", "e"))
     assert done.exit_code == 0
-    assert done.stdout.splitlines() == ["-: ok, Pod default/a", "1 file checked, 0 errors, 0 warnings"]
+    assert done.stdout.splitlines() == ["<stdin>: ok, Pod default/a", "1 file checked, 0 errors, 0 warnings"]
     done = check(agent, "-", text="kind: Pod\n")
     assert done.exit_code == 1
-    assert done.stdout == "-:1:1: error: apiVersion: is required; write apiVersion: v1\n"
+    assert done.stdout == "<stdin>:1:1: error: apiVersion: is required; write apiVersion: v1\n"
     assert check(agent, "-", text="").exit_code == 1
+    sarif = json.loads(check(agent, "-o", "sarif", "-", text="kind: Pod\n").stdout)
+    (location,) = sarif["runs"][0]["results"][0]["locations"]
+    assert location["physicalLocation"]["artifactLocation"]["uri"] == "%3Cstdin%3E"
 
 
 def test_whole_directory_of_the_agent_does_not_conflict_with_itself(agent: Path, directory: Path) -> None:

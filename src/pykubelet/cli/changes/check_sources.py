@@ -12,6 +12,7 @@ from pykubelet.base.errors import Permanent
 from pykubelet.base.files.regular_file import is_plain_name
 from pykubelet.base.text import printable
 from pykubelet.base.units import Bytes
+from pykubelet.cli.changes.manifest_files import STDIN, STDIN_NAME
 from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.kubelet.desired.check import CheckSource
 from pykubelet.kubelet.desired.manifest.manifest_types import MAX_BYTES, Manifest, Problem
@@ -22,15 +23,13 @@ from pykubelet.linux import system
 from pykubelet.models.scalars import Quantity
 
 _PATH: Final = "/pykubelet/v1/node"
-STDIN: Final = Path("-")
-"""The argument that means the standard input."""
 
 
 def sources_of(paths: Iterable[Path]) -> list[CheckSource]:
     """Read the manifests of files, directories and the standard input, each file once."""
     found: dict[str, CheckSource] = {}
     for path in paths:
-        if path == STDIN:
+        if str(path) == STDIN:
             found.setdefault("", CheckSource(_stdin()))
             continue
         for file in _files(path):
@@ -85,4 +84,4 @@ def _files(path: Path) -> Iterator[Path | Manifest]:
 
 def _stdin() -> Manifest:
     data = sys.stdin.buffer.read(MAX_BYTES + 1)  # one byte more, so that the parser detects a text above the limit
-    return check_text(data, "-")
+    return check_text(data, STDIN_NAME)

@@ -11,6 +11,9 @@ from pykubelet.base.files.regular_file import is_plain_name, read_regular
 from pykubelet.base.text import printable
 
 STDIN: Final = "-"
+"""The argument that means the standard input."""
+STDIN_NAME: Final = "<stdin>"
+"""The name of the standard input in messages, in place of a file's."""
 _MOST: Final = 10 * 1024 * 1024 + 1
 """Bytes to read of a manifest: one more than the parser takes, so that it detects a text that is too large."""
 
@@ -22,7 +25,7 @@ def read_texts(files: Iterable[str | os.PathLike[str]]) -> list[tuple[str, bytes
 
 def _texts_of(file: str) -> list[tuple[str, bytes]]:
     if file == STDIN:
-        return [("<stdin>", sys.stdin.buffer.read(_MOST))]
+        return [(STDIN_NAME, sys.stdin.buffer.read(_MOST))]
     paths = [file]
     try:
         if os.path.isdir(file):
