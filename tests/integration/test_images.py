@@ -1,6 +1,7 @@
 """Images: pull policies, missing images, and recovery of pods. Pulls are from a real registry."""
 
 import asyncio
+import json
 import os
 import re
 import subprocess
@@ -156,6 +157,41 @@ def test_rm_of_a_second_name_keeps_the_image_of_a_running_pod(
     assert "is used by container main of pod default/named-testnode" in refused.stderr
     assert name in agent.cli("image", "ls").stdout
     assert name not in agent.cli("image", "prune", "--all", "--dry-run").stdout
+
+
+@pytest.mark.only_on("criserver")
+def test_prune_of_the_agents_runtime_keeps_the_images_of_its_pods(
+    agent: AgentProcess, apply: Apply, daemon: PrivateRuntime
+) -> None:
+    """Images that a container uses, or that only the manifest of a pod names, are kept.
+
+    With --all only by --dry-run: the session's other tests use tagged images of no pod.
+    """
+    names = {each: f"localhost/pykubelet/prune-{each}:1" for each in ("used", "named", "unused")}
+    for each, name in names.items():
+        daemon.load(ImageSpec(name, files={each: os.urandom(200_000)}))
+    missing = {"name": "missing", "configMap": {"name": "prune-missing"}}
+    apply("prune", pod("used", container(image=names["used"])))
+    apply("waiting", pod("waiting", container(image=names["named"]), volumes=[missing]))
+    agent.wait_running("used")
+    agent.wait_event("waiting", "FailedMount")
+    ids = {}
+    for each, name in names.items():
+        (image,) = json.loads(agent.cli("image", "inspect", name).stdout)
+        ids[each] = image["status"]["id"].removeprefix("sha256:")[:12]
+    announced = agent.cli("image", "prune", "--all", "--dry-run").stdout
+    assert f"would remove: {names['unused']} {ids['unused']}\n" in announced
+    assert ids["used"] not in announced and ids["named"] not in announced
+    assert names["unused"] in agent.cli("image", "ls").stdout
+    for each in ("used", "unused"):
+        daemon.load(ImageSpec(names[each], files={"other": each.encode()}))  # takes its name
+    pruned = agent.cli("image", "prune")
+    assert pruned.returncode == 0, pruned.stderr
+    assert f"{ids['unused']}\n" in pruned.stdout
+    assert ids["used"] not in pruned.stdout
+    assert re.search(r"^\d+ images?, [\d.]+\w+ freed$", pruned.stdout, re.M), pruned.stdout
+    assert agent.cli("image", "inspect", f"sha256:{ids['unused']}").returncode == 1
+    assert agent.cli("image", "inspect", names["unused"]).returncode == 0
 
 
 def test_unused_images_are_collected(agent: AgentProcess, apply: Apply, daemon: PrivateRuntime) -> None:
