@@ -145,3 +145,28 @@ def test_watch_follows_a_pod_until_it_runs(agent: AgentProcess, apply: Apply, tm
         assert process.wait(20) == 130
     views = [json.loads(line) for line in out.read_text().splitlines()]
     assert len(views) < 12, "a view is shown when it has changed, not with each second"
+
+
+def test_get_problems_and_wait_tell_what_a_pod_waits_for(agent: AgentProcess, apply: Apply) -> None:
+    missing = {"name": "missing", "configMap": {"name": "nowhere"}}
+    unready = container(readinessProbe={"exec": {"command": ["false"]}, "periodSeconds": 1})
+    apply("unmounted", pod("unmounted", volumes=[missing]))
+    apply("unready", pod("unready", unready))
+
+    def problems() -> dict[str, tuple[str, str]]:
+        items = json.loads(agent.cli("get", "problems", "-o", "json").stdout)["items"]
+        return {each["subject"]: (each["reason"], each["message"]) for each in items}
+
+    names = {f"pod default/{each}-testnode" for each in ("unmounted", "unready")}
+    wait_for(lambda: names <= problems().keys(), 20, lambda: str(problems()))
+    reason, message = problems()["pod default/unmounted-testnode"]
+    assert reason == "FailedMount" and "configmap 'nowhere' not found" in message
+    reason, message = problems()["pod default/unready-testnode"]
+    assert (reason, message.partition(" (")[0]) == ("Unhealthy", "container main: readiness probe failed")
+    for name, cause in (
+        ("unmounted", "phase Pending: FailedMount: .*'nowhere'"),
+        ("unready", "not ready: main: .*probe"),
+    ):
+        late = agent.cli("wait", "--for=ready", name, "--timeout", "1s")
+        assert late.returncode == 124
+        assert re.search(f"timed out waiting for pod/{name}-testnode: .*{cause}", late.stderr), late.stderr

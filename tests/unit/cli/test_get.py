@@ -9,6 +9,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from pykubelet.base.errors import NotFound
 from pykubelet.cli.app import cli
 from pykubelet.cli.commands.pods import get
 
@@ -52,10 +53,17 @@ class FakeApi:
             "/pykubelet/v1/problems": [],
             "/pykubelet/v1/images": [{"id": "sha256:abc", "repoTags": ["a:1"], "size": 5}],
         }
+        self.waits: dict[str, list[Any]] = {}
+        """What ``explain`` says that pods wait for, by namespace and name."""
         self.queries: list[dict[str, object]] = []
         self.events: list[tuple[str, Any]] = []
 
     def get(self, path: str, **query: object) -> Any:
+        if path.startswith("/pykubelet/v1/explain/"):
+            waits = self.waits.get(path.removeprefix("/pykubelet/v1/explain/"))
+            if waits is None:
+                raise NotFound("no such pod")
+            return {"waits": waits}
         self.queries.append({key: value for key, value in query.items() if value})
         if "/namespaces/" in path:
             _, _, rest = path.partition("/namespaces/")
@@ -191,6 +199,36 @@ def test_problems_and_the_banner(api: FakeApi) -> None:
     assert run("pods", "-o", "name").stderr == ""
     api.answers["/pykubelet/v1/problems"] = [PROBLEM, PROBLEM]
     assert run("pods").stderr.startswith("2 problems, the first: ")
+
+
+def test_problems_contain_what_pods_wait_for_without_a_reason_in_their_status(api: FakeApi) -> None:
+    creating = waiting("ContainerCreating")
+    unready: dict[str, Any] = {"containerStatuses": [{"name": "app", "ready": False}]}
+    api.answers["/api/v1/pods"] = [
+        pod("unmounted", **creating),
+        pod("unhealthy", **unready),
+        pod("starting", **creating),
+        pod("gone", **creating),
+        pod("done", phase="Succeeded", **unready),
+    ]
+    probe = {"kind": "probe", "subject": "app", "reason": "readiness probe failed", "times": 3}
+    api.waits = {
+        "default/unmounted-n1": [{"kind": "volumes", "reason": "FailedMount", "message": "no ConfigMap"}],
+        "default/unhealthy-n1": [{**probe, "message": "HTTP 404"}],
+        "default/starting-n1": [
+            {"kind": "pull", "subject": "app", "reason": "in progress", "message": "image:1"},
+            {**probe, "reason": "readiness probe has not run yet", "times": 0},
+        ],
+        "default/done-n1": [{"kind": "volumes", "reason": "FailedMount", "message": "nothing asks for this"}],
+    }
+    assert json.loads(run("problems", "-o", "json").stdout)["items"] == [
+        {"subject": "pod default/unmounted-n1", "reason": "FailedMount", "message": "no ConfigMap"},
+        {
+            "subject": "pod default/unhealthy-n1",
+            "reason": "Unhealthy",
+            "message": "container app: readiness probe failed: HTTP 404",
+        },
+    ]
 
 
 def test_a_watch_prints_a_row_for_each_visible_change(api: FakeApi) -> None:

@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from pykubelet.base.errors import Permanent
 from pykubelet.cli.client.local_api import LocalApi
+from pykubelet.cli.client.pod_waits import failures_of
 from pykubelet.cli.plan.pod_goals import Goal, GoalVerdict, Pod, Progress
 from pykubelet.cli.terminal import echo
 
@@ -36,6 +37,7 @@ class _Waiting:
     label: str
     awaited: Awaited
     verdict: GoalVerdict | None = None
+    pod: Pod | None = None
 
 
 def by_uid(uid: str) -> Callable[[Sequence[Pod]], Pod | None]:
@@ -65,7 +67,7 @@ def wait_for_pods(api: LocalApi, awaited: Sequence[Awaited], seconds: float | No
             if listed and not waiting:
                 return
     except TimeoutError:
-        _time_out(waiting)
+        _time_out(api, waiting)
     raise Permanent(
         f"the agent at {api.path} has stopped; nothing is known of {', '.join(each.label for each in waiting)}"
     )
@@ -87,7 +89,8 @@ def _labels(awaited: Sequence[Awaited]) -> list[str]:
 def _judge(waiting: list[_Waiting], pods: Sequence[Pod]) -> None:
     """Take those that have reached their goal out of ``waiting``."""
     for each in list(waiting):
-        each.verdict = verdict = each.awaited.goal(each.awaited.choose(pods))
+        each.pod = each.awaited.choose(pods)
+        each.verdict = verdict = each.awaited.goal(each.pod)
         match verdict.progress:
             case Progress.REACHED:
                 waiting.remove(each)
@@ -99,8 +102,16 @@ def _judge(waiting: list[_Waiting], pods: Sequence[Pod]) -> None:
                 pass
 
 
-def _time_out(waiting: Sequence[_Waiting]) -> NoReturn:
+def _time_out(api: LocalApi, waiting: Sequence[_Waiting]) -> NoReturn:
     for each in waiting:
         why = each.verdict.why if each.verdict is not None else "the agent has not listed its pods"
+        if each.pod is not None and why.startswith("phase "):  # its status names no cause
+            why = ": ".join((why, *_causes(api, each.pod)))
         echo(f"error: timed out waiting for {each.label}: {why}", err=True)
     raise SystemExit(TIMED_OUT)
+
+
+def _causes(api: LocalApi, pod: Pod) -> list[str]:
+    """Return what the agent says that keeps the pod waiting, as one text or none."""
+    failures = failures_of(api, pod)
+    return ["; ".join(f"{reason}: {message}" for reason, message in failures)] if failures else []

@@ -1,6 +1,6 @@
 """Lists the objects that the user asks for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from pykubelet.base.suggestion import did_you_mean
 from pykubelet.cli.arguments.kinds import ObjectKind, name_of
 from pykubelet.cli.arguments.targets import Target
 from pykubelet.cli.client.local_api import LocalApi
+from pykubelet.cli.client.pod_waits import failures_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def listed(api: LocalApi, target: Target, selection: ListSelection) -> Listed:
     if target.kind.plural == "events":
         items.sort(key=_last_seen)  # the newest is the last line, as of a log
     if target.kind.plural == "problems":
-        items += pod_problems(api.get("/api/v1/pods")["items"])
+        items += _pod_problems(api, api.get("/api/v1/pods")["items"])
     version = str(answer.get("metadata", {}).get("resourceVersion", ""))
     if not target.names:
         return Listed(target.kind, items, version)
@@ -90,20 +91,38 @@ def not_found(kind: str, name: str, known: Sequence[str], namespace: str = "") -
     return NotFound(f"{kind} {name!r} not found{where}{advice}")
 
 
-def pod_problems(pods: Sequence[Any]) -> list[Any]:
-    """Return a problem for each container that cannot start or go on, and each pod that the agent has rejected."""
+def _pod_problems(api: LocalApi, pods: Sequence[Any]) -> list[Any]:
+    """Return a problem for each container that cannot start or go on, and each pod that the agent has rejected.
+
+    A pod that is not ready although its status names no cause has the failures that the agent explains.
+    """
     found = []
     for pod in pods:
-        status = pod.get("status", {})
         subject = f"pod {pod['metadata'].get('namespace', '')}/{name_of(pod)}"
-        if status.get("phase") == "Failed" and status.get("reason"):
-            found.append({"subject": subject, "reason": status["reason"], "message": status.get("message", "")})
-        for each in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
-            waiting = each.get("state", {}).get("waiting") or {}
-            if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
-                message = f"container {each['name']}: {waiting.get('message') or waiting['reason']}"
-                found.append({"subject": subject, "reason": waiting["reason"], "message": message})
+        causes = list(_causes(pod.get("status", {})))
+        if not causes and _should_be_ready(pod):
+            causes = failures_of(api, pod)
+        found += [{"subject": subject, "reason": reason, "message": message} for reason, message in causes]
     return found
+
+
+def _causes(status: Any) -> Iterator[tuple[str, str]]:
+    if status.get("phase") == "Failed" and status.get("reason"):
+        yield status["reason"], status.get("message", "")
+    for each in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
+        waiting = each.get("state", {}).get("waiting") or {}
+        if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
+            yield waiting["reason"], f"container {each['name']}: {waiting.get('message') or waiting['reason']}"
+
+
+def _should_be_ready(pod: Any) -> bool:
+    """Whether the pod is to run, and is not ready."""
+    status = pod.get("status", {})
+    if status.get("phase") in ("Succeeded", "Failed") or "deletionTimestamp" in pod["metadata"]:
+        return False
+    return (
+        not all(each.get("ready") for each in status.get("containerStatuses", ())) or status.get("phase") != "Running"
+    )
 
 
 def _short_name(item: Any) -> str:
