@@ -145,10 +145,10 @@ async def _idle(side: _Side, plan: Plan, say: Callable[[str], None]) -> list[Fig
     daemon = side.runtime.pid()
     if daemon is None:
         raise Permanent(f"{side.label} has ended; see its log")
-    helpers = _helpers(side.runtime)
-    begin, before = time.monotonic(), sum_of([daemon, *helpers])
+    processes = [daemon, *helpers(side.runtime)]
+    begin, before = time.monotonic(), sum_of(processes)
     await asyncio.sleep(plan.idle_seconds)
-    after, took = sum_of([daemon, *helpers]), time.monotonic() - begin
+    after, took = sum_of(processes), time.monotonic() - begin
     say(f"{side.label}: removing {pods} pods")
     alone = usage(daemon)
     await remove_sandboxes(side.client)
@@ -160,7 +160,7 @@ async def _idle(side: _Side, plan: Plan, say: Callable[[str], None]) -> list[Fig
     return [Figure(f"cri.{pods}.{key}", side.label, unit, (value,)) for key, (unit, value) in values.items()]  # type: ignore[arg-type]
 
 
-def _helpers(runtime: PrivateRuntime) -> list[int]:
+def helpers(runtime: PrivateRuntime) -> list[int]:
     """The monitors or shims of a runtime's pods, and their infra processes."""
     marks = [mark.encode() for mark in runtime.traces().process_marks]
     found, parents = set(), {}

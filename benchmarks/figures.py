@@ -14,7 +14,8 @@ GO = "Go kubelet"
 SERVER = "our server"
 CONTAINERD = "containerd"
 WHOLE = "agent on our server"
-SUBJECTS = (BARE, AGENT, POLLING, GO, WHOLE, SERVER, CONTAINERD)
+PODMAN = "podman"
+SUBJECTS = (BARE, AGENT, POLLING, GO, WHOLE, SERVER, CONTAINERD, PODMAN)
 """The measured subjects, in the order of the table's columns."""
 
 

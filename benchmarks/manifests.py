@@ -1,5 +1,6 @@
 """Manifests of the measured pods. Pure."""
 
+import base64
 from typing import Any
 
 IMAGE = "localhost/pykubelet/bench:1"
@@ -10,6 +11,7 @@ Manifest = dict[str, Any]
 
 _SLEEP = ["/bin/sleep", "1000000"]
 _OBEDIENT = ["/bin/sh", "-c", "trap 'exit 0' TERM; sleep 1000000 & wait"]
+_TALKING = ["/bin/sh", "-c", "trap 'exit 0' TERM; echo here; sleep 1000000 & wait"]
 # The second start finds the file that the first has created in the volume.
 _FAIL_ONCE = ["/bin/sh", "-c", "[ -e /data/been ] && exec /bin/sleep 1000000; : >/data/been; exit 1"]
 
@@ -84,6 +86,22 @@ def served_with_inits(name: str) -> Manifest:
     pod = served_without_token(name)
     pod["spec"] |= {"initContainers": _inits(), "automountServiceAccountToken": True}
     return _with_token(pod)
+
+
+def talking(name: str) -> list[Manifest]:
+    """One container that prints a line and exits on SIGTERM at once."""
+    pod = _pod(name)
+    pod["spec"]["containers"][0]["command"] = _TALKING
+    return [pod]
+
+
+def talking_with_volumes(name: str) -> list[Manifest]:
+    """The same with volumes, in the form that podman 4.3 takes: it crashes if ``optional`` of a Secret is not set."""
+    config, secret, pod = with_volumes(name)
+    encoded = {key: base64.b64encode(value.encode()).decode() for key, value in secret.pop("stringData").items()}
+    pod["spec"]["volumes"][1]["secret"]["optional"] = False
+    pod["spec"]["containers"][0]["command"] = _TALKING
+    return [config, secret | {"data": encoded}, pod]
 
 
 def _pod(name: str) -> Manifest:

@@ -16,6 +16,7 @@ class Part(StrEnum):
     PULLS = "pulls"
     API = "api"
     CLI = "cli"
+    PODMAN = "podman"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,9 @@ class Plan:
     """Pulls of each kind and compression."""
     commands: int = 10
     """Pods that are applied, and runs of each other command."""
+    played: int = 10
+    """Pods of each kind that ``podman kube play`` and ``apply`` start in turn."""
+    played_at_once: int = 20
     idle_pods: tuple[int, ...] = (0, 10, 100)
     """Numbers of idle pods, ascending; the last one is also measured without events."""
     settle_seconds: float = 8.0
@@ -57,6 +61,8 @@ QUICK = Plan(
     inits=2,
     pulls=2,
     commands=3,
+    played=3,
+    played_at_once=5,
     idle_pods=(0, 10),
     settle_seconds=3.0,
     short_seconds=5.0,

@@ -16,6 +16,7 @@ from benchmarks.figures import AGENT, CONTAINERD, GO, SERVER, SUBJECTS, WHOLE, F
 _STYLES = {Verdict.REACHED: "green", Verdict.MISSED: "bold red", Verdict.NOT_MEASURED: "dim"}
 _CRI = {"one": "one pod at a time", "shared": "shared PID namespace", "shim": "the same shim"}
 _API = {"default": "default pod", "tokenless": "no token", "inits": "5 inits of true"}
+_PLAYED = {"one": "one pod", "volumes": "with volumes"}
 _NAMES = {
     "start.one": "start, one at a time",
     "start.volumes": "start, with volumes",
@@ -95,6 +96,8 @@ def _name(key: str) -> str:
         return f"node, {_API.get(parts[1], f'{parts[1]} at once')}: {kind.replace('_', ' ')}"
     if parts[0] == "cli":
         return f"command {parts[1]}: {kind}"
+    if parts[0] == "play":
+        return f"kube play or apply, {_PLAYED.get(parts[1], f'{parts[1]} pods')}: {kind}"
     if parts[0] == "images":
         return f"image of {parts[1]} files: {kind}"
     if parts[0] == "pulls":

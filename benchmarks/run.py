@@ -12,6 +12,7 @@ from benchmarks.images import unpacking
 from benchmarks.manifests import plain
 from benchmarks.observer import Observer
 from benchmarks.plan import Part, Plan
+from benchmarks.played import played
 from benchmarks.pulls import pulls
 from benchmarks.restart import inits, restarts
 from benchmarks.session import Session
@@ -44,7 +45,9 @@ async def run(made: World, plan: Plan, out: Output) -> None:
         await pulls(made, plan, figures, say)
     if Part.API in plan.parts:
         await through_api(made, plan, out)
-    if plan.parts <= {Part.CRI, Part.IMAGES, Part.PULLS, Part.API, Part.CLI}:
+    if Part.PODMAN in plan.parts:
+        await played(made, plan, out)
+    if not plan.parts & {Part.START, Part.RESTART, Part.INIT, Part.IDLE}:
         return
     async with Observer.connect(made.agents.endpoint) as observer:
         async with Observer.connect(made.bare.endpoint) as bare_observer:

@@ -97,6 +97,10 @@ class Agent(Subject):
     def pid(self) -> int:
         return self._process.pid
 
+    def log_of(self, pod: str) -> Path | None:
+        """Path of the log of the first start of the pod's container ``main``; None before that."""
+        return next(self._process.pod_logs.glob(f"*_{pod}-{NODE}_*/main/0.log"), None)
+
     def start(self) -> None:
         self._process.start()
 

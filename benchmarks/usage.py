@@ -63,7 +63,22 @@ def busy_seconds() -> float:
     return (user + nice + system + interrupts + soft) / _TICKS
 
 
+def children_of(pids: Iterable[int]) -> list[int]:
+    """The child processes of these processes, without further descendants."""
+    children = _children()
+    return [child for pid in pids for child in children.get(pid, ())]
+
+
 def _tree(pid: int) -> list[int]:
+    children = _children()
+    found = [pid]
+    for each in found:
+        found.extend(children.get(each, ()))
+    return found
+
+
+def _children() -> dict[int, list[int]]:
+    """The child processes of every process of the machine."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -71,10 +86,7 @@ def _tree(pid: int) -> list[int]:
                 children.setdefault(int(_stat(int(entry.name))[1]), []).append(int(entry.name))
             except (FileNotFoundError, ProcessLookupError):
                 continue
-    found = [pid]
-    for each in found:
-        found.extend(children.get(each, ()))
-    return found
+    return children
 
 
 def _stat(pid: int) -> list[str]:

@@ -12,6 +12,7 @@ from benchmarks.figures import WHOLE
 from benchmarks.go_kubelet import GoKubelet
 from benchmarks.manifests import IMAGE
 from benchmarks.observer import remove_sandboxes
+from benchmarks.podman import Podman
 from benchmarks.subjects import Agent, kill_strays
 from pykubelet.base.errors import Conflict, PykubeletError
 from pykubelet.kubelet.actuate.cri import CriClient
@@ -47,6 +48,8 @@ class World:
     whole: Agent
     """The agent on ``pykubelet criserver``."""
     go: GoKubelet | None
+    podman: Podman
+    """Removed with the rest; the part that measures it creates it."""
 
     @property
     def home(self) -> Path:
@@ -81,7 +84,7 @@ def world(go_binary: Path | None) -> Iterator[World]:
         agent = Agent(_HOME / "agent", agents.socket, _CGROUPS[0])
         whole = Agent(_HOME / "whole", server.socket, _CGROUPS[3], WHOLE)
         go = GoKubelet(go_binary, _HOME / "go", agents.socket, _CGROUPS[1]) if go_binary else None
-        made = World(agents, bare, server, agent, whole, go)
+        made = World(agents, bare, server, agent, whole, go, Podman(_HOME / "podman"))
         _remove(made)
         try:
             for runtime in (agents, bare, server):
@@ -98,6 +101,7 @@ def _remove(made: World) -> None:
     made.whole.destroy()
     if made.go is not None:
         made.go.destroy()
+    made.podman.destroy()
     for runtime in (made.agents, made.bare, made.server):
         if runtime.pid() is not None:
             with contextlib.suppress(PykubeletError, TimeoutError):
