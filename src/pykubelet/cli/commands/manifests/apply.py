@@ -36,9 +36,9 @@ def command(
 ) -> None:
     """Create the objects of FILE, or change those that exist, in the agent's manifest directory.
 
-    All files are checked first, as `pykubelet check` does; if anything is wrong, nothing is changed. A pod whose
-    manifest changes is stopped and started again. An object is replaced in the file that defines it; a new one gets a
-    file of its own.
+    All files are checked first, as `pykubelet check` does; if there is an error, nothing is changed. That a ConfigMap
+    or Secret is missing is only a warning here: the pod waits for it. A pod whose manifest changes is stopped and
+    started again. An object is replaced in the file that defines it; a new one gets a file of its own.
 
     Example: pykubelet apply -f web.yaml --wait --timeout 2m
     """
