@@ -22,6 +22,11 @@ def stubborn(script: str = "") -> list[str]:
     return ["sh", "-c", f"trap '' TERM\n{script}\nwhile :; do sleep 1; done"]
 
 
+def lingering() -> list[str]:
+    """A command that notes in a file that it was asked to stop, and ends when the file ``/tmp/end`` is there."""
+    return ["sh", "-c", "trap 'touch /tmp/asked' TERM\nwhile [ ! -e /tmp/end ]; do sleep 0.2; done"]
+
+
 def sh(script: str) -> list[str]:
     """A command that runs the script and exits."""
     return ["sh", "-c", script]

@@ -96,6 +96,11 @@ class Cluster:
     def until(self, name: str, condition: Condition, timeout: float = 30.0) -> Pod:
         return self.api.wait_pod(name, condition, timeout, self.agent.log_tail)
 
+    def wait_asked(self, name: str, container: str = "") -> None:
+        """Wait until a container with the command ``lingering`` has been asked to stop."""
+        asked = ("exec", name, *(("-c", container) if container else ()), "--", "test", "-e", "/tmp/asked")
+        wait_for(lambda: self.agent.cli(*asked).returncode == 0, 30.0, self.agent.log_tail)
+
     def delete(self, name: str, grace: int | None = None, timeout: float = 30.0) -> None:
         """Delete the pod and wait until it is gone."""
         self.api.delete_pod(name, grace)

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.agent import container_status, wait_for
 from pykubelet.testing.fake_api.store import Place
 from pykubelet.testing.fake_api.thread import FakeApiThread
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.cluster.conftest import NODE, Cluster
-from tests.manifests import container, mount, pod, sh
+from tests.manifests import container, lingering, mount, pod, serving, sh
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.serves]
 _TOKEN_SECONDS = 20
@@ -109,13 +110,11 @@ def test_a_token_is_renewed_while_its_pod_runs(newer: Cluster, token: Path, firs
 
 def test_pod_whose_init_container_failed_ends_after_its_sidecar(newer: Cluster) -> None:
     """Its phase is terminal when nothing of it runs any more, so that a Job does not replace it before."""
-    asked = "trap 'touch /tmp/asked' TERM\nwhile [ ! -e /tmp/end ]; do sleep 0.2; done"
-    sidecar = container("sidecar", sh(asked), restartPolicy="Always")
+    sidecar = container("sidecar", lingering(), restartPolicy="Always")
     failing = container("failing", sh("exit 3"))
     spec: dict[str, Any] = {"initContainers": [sidecar, failing], "restartPolicy": "Never"}
     newer.run(pod("outlived", terminationGracePeriodSeconds=120, **spec))
-    check = ("exec", "outlived", "-c", "sidecar", "--", "test", "-e", "/tmp/asked")
-    wait_for(lambda: newer.agent.cli(*check).returncode == 0, 30.0, newer.agent.log_tail)
+    newer.wait_asked("outlived", "sidecar")
     waiting = newer.until("outlived", lambda p: container_status(p, "failing").state.terminated)  # type: ignore[union-attr]
     assert waiting.status.phase == "Pending"
     newer.agent.exec("outlived", "touch /tmp/end", "sidecar")
@@ -125,3 +124,29 @@ def test_pod_whose_init_container_failed_ends_after_its_sidecar(newer: Cluster) 
     assert last is not None and last.terminated is not None
     assert first is not None and first.terminated is not None and first.terminated.exit_code == 3
     newer.delete("outlived")
+
+
+def test_pod_that_ran_out_of_memory_restarts_at_once_when_its_limit_is_raised(newer: Cluster) -> None:
+    """The back-off belongs to the container with its resources: a new limit begins without one."""
+    eats = serving("x=$(head -c 40000000 /dev/zero | tr '\\0' a)")
+    amounts = {"cpu": "100m", "memory": "24Mi"}
+    newer.run(pod("hungry", container(command=eats, resources={"requests": amounts, "limits": amounts})))
+
+    def waits(found: Pod) -> bool:
+        status = container_status(found)
+        waiting = status.state.waiting if status.state is not None else None
+        # From the second restart on, the back-off is 20 s or more.
+        return waiting is not None and waiting.reason == "CrashLoopBackOff" and status.restart_count >= 2
+
+    before = container_status(newer.until("hungry", waits, 90.0))
+    assert before.last_state is not None and before.last_state.terminated is not None
+    assert before.last_state.terminated.reason == "OOMKilled"
+    raised = {**amounts, "memory": "128Mi"}
+    change = {"spec": {"containers": [{"name": "main", "resources": {"requests": raised, "limits": raised}}]}}
+    newer.api.strategic("/api/v1/namespaces/default/pods/hungry/resize", change)
+    after = container_status(newer.ready("hungry"))
+    assert after.restart_count == before.restart_count + 1
+    assert after.state is not None and after.state.running is not None and after.state.running.started_at is not None
+    ended = before.last_state.terminated.finished_at
+    assert ended is not None and (after.state.running.started_at - ended).total_seconds() < 18
+    newer.delete("hungry")

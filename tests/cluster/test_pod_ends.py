@@ -3,20 +3,11 @@
 import pytest
 
 from pykubelet.models.core_v1 import Pod
-from pykubelet.testing.agent import container_status, is_ready, wait_for
+from pykubelet.testing.agent import container_status, is_ready
 from tests.cluster.conftest import NODE, Cluster
-from tests.manifests import container, exec_handler, pod, serving
+from tests.manifests import container, exec_handler, lingering, mount, pod, serving
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
-
-LINGERING = ["sh", "-c", "trap 'touch /tmp/asked' TERM\nwhile [ ! -e /tmp/end ]; do sleep 0.2; done"]
-"""A command that notes that it was asked to stop, and ends when told to."""
-
-
-def wait_asked(cluster: Cluster, name: str) -> None:
-    """Wait until the pod's container has been asked to stop."""
-    asked = ("exec", name, "--", "test", "-e", "/tmp/asked")
-    wait_for(lambda: cluster.agent.cli(*asked).returncode == 0, 30.0, cluster.agent.log_tail)
 
 
 def disrupted(found: Pod) -> bool:
@@ -26,11 +17,11 @@ def disrupted(found: Pod) -> bool:
 def test_deleted_pod_serves_until_its_probe_fails_or_it_ends(cluster: Cluster) -> None:
     """The endpoint of a terminating pod is ``serving`` while the pod's condition Ready is true (KEP-1672)."""
     probe = {**exec_handler("test ! -e /tmp/unready"), "periodSeconds": 1, "failureThreshold": 1}
-    main = container(command=LINGERING, readinessProbe=probe)
+    main = container(command=lingering(), readinessProbe=probe)
     cluster.run(pod("serving", main, terminationGracePeriodSeconds=120))
     cluster.ready("serving")
     cluster.api.delete_pod("serving")
-    wait_asked(cluster, "serving")
+    cluster.wait_asked("serving")
     stopping = cluster.until("serving", lambda p: p.metadata.deletion_timestamp is not None)
     assert is_ready(stopping) and container_status(stopping).ready
     cluster.agent.exec("serving", "touch /tmp/unready")
@@ -41,9 +32,9 @@ def test_deleted_pod_serves_until_its_probe_fails_or_it_ends(cluster: Cluster) -
 
 def test_pod_over_its_deadline_fails_when_its_container_has_ended(cluster: Cluster) -> None:
     """A Job replaces a pod as soon as its phase is terminal."""
-    main = container(command=LINGERING)
+    main = container(command=lingering())
     cluster.run(pod("late", main, activeDeadlineSeconds=1, terminationGracePeriodSeconds=120))
-    wait_asked(cluster, "late")
+    cluster.wait_asked("late")
     running = cluster.api.find_pod("late")
     assert running is not None and (running.status.phase, running.status.reason) == ("Running", "")
     cluster.agent.exec("late", "touch /tmp/end")
@@ -73,3 +64,13 @@ def test_preempted_pod_ends_as_its_container_does(cluster: Cluster) -> None:
     assert (unclean.status.phase, unclean.status.reason) == ("Failed", "Preempting") and disrupted(unclean)
     for name in ("critical", "clean", "unclean"):
         cluster.delete(name, 1)
+
+
+def test_pod_evicted_for_its_own_volume_has_no_disruption_target(cluster: Cluster) -> None:
+    """With the condition, a Job's podFailurePolicy that ignores disruptions would retry such a pod for ever."""
+    write = serving("dd if=/dev/zero of=/v/file bs=1M count=3", status=3)
+    volumes = [{"name": "v", "emptyDir": {"sizeLimit": "1Mi"}}]
+    cluster.run(pod("greedy", container(command=write, volumeMounts=[mount("v", "/v")]), volumes=volumes))
+    found = cluster.until("greedy", lambda p: p.status.phase not in ("Pending", "Running"), 60.0)
+    assert (found.status.phase, found.status.reason) == ("Failed", "Evicted") and not disrupted(found)
+    cluster.delete("greedy")

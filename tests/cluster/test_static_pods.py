@@ -1,12 +1,13 @@
 """Mirror pods of static pods."""
 
 import time
+from datetime import UTC, datetime
 
 import pytest
 
-from pykubelet.testing.agent import is_ready, wait_for
+from pykubelet.testing.agent import container_status, is_ready, wait_for
 from tests.cluster.conftest import NODE, Cluster
-from tests.manifests import container, pod, serving, stubborn
+from tests.manifests import container, lingering, pod, serving, stubborn
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 MIRROR = "kubernetes.io/config.mirror"
@@ -51,6 +52,27 @@ def test_mirror_of_an_updated_pod_stays_until_its_grace_period_is_over(cluster: 
     assert time.monotonic() - began >= grace, "the mirror pod went before the old pod had ended"
     assert after.annotations[MIRROR] != before.annotations[MIRROR]
     cluster.ready(name)
+
+
+def test_static_pod_removed_and_written_again_starts_when_the_old_one_has_ended(cluster: Cluster) -> None:
+    """Both have the same name and uid; upstream's MirrorPod specs want a restart."""
+    manifest = pod("back", container(command=lingering()), terminationGracePeriodSeconds=120)
+    path = cluster.agent.write("back.json", manifest)
+    name = f"back-{NODE}"
+    first = container_status(cluster.until(name, is_ready)).container_id
+    path.unlink()
+    cluster.wait_asked("back")
+    cluster.agent.write("back.json", manifest)
+    released = datetime.now(UTC).replace(microsecond=0)
+    cluster.agent.exec("back", "touch /tmp/end")
+    after = container_status(cluster.until(name, lambda p: is_ready(p) and container_status(p).container_id != first))
+    now = after.state.running if after.state is not None else None
+    assert now is not None and now.started_at is not None and now.started_at >= released
+    assert after.restart_count == 1
+    path.unlink()
+    cluster.wait_asked("back")
+    cluster.agent.exec("back", "touch /tmp/end")
+    cluster.api.wait_gone(name, 30.0, cluster.agent.log_tail)
 
 
 def test_a_mirror_without_its_pod_is_deleted_after_a_restart(cluster: Cluster) -> None:
