@@ -3,19 +3,22 @@
 import os
 import socket
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Final
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.observe.stats.cgroup_reader import CgroupReader
 from pykubelet.kubelet.observe.stats.plan import cgroup_files, proc_files
 from pykubelet.kubelet.observe.stats.snapshot_types import Daemon
-from pykubelet.kubelet.types.resources.usage import CgroupUsage, MachineFacts
+from pykubelet.kubelet.types.resources.usage import CgroupUsage, DiskActivity, MachineFacts
 from pykubelet.linux import procfs, system
 from pykubelet.linux.cgroups import Layout, Mode
 from pykubelet.linux.procparse import NetDevice
 
 _CONTROLLERS: Final = ("cpuacct", "memory")
+_MAPPED: Final = Path("/dev/mapper")
+"""Directory of the names of mapped devices; the kernel's counters have ``dm-0``."""
 _PEER: Final = struct.Struct("3i")
 
 
@@ -54,6 +57,13 @@ class MachineReader:
         """Read the machine's interfaces and the name of the default one."""
         found = proc_files.interfaces(procfs.network_devices("self"))
         return found, proc_files.default_interface(procfs.machine("self/net/route"), found)
+
+    def disks(self) -> Mapping[str, DiskActivity]:
+        """Read the activity of the block devices by path; a mapped device has both of its paths."""
+        found = proc_files.disk_activity(procfs.machine("diskstats"))
+        names = _MAPPED.iterdir() if _MAPPED.is_dir() else ()
+        mapped = {str(name): found[real] for name in names if (real := os.path.realpath(name)) in found}
+        return {**found, **mapped}
 
     def pod_network(self, pids: Iterable[int]) -> tuple[NetDevice, ...]:
         """Read the interfaces of the first of these processes that is not in the agent's network namespace."""

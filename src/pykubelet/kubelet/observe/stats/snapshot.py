@@ -31,6 +31,7 @@ class SnapshotReader:
             network=network,
             default_interface=default,
             pid_limit=system.pid_limit(),
+            disks=self._machine.disks() if full else {},
             daemons=tuple(self._machine.daemons(at)),
             groups=tuple(u for path in self._groups if (u := self._cgroups.read(path, at, full=full)) is not None),
             pods=tuple(pod for pod in seen if pod is not None),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.types.resources.usage import CgroupUsage, CpuUsage
+from pykubelet.kubelet.types.resources.usage import CgroupUsage, CpuUsage, DiskActivity
 from pykubelet.linux.procparse import NetDevice
 from pykubelet.models.core_v1 import Pod
 
@@ -48,6 +48,8 @@ class Snapshot(Struct, frozen=True):
     network: tuple[NetDevice, ...]
     default_interface: str
     pid_limit: int
+    disks: Mapping[str, DiskActivity]
+    """Activity by block device, for full snapshots."""
     daemons: tuple[Daemon, ...]
     groups: tuple[CgroupUsage, ...]
     """The cgroup of all pods, followed by the QoS cgroups below it."""

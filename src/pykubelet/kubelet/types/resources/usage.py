@@ -55,10 +55,27 @@ class DeviceIo(Struct, frozen=True):
 
     device: str
     """Path, or ``major:minor`` where it has none."""
+    number: str = ""
+    """``major:minor``."""
     read_bytes: int = 0
     write_bytes: int = 0
     reads: int = 0
     writes: int = 0
+
+
+class DiskActivity(Struct, frozen=True, kw_only=True):
+    """Counters of a block device since the machine's start (/proc/diskstats)."""
+
+    reads_merged: int
+    sectors_read: int
+    read_ms: int
+    writes_merged: int
+    sectors_written: int
+    write_ms: int
+    in_progress: int
+    """Requests in progress now."""
+    io_ms: int
+    weighted_io_ms: int
 
 
 class Processes(Struct, frozen=True, kw_only=True):
@@ -105,6 +122,7 @@ class Filesystem(Struct, frozen=True, kw_only=True):
     capacity: int | None = None
     inodes: int | None = None
     inodes_free: int | None = None
+    disk: DiskActivity | None = None
 
 
 class Reading(Struct, frozen=True, kw_only=True):

@@ -82,9 +82,9 @@ def test_memory_usage_is_parsed_of_both_cgroup_versions(version: int) -> None:
 
 
 def test_io_by_device() -> None:
-    expected = DeviceIo("/dev/8:0", 4096, 8192, 1, 2)
+    expected = DeviceIo("/dev/8:0", "8:0", 4096, 8192, 1, 2)
     assert cgroup_files.io_v1(V1, "/dev/{}".format) == (expected,)
-    assert cgroup_files.io_v2(V2, "/dev/{}".format) == (expected, DeviceIo("/dev/253:1"))
+    assert cgroup_files.io_v2(V2, "/dev/{}".format) == (expected, DeviceIo("/dev/253:1", "253:1"))
 
 
 def test_pressure_is_parsed_and_missing_files_are_none() -> None:

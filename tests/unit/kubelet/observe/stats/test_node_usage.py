@@ -270,7 +270,9 @@ async def test_rows_of_a_scrape(node: Node) -> None:
         *("ns", "web", "app", "id-app", "busybox:1"),
     )
     assert app.started == STARTED
-    assert [f.used for f in app.filesystems] == [5000]
+    assert [(f.used, f.inodes, f.disk) for f in app.filesystems] == [(5000, None, None)]
+    counted = {f"/dev/{line.split()[2]}" for line in Path("/proc/diskstats").read_text().splitlines()}
+    assert [f.disk is not None for f in rows["/"].filesystems] == [f.device in counted for f in rows["/"].filesystems]
     assert app.usage.processes is not None and app.usage.processes.processes == 1
     assert app.usage.processes.file_descriptors > 2
     assert app.usage.io[0].device == "8:99"

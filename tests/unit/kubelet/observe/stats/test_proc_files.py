@@ -1,5 +1,5 @@
 from pykubelet.kubelet.observe.stats.plan import proc_files
-from pykubelet.kubelet.types.resources.usage import CpuUsage
+from pykubelet.kubelet.types.resources.usage import CpuUsage, DiskActivity
 from pykubelet.linux.procparse import NetDevice, parse_cgroups, parse_net_dev, parse_stat
 
 NET_DEV = """Inter-|   Receive                                                |  Transmit
@@ -74,3 +74,21 @@ def test_the_cgroup_of_a_process() -> None:
     assert proc_files.own_cgroup(hybrid, ("cpuacct", "memory")) == "/a"
     assert proc_files.own_cgroup(hybrid, ("",)) == "/c"
     assert proc_files.own_cgroup((), ("",)) == "/"
+
+
+def test_disk_activity_of_a_line_of_a_newer_kernel() -> None:
+    """Kernels from 4.18 on have further columns; a line that is too short is left out."""
+    text = " 254  0 vda 64 18 2300 7 56 22 1477 15 3 16 17 30 1 2 3 4 5\n   7  0 loop0 1 2\n"
+    activity = DiskActivity(
+        reads_merged=18,
+        sectors_read=2300,
+        read_ms=7,
+        writes_merged=22,
+        sectors_written=1477,
+        write_ms=15,
+        in_progress=3,
+        io_ms=16,
+        weighted_io_ms=17,
+    )
+    assert proc_files.disk_activity(text) == {"/dev/vda": activity}
+    assert proc_files.disk_activity("") == {}

@@ -83,3 +83,32 @@ def test_pressure_is_in_seconds() -> None:
     assert values("container_pressure_cpu_stalled_seconds", container="app") == [2]
     assert values("container_pressure_cpu_waiting_seconds", container="app") == [3]
     assert "container_pressure_io_waiting_seconds" not in FAMILIES
+
+
+def test_bytes_of_each_operation_have_the_numbers_of_the_device() -> None:
+    device = {"container": "app", "device": "/dev/sda", "major": "8", "minor": "0"}
+    assert values("container_blkio_device_usage", operation="Read", **device) == [1]
+    assert values("container_blkio_device_usage", operation="Write", **device) == [2]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("reads_merged", 1),
+        ("sector_reads", 2),
+        ("read_seconds", 0.003),
+        ("writes_merged", 4),
+        ("sector_writes", 5),
+        ("write_seconds", 0.006),
+        ("io_current", 7),
+        ("io_time_seconds", 0.008),
+        ("io_time_weighted_seconds", 0.009),
+    ],
+)
+def test_activity_of_disks_is_the_nodes(name: str, value: float) -> None:
+    assert values(f"container_fs_{name}") == values(f"container_fs_{name}", id="/", device="/dev/sda") == [value]
+
+
+def test_inodes_of_a_file_system_are_counted_once() -> None:
+    assert values("container_fs_inodes_total") == values("container_fs_inodes_total", id="/") == [10]
+    assert values("container_fs_inodes_free") == [4]

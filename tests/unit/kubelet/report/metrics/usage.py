@@ -5,6 +5,7 @@ from pykubelet.kubelet.types.resources.usage import (
     CgroupUsage,
     CpuUsage,
     DeviceIo,
+    DiskActivity,
     Filesystem,
     MachineFacts,
     MemoryUsage,
@@ -30,6 +31,17 @@ MACHINE = MachineFacts(
     os_image="Debian",
 )
 _PSI = PsiStats(full=PsiData(2_000_000, 0.0, 0.0, 0.0), some=PsiData(3_000_000, 0.0, 0.0, 0.0))
+DISK = DiskActivity(
+    reads_merged=1,
+    sectors_read=2,
+    read_ms=3,
+    writes_merged=4,
+    sectors_written=5,
+    write_ms=6,
+    in_progress=7,
+    io_ms=8,
+    weighted_io_ms=9,
+)
 
 
 def cgroup(path: str) -> CgroupUsage:
@@ -46,7 +58,7 @@ def cgroup(path: str) -> CgroupUsage:
         ),
         threads=2,
         pressure=Pressure(cpu=_PSI),
-        io=(DeviceIo("/dev/sda", 1, 2, 3, 4),),
+        io=(DeviceIo("/dev/sda", "8:0", 1, 2, 3, 4),),
         processes=Processes(processes=1, threads=2, file_descriptors=9, sockets=1, open_files_limit=1024),
     )
 
@@ -54,7 +66,12 @@ def cgroup(path: str) -> CgroupUsage:
 READINGS = Readings(
     MACHINE,
     (
-        Reading(usage=cgroup("/"), started=5.0, network=(NetDevice("eth0", 1, 2, 3, 4, 5, 6, 7, 8),)),
+        Reading(
+            usage=cgroup("/"),
+            started=5.0,
+            network=(NetDevice("eth0", 1, 2, 3, 4, 5, 6, 7, 8),),
+            filesystems=(Filesystem(device="/dev/sda", used=70, capacity=100, inodes=10, inodes_free=4, disk=DISK),),
+        ),
         Reading(
             usage=cgroup(POD), namespace="ns", pod="web", started=6.0, network=(NetDevice("eth0", 11, 12, 0, 0, 15),)
         ),
@@ -66,7 +83,7 @@ READINGS = Readings(
             container_id="c1",
             image="busybox:1",
             started=7.0,
-            filesystems=(Filesystem(device="/dev/sda", used=40, capacity=100, inodes=10, inodes_free=4),),
+            filesystems=(Filesystem(device="/dev/sda", used=40, capacity=100),),
         ),
     ),
 )

@@ -145,6 +145,7 @@ def io_v1(files: Texts, name: DeviceName) -> tuple[DeviceIo, ...]:
     return tuple(
         DeviceIo(
             name(device),
+            device,
             *(sizes.get(device, {}).get(what, 0) for what in ("Read", "Write")),
             *(counts.get(device, {}).get(what, 0) for what in ("Read", "Write")),
         )
@@ -161,7 +162,7 @@ def io_v2(files: Texts, name: DeviceName) -> tuple[DeviceIo, ...]:
         device, *pairs = words
         values = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
         numbers = (number(values.get(key, "")) or 0 for key in ("rbytes", "wbytes", "rios", "wios"))
-        found.append(DeviceIo(name(device), *numbers))
+        found.append(DeviceIo(name(device), device, *numbers))
     return tuple(found)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pykubelet.kubelet.observe.stats.plan.cgroup_files import TICK_NS, keyed
-from pykubelet.kubelet.types.resources.usage import CpuUsage, MemoryUsage
+from pykubelet.kubelet.types.resources.usage import CpuUsage, DiskActivity, MemoryUsage
 from pykubelet.linux.procparse import Membership, NetDevice, Stat
 
 _KIB: Final = 1024
@@ -77,6 +77,26 @@ def process_usage(stat: Stat, page: int) -> tuple[CpuUsage, MemoryUsage]:
         major_page_faults=stat.major_faults,
     )
     return CpuUsage(total_ns=user + system, user_ns=user, system_ns=system), memory
+
+
+def disk_activity(diskstats: str) -> dict[str, DiskActivity]:
+    """Parse /proc/diskstats to the activity by device, ``/dev/sda`` (docs.kernel.org, "iostats")."""
+    found: dict[str, DiskActivity] = {}
+    for words in map(str.split, diskstats.splitlines()):
+        if len(words) >= 14 and all(word.isdecimal() for word in words[3:14]):
+            values = [int(word) for word in words[3:14]]
+            found[f"/dev/{words[2]}"] = DiskActivity(
+                reads_merged=values[1],
+                sectors_read=values[2],
+                read_ms=values[3],
+                writes_merged=values[5],
+                sectors_written=values[6],
+                write_ms=values[7],
+                in_progress=values[8],
+                io_ms=values[9],
+                weighted_io_ms=values[10],
+            )
+    return found
 
 
 def processors(cpuinfo: str) -> tuple[int, int]:

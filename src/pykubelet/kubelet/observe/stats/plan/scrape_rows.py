@@ -4,12 +4,16 @@ from collections.abc import Iterable
 
 from pykubelet.kubelet.observe.stats.snapshot_types import FsView, Layer, PodSnapshot, Snapshot, Storage
 from pykubelet.kubelet.types.ids import ref_of
-from pykubelet.kubelet.types.resources.usage import Filesystem, MachineFacts, Reading, Readings
+from pykubelet.kubelet.types.resources.usage import DiskActivity, Filesystem, MachineFacts, Reading, Readings
 
 
 def readings(machine: MachineFacts, seen: Snapshot, storage: Storage) -> Readings:
     """Return a row for the machine, the QoS cgroups, each pod and each container."""
-    filesystems = {view.device: _whole(view) for view in (storage.root, storage.images, storage.containers) if view}
+    filesystems = {
+        view.device: _whole(view, seen.disks.get(view.device))
+        for view in (storage.root, storage.images, storage.containers)
+        if view
+    }
     rows = [
         Reading(
             usage=seen.machine,
@@ -46,17 +50,19 @@ def _pod(pod: PodSnapshot, storage: Storage) -> Iterable[Reading]:
         )
 
 
-def _whole(view: FsView) -> Filesystem:
+def _whole(view: FsView, disk: DiskActivity | None) -> Filesystem:
     return Filesystem(
         device=view.device,
         used=view.used,
         capacity=view.capacity,
         inodes=view.inodes,
         inodes_free=view.inodes_free,
+        disk=disk,
     )
 
 
 def _layer(layer: Layer | None, view: FsView | None) -> tuple[Filesystem, ...]:
+    # Without inodes: those of the file system are the node's, and repeated for each container they would add up.
     if layer is None or layer.used is None or view is None:
         return ()
     return (
@@ -64,7 +70,5 @@ def _layer(layer: Layer | None, view: FsView | None) -> tuple[Filesystem, ...]:
             device=view.device,
             used=layer.used,
             capacity=view.capacity,
-            inodes=view.inodes,
-            inodes_free=view.inodes_free,
         ),
     )

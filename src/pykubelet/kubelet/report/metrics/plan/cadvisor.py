@@ -9,11 +9,20 @@ from typing import Final, TypeAlias
 
 from pykubelet.base.exposition import Exposition, label_text
 from pykubelet.kubelet.types.resources.stats import PsiStats
-from pykubelet.kubelet.types.resources.usage import CgroupUsage, CpuUsage, MachineFacts, MemoryUsage, Reading, Readings
+from pykubelet.kubelet.types.resources.usage import (
+    CgroupUsage,
+    CpuUsage,
+    DiskActivity,
+    MachineFacts,
+    MemoryUsage,
+    Reading,
+    Readings,
+)
 
 Value: TypeAlias = float | None
 _NS: Final = 1e9
 _US: Final = 1e6
+_MS: Final = 1e3
 
 _CFS: Final[tuple[tuple[str, str, Callable[[CpuUsage], Value]], ...]] = (
     ("container_cpu_cfs_periods_total", "Elapsed enforcement periods.", lambda c: c.periods),
@@ -77,6 +86,24 @@ _IO: Final = (
     ("container_fs_writes_bytes_total", "Bytes written.", "write_bytes"),
     ("container_fs_writes_total", "Writes completed.", "writes"),
 )
+_BLKIO: Final = ("container_blkio_device_usage_total", "counter", "Bytes by block device and operation.")
+_DISK: Final[tuple[tuple[str, str, str, Callable[[DiskActivity], Value]], ...]] = (
+    ("container_fs_io_current", "gauge", "Requests in progress.", lambda d: d.in_progress),
+    ("container_fs_io_time_seconds_total", "counter", "Seconds with requests in progress.", lambda d: d.io_ms / _MS),
+    (
+        "container_fs_io_time_weighted_seconds_total",
+        "counter",
+        "Seconds multiplied by the requests in progress.",
+        lambda d: d.weighted_io_ms / _MS,
+    ),
+    ("container_fs_read_seconds_total", "counter", "Seconds spent on reads.", lambda d: d.read_ms / _MS),
+    ("container_fs_reads_merged_total", "counter", "Reads merged.", lambda d: d.reads_merged),
+    ("container_fs_sector_reads_total", "counter", "Sectors read.", lambda d: d.sectors_read),
+    ("container_fs_sector_writes_total", "counter", "Sectors written.", lambda d: d.sectors_written),
+    ("container_fs_write_seconds_total", "counter", "Seconds spent on writes.", lambda d: d.write_ms / _MS),
+    ("container_fs_writes_merged_total", "counter", "Writes merged.", lambda d: d.writes_merged),
+)
+"""Only of the node's disks: the kernel does not attribute them to cgroups."""
 _PROCESSES: Final = (
     ("container_processes", "Processes.", "processes"),
     ("container_threads", "Threads.", "threads"),
@@ -127,6 +154,21 @@ def _cgroup(out: Exposition, labels: str, reading: Reading) -> None:
     _by_part(out, labels, "interface", _NETWORK, ((i.name, i) for i in reading.network), millis)
     _by_part(out, labels, "device", _FS, ((f.device, f) for f in reading.filesystems), millis, kind="gauge")
     _by_part(out, labels, "device", _IO, ((d.device, d) for d in usage.io), millis)
+    _disks(out, labels, reading)
+
+
+def _disks(out: Exposition, labels: str, reading: Reading) -> None:
+    millis = int(reading.usage.at * 1000)
+    for each in reading.usage.io:
+        major, _, minor = each.number.partition(":")
+        for operation, value in (("Read", each.read_bytes), ("Write", each.write_bytes)):
+            own = label_text({"device": each.device, "major": major, "minor": minor, "operation": operation})
+            _add(out, _BLKIO, f"{labels},{own}", value, millis)
+    for filesystem in reading.filesystems:
+        if filesystem.disk is not None:
+            own = label_text({"device": filesystem.device})
+            for name, kind, text, get in _DISK:
+                _add(out, (name, kind, text), f"{labels},{own}", get(filesystem.disk), millis)
 
 
 def _cpu(out: Exposition, labels: str, cpu: CpuUsage, millis: int) -> None:
