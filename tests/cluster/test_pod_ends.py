@@ -37,6 +37,7 @@ def test_pod_over_its_deadline_fails_when_its_container_has_ended(cluster: Clust
     cluster.wait_asked("late")
     running = cluster.api.find_pod("late")
     assert running is not None and (running.status.phase, running.status.reason) == ("Running", "")
+    assert not is_ready(running)
     cluster.agent.exec("late", "touch /tmp/end")
     failed = cluster.until("late", lambda p: p.status.phase not in ("Pending", "Running"))
     state = container_status(failed).state
@@ -63,6 +64,30 @@ def test_preempted_pod_ends_as_its_container_does(cluster: Cluster) -> None:
     assert (clean.status.phase, clean.status.reason) == ("Succeeded", "") and disrupted(clean)
     assert (unclean.status.phase, unclean.status.reason) == ("Failed", "Preempting") and disrupted(unclean)
     for name in ("critical", "clean", "unclean"):
+        cluster.delete(name, 1)
+
+
+def test_pod_that_is_stopped_for_the_node_stays_ready_until_its_container_ends(cluster: Cluster) -> None:
+    """As with the Go kubelet: it keeps its traffic while it stops, unless its readiness probe fails."""
+    node = cluster.api.node(NODE)
+    assert node is not None
+    cluster.run(pod("slow", container(command=lingering(), resources={"requests": {"cpu": "10m"}})))
+    cluster.ready("slow")
+    cluster.run(
+        pod(
+            "critical",
+            container(resources={"requests": {"cpu": node["status"]["allocatable"]["cpu"]}}),
+            priorityClassName="system-node-critical",
+        )
+    )
+    cluster.wait_asked("slow")
+    cluster.ready("critical")
+    stopping = cluster.api.find_pod("slow")
+    assert stopping is not None and is_ready(stopping) and container_status(stopping).ready and not disrupted(stopping)
+    cluster.agent.exec("slow", "touch /tmp/end")
+    ended = cluster.until("slow", lambda p: p.status.phase not in ("Pending", "Running"))
+    assert disrupted(ended) and not is_ready(ended)
+    for name in ("critical", "slow"):
         cluster.delete(name, 1)
 
 

@@ -147,6 +147,17 @@ def test_terminating_pod_is_ready_while_its_containers_run() -> None:
     assert conditions(status)["Ready"] == conditions(status)["ContainersReady"] == "False"
 
 
+def test_pod_that_the_agent_stops_for_the_node_is_ready_while_its_containers_run() -> None:
+    first = compute(pod(), runtime(attempt()))
+    status = compute(pod(), runtime(attempt()), first, terminating=True, terminal=("Evicted", "low"))
+    assert status.phase == "Failed" and conditions(status)["Ready"] == conditions(status)["ContainersReady"] == "True"
+    again = compute(pod(), runtime(attempt()), status, terminating=True, terminal=("Evicted", "low"))
+    assert conditions(again)["Ready"] == "True"
+    ended = compute(pod(), runtime(exited(code=1)), again, terminating=True, terminal=("Evicted", "low"))
+    reasons = {c.type: c.reason for c in ended.conditions if c.status == "False"}
+    assert reasons["Ready"] == reasons["ContainersReady"] == "PodFailed"
+
+
 @pytest.mark.parametrize(("code", "expected"), [(0, "Succeeded"), (1, "Failed")])
 def test_a_stopped_pod_of_the_api_server_ends(code: int, expected: str) -> None:
     status = compute(pod(static=False), runtime(exited(code=code)), terminating=True)

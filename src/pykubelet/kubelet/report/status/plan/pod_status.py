@@ -30,17 +30,13 @@ def compute_pod_status(pod: Pod, runtime: PodRuntimeStatus, ctx: StatusContext) 
     computer = ContainerComputer(pod=pod, runtime=runtime, ctx=ctx, restarting_all=restarting)
     init = computer.statuses(ContainerKind.INIT, before.init_container_statuses)
     ordinary = computer.statuses(ContainerKind.CONTAINER, before.container_statuses)
-    phase, reason, message = _phase(
+    computed = pod_phase(
         pod,
-        before,
-        ctx,
-        pod_phase(
-            pod,
-            (*init, *ordinary),
-            terminating=ctx.terminating,
-            initialized=started_in_active_sandbox(pod, runtime),
-        ),
+        (*init, *ordinary),
+        terminating=ctx.terminating,
+        initialized=started_in_active_sandbox(pod, runtime),
     )
+    phase, reason, message = _phase(pod, before, ctx, computed)
     pod_ips = _pod_ips(pod, runtime, before, ctx.host_ips)
     status = PodStatus(
         phase=phase,
@@ -62,7 +58,8 @@ def compute_pod_status(pod: Pod, runtime: PodRuntimeStatus, ctx: StatusContext) 
         resources=before.resources if ctx.resize.progress and before.resources else pod_resources(pod),
         allocated_resources=pod_allocated(pod),
     )
-    return replace(status, conditions=_conditions(pod, runtime, ctx, status))
+    judged = computed if _stays_ready(pod, runtime, ctx) else phase
+    return replace(status, conditions=_conditions(pod, runtime, ctx, status, judged))
 
 
 def rejected_status(pod: Pod, reason: str, message: str, now: Seconds) -> PodStatus:
@@ -145,7 +142,20 @@ def _phase(pod: Pod, before: PodStatus, ctx: StatusContext, computed: str) -> tu
     return computed, "", ""
 
 
-def _conditions(pod: Pod, runtime: PodRuntimeStatus, ctx: StatusContext, status: PodStatus) -> tuple[PodCondition, ...]:
+def _stays_ready(pod: Pod, runtime: PodRuntimeStatus, ctx: StatusContext) -> bool:
+    """Return whether the agent is stopping the pod for the node's sake.
+
+    Such a pod, though Failed, is ready while its containers are (upstream: ``podStatusFn`` of ``SyncTerminatingPod``
+    follows the conditions); one that has exceeded its deadline is not.
+    """
+    stopping = ctx.terminal_reason and ctx.terminal_reason != Reason.DEADLINE_EXCEEDED and not ctx.stopped
+    return bool(stopping and runtime.running and pod.status.phase not in TERMINAL)
+
+
+def _conditions(
+    pod: Pod, runtime: PodRuntimeStatus, ctx: StatusContext, status: PodStatus, phase: str
+) -> tuple[PodCondition, ...]:
+    """Return all conditions; ``phase`` decides about readiness."""
     before = _before(pod, ctx)
     statuses = {s.name: s for s in (*status.init_container_statuses, *status.container_statuses)}
     restarting = conditions.is_restarting_all(pod, runtime, before)
@@ -155,7 +165,7 @@ def _conditions(pod: Pod, runtime: PodRuntimeStatus, ctx: StatusContext, status:
     )
     if disruption is not None:
         others = [c for c in others if c.type != disruption.type] + [disruption]
-    containers = conditions.containers_ready(pod, statuses, status.phase)
+    containers = conditions.containers_ready(pod, statuses, phase)
     return conditions.stamped(
         (
             *others,
