@@ -22,6 +22,7 @@ from pykubelet.criserver.directories import make_directory, set_aside
 from pykubelet.criserver.images.manifests import Descriptor
 from pykubelet.criserver.unpack.room import OF_IMAGES, Reserve, Room
 from pykubelet.linux.errors import wrap
+from pykubelet.linux.filesystems.writeback import WriteBack
 
 _log = logging.getLogger(__name__)
 _PIECE = 1 * MIB
@@ -89,10 +90,12 @@ class ContentStore:
         try:
             with temporary.open("xb", buffering=0) as file:
                 room = Room(file.fileno(), self._reserve)
+                back = WriteBack(file.fileno())
                 for piece in pieces:
                     found.update(piece)
                     room.take(len(piece))
                     _write(file.fileno(), piece)
+                    back.wrote(len(piece))
                 os.fsync(file.fileno())
             name = f"{found.name}:{found.hexdigest()}"
             if digest and name != digest:
@@ -182,6 +185,7 @@ class BlobWriter:
         except OSError as error:
             raise wrap(error, f"cannot write {partial}") from error
         self._room = Room(self._fd, reserve)
+        self._back = WriteBack(self._fd)
 
     def __enter__(self) -> Self:
         return self
@@ -224,6 +228,7 @@ class BlobWriter:
         try:
             self._room.take(len(view))
             _write(self._fd, view)
+            self._back.wrote(len(view))
         except OSError as error:
             raise wrap(error, f"cannot write {self._partial}") from error
 

@@ -19,6 +19,7 @@ from pykubelet.criserver.unpack.account import BLOCK, Account
 from pykubelet.criserver.unpack.files import DEFAULT_ACL, allowed_xattrs, device_of, is_whiteout, remove_any, set_xattr
 from pykubelet.criserver.unpack.limits import BadLayer
 from pykubelet.criserver.unpack.tarstream import Entry, EntryKind, TarReader
+from pykubelet.linux.filesystems.writeback import WriteBack
 
 _WHITEOUT = ".wh."
 _OPAQUE = ".wh..wh..opq"
@@ -204,10 +205,12 @@ class Extractor:
         fd = os.open(path, _NEW_FILE, mode & 0o777)  # the umask is 0
         try:
             if entry.segments is None:
+                back = WriteBack(fd)
                 for piece in reader.data():
-                    self._account.writing(len(piece))
+                    self._account.writing(size := len(piece))
                     while piece:
                         piece = piece[os.write(fd, piece) :]
+                    back.wrote(size)
             else:
                 self._sparse(fd, entry, reader)
             if entry.uid or entry.gid:

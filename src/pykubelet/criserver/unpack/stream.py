@@ -1,6 +1,7 @@
-"""Decompression of a blob into the plain tar stream, and its digest, in a separate thread from the one that writes.
+"""Decompression of a blob into the plain tar stream, and its digest, in threads beside the one that writes.
 
-zlib, zstd and SHA-256 release the interpreter lock, so on two cores decompression costs hardly any time.
+zlib, zstd and SHA-256 release the interpreter lock. SHA-256 takes as long as zstd: in the thread that inflates, it
+would double the time of a layer, while another core has nothing to do.
 """
 
 import hashlib
@@ -109,12 +110,50 @@ def _unzstd(source: _Counted) -> Iterator[bytes]:
         raise BadLayer(f"the layer's zstd data are damaged: {error}") from error
 
 
-class ByteStream:
-    """The plain stream, for a reader that needs exact numbers of bytes. Close it, so that its thread ends."""
+class _Digest:
+    """SHA-256 of pieces, computed in a thread of its own. ``end`` must be called, so that the thread ends."""
 
-    def __init__(self, file: IO[bytes], limits: Limits) -> None:
-        self._queue: queue.Queue[bytes | Exception] = queue.Queue(_AHEAD)
+    def __init__(self) -> None:
+        self._queue: queue.Queue[bytes] = queue.Queue(_AHEAD)
         self._hash = hashlib.sha256()
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="digest", daemon=True)
+        self._thread.start()
+
+    def add(self, piece: bytes) -> None:
+        """Append a piece, which must not be empty; waits while too many are pending."""
+        self._queue.put(piece)
+
+    def end(self) -> None:
+        """Wait until all pieces are hashed."""
+        if self._thread.is_alive():
+            self._queue.put(b"")
+            self._thread.join()
+
+    def result(self) -> str:
+        """The digest with its algorithm, after ``end``. Raises what went wrong in the thread."""
+        if self._error is not None:
+            raise self._error
+        return "sha256:" + self._hash.hexdigest()
+
+    def _run(self) -> None:
+        while piece := self._queue.get():
+            if self._error is None:
+                try:
+                    self._hash.update(piece)
+                except Exception as error:  # any: who adds pieces would wait for ever
+                    self._error = error
+
+
+class ByteStream:
+    """The plain stream, for a reader that needs exact numbers of bytes. Close it, so that its threads end.
+
+    Only with ``digest`` the whole stream is hashed, for ``finish``.
+    """
+
+    def __init__(self, file: IO[bytes], limits: Limits, *, digest: bool = False) -> None:
+        self._queue: queue.Queue[bytes | Exception] = queue.Queue(_AHEAD)
+        self._digest = _Digest() if digest else None
         self._stop = False
         self._chunk = memoryview(b"")
         self._ended = False
@@ -165,10 +204,13 @@ class ByteStream:
         """Read to the end and return the digest of the whole plain stream, which is the layer's diff id."""
         while self.some(_CHUNK):
             pass
-        return "sha256:" + self._hash.hexdigest()
+        if self._digest is None:
+            return ""
+        self._digest.end()
+        return self._digest.result()
 
     def close(self) -> None:
-        """Stop the thread and drop the data that it has read ahead."""
+        """Stop the threads and drop the data that have been read ahead."""
         self._stop = True
         while self._thread.is_alive():
             try:
@@ -176,6 +218,8 @@ class ByteStream:
             except queue.Empty:
                 pass
         self._thread.join()
+        if self._digest:
+            self._digest.end()
 
     def _refill(self) -> None:
         item = self._queue.get()
@@ -188,7 +232,8 @@ class ByteStream:
     def _produce(self, file: IO[bytes], limits: Limits) -> None:
         try:
             for chunk in plain_chunks(file, limits):
-                self._hash.update(chunk)
+                if self._digest:
+                    self._digest.add(chunk)
                 self._queue.put(chunk)
                 if self._stop:
                     return

@@ -70,7 +70,7 @@ def _write_file(fd: int, file: str, limits: Limits) -> dict[str, object]:
 
 def _unpack(fd: int, merged: bool, limits: Limits) -> dict[str, object]:
     account = Account(limits, os.fstat(fd).st_size)
-    stream = ByteStream(os.fdopen(fd, "rb", buffering=0), limits)
+    stream = ByteStream(os.fdopen(fd, "rb", buffering=0), limits, digest=True)
     try:
         written = Extractor(account, merged=merged).extract(TarReader(stream, limits))
         return asdict(written) | {"diff_id": stream.finish()}

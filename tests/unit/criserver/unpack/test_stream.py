@@ -1,10 +1,13 @@
 """Decompression of layers whose format has more than one frame."""
 
+import hashlib
 import io
 import os
 import tarfile
+import threading
 
 import pytest
+import zstandard
 
 from pykubelet.criserver.unpack import stream
 from pykubelet.criserver.unpack.limits import Limits
@@ -54,3 +57,40 @@ def test_any_error_of_the_thread_reaches_the_reader(monkeypatch: pytest.MonkeyPa
     with pytest.raises(RuntimeError, match="not foreseen"):
         plain.take(1)
     plain.close()
+
+
+def _threads() -> set[str]:
+    return {thread.name for thread in threading.enumerate()} & {"inflate", "digest"}
+
+
+def test_digest_is_that_of_the_whole_stream_though_only_a_part_was_read() -> None:
+    plain = _tar() * 30
+    stream_ = ByteStream(io.BytesIO(zstandard.compress(plain)), Limits(), digest=True)
+    stream_.take(1000)
+    assert _threads() == {"inflate", "digest"}
+    assert stream_.finish() == "sha256:" + hashlib.sha256(plain).hexdigest()
+    stream_.close()
+    assert _threads() == set()
+
+
+@pytest.mark.timeout(20)
+def test_stream_that_is_closed_early_leaves_no_thread() -> None:
+    stream_ = ByteStream(io.BytesIO(bytes(64 << 20)), Limits(), digest=True)
+    stream_.take(1000)
+    stream_.close()
+    assert _threads() == set()
+
+
+@pytest.mark.timeout(20)
+def test_error_of_the_digest_reaches_the_reader_and_ends_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Fails:
+        def update(self, piece: bytes) -> None:
+            raise MemoryError("no memory for a digest")
+
+    monkeypatch.setattr(hashlib, "sha256", Fails)
+    stream_ = ByteStream(io.BytesIO(bytes(64 << 20)), Limits(), digest=True)
+    assert len(stream_.take(64 << 20)) == 64 << 20
+    with pytest.raises(MemoryError, match="no memory for a digest"):
+        stream_.finish()
+    stream_.close()
+    assert _threads() == set()
