@@ -12,7 +12,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVarTuple
@@ -190,10 +190,11 @@ class Layers:
 
     @asynccontextmanager
     async def pinned(self, chain_ids: Sequence[str]) -> AsyncIterator[None]:
-        """Keep these layers from being removed while the context is open."""
+        """Keep these layers from being removed, and a worker ready for those to be unpacked, in an open context."""
         self._pins.update(chain_ids)
         try:
-            yield
+            async with nullcontext() if all(each in self._known for each in chain_ids) else self._unpacker.standby():
+                yield
         finally:
             self._pins.subtract(chain_ids)
             self._pins += Counter()

@@ -9,6 +9,7 @@ import fcntl
 import json
 import logging
 import os
+import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -35,6 +36,8 @@ _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 _WORKER: Final = "pykubelet.criserver.unpack.worker"
 _TIMEOUT: Final[Seconds] = 1800.0
+_STANDBY: Final[Seconds] = 86_400.0
+"""For how long a worker waits for a layer; its download may be slow."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -51,6 +54,39 @@ class Outcome(msgspec.Struct, frozen=True):
     diff_id: str = ""
 
 
+class _Standby:
+    """A worker that loads its modules while its layer is downloaded, and then waits for it."""
+
+    def __init__(self) -> None:
+        self._channel, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        argv = [sys.executable, "-P", "-m", _WORKER, "-", str(its.fileno()), str(os.getpid())]
+        work = proc.run(argv, timeout=_STANDBY, check=False, pass_fds=(its.fileno(),), on_start=lambda pid: its.close())
+        self._task = asyncio.create_task(work, name="unpack-standby")
+        self._task.add_done_callback(lambda task: its.close())
+
+    def assign(self, arguments: Sequence[str], descriptors: Sequence[int]) -> bool:
+        """Give it its work: all arguments of a worker but FD. Returns False if it does not wait any more."""
+        try:
+            socket.send_fds(self._channel, [json.dumps(arguments).encode()], descriptors)
+        except OSError:
+            return False
+        return not self._task.done()
+
+    async def result(self) -> proc.Completed:
+        """Wait for the end of the work. A cancellation kills the worker. TimeoutError: it took too long."""
+        self._channel.close()
+        async with asyncio.timeout(_TIMEOUT):
+            return await self._task
+
+    async def end(self) -> None:
+        """Kill it, whether it has work or not."""
+        self._channel.close()
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        if not self._task.cancelled() and (error := self._task.exception()):
+            _log.debug("worker on standby not started", extra={"error": str(error)})
+
+
 class Unpacker:
     """Unpacks layers into directories, by a limited number of workers at a time."""
 
@@ -61,6 +97,23 @@ class Unpacker:
         self._blob = blob
         self._limits = json.dumps(asdict(limits or Limits()))
         self._workers = asyncio.Semaphore(max(2, (os.cpu_count() or 1)))
+        self._standby: _Standby | None = None
+
+    @asynccontextmanager
+    async def standby(self) -> AsyncIterator[None]:
+        """Keep a worker ready for the next layer while the context is open, unless there is one already.
+
+        A worker needs a tenth of a second to start, as long as 50 MB to unpack.
+        """
+        own = None
+        if self._standby is None:
+            own = self._standby = _Standby()
+        try:
+            yield
+        finally:
+            if own is not None and self._standby is own:
+                self._standby = None
+                await own.end()
 
     async def run(self, layer: Layer, directory: Path, merged: Path | None = None) -> Outcome:
         """Run a worker that unpacks into the directory, or with ``merged`` into its overlay mount over those below.
@@ -79,7 +132,8 @@ class Unpacker:
                 lock = lock_layer(directory, fcntl.LOCK_SH)
                 try:
                     work = (f"layer {layer.digest}", str(merged or directory), str(fd), *flags)
-                    outcome = await _run_worker(*work, descriptors=(fd, lock))
+                    standby, self._standby = self._standby, None
+                    outcome = await _run_worker(*work, descriptors=(fd, lock), standby=standby)
                 finally:
                     os.close(lock)
         finally:
@@ -148,16 +202,31 @@ async def unpack_archive(fd: int, what: str, directory: Path, *, merged: bool, l
     return await _run_worker(what, *work, known, "", descriptors=(fd,))
 
 
-async def _run_worker(what: str, *arguments: str, descriptors: tuple[int, ...]) -> Outcome:
+async def _run_worker(
+    what: str, *arguments: str, descriptors: tuple[int, ...], standby: _Standby | None = None
+) -> Outcome:
     """Run a worker. Invalid: the stream is bad; Transient or Permanent: problems of the machine."""
-    argv = [sys.executable, "-P", "-m", _WORKER, *arguments]
-    outcome = _decode(await proc.run(argv, timeout=_TIMEOUT, check=False, pass_fds=descriptors), what)
+    outcome = _decode(await _completed(arguments, descriptors, standby), what)
     if outcome.kind == "bad":
         raise Invalid(f"{what}: {outcome.error}")
     if outcome.kind:
         kind = Permanent if outcome.errno in (errno.EPERM, errno.ENOSYS) else Transient
         raise kind(f"cannot unpack {what}: {outcome.error}")
     return outcome
+
+
+async def _completed(
+    arguments: tuple[str, ...], descriptors: tuple[int, ...], standby: _Standby | None
+) -> proc.Completed:
+    if standby is not None:
+        if standby.assign((arguments[0], *arguments[2:]), descriptors):
+            try:
+                return await standby.result()
+            except TimeoutError as error:
+                raise proc.ProgramTimeout(f"the worker did not end within {_TIMEOUT:g} s and was killed") from error
+        await standby.end()
+    argv = [sys.executable, "-P", "-m", _WORKER, *arguments]
+    return await proc.run(argv, timeout=_TIMEOUT, check=False, pass_fds=descriptors)
 
 
 async def run_blocking(layer: str, function: Callable[[*_Ts], _T], *args: *_Ts) -> _T:

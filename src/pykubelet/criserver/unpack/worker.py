@@ -3,6 +3,10 @@
 The layer is read from FD and written into DIRECTORY. FILE is empty for a tar stream; for the blob of an artifact it is
 ``ALGORITHM:PATH``, the algorithm of the blob's digest and the path of the file that the blob becomes.
 
+As ``worker - SOCKET PARENT`` it loads its modules, and then waits for one message on that socket: a JSON list of the
+arguments above without FD, and the descriptors of the layer and of the lock on its directory. It ends when the other
+side closes.
+
 Prints one JSON object: the result, or ``error`` and ``kind`` ("bad": the layer, "system": the machine); with an error
 the exit code is 1. FD is open before the chroot, but its content is read only inside.
 """
@@ -28,13 +32,22 @@ from pykubelet.linux import libc
 
 _MEMORY = 2 * GIB
 _FILES = 64
+_LONGEST_MESSAGE = 1 << 16
+_DESCRIPTORS = 4
+"""Limit of the descriptors in a message; the ones beside the layer's are only kept open."""
 _PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: Sequence[str]) -> int:
     """Unpack the layer, print the outcome, and return the exit code."""
-    directory, fd, merged, parent, limits, file = arguments
+    directory = ""
     try:
+        if arguments[0] == "-":
+            found = _wait(*arguments[1:])
+            if found is None:
+                return 0
+            arguments = found
+        directory, fd, merged, parent, limits, file = arguments
         _end_with(int(parent))
         _confine(directory)
         known = Limits(**json.loads(limits))
@@ -47,6 +60,20 @@ def main(arguments: Sequence[str]) -> int:
         outcome = {"kind": "bad", "error": f"unpacking needs more than {_MEMORY} bytes of memory"}
     print(json.dumps(outcome))
     return 1 if "error" in outcome else 0
+
+
+def _wait(channel: str, parent: str) -> Sequence[str] | None:
+    """Wait for the arguments; None: there is nothing to unpack."""
+    import socket  # only here: it takes time
+
+    _end_with(int(parent))
+    _load_everything()
+    with socket.socket(fileno=int(channel)) as source:
+        message, received, _, _ = socket.recv_fds(source, _LONGEST_MESSAGE, _DESCRIPTORS)
+    if not message:
+        return None
+    directory, *others = json.loads(message)
+    return directory, str(received[0]), *others
 
 
 def _confine(directory: str) -> None:
