@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.shield import shielded
-from pykubelet.base.errors import NotFound, Permanent, PykubeletError, Transient
+from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, PykubeletError, Transient
 from pykubelet.base.proc import ProgramTimeout
 from pykubelet.base.text import printable
 from pykubelet.base.units import Seconds
@@ -146,9 +146,15 @@ class ShimRuntime:
             return
         try:
             client = await self.connections.client(task.sandbox)
-            await self._kill(client, task)
-            with suppress(NotFound):
-                await client.delete(task.id)
+            try:
+                await self._kill(client, task)
+                with suppress(NotFound):
+                    await client.delete(task.id)
+            except (Permanent, Conflict, Invalid):
+                if not own or await blocking.call(_owner(task), files.has, Mark.STARTED):
+                    raise
+                # A shim that failed to create its task may know nothing of it, so its program removes what there is.
+                await self._remove_rest(task)
             if own:
                 await self._end_shim(client, task)
         except ShimGone:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.base.errors import Transient
+from pykubelet.base.errors import Permanent, Transient
 from pykubelet.criserver.conmon import Conmon, Exit
 from pykubelet.criserver.oci.runtime import Features
 from pykubelet.criserver.processes import reference
@@ -199,6 +199,38 @@ async def test_shim_that_refuses_to_end_is_killed_with_its_sandbox(
         await runtime.delete(_task(tmp_path, _SANDBOX), emptied=False)
         assert process.wait(20) == -signal.SIGKILL
         assert not files.exist()
+
+
+async def test_sandbox_that_its_shim_failed_to_create_is_removed_whatever_the_shim_says(
+    tmp_path: Path, process: "subprocess.Popen[bytes]"
+) -> None:
+    """gVisor's shim answers so to all calls, after a creation that failed."""
+    runtime = _runtime(tmp_path, f"echo $* >> {tmp_path}/deleted")
+    refused = ttrpc_pb2.Status(code=9, message="container must be created")
+
+    def ends(_: bytes) -> api.Nothing:
+        process.kill()
+        return api.Nothing()
+
+    answers: dict[str, Answer] = {"State": lambda _: refused, "Delete": lambda _: refused, "Shutdown": ends}
+    async with _shim(tmp_path, runtime, process.pid, answers) as files:
+        await runtime.delete(_task(tmp_path, _SANDBOX), emptied=False)
+        assert process.wait(20) == -signal.SIGKILL
+        assert not files.exist()
+    assert "delete" in (tmp_path / "deleted").read_text(), "the shim's program has removed what was there"
+
+
+async def test_started_sandbox_whose_shim_refuses_is_kept_for_another_try(
+    tmp_path: Path, process: "subprocess.Popen[bytes]"
+) -> None:
+    runtime = _runtime(tmp_path, "")
+    answers: dict[str, Answer] = {"State": lambda _: ttrpc_pb2.Status(code=9, message="not now")}
+    async with _shim(tmp_path, runtime, process.pid, answers) as files:
+        files.mark(Mark.STARTED)
+        with pytest.raises(Permanent, match="not now"):
+            await runtime.delete(_task(tmp_path, _SANDBOX), emptied=False)
+        assert process.poll() is None
+        assert files.exist()
 
 
 async def test_shim_whose_pid_is_unknown_ends_with_its_sandbox(
