@@ -16,7 +16,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError, Unsupported
 from pykubelet.base.image_reference import Reference
-from pykubelet.base.units import KIB, MIB, Seconds
+from pykubelet.base.units import KIB, Seconds
 from pykubelet.criserver.images import limits, manifests
 from pykubelet.criserver.images.content import BadBlob
 from pykubelet.criserver.images.image_interfaces import BlobSink
@@ -31,6 +31,7 @@ from pykubelet.criserver.images.registry.auth import (
     token_requests,
 )
 from pykubelet.criserver.images.registry.bandwidth import SLOWEST, DownloadPace, PullBandwidth
+from pykubelet.criserver.images.registry.blob_spool import BlobSpool
 from pykubelet.criserver.images.registry.config import (
     Endpoint,
     HostConfig,
@@ -66,7 +67,6 @@ _FIRST_DELAY: Seconds = 0.5
 _MAX_TOKEN = 256 * KIB
 _TOKEN_UNKNOWN = (400, 401, 403, 404, 405, 501)
 """What token services without OAuth 2 answer to its POST request: ACR, Artifactory, Harbor, GCR, the rules of HTTP."""
-_PIECE = 1 * MIB
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]+/(?:[0-9]+|\*)")
 
 
@@ -312,19 +312,15 @@ class RemoteRepository:
                 if response.status != 200:
                     raise Permanent(f"{what}: {server.endpoint.host} sent another range than requested")
                 sink.restart()
-            pending, pace = bytearray(), DownloadPace(self._clock)
+            spool, pace = BlobSpool(sink, f"blob/{blob.digest}"), DownloadPace(self._clock)
             try:
                 async for chunk in response.content.iter_any():
-                    pending += chunk
                     pace.check(len(chunk), what)
                     pace.excuse(await self._bandwidth.take(len(chunk)))
-                    on_bytes(sink.offset + len(pending))
-                    if len(pending) >= _PIECE:
-                        whole, pending = pending, bytearray()
-                        await blocking.call_to_end(f"blob/{blob.digest}", sink.write, whole, deadline=None)
+                    await spool.add(chunk)
+                    on_bytes(spool.offset)
             finally:
-                if pending:
-                    await blocking.call_to_end(f"blob/{blob.digest}", sink.write, pending, deadline=None)
+                await spool.close()
 
     @asynccontextmanager
     async def _ask(self, server: _Access, request: Request, what: str) -> "AsyncIterator[ClientResponse]":
