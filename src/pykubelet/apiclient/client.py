@@ -24,10 +24,10 @@ from pykubelet.apiclient.resources import Target
 from pykubelet.apiclient.watch import Lines, Listing, WatchEvent, read_event, read_list
 from pykubelet.base.backoff import jittered
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency.rate_limit import RateLimit
 from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.base.http.head_limits import BoundedConnector
 from pykubelet.base.http.proxy import proxy_for
-from pykubelet.base.rate_limit import RateLimit
 from pykubelet.base.units import Seconds
 from pykubelet.models.codec import decode, encode
 from pykubelet.models.meta_v1 import DeleteOptions, ObjectMeta, Preconditions

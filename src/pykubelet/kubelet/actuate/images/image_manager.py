@@ -14,10 +14,10 @@ from typing import Final
 from grpc import StatusCode
 
 from pykubelet.base.backoff import Backoff
+from pykubelet.base.concurrency.rate_limit import RateLimit
 from pykubelet.base.concurrency.single_flight import SingleFlight
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Transient
 from pykubelet.base.image_reference import default_pull_policy, parse, with_default_tag
-from pykubelet.base.rate_limit import RateLimit
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.actuate_types import ImageError, ImageFacts, ImageReason
 from pykubelet.kubelet.actuate.cri.errors import CriError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pykubelet import KUBERNETES_VERSION
 from pykubelet.apiclient import ApiClient, ClusterConfig, RotatedCertificate, Timeouts, load_kubeconfig
 from pykubelet.base.clock import Clock
-from pykubelet.base.rate_limit import RateLimit
+from pykubelet.base.concurrency.rate_limit import RateLimit
 from pykubelet.kubelet.config import ClusterSettings, Settings
 from pykubelet.kubelet.desired.objects import Objects
 from pykubelet.kubelet.desired.objects.cluster import ClusterObjects, PodsChanged

@@ -13,7 +13,7 @@ from pykubelet.apiclient import Query, Reflector, Select
 from pykubelet.apiclient.resources import NODES
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.callbacks import Callbacks
-from pykubelet.base.rate_limit import RateLimit
+from pykubelet.base.concurrency.rate_limit import RateLimit
 from pykubelet.kubelet.actuate.node.iptables_hint import IptablesHint
 from pykubelet.kubelet.compose.cluster.api_access import ApiAccess
 from pykubelet.kubelet.compose.cluster.cluster_interfaces import ClusterDeps

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from pykubelet.base.rate_limit import RateLimit
+from pykubelet.base.concurrency.rate_limit import RateLimit
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.config.live_settings import LivePart
 from pykubelet.kubelet.config.plan import field_effects

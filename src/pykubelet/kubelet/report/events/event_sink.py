@@ -19,9 +19,9 @@ from pykubelet.apiclient.resources import EVENTS
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.guard import Guard
+from pykubelet.base.concurrency.rate_limit import RateLimit
 from pykubelet.base.concurrency.watch_table import Change, WatchTable
 from pykubelet.base.errors import NotFound, PykubeletError, Transient
-from pykubelet.base.rate_limit import RateLimit
 from pykubelet.models.codec import to_builtins
 from pykubelet.models.core_v1 import Event
 from pykubelet.models.meta_v1 import ObjectMeta

@@ -18,9 +18,9 @@ from pykubelet.apiclient import ApiClient, Expired
 from pykubelet.apiclient.resources import PODS
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.concurrency.guard import Guard
+from pykubelet.base.concurrency.rate_limit import RateLimit
 from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Transient
-from pykubelet.base.rate_limit import RateLimit
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.status.plan.next_request import (
     MAX_RETRY_SECONDS,

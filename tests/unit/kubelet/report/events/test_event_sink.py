@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from pykubelet.apiclient.resources import EVENTS
-from pykubelet.base.rate_limit import RateLimit
+from pykubelet.base.concurrency.rate_limit import RateLimit
 from pykubelet.kubelet.report.events import EventLog
 from pykubelet.kubelet.report.events.event_sink import EventSink
 from pykubelet.kubelet.types.ids import PodRef, PodUID

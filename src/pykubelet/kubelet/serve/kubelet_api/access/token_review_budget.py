@@ -8,8 +8,8 @@ from collections import OrderedDict
 from typing import Final
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency.rate_limit import RateLimit
 from pykubelet.base.errors import Transient
-from pykubelet.base.rate_limit import RateLimit
 from pykubelet.base.units import Seconds
 
 PER_SOURCE: Final = (5.0, 20)

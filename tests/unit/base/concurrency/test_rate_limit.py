@@ -2,7 +2,7 @@
 
 import asyncio
 
-from pykubelet.base.rate_limit import RateLimit
+from pykubelet.base.concurrency.rate_limit import RateLimit
 from pykubelet.testing.clock import VirtualClock
 
 
