@@ -59,6 +59,27 @@ class AttachmentRecords:
         """Read a record; None if it does not exist. Invalid: it is damaged. Transient: it cannot be read for now."""
         return await blocking.call(f"sandbox/{sandbox}", self.read, sandbox)
 
+    async def load_to_forget(self, sandbox: SandboxID) -> Attachment | None:
+        """As `load`, before the address is released; raises the errors of ``base.errors`` on a read-only file system.
+
+        host-local reports success although it cannot remove an address there. If the file system were writable again a
+        moment later, the attachment would be forgotten, and the address never released.
+        """
+
+        def load() -> Attachment | None:
+            self._touch()
+            return self.read(sandbox)
+
+        return await blocking.call_to_end(f"sandbox/{sandbox}", load)
+
+    def _touch(self) -> None:
+        try:
+            os.utime(self._directory)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise wrap(error, f"the attachments in {self._directory} cannot be changed") from error
+
     def read(self, sandbox: SandboxID) -> Attachment | None:
         """Read a record like `load`. Blocks."""
         file = self._file(sandbox)
@@ -73,22 +94,6 @@ class AttachmentRecords:
     async def forget(self, sandbox: SandboxID) -> None:
         """Remove a record. Idempotent."""
         await blocking.call_to_end(f"sandbox/{sandbox}", _remove, self._file(sandbox))
-
-    async def check_writable(self, sandbox: SandboxID) -> None:
-        """Raise the errors of ``base.errors`` if records are on a read-only file system.
-
-        host-local reports success although it cannot remove an address there. If the file system were writable again a
-        moment later, the attachment would be forgotten, and the address never released.
-        """
-        await blocking.call_to_end(f"sandbox/{sandbox}", self._touch)
-
-    def _touch(self) -> None:
-        try:
-            os.utime(self._directory)
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            raise wrap(error, f"the attachments in {self._directory} cannot be changed") from error
 
     def _file(self, sandbox: SandboxID) -> Path:
         return self._directory / f"{sandbox}{_SUFFIX}"

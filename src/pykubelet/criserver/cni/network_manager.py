@@ -239,13 +239,12 @@ class NetworkManager:
     async def _detach(self, sandbox: SandboxID, known: AttachRequest | None) -> None:
         # Retries of the server may coincide with a client's call, and some plugins fail if they run concurrently.
         async with self._detaching.setdefault(sandbox, asyncio.Lock()):
-            await self._records.check_writable(sandbox)
             await self._release(sandbox, known)
             await self._records.forget(sandbox)
 
     async def _release(self, sandbox: SandboxID, known: AttachRequest | None) -> None:
         try:
-            attachment = await self._records.load(sandbox)
+            attachment = await self._records.load_to_forget(sandbox)
         except Invalid as error:
             _log.error(
                 "attachment record damaged: releasing the address without it",

@@ -201,18 +201,18 @@ def unmount_all_under(path: str, *, lazy: bool = False) -> int:
     """
     done = 0
     for _ in range(_UNMOUNT_ROUNDS):
-        present = mounts_below(path)
-        if not present:
-            return done
+        hidden = False
         busy: Transient | None = None
-        for entry in present:
+        for entry in mounts_below(path):
             try:
                 unmount(entry.path, lazy=lazy)
                 done += 1
             except NotFound:
-                continue  # another unmount took it along (propagation)
+                hidden = True  # by a newer mount, or another unmount took it along (propagation): look again
             except Transient as error:
                 busy = busy or error
         if busy is not None:
             raise busy
+        if not hidden:  # then a second look at the table, which has all mounts of the node, would find nothing
+            return done
     raise Transient(f"new mounts keep appearing under {path}; another process is mounting there")

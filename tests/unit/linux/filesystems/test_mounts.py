@@ -12,7 +12,7 @@ from pykubelet.base.errors import NotFound, PykubeletError, Transient
 from pykubelet.base.units import Bytes
 from pykubelet.linux import libc
 from pykubelet.linux.filesystems import mounts
-from pykubelet.linux.filesystems.mountinfo import at_or_below, is_mount_point
+from pykubelet.linux.filesystems.mountinfo import Mount, at_or_below, is_mount_point, mounts_below
 from pykubelet.linux.filesystems.mountinfo import mounts as table
 
 pytestmark = pytest.mark.root
@@ -134,6 +134,29 @@ def test_unmount_all_takes_stacked_and_nested_mounts(place: Path) -> None:
     mounts.tmpfs(str(directory(target / "inner")))
     assert mounts.unmount_all_under(str(target)) == 4
     assert mounts.unmount_all_under(str(target)) == 0
+
+
+def test_unmount_all_takes_mounts_that_a_newer_one_hides(place: Path) -> None:
+    target = directory(place / "t")
+    mounts.tmpfs(str(directory(target / "hidden")))
+    mounts.tmpfs(str(target))
+    assert mounts.unmount_all_under(str(target)) == 2
+    assert list(at_or_below(table(), str(target))) == []
+
+
+def test_unmount_all_reads_the_table_once_if_nothing_is_hidden(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
+
+    def look(path: str) -> list[Mount]:
+        looks.append(path)
+        return mounts_below(path)
+
+    monkeypatch.setattr(mounts, "mounts_below", look)
+    target = directory(place / "t")
+    mounts.tmpfs(str(target))
+    assert mounts.unmount_all_under(str(target), lazy=True) == 1
+    assert looks == [str(target)]
+    assert not is_mount_point(target)
 
 
 def test_busy_mounts_are_transient_or_detached(place: Path) -> None:

@@ -76,17 +76,19 @@ class BundleMaker:
             owner = f"container/{record.sandbox_id}/{config.metadata.name}"
             label = file_label(config.linux.security_context, self._host, view.selinux_level)
             process = process_label(config.linux.security_context, self._host, view.selinux_level)
-            await blocking.call(owner, check_labels, process, label)
+            if process or label:
+                await blocking.call(owner, check_labels, process, label)
             rootfs = await self._images.prepare(image.id, record.id, view.user, label)
             sources = await self._image_mounts(record, config, view, undo)
             devices = await blocking.call(
                 owner, prepare.prepare_node_paths, config, record.log_path, view.handler, deadline=_NODE_PATHS
             )
-            mapped = self._directories.mapped / record.id
-            undo.push_async_callback(blocking.call_to_end, owner, prepare.drop_mapped, mapped)
-            sources |= await blocking.call_to_end(
-                owner, prepare.map_mounts, mapped, config.mounts, view.user, deadline=_NODE_PATHS
-            )
+            if any(mount.uidMappings or mount.gidMappings for mount in config.mounts):
+                mapped = self._directories.mapped / record.id
+                undo.push_async_callback(blocking.call_to_end, owner, prepare.drop_mapped, mapped)
+                sources |= await blocking.call_to_end(
+                    owner, prepare.map_mounts, mapped, config.mounts, view.user, deadline=_NODE_PATHS
+                )
             volumes = await self._images.make_volumes(image, record.id, covered=covered_paths(config), user=view.user)
             if label:
                 paths = paths_to_relabel(config, view, volumes)
