@@ -2,30 +2,52 @@
 
 `$(NAME)` becomes the variable's value, `$$` becomes `$` (so `$$(NAME)` is the literal `$(NAME)`), and a
 reference to an unknown variable stays as it is. Rule: Kubernetes API, `Container.command`. Values are not
-expanded again.
+expanded again, but a variable's value is expanded with those before it: thirty that each name the last one twice would
+be 1 GiB long.
 """
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Final
 
+from pykubelet.base.errors import Invalid
+from pykubelet.base.units import MIB
+
+MOST_EXPANDED: Final = 6 * MIB
+"""Characters of an expanded text, or list of texts: no process can have more arguments and variables (execve(2))."""
+_SHOWN: Final = 80
 _TOKEN = re.compile(r"\$\$|\$\(([^)]*)\)", re.DOTALL)
 
 
-def expand(text: str, variables: Mapping[str, str]) -> str:
-    """Expand every reference whose variable is known; leave the rest of the text alone."""
+def expand(text: str, variables: Mapping[str, str], most: int = MOST_EXPANDED) -> str:
+    """Expand every reference whose variable is known; leave the rest of the text alone.
+
+    Invalid: the result has more than ``most`` characters; no more are made of it.
+    """
     if "$" not in text:
         return text
+    added = 0
 
     def replace(match: re.Match[str]) -> str:
+        nonlocal added
         name = match[1]
-        return "$" if name is None else variables.get(name, match[0])
+        value = "$" if name is None else variables.get(name, match[0])
+        added += len(value) - len(match[0])
+        if added + len(text) > most:
+            raise Invalid(f"the variables in {text[:_SHOWN]!r} make it longer than {most} characters")
+        return value
 
     return _TOKEN.sub(replace, text)
 
 
 def expand_all(texts: Iterable[str], variables: Mapping[str, str]) -> tuple[str, ...]:
-    """Apply `expand` to each text of a command or argument list."""
-    return tuple(expand(text, variables) for text in texts)
+    """Apply `expand` to each text of a command or argument list. Invalid: together they are longer than a limit."""
+    found: list[str] = []
+    left = MOST_EXPANDED
+    for text in texts:
+        found.append(expand(text, variables, left))
+        left -= len(found[-1])
+    return tuple(found)
 
 
 def references(text: str) -> tuple[str, ...]:

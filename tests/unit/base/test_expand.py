@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.base.expand import expand, expand_all, references
+from pykubelet.base.errors import Invalid
+from pykubelet.base.expand import MOST_EXPANDED, expand, expand_all, references
 
 VARIABLES = {"A": "1", "B": "$(A)", "EMPTY": "", "dotted.name-x": "d"}
 
@@ -56,3 +57,20 @@ def test_without_variables_only_double_dollars_change(text: str) -> None:
     assert expand(text.replace("$$", ""), {}) == text.replace("$$", "") or "$$" in text.replace("$$", "")
     escaped = text.replace("$", "$$")
     assert expand(escaped, VARIABLES) == text
+
+
+@pytest.mark.parametrize(("count", "fits"), [(8, True), (9, False)])
+def test_text_is_not_made_longer_than_the_limit(count: int, fits: bool) -> None:
+    """The whole is refused, not cut off."""
+    if fits:
+        assert len(expand("$(A)" * count, {"A": "x" * 10}, 80)) == 80
+    else:
+        with pytest.raises(Invalid, match=r"the variables in '\$\(A\).*longer than 80 characters"):
+            expand("$(A)" * count, {"A": "x" * 10}, 80)
+
+
+def test_texts_together_have_one_limit() -> None:
+    large = {"A": "x" * (MOST_EXPANDED // 3)}
+    assert len(expand_all(["$(A)"] * 3, large)) == 3
+    with pytest.raises(Invalid, match="longer than"):
+        expand_all(["$(A)"] * 4, large)

@@ -1,5 +1,8 @@
 """Builds the CRI message that creates a container."""
 
+from collections.abc import Mapping, Sequence
+
+from pykubelet.base.errors import Invalid
 from pykubelet.base.expand import expand_all
 from pykubelet.kubelet.actuate.actuate_types import HostMount, Propagation
 from pykubelet.kubelet.actuate.criconfig.config_types import ContainerContext, UserNamespace, container_error
@@ -56,14 +59,21 @@ def mount_message(mount: HostMount, namespace: UserNamespace | None = None) -> p
     )
 
 
+def _expanded(name: str, texts: Sequence[str], env: Mapping[str, str]) -> tuple[str, ...]:
+    try:
+        return expand_all(texts, env)
+    except Invalid as error:
+        raise container_error(f"{name}: {error}") from error
+
+
 def _message(pod: Pod, container: AnyContainer, kind: ContainerKind, context: ContainerContext) -> pb.ContainerConfig:
     target_id = context.target_id if kind is ContainerKind.EPHEMERAL else ""
     namespace = context.user_namespace if pod.spec.host_users is False else None
     return pb.ContainerConfig(
         metadata=pb.ContainerMetadata(name=container.name, attempt=context.restart_count),
         image=pb.ImageSpec(image=context.image_ref, user_specified_image=container.image),
-        command=expand_all(container.command, context.env),
-        args=expand_all(container.args, context.env),
+        command=_expanded("command", container.command, context.env),
+        args=_expanded("args", container.args, context.env),
         working_dir=container.working_dir,
         envs=[pb.KeyValue(key=name, value=encode_value(value)) for name, value in context.env.items()],
         mounts=[mount_message(mount, namespace) for mount in context.mounts],

@@ -177,3 +177,10 @@ def test_run_as_non_root_is_checked() -> None:
 def test_value_that_does_not_fit_the_message_is_a_config_error(fields: dict[str, object], env: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="container app: "):
         container_config(make_pod(), make_container(**fields), ContainerKind.CONTAINER, make_context(env))
+
+
+@pytest.mark.parametrize("name", ["command", "args"])
+def test_command_whose_variables_make_it_too_long_is_refused(name: str) -> None:
+    container = make_container(**{name: ["$(BIG)"] * 7})
+    with pytest.raises(ConfigError, match=rf"{name}: the variables in .* make it longer than"):
+        container_config(make_pod(), container, ContainerKind.CONTAINER, make_context({"BIG": "x" * 1_000_000}))

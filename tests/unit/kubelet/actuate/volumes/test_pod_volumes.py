@@ -125,6 +125,12 @@ def test_sub_path_expression_is_expanded_with_the_environment() -> None:
         ({"subPathExpr": "$(A)"}, {"A": ""}, NotFound, "missing value for A"),
         ({"subPathExpr": "$(A)"}, {"A": "/etc"}, Invalid, "error SubPath `/etc` must not be an absolute path"),
         ({"subPathExpr": "x/$(A)"}, {"A": ".."}, Invalid, "unable to provision SubPath `x/..`: must not contain '..'"),
+        (
+            {"subPathExpr": "$(A)$(A)"},
+            {"A": "x" * 3000},
+            Invalid,
+            "the variables in '$(A)$(A)' make it longer than 4095 characters",
+        ),
     ],
 )
 def test_invalid_sub_path_raises(fields: Fields, env: dict[str, str], error: type[Exception], text: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from pykubelet.base.errors import Invalid, NotFound
-from pykubelet.base.expand import expand
+from pykubelet.base.expand import MOST_EXPANDED, expand
 from pykubelet.kubelet.actuate.criconfig.config_types import EnvContext, EnvFile, container_error
 from pykubelet.kubelet.actuate.criconfig.environment.downward import field_ref_value, resource_value
 from pykubelet.kubelet.actuate.criconfig.environment.env_file import env_file_value
@@ -31,21 +31,39 @@ T = TypeVar("T")
 def container_environment(pod: Pod, container: AnyContainer, context: EnvContext) -> dict[str, str]:
     """Build the container's variables in order.
 
-    Raises ConfigError if a required object or key is missing, or a variable is invalid.
+    Raises ConfigError if a required object or key is missing, a variable is invalid, or all together are too long.
     """
     env: dict[str, str] = {}
+    room = _Room()
     for source in container.env_from:
-        env.update(_all_of(pod, source, context))
+        found = _all_of(pod, source, context)
+        room.take(found)
+        env.update(found)
     known = ChainMap(env, dict(context.services))
     for variable in container.env:
         value = _value(pod, container, variable, context, known)
         if value is not None:
+            room.take({variable.name: value})
             env[variable.name] = value
     for name, value in context.services.items():
         env.setdefault(name, value)
     for name, value in env.items():
         _check(name, value)
     return env
+
+
+class _Room:
+    """What is left for variables: sources may be named many times, and values may be made of others."""
+
+    def __init__(self) -> None:
+        self._left = MOST_EXPANDED
+
+    def take(self, found: Mapping[str, str]) -> None:
+        self._left -= sum(len(name) + len(value) for name, value in found.items())
+        if self._left < 0:
+            raise container_error(
+                f"the environment variables have more than {MOST_EXPANDED} characters, which no process can have"
+            )
 
 
 def env_files(container: AnyContainer) -> tuple[EnvFile, ...]:
@@ -64,7 +82,10 @@ def _value(
 ) -> str | None:
     """Value of one variable; None to leave it out, if its source is optional and missing."""
     if variable.value:
-        return expand(variable.value, known)
+        try:
+            return expand(variable.value, known)
+        except Invalid as error:
+            raise container_error(f'environment variable "{variable.name}": {error}') from error
     match variable.value_from:
         case EnvVarSource(field_ref=ref) if ref:
             return field_ref_value(pod, ref, context.downward)

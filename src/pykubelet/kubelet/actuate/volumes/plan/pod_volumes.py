@@ -19,6 +19,7 @@ HUGE_PAGES: Final = "HugePages"
 _SUPPORTED: Final = (
     "configMap, csi, downwardAPI, emptyDir, ephemeral, hostPath, image, nfs, persistentVolumeClaim, projected, secret"
 )
+_LONGEST_PATH: Final = 4095
 _MADE_OF_OBJECTS: Final = (EMPTY_DIR, "config_map", "secret", "downward_api")
 _NEVER: Final = {
     "git_repo": "gitRepo volumes are not supported, since they let pods run commands on the node (CVE-2024-10220); "
@@ -127,7 +128,7 @@ def sub_path(mount: VolumeMount, env: Mapping[str, str]) -> str:
         missing = sorted({name for name in references(mount.sub_path_expr) if not env.get(name)})
         if missing:
             raise NotFound(f"missing value for {', '.join(missing)}")
-        path = expand(mount.sub_path_expr, env)
+        path = expand(mount.sub_path_expr, env, _LONGEST_PATH)
     if path.startswith("/"):
         raise Invalid(f"error SubPath `{path}` must not be an absolute path")
     if ".." in path.split("/"):

@@ -190,3 +190,27 @@ def test_env_files_of_a_container_are_listed_once_each() -> None:
         ]
     )
     assert env_files(container) == (EnvFile("v", "p"), EnvFile("v", "q"))
+
+
+def test_variables_that_double_each_other_end_before_they_fill_the_memory() -> None:
+    """A pod of 2 KiB with forty of them would take 16 TiB, at each start of the agent again."""
+    doubling = [{"name": f"V{number}", "value": f"$(V{number - 1})" * 2} for number in range(1, 25)]
+    with pytest.raises(ConfigError, match="6291456 characters"):
+        environment(env=[{"name": "V0", "value": "0123456789"}, *doubling])
+
+
+@pytest.mark.parametrize("source", ["env", "envFrom"])
+def test_large_value_that_is_named_often_is_refused(source: str) -> None:
+    objects = Objects()
+    objects.config_map = ConfigMap(data={"b": "x" * 1_000_000})
+    context = EnvContext(downward=DownwardContext(), objects=objects)
+    ref = {"name": "cm"}
+    fields: Fields = {"envFrom": [{"prefix": f"P{number}", "configMapRef": ref} for number in range(10)]}
+    if source == "env":
+        fields = {
+            "env": [
+                {"name": f"V{number}", "valueFrom": {"configMapKeyRef": {**ref, "key": "b"}}} for number in range(10)
+            ]
+        }
+    with pytest.raises(ConfigError, match="have more than 6291456 characters, which no process can have"):
+        container_environment(make_pod(), make_container(**fields), context)
