@@ -124,6 +124,19 @@ def test_bad_paths_are_refused(path: str, why: str) -> None:
     assert why in str(caught.value)
 
 
+@pytest.mark.parametrize(("count", "fits"), [(64, True), (65, False)])
+def test_one_large_key_does_not_fill_the_disk_by_being_named_often(count: int, fits: bool) -> None:
+    """A pod of 1.5 MiB could name one 60,000 times: 60 GiB, which the agent hashes, too, before it writes them."""
+    config_map = ConfigMap(data={"key": "x" * (1 << 20)})
+    items = [KeyToPath(key="key", path=str(number)) for number in range(count)]
+    payload = config_map_payload(config_map, items, None, optional=False)
+    if fits:
+        assert len(clean_payload(payload)) == count
+    else:
+        with pytest.raises(Invalid, match="the files have more than 64 MiB together"):
+            clean_payload(payload)
+
+
 def test_a_file_cannot_be_a_directory_too() -> None:
     with pytest.raises(Invalid, match="a/b cannot be a file and the directory of a/b/c"):
         clean_payload({"a/b": FileProjection(b"", 0), "a/b/c": FileProjection(b"", 0)})

@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError
+from pykubelet.base.units import MIB
 from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext
 from pykubelet.kubelet.actuate.criconfig.environment.downward import field_value, resource_value
 from pykubelet.kubelet.types.podspec import find_container
@@ -18,6 +19,7 @@ from pykubelet.models.core_v1 import ConfigMap, DownwardAPIVolumeFile, KeyToPath
 DEFAULT_MODE: Final = 0o644
 _MAX_NAME: Final = 255
 _MAX_PATH: Final = 4096
+_MAX_BYTES: Final = 64 * MIB
 _PERMISSIONS: Final = 0o7777
 
 
@@ -79,7 +81,12 @@ def encode(text: str) -> bytes:
 
 
 def clean_payload(payload: Payload) -> dict[str, FileProjection]:
-    """Normalize the paths. Raises Invalid for a path outside the directory, or both a file and a directory."""
+    """Normalize the paths. Raises Invalid for a path outside the directory, or both a file and a directory.
+
+    Invalid, too: the files are too large together. One key may be named by any number of items.
+    """
+    if sum(len(projection.data) for projection in payload.values()) > _MAX_BYTES:
+        raise Invalid(f"the files have more than {_MAX_BYTES // MIB} MiB together; use fewer items of large keys")
     files: dict[str, FileProjection] = {}
     for path, projection in payload.items():
         files[_clean_path(path)] = projection
