@@ -117,6 +117,25 @@ async def test_nothing_blocks_when_nothing_changed(kit: Kit, monkeypatch: pytest
     await kit.mount(pod)
 
 
+async def test_pod_of_many_volumes_leaves_other_tasks_their_turn(kit: Kit) -> None:
+    """A pod of 1 MiB can have 30,000, each of 1 MiB; the files are computed in the event loop."""
+    volumes: list[Fields] = [{"name": f"v{number}", "configMap": {"name": "cm"}} for number in range(200)]
+    pod = pod_with(*volumes)
+    await kit.mount(pod)
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    await kit.mount(pod)
+    task.cancel()
+    assert turns >= 10
+
+
 async def test_removed_volume_is_set_up_again(kit: Kit) -> None:
     pod = pod_with(CONFIG)
     await kit.mount(pod)
