@@ -87,7 +87,7 @@ def test_the_nodes_own_paths_come_through_the_api_servers_proxy(web: Web) -> Non
     assert json.loads(text)["kubeletconfig"]["port"] == web.cluster.agent.node_port
 
 
-def test_metrics_for_monitoring(web: Web, apiserver: EnvTest) -> None:
+def test_metrics_are_served_to_authorized_monitoring_only(web: Web, apiserver: EnvTest) -> None:
     """The administrator's token is known only to the API server."""
     found: set[str] = set()
     for path in ("/metrics", "/metrics/cadvisor", "/metrics/resource", "/metrics/probes"):

@@ -66,7 +66,7 @@ def test_deletion_honours_the_grace_period_and_waits_for_the_containers(cluster:
     assert not list((cluster.agent.root / "pods" / made["metadata"]["uid"]).glob("volumes/*/*"))
 
 
-def test_names_in_a_pod(cluster: Cluster) -> None:
+def test_hosts_file_of_a_pod_has_its_names(cluster: Cluster) -> None:
     cluster.run(pod("plain"))
     cluster.run(pod("named", hostname="web-0", subdomain="site"))
     cluster.run(pod("full", hostname="web-1", subdomain="site", setHostnameAsFQDN=True))

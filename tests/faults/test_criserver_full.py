@@ -82,7 +82,7 @@ async def _end(client: CriClient) -> None:
     assert not await client.list_pod_sandboxes()
 
 
-def test_a_full_disk(server: PrivateCriServer, isolation: Isolation) -> None:
+def test_full_disk_fails_calls_and_leaves_no_records(server: PrivateCriServer, isolation: Isolation) -> None:
     async def before() -> list[str]:
         async with CriClient.connect(server.endpoint) as client:
             return [await _begin(client, isolation, name) for name in ("one", "two")]

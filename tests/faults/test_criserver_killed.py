@@ -29,7 +29,9 @@ def _act(pod: Pod, name: str) -> Act:
 
 @pytest.mark.parametrize("flavour", Flavour)
 @pytest.mark.parametrize("name", ["up", "down"])
-def test_each_step_of(stage: Stage, name: str, flavour: Flavour, kills: int, luck: random.Random) -> None:
+def test_server_killed_at_each_step_of_a_life_loses_no_container(
+    stage: Stage, name: str, flavour: Flavour, kills: int, luck: random.Random
+) -> None:
     """``up``: RunPodSandbox, CreateContainer, StartContainer. ``down``: StopContainer to RemovePodSandbox."""
 
     def prepared(number: int) -> Pod:

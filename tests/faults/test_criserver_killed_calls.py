@@ -104,7 +104,9 @@ def _assert_success(error_stream: bytes) -> None:
 
 
 @pytest.mark.parametrize("call", [_update, _reopen, _exec_sync, _exec, _attach, _port_forward])
-def test_each_step_of(stage: Stage, running: Pod, call: Call, kills: int, luck: random.Random) -> None:
+def test_server_killed_at_each_step_of_a_call_keeps_the_pod_running(
+    stage: Stage, running: Pod, call: Call, kills: int, luck: random.Random
+) -> None:
     """UpdateContainerResources, ReopenContainerLog, ExecSync, Exec, Attach, PortForward."""
 
     async def act(client: CriClient) -> None:

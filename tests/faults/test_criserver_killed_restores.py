@@ -104,7 +104,9 @@ def archive(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("started", [True, False])
-def test_each_step_of(stage: Stage, archive: Path, real: bool, started: bool, kills: int, luck: random.Random) -> None:
+def test_server_killed_at_each_step_of_a_restoration_leaks_nothing(
+    stage: Stage, archive: Path, real: bool, started: bool, kills: int, luck: random.Random
+) -> None:
     """CreateContainer and StartContainer; or CreateContainer and the removal of a container that never ran."""
 
     def act(pod: Pod) -> Act:

@@ -88,7 +88,7 @@ def test_apply_dry_run_changes_nothing(agent: AgentProcess, tmp_path: Path) -> N
     assert _run(agent, "apply", "-f", changed, "--dry-run=server").returncode == 2
 
 
-def test_apply_in_a_namespace(agent: AgentProcess, tmp_path: Path) -> None:
+def test_apply_gives_objects_the_namespace_of_the_flag(agent: AgentProcess, tmp_path: Path) -> None:
     job = pod("job", container(command=sh("exit 0")), restartPolicy="Never")
     job["metadata"].pop("namespace", None)
     given = _manifest(tmp_path / "job.yaml", job)

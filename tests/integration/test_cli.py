@@ -214,7 +214,7 @@ def test_exec_passes_arguments_input_output_and_exit_code(agent: AgentProcess) -
     assert "no-such-program" in missing.stderr
 
 
-def test_exec_with_a_terminal(agent: AgentProcess) -> None:
+def test_exec_with_a_terminal_has_its_size_and_exit_code(agent: AgentProcess) -> None:
     pid, descriptor = pty.fork()
     if pid == 0:
         os.execvpe(
@@ -285,7 +285,7 @@ def test_doctor_passes_with_a_runtime_and_fails_without_one(agent: AgentProcess)
     assert "start the runtime" in nothing.stdout
 
 
-def test_version_and_completion(agent: AgentProcess, daemon: PrivateRuntime) -> None:
+def test_version_names_runtime_and_completion_prints_a_script(agent: AgentProcess, daemon: PrivateRuntime) -> None:
     version = json.loads(_ok(agent, "version", "-o", "json"))
     assert version["runtime"].startswith(f"{daemon.name} ")
     assert version["agent"] == version["pykubelet"]
@@ -312,7 +312,7 @@ def test_run_refuses_wrong_configuration(agent: AgentProcess, tmp_path: Path) ->
     assert f"error: {config}:3:1: maxPodz: unknown field (did you mean maxPods?)" in done.stderr
 
 
-def test_metrics_and_health(agent: AgentProcess, agent_config: dict[str, int]) -> None:
+def test_metrics_and_health_are_served_on_their_port(agent: AgentProcess, agent_config: dict[str, int]) -> None:
     base = f"http://127.0.0.1:{agent_config['healthzPort']}"
     assert _fetch(f"{base}/healthz") == "ok"
     assert "[+]pleg ok" in _fetch(f"{base}/healthz?verbose")

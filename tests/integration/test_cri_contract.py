@@ -13,7 +13,9 @@ from tests.manifests import BUSYBOX
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-def test_the_contract_holds(daemon: PrivateRuntime, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_contract_suite_passes_on_the_runtime(
+    daemon: PrivateRuntime, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     variables = {"PYKUBELET_TEST_CRI_ENDPOINT": daemon.endpoint, "PYKUBELET_TEST_IMAGE": BUSYBOX}
     root = Path(__file__).resolve().parents[2]
     # A directory of its own: pytest removes old ones of earlier runs, and fails if another run does so as well.

@@ -66,7 +66,9 @@ async def _create(runtime: Runtime, *devices: str, command: str = "", by_annotat
 
 
 @pytest.mark.parametrize("by_annotation", [False, True])
-async def test_a_cdi_device(runtime: Runtime, cdi: Path, tmp_path: Path, by_annotation: bool) -> None:
+async def test_cdi_device_changes_the_container_as_its_file_says(
+    runtime: Runtime, cdi: Path, tmp_path: Path, by_annotation: bool
+) -> None:
     (tmp_path / "word").write_text("from the node\n")
     (cdi / "thing.json").write_text(json.dumps(_document(tmp_path)))
     (cdi / "broken.yaml").write_text("cdiVersion: [")
@@ -107,7 +109,7 @@ async def test_cdi_devices_that_are_refused(
     assert await runtime.client.list_containers(pb.ContainerFilter(pod_sandbox_id=runtime.sandboxes[0])) == []
 
 
-async def test_a_hook_that_fails(runtime: Runtime, cdi: Path, tmp_path: Path) -> None:
+async def test_failing_hook_of_cdi_fails_the_start(runtime: Runtime, cdi: Path, tmp_path: Path) -> None:
     change = {"hooks": [{"hookName": "createRuntime", "path": "/bin/false"}]}
     (cdi / "thing.json").write_text(json.dumps({**_document(tmp_path), "containerEdits": change}))
     container = await _create(runtime, _DEVICE)

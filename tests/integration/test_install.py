@@ -131,7 +131,7 @@ def _demo(isolation: Isolation, tmp_path: Path) -> Iterator[tuple[Path, list[str
 @pytest.mark.root
 @pytest.mark.runtime
 @pytest.mark.only_on("criserver")
-def test_bars_of_a_pull(daemon: PrivateRuntime, tmp_path: Path) -> None:
+def test_pull_on_a_terminal_shows_a_bar_for_each_layer(daemon: PrivateRuntime, tmp_path: Path) -> None:
     """A terminal shows a moving bar for each layer, and the image's id at the end."""
     with Registry(tmp_path) as registry:
         image = registry.add("bars", files={"noise": os.urandom(1 << 20)})

@@ -129,7 +129,7 @@ def test_names_inside_the_pod(agent: AgentProcess, apply: Apply) -> None:
     assert agent.exec("hostnet", "hostname").strip() == socket.gethostname()
 
 
-def test_environment_and_command(agent: AgentProcess, apply: Apply) -> None:
+def test_container_gets_environment_and_command_of_the_manifest(agent: AgentProcess, apply: Apply) -> None:
     env = [
         {"name": "PLAIN", "value": "one"},
         {"name": "COMBINED", "value": "$(PLAIN)-$(FROM_MAP)-$$(PLAIN)-$(MISSING)"},

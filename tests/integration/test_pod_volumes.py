@@ -98,7 +98,7 @@ def test_host_paths_of_the_wrong_type_keep_the_pod_pending(agent: AgentProcess, 
         assert (seen.status.phase, waiting_reason(seen)) == ("Pending", "ContainerCreating")
 
 
-def test_config_in_volumes(agent: AgentProcess, apply: Apply) -> None:
+def test_config_maps_secrets_and_fields_are_files_in_volumes(agent: AgentProcess, apply: Apply) -> None:
     items = {"items": [{"key": "a", "path": "sub/alpha", "mode": 0o440}]}
     fields = [
         {"path": "name", "fieldRef": {"fieldPath": "metadata.name"}},

@@ -67,7 +67,7 @@ def is_over(seen: Pod) -> bool:
     return seen.status.phase in ("Succeeded", "Failed")
 
 
-def test_policies_and_phases(agent: AgentProcess, apply: Apply) -> None:
+def test_restart_policy_decides_phase_and_restarts(agent: AgentProcess, apply: Apply) -> None:
     once = "if [ -e /shared/ran ]; then exit 0; fi; touch /shared/ran; exit 3"
     shared: Json = {"name": "shared", "emptyDir": {}}
     retried = container(command=sh(once), volumeMounts=[mount("shared", "/shared")])

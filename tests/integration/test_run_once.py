@@ -198,7 +198,7 @@ def test_cp_of_links_that_lead_out(agent: AgentProcess, tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "d").iterdir()] == ["f"]
 
 
-def test_cp_that_fails(agent: AgentProcess, tmp_path: Path) -> None:
+def test_failing_cp_exits_with_the_cause(agent: AgentProcess, tmp_path: Path) -> None:
     agent.write("web.json", pod("web"))
     agent.wait_running("web")
     for words, status, expected in (

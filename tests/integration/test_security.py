@@ -36,7 +36,7 @@ def _secure(name: str, **fields: object) -> Json:
     return container(name, securityContext=fields)
 
 
-def test_users_and_groups(agent: AgentProcess, apply: Apply) -> None:
+def test_processes_run_as_the_users_and_groups_of_the_pod(agent: AgentProcess, apply: Apply) -> None:
     context = {
         "runAsUser": 1000,
         "runAsGroup": 3000,
@@ -63,7 +63,7 @@ def test_run_as_non_root_refuses_root(agent: AgentProcess, apply: Apply) -> None
     assert event.type == "Warning"
 
 
-def test_capabilities_and_privilege(agent: AgentProcess, apply: Apply) -> None:
+def test_capabilities_are_added_dropped_and_all_with_privilege(agent: AgentProcess, apply: Apply) -> None:
     apply(
         "caps",
         pod(

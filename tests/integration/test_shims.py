@@ -91,7 +91,7 @@ async def _restarted(runtime: Runtime, server: PrivateCriServer, container: Cont
     return found
 
 
-async def test_life_of_a_container(runtime: Runtime, server: PrivateCriServer) -> None:
+async def test_container_of_a_shim_runs_ends_and_is_stopped(runtime: Runtime, server: PrivateCriServer) -> None:
     failing = await runtime.start(FAILING)
     ended = await runtime.ended(failing)
     assert (ended.exit_code, ended.reason, _log(ended)) == (3, "Error", ["hello"])

@@ -125,7 +125,7 @@ def test_attach_passes_stdin_and_its_end(agent: AgentProcess) -> None:
         _end(process)
 
 
-def test_attach_to_a_terminal(agent: AgentProcess) -> None:
+def test_attach_to_a_terminal_follows_its_size(agent: AgentProcess) -> None:
     child, descriptor = pty.fork()
     if child == 0:
         command = cli_command(agent.socket, "attach", "-it", "talk", "-c", "shell")

@@ -78,7 +78,7 @@ def agent_config(server: Manifests) -> dict[str, object]:
     }
 
 
-def test_pods_from_a_url(agent: AgentProcess, server: Manifests) -> None:
+def test_pods_from_a_url_follow_its_content(agent: AgentProcess, server: Manifests) -> None:
     env = [{"name": "KEY", "valueFrom": {"configMapKeyRef": {"name": "url-map", "key": "key"}}}]
     server.serve(config_map("url-map", {"key": "fetched"}), pod("url", container(env=env)))
     before = agent.wait_running("url")[0]

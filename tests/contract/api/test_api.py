@@ -146,7 +146,7 @@ async def test_watch_yields_changes_after_the_list(server: Server) -> None:
     await client.delete(PODS.at("default", "unseen"), grace_seconds=0)
 
 
-async def test_a_node_and_its_status(server: Server) -> None:
+async def test_node_and_its_status_are_patched_apart(server: Server) -> None:
     client = server.client
     await client.create(NODES.all(), Node(api_version="v1", kind="Node", metadata=ObjectMeta(name="n9")))
     patch = {"status": {"conditions": [{"type": "Ready", "status": "True"}], "capacity": {"cpu": "2"}}}

@@ -209,12 +209,12 @@ def _sysctl(config: pb.PodSandboxConfig) -> None:
     config.linux.sysctls["kernel.shm_rmid_forced"] = "1"
 
 
-async def test_names_of_the_network(runtime: Runtime) -> None:
+async def test_resolv_conf_has_the_dns_of_the_request(runtime: Runtime) -> None:
     found = await said(runtime, "cat /etc/resolv.conf", pod_change=_dns)
     assert set(found.splitlines()) == {"nameserver 10.9.8.7", "search a.example", "options ndots:3"}
 
 
-async def test_sysctls_of_the_pod(runtime: Runtime) -> None:
+async def test_sysctls_of_the_request_are_set_in_the_pod(runtime: Runtime) -> None:
     command = "cat /proc/sys/net/ipv4/tcp_syncookies /proc/sys/kernel/shm_rmid_forced"
     assert await said(runtime, command, pod_change=_sysctl) == "0\n1"
 

@@ -60,7 +60,7 @@ async def test_checkpoint_of_a_running_container(runtime: Runtime, tmp_path: Pat
     assert await _exit_code(runtime, container, "true") == 0 or not await runtime.is_ours()
 
 
-async def test_a_user_namespace(runtime: Runtime) -> None:
+async def test_user_namespace_maps_ids_if_the_runtime_announces_it(runtime: Runtime) -> None:
     """A runtime that does not announce the feature refuses it; a runtime older than the field ignores it."""
     handlers = (await runtime.client.status()).runtime_handlers
     announced = any(handler.features.user_namespaces for handler in handlers if not handler.name)

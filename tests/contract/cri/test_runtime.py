@@ -65,7 +65,7 @@ async def test_image_is_found_by_name_and_by_id(runtime: Runtime) -> None:
     assert image.id in {found.id for found in await runtime.client.list_images()}
 
 
-async def test_an_absent_image(runtime: Runtime) -> None:
+async def test_absent_image_has_no_status_and_may_be_removed(runtime: Runtime) -> None:
     absent = pb.ImageSpec(image="localhost/no/such:image")
     assert await runtime.client.image_status(absent) is None
     await runtime.client.remove_image(absent)

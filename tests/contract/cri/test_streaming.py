@@ -92,7 +92,7 @@ async def test_exec_passes_input_and_its_end(runtime: Runtime) -> None:
         assert json.loads(await all_of(streams["error"]))["status"] == "Success"
 
 
-async def test_exec_with_a_terminal(runtime: Runtime) -> None:
+async def test_exec_with_a_terminal_follows_its_size(runtime: Runtime) -> None:
     container = await runtime.start(SERVING)
     url = await _exec_url(runtime, container, ("sh",), TERMINAL)
     async with spdy(url, ("error", "stdin", "stdout", "resize")) as streams:
@@ -283,7 +283,7 @@ async def test_v5_closes_stdin(runtime: Runtime) -> None:
     assert json.loads(got[3])["details"]["causes"] == [{"reason": "ExitCode", "message": "6"}]
 
 
-async def test_v5_with_a_terminal(runtime: Runtime) -> None:
+async def test_exec_by_v5_with_a_terminal_follows_its_size(runtime: Runtime) -> None:
     container = await runtime.start(SERVING)
     seen = b""
     async with _proxied(runtime, container, ("sh",), TERMINAL) as socket:

@@ -102,7 +102,7 @@ def test_remaining_counts_down_from_the_last_update() -> None:
     assert backoff.remaining("c", 104, since=98) == 4
 
 
-def test_reset_and_gc() -> None:
+def test_reset_and_stale_keys_are_dropped() -> None:
     backoff = Backoff(10, 300, reset_after=600)
     backoff.next("old", 0)
     backoff.next("new", 500)

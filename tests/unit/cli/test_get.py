@@ -186,7 +186,7 @@ def test_empty_namespace_is_named(api: FakeApi) -> None:
     assert run("nodes", "-n", "none").stderr == "no nodes found\n"
 
 
-def test_problems_and_the_banner(api: FakeApi) -> None:
+def test_problems_are_listed_and_announced_on_a_banner(api: FakeApi) -> None:
     assert run("problems").stderr == "no problems found\n"
     assert run("pods").stderr == ""
     api.answers["/pykubelet/v1/problems"] = [PROBLEM]

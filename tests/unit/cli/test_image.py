@@ -191,7 +191,7 @@ def _interrupted(client: ImageClient, reference: str, update: object) -> None:
     client.pull(reference, None, update)  # type: ignore[arg-type]  # it only raises
 
 
-async def test_completion_of_names(commands: Commands, archive: Path) -> None:
+async def test_image_names_are_completed_from_the_runtime(commands: Commands, archive: Path) -> None:
     if os.geteuid() == 0:
         await commands.good("import", str(archive), "-t", "demo:two")
     parent = command.make_context("image", ["--endpoint", commands.socket, "ls"])

@@ -20,7 +20,7 @@ from pykubelet.cli.arguments.pod_args import Limit, SwitchCommand, kind_and_name
         ([], []),
     ],
 )
-def test_kind_and_names(words: list[str], found: list[tuple[str, str]]) -> None:
+def test_words_are_split_into_kind_and_names(words: list[str], found: list[tuple[str, str]]) -> None:
     assert kind_and_names(words) == found
 
 

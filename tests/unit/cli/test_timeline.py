@@ -59,7 +59,7 @@ def test_picture_is_written_to_a_file_or_to_standard_output(tmp_path: Path) -> N
     assert run("web", "db", "--svg", "-").stdout == path.read_text()
 
 
-def test_errors_of_a_picture(tmp_path: Path) -> None:
+def test_picture_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     missing = tmp_path / "none" / "a.svg"
     assert str(run("web", "--svg", str(missing)).exception) == f"cannot write {missing}: No such file or directory"
     assert "no start was recorded" in str(run("old", "--svg", str(tmp_path / "a.svg")).exception)

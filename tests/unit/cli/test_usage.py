@@ -52,7 +52,7 @@ def test_errors_of_all_kinds_begin_alike(tmp_path: Path) -> None:
         assert re.search("^error: ", done.stderr, re.MULTILINE), done.stderr
 
 
-def test_version_and_help() -> None:
+def test_version_and_help_print_usage_of_commands() -> None:
     version = CliRunner().invoke(cli, ["--version"])
     assert (version.exit_code, version.output.split()[:2]) == (0, ["pykubelet", f"{pykubelet.__version__},"])
     for words, usage in (

@@ -12,12 +12,12 @@ from pykubelet.linux.cgroups.convert import cpu_max, flat_keyed, limit, shares_t
     ("shares", "weight"),
     [(0, 1), (2, 1), (3, 1), (28, 1), (29, 2), (1024, 39), (2048, 79), (262_144, 10_000), (999_999, 10_000)],
 )
-def test_shares_to_weight(shares: int, weight: int) -> None:
+def test_shares_are_converted_to_the_weight_of_the_kernel(shares: int, weight: int) -> None:
     assert shares_to_weight(shares) == weight
 
 
 @pytest.mark.parametrize(("weight", "shares"), [(1, 2), (39, 998), (100, 2597), (10_000, 262_144)])
-def test_weight_to_shares(weight: int, shares: int) -> None:
+def test_weight_is_converted_to_the_shares_of_the_kernel(weight: int, shares: int) -> None:
     assert weight_to_shares(weight) == shares
 
 

@@ -70,7 +70,7 @@ def test_controller_of_the_root_counts_not_that_of_the_own_cgroup(tmp_path: Path
     assert not has_controller(Layout(Mode.NONE), "memory")
 
 
-def test_driver_of_a_layout(tmp_path: Path) -> None:
+def test_cgroup_driver_has_the_version_of_the_layout(tmp_path: Path) -> None:
     assert open_driver(Layout(Mode.V2, tmp_path)).version == 2
     assert open_driver(layout_of(parse(V1))).version == 1
     with pytest.raises(Permanent):

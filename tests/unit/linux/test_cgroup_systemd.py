@@ -97,7 +97,7 @@ def test_a_cgroup_without_its_unit_goes_too(driver: CgroupDriver, files: FakeCgr
 
 
 @pytest.mark.parametrize("path", ["/kubepods", "/kubepods.slice/pod1.slice", "/", "/a.slice/a-b", "/a-.slice"])
-def test_paths_of_no_slice(driver: CgroupDriver, path: str) -> None:
+def test_path_that_is_no_slice_is_refused(driver: CgroupDriver, path: str) -> None:
     with pytest.raises(Invalid):
         driver.create(path, CgroupResources())
 
@@ -111,7 +111,7 @@ def test_slice_path_contains_all_parent_slices(name: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".slice", "-.slice", "a--b.slice", "a.scope", "/a.slice"])
-def test_names_of_no_slice(name: str) -> None:
+def test_name_that_is_no_slice_is_refused(name: str) -> None:
     with pytest.raises(Invalid):
         slice_path(name)
 

@@ -29,7 +29,7 @@ def devices() -> list[str]:
     return [name for _, name in socket.if_nameindex()]
 
 
-def test_pin_and_call(place: Path) -> None:
+def test_pinned_namespaces_are_entered_by_calls(place: Path) -> None:
     before = {kind: own(kind) for kind in Namespace}
     paths = {kind: str(place / kind.file) for kind in (Namespace.NET, Namespace.IPC, Namespace.UTS)}
     pin_new(paths)

@@ -45,7 +45,7 @@ async def test_a_cancelled_wait_leaves_nothing_open(sleeper: "subprocess.Popen[b
         assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_no_such_process() -> None:
+def test_pidfd_of_an_ended_process_is_not_found() -> None:
     with subprocess.Popen(["/bin/true"]) as process:
         process.wait()
     with pytest.raises(NotFound):
@@ -58,7 +58,7 @@ def test_closing_a_pidfd_twice_is_no_error(sleeper: "subprocess.Popen[bytes]") -
     process.close()
 
 
-def test_taking_a_descriptor(tmp_path: Path) -> None:
+def test_descriptor_taken_from_a_process_is_the_same_open_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("said")
     with (tmp_path / "file").open() as file, PidFd(os.getpid()) as own:
         taken = own.take(file.fileno())

@@ -57,7 +57,7 @@ def test_identity_files_are_read_or_have_defaults(tmp_path: Path) -> None:
     assert system.process_count(tmp_path) == 345
 
 
-def test_own_cgroup_file(tmp_path: Path) -> None:
+def test_control_file_is_looked_for_in_the_own_cgroup(tmp_path: Path) -> None:
     assert not system.own_cgroup_has("memory.swap.max", tmp_path)
     put(tmp_path, "proc/self/cgroup", "1:cpu:/other\n0::/user/me\n")
     assert not system.own_cgroup_has("memory.swap.max", tmp_path)

@@ -113,7 +113,7 @@ def test_a_unit_is_started_when_its_job_has_ended(manager: FakeManager, systemd:
     assert call.body == ("a.slice", "replace", rows, [])
 
 
-def test_stop_and_set(manager: FakeManager, systemd: Systemd) -> None:
+def test_stop_and_set_call_the_methods_of_systemd(manager: FakeManager, systemd: Systemd) -> None:
     systemd.stop("a.slice")
     manager.answer = lambda call: [done(call)]
     systemd.set_properties("a.slice", [Property("TasksMax", "t", 5)])
@@ -139,7 +139,7 @@ def test_error_name_of_systemd_decides_the_kind_of_error(
         systemd.stop("a.slice")
 
 
-def test_a_failed_job(manager: FakeManager, systemd: Systemd) -> None:
+def test_failed_job_of_systemd_is_an_error(manager: FakeManager, systemd: Systemd) -> None:
     manager.answer = lambda call: [done(call, "o", _JOB), removed(_JOB, "failed")]
     with pytest.raises(Transient, match="ended with 'failed'"):
         systemd.stop("a.slice")

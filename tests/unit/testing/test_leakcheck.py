@@ -39,7 +39,7 @@ def test_processes_by_environment_and_command() -> None:
             process.wait()
 
 
-def test_files_and_descriptors(tmp_path: Path) -> None:
+def test_leaked_files_and_descriptors_are_reported(tmp_path: Path) -> None:
     scope = Scope(directories=(str(tmp_path),), descriptors=True)
     before = snapshot(scope)
     (tmp_path / "sub").mkdir()
@@ -78,7 +78,7 @@ def test_long_reports_are_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-def test_mounts_and_namespaces(tmp_path: Path) -> None:
+def test_leaked_mounts_and_namespaces_are_reported(tmp_path: Path) -> None:
     target = tmp_path / "t"
     target.mkdir()
     names = tmp_path / "netns"

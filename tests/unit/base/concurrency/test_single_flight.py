@@ -44,7 +44,7 @@ async def test_keys_do_not_share() -> None:
 
 
 @pytest.mark.parametrize("error", [Permanent("no"), ValueError("no")])
-async def test_an_error_goes_to_all(error: Exception) -> None:
+async def test_error_of_a_flight_is_raised_to_all_callers(error: Exception) -> None:
     flights: SingleFlight[str, str] = SingleFlight()
     job = Job(error)
     tasks = [asyncio.create_task(flights.run("key", job)) for _ in range(2)]

@@ -15,7 +15,7 @@ def brief(change: Change[str]) -> tuple[str, str, int, bool]:
     return change.key, change.value, change.version, change.deleted
 
 
-def test_values_and_versions() -> None:
+def test_values_change_with_ascending_versions() -> None:
     made = table()
     assert made.put("a", lambda v: f"a@{v}") == "a@101"
     made.put("b", lambda v: f"b@{v}")

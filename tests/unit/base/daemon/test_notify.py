@@ -83,7 +83,7 @@ def test_watchdog_is_taken_out_of_the_environment(monkeypatch: pytest.MonkeyPatc
         ({"WATCHDOG_PID": "7"}, 0),
     ],
 )
-def test_timeout_of_the_watchdog(variables: dict[str, str], seconds: float) -> None:
+def test_watchdog_timeout_is_read_for_this_process_only(variables: dict[str, str], seconds: float) -> None:
     assert watchdog_timeout(variables, 7) == pytest.approx(seconds)
 
 

@@ -83,7 +83,7 @@ async def test_compressed_bodies_stay_compressed(getter: HttpGetter) -> None:
         assert (await getter.get(local(server.port), 5)).body == b"bomb"
 
 
-async def test_no_answer_in_time(getter: HttpGetter) -> None:
+async def test_request_without_an_answer_times_out(getter: HttpGetter) -> None:
     async with http_server(lambda _: None) as server:
         with pytest.raises(HttpGetTimeout, match=r'^Get "http://127.0.0.1:\d+/": no answer within 0.05 s$'):
             await getter.get(local(server.port), 0.05)
@@ -198,7 +198,7 @@ async def test_urls_that_cannot_be_used(getter: HttpGetter, url: str) -> None:
         ("HTTP", "a.example", "/a b\r\nX: ü", "http://a.example:80/a%20b%0D%0AX:%20%C3%BC"),
     ],
 )
-def test_urls_of_handlers(scheme: str, host: str, path: str, url: str) -> None:
+def test_url_of_a_handler_has_defaults_and_brackets(scheme: str, host: str, path: str, url: str) -> None:
     assert http_url(scheme, host, 80, path) == url
 
 

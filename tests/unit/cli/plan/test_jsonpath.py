@@ -65,7 +65,7 @@ def shown(template: str, document: Any = NODES) -> str:
         ("{.items[0].metadata.labels.kubernetes\\.io/hostname}", "127.0.0.1"),
     ],
 )
-def test_examples_of_the_documentation(template: str, text: str) -> None:
+def test_examples_of_the_documentation_print_their_text(template: str, text: str) -> None:
     assert shown(template) == text
 
 
@@ -115,7 +115,7 @@ def test_jsonpath_template_prints_the_text_of_kubectl(template: str, text: str) 
         ("{.items[?(@.n==true)].name}", ""),
     ],
 )
-def test_values_and_comparisons(template: str, text: str) -> None:
+def test_filter_compares_values_of_the_same_kind(template: str, text: str) -> None:
     assert shown(template, PODS) == text
 
 

@@ -125,7 +125,7 @@ def test_addresses_that_are_asked_for() -> None:
     assert runtime_arguments(request) == {"ips": ["10.0.0.5", "fd00::5/64"], "mac": "02:00:00:00:00:01"}
 
 
-def test_environment_of_the_protocol() -> None:
+def test_plugin_environment_has_command_container_and_arguments() -> None:
     found = environment("ADD", REQUEST, "/ns/net", "/bin")
     assert found["CNI_COMMAND"] == "ADD"
     assert found["CNI_CONTAINERID"] == "s1"
@@ -217,7 +217,7 @@ def test_reply_that_cannot_be_written_down_is_refused(said: bytes) -> None:
     assert failure(said, b"panic") == "panic"
 
 
-def test_replies_and_failures() -> None:
+def test_plugin_reply_is_parsed_and_failure_has_its_message() -> None:
     assert parse_reply("DEL", b"", "bridge") == {}
     with pytest.raises(Invalid, match="answered nothing"):
         parse_reply("ADD", b" ", "bridge")

@@ -82,7 +82,7 @@ def test_wrong_field_is_named_with_line_and_suggestion(tmp_path: Path, name: str
     assert message in str(caught.value)
 
 
-def test_a_missing_file() -> None:
+def test_missing_configuration_file_is_refused() -> None:
     with pytest.raises(Invalid, match="cannot be read"):
         load_settings(Path("/no/such/file.toml"))
 

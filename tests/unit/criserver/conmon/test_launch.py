@@ -33,7 +33,7 @@ def _launch(directory: Path, reply: bytes) -> tuple[Conmon, Launch]:
     return Conmon(str(program), directory / "exits"), Launch(ID, bundle, directory / "log", runtime, stdin=True)
 
 
-async def test_a_created_container(tmp_path: Path) -> None:
+async def test_launch_returns_the_processes_of_a_created_container(tmp_path: Path) -> None:
     conmon, launch = _launch(tmp_path, b'{"data": 42}\n')
     assert await conmon.launch(launch) == Launched(42, 77)
     said = (tmp_path / "bundle/argv").read_text()

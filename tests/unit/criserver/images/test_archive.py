@@ -96,7 +96,7 @@ def test_good_archives_are_read_with_their_tags(tmp_path: Path) -> None:
     assert [one.tags for one in read(pack({**oci(), **docker()}), tmp_path)] == [("localhost/a:1",)], "OCI goes first"
 
 
-def test_names_and_platforms(tmp_path: Path) -> None:
+def test_archive_gives_names_and_the_image_of_this_platform(tmp_path: Path) -> None:
     arm, amd = manifest(config("arm64")), manifest(config())
     entries = [
         descriptor(manifests.OCI_MANIFEST, arm, platform={"os": "linux", "architecture": "arm64"}),

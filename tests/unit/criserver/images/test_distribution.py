@@ -84,7 +84,7 @@ def secured(
         yield server
 
 
-async def test_tls_with_an_authority_of_its_own(
+async def test_pull_by_tls_needs_the_authority_of_the_registry(
     tmp_path: Path, secured: DistributionRegistry, authority: Authority
 ) -> None:
     client = authority.issue("client")

@@ -58,7 +58,7 @@ def test_servers_keep_their_order_and_the_root_is_the_last() -> None:
         ("https://docker.io", False, "https://registry-1.docker.io", "/v2"),
     ],
 )
-def test_the_path_of_the_api(url: str, override: bool, base: str, api: str) -> None:
+def test_api_path_of_a_host_may_be_overridden(url: str, override: bool, base: str, api: str) -> None:
     found = parsed(f'[host."{url}"]\noverride_path = {str(override).lower()}')[0]
     assert (found.base, found.api) == (base, api)
 

@@ -24,7 +24,7 @@ OWN = 7
         ([Row(1, 0, 1, False), Row(2, 1, 2, False)], []),
     ],
 )
-def test_members_of_a_command(rows: list[Row], expected: list[int]) -> None:
+def test_members_of_a_command_are_its_living_descendants(rows: list[Row], expected: list[int]) -> None:
     assert [row.pid for row in members(rows, 50, OWN)] == expected
 
 

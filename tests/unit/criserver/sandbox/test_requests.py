@@ -37,7 +37,7 @@ def test_namespaces_of_an_ordinary_pod() -> None:
     assert needs_infra(_config())
 
 
-def test_namespaces_of_the_node() -> None:
+def test_namespaces_of_the_node_are_not_created() -> None:
     config = _config()
     options = config.linux.security_context.namespace_options
     options.network, options.ipc, options.pid = pb.NODE, pb.NODE, pb.CONTAINER
@@ -102,7 +102,7 @@ def test_impossible_bandwidth_rates_are_invalid(rate: str) -> None:
         attach_request(SandboxID("s"), _config(annotations={"kubernetes.io/egress-bandwidth": rate}), "/ns")
 
 
-def test_addresses_by_annotation() -> None:
+def test_addresses_are_requested_by_annotation() -> None:
     annotations = {"cni.pykubelet/ips": "10.0.0.5, fd00::5/64", "cni.pykubelet/mac": "02:00:00:00:00:Aa"}
     request = attach_request(SandboxID("s"), _config(annotations=annotations), "/ns")
     assert (request.ips, request.mac) == (("10.0.0.5", "fd00::5/64"), "02:00:00:00:00:Aa")

@@ -89,7 +89,7 @@ def test_mounts_with_mapped_ids() -> None:
         check_mount(mapped, IDS)
 
 
-def test_the_spec_of_a_container() -> None:
+def test_spec_of_a_container_has_the_id_mappings_of_its_pod() -> None:
     made = given()
     namespaces = {**made.sandbox.namespaces, "user": "/ns/user"}
     view = replace(made.sandbox, user=UserNamespace("/ns/user", IDS), namespaces=namespaces)

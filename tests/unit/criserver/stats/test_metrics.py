@@ -80,7 +80,7 @@ def test_container_metrics_have_values_in_their_units() -> None:
     assert {key: found[key] for key in expected} == expected
 
 
-def test_gauges_and_counters() -> None:
+def test_metric_is_a_gauge_or_a_counter_by_its_name() -> None:
     kinds = {metric.name: metric.metric_type for metric in container_metrics(OWN, FULL)}
     assert kinds["container_memory_usage_bytes"] == pb.GAUGE
     assert kinds["container_cpu_usage_seconds_total"] == pb.COUNTER
@@ -93,7 +93,7 @@ def test_what_the_machine_does_not_tell_is_left_out() -> None:
     assert not names & {"container_cpu_usage_seconds_total", "container_fs_usage_bytes", "container_spec_cpu_quota"}
 
 
-def test_the_network_of_a_pod() -> None:
+def test_network_metrics_of_a_pod_are_by_interface() -> None:
     found = _values(pod_metrics(OWN, NETWORK))
     assert found["container_network_receive_packets_total", "eth0"] == 5
     assert found["container_network_transmit_packets_dropped_total", "eth0"] == 8

@@ -211,7 +211,7 @@ async def test_an_oci_runtime_that_is_not_there(tmp_path: Path, monkeypatch: pyt
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_attach_to_a_monitor(tmp_path: Path) -> None:
+async def test_attach_reads_the_output_of_the_monitor(tmp_path: Path) -> None:
     bundle = tmp_path / ("bundle" * 30)
     bundle.mkdir()
     short = tmp_path / "b"

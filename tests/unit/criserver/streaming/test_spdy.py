@@ -72,7 +72,7 @@ async def test_output_and_exit_code(tmp_path: Path, kinds: Sequence[str]) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_input_and_its_end(tmp_path: Path) -> None:
+async def test_input_of_exec_ends_with_its_stream(tmp_path: Path) -> None:
     kinds, run = ("error", "stdin", "stdout"), Execution("c", ("cat",), INPUT)
     async with served(tmp_path) as (server, _), _client(server, run, kinds) as streams:
         await streams["stdin"].write(b"x" * 200_000)
@@ -245,7 +245,7 @@ async def test_port_forward_streams_that_make_no_sense(tmp_path: Path, headers: 
             await connection.open(encoded)
 
 
-async def test_half_a_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_half_a_pair_of_streams_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pykubelet.criserver.streaming.forward_spdy.CREATION", 0.1)
     async with served(tmp_path) as (server, _), _forwarding(server) as connection:
         error = await connection.open({"streamtype": "error", "port": "80", "requestid": "4"})

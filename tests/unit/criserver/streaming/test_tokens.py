@@ -17,7 +17,7 @@ def test_a_token_works_once() -> None:
             tokens.redeem(used)
 
 
-async def test_a_token_expires() -> None:
+async def test_expired_token_is_not_found() -> None:
     clock = VirtualClock()
     tokens: Tokens[str] = Tokens(clock)
     token = tokens.issue("x", Bytes(0))

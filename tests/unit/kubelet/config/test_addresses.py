@@ -27,7 +27,7 @@ def sources(**fields: object) -> AddressSources:
         ({"local": None, "given": ("192.0.2.8",)}, ("192.0.2.8",)),
     ],
 )
-def test_order_of_the_sources(fields: dict[str, object], chosen: tuple[str, ...]) -> None:
+def test_address_comes_from_the_first_source_that_has_one(fields: dict[str, object], chosen: tuple[str, ...]) -> None:
     assert choose_addresses(sources(**fields)) == chosen
 
 

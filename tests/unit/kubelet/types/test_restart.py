@@ -60,7 +60,7 @@ def test_restart_rules_go_before_the_containers_policy(
     assert not restarts_after_exit(pod(without, "Never"), without, code), "rules go with a policy of their own"
 
 
-def test_restart_of_all() -> None:
+def test_restart_of_all_containers_is_asked_by_a_rule_only() -> None:
     asking = core.Container(name="a", restart_policy_rules=(rule("RestartAllContainers", "In", 42),))
     plain = core.Container(name="b", restart_policy_rules=(rule("Restart", "In", 42),))
     assert asks_restart_of_all(asking, 42)

@@ -47,7 +47,7 @@ async def test_lock_outlives_the_connection(logind: FakeLogind) -> None:
     await until(lambda: not logind.held)
 
 
-async def test_properties_and_reload(logind: FakeLogind) -> None:
+async def test_logind_is_asked_for_delay_and_reload(logind: FakeLogind) -> None:
     logind.max_delay_after_reload_usec = 90_500_000
     async with open_logind(path_of(logind)) as client:
         assert await client.max_delay() == 5.0
@@ -132,7 +132,7 @@ async def test_bus_that_does_not_speak_dbus_is_an_error(tmp_path: Path) -> None:
                 pass
 
 
-def test_address_of_the_bus(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bus_address_comes_from_the_environment_or_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DBUS_SYSTEM_BUS_ADDRESS", raising=False)
     assert system_bus_path() == "/var/run/dbus/system_bus_socket"
     monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/a%20b,guid=1")

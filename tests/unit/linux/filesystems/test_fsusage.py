@@ -42,7 +42,7 @@ def test_tree_agrees_with_du(tmp_path: Path) -> None:
     assert usage.complete
 
 
-def test_a_single_file(tmp_path: Path) -> None:
+def test_usage_of_a_single_file_is_that_of_du(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x" * 5000)
     assert tree_usage(str(tmp_path / "file")).bytes == du(tmp_path / "file")
     with pytest.raises(NotFound):

@@ -70,7 +70,7 @@ def test_escapes_round_trip(name: str) -> None:
     assert mount.path == "/" + name
 
 
-def test_of_this_machine(tmp_path: Path) -> None:
+def test_mount_points_of_this_machine_are_recognized(tmp_path: Path) -> None:
     assert any(mount.path == "/proc" and mount.fs_type == "proc" for mount in mounts())
     assert is_mount_point("/")
     assert is_mount_point("/proc")

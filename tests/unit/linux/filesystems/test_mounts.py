@@ -53,7 +53,7 @@ def test_bind_of_a_directory_and_a_file(place: Path) -> None:
     assert (place / "f").read_text() == "hello"
 
 
-def test_bind_from_a_descriptor(place: Path) -> None:
+def test_bind_mount_from_a_descriptor_survives_a_rename(place: Path) -> None:
     source = directory(place / "s")
     (source / "file").write_text("hello")
     pinned = os.open(source, os.O_PATH | os.O_CLOEXEC)

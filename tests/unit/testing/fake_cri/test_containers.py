@@ -23,7 +23,7 @@ async def test_runs_until_it_is_stopped(client: CriClient, clock: VirtualClock) 
     assert await state(client, container) == (pb.CONTAINER_EXITED, 143, "Error")
 
 
-async def test_ends_by_itself(cri: FakeCri, client: CriClient, clock: VirtualClock) -> None:
+async def test_scripted_container_ends_by_itself(cri: FakeCri, client: CriClient, clock: VirtualClock) -> None:
     cri.script(Script(exit_after=5, exit_code=3))
     container = await start(client)
     started = clock.now()

@@ -23,7 +23,7 @@ async def test_an_error_before_the_call_leaves_nothing(cri: FakeCri, client: Cri
     await client.run_pod_sandbox(pod())
 
 
-async def test_a_lost_answer(cri: FakeCri, client: CriClient) -> None:
+async def test_call_with_a_lost_answer_has_its_effect(cri: FakeCri, client: CriClient) -> None:
     cri.inject(Fault("RunPodSandbox", code=StatusCode.UNAVAILABLE, after=True))
     with pytest.raises(Transient):
         await client.run_pod_sandbox(pod())
@@ -60,7 +60,7 @@ async def test_a_hanging_call_goes_on_when_released(cri: FakeCri, client: CriCli
     assert await call == cri.sandboxes[0].id
 
 
-async def test_a_slow_call(cri: FakeCri, client: CriClient, clock: VirtualClock) -> None:
+async def test_slow_call_returns_after_its_delay(cri: FakeCri, client: CriClient, clock: VirtualClock) -> None:
     cri.inject(Fault("ListContainers", delay=5))
     call = asyncio.ensure_future(client.list_containers())
     await clock.advance(4.9)

@@ -3,7 +3,7 @@
 from pykubelet.base.tracing.plan.rpc import rpc_span, trace_headers
 
 
-def test_span_of_a_call() -> None:
+def test_span_of_a_call_names_service_and_method() -> None:
     name, attributes = rpc_span("runtime.v1.RuntimeService", "RunPodSandbox")
     assert name == "runtime.v1.RuntimeService/RunPodSandbox"
     assert attributes["rpc.system"] == "grpc"

@@ -76,7 +76,7 @@ def test_level_that_would_change_mount_options_is_rejected(level: str) -> None:
         (Context(privileged=True), "", "su:object_r:container_file_t:s0:c1,c2"),
     ],
 )
-def test_labels_of_a_container(context: Context, process: str, files: str) -> None:
+def test_labels_of_a_container_follow_context_and_level(context: Context, process: str, files: str) -> None:
     assert (process_label(context, CONFINING, LEVEL), file_label(context, CONFINING, LEVEL)) == (process, files)
     assert (process_label(context, HOST, LEVEL), file_label(context, HOST, LEVEL)) == ("", "")
     made = given(host=CONFINING)

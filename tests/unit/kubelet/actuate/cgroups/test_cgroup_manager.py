@@ -156,7 +156,7 @@ async def test_pod_of_the_systemd_driver_gets_a_slice(files: SignallingFiles, cl
     assert await manager.list_pods() == set()
 
 
-async def test_no_qos_levels(files: SignallingFiles, clock: VirtualClock) -> None:
+async def test_pods_without_qos_levels_have_no_cgroup(files: SignallingFiles, clock: VirtualClock) -> None:
     flat = PodCgroupConfig(policy=POLICY, root_limits=RootLimits(cpu=MilliCPU(1)), per_qos=False)
     manager = PodCgroupManager(cgroups=CgroupV2(files.root, files), config=flat, clock=clock)
     await manager.levels.start()
@@ -182,7 +182,7 @@ def real_root() -> Iterator[str]:
 
 
 @pytest.mark.root
-async def test_on_the_real_kernel(real_root: str, clock: VirtualClock) -> None:
+async def test_pod_cgroups_are_created_and_removed_on_the_real_kernel(real_root: str, clock: VirtualClock) -> None:
     layout = detect()
     policy = await asyncio.to_thread(node_policy, layout, PolicyConfig(pod_pids_limit=100))
     limits = RootLimits(cpu=MilliCPU(2000), memory=Bytes(policy.memory_capacity // 2))

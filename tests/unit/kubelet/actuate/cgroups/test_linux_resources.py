@@ -75,7 +75,7 @@ def test_invalid_page_size_raises(size: int) -> None:
         page_size_name(Bytes(size))
 
 
-def test_a_container_with_everything() -> None:
+def test_container_with_requests_and_limits_has_all_resources() -> None:
     resources = of(needs({"cpu": "250m", "memory": "64Mi"}, {"cpu": "500m", "memory": "128Mi"}))
     assert resources == LinuxResources(
         cpu_shares=256,
@@ -86,7 +86,7 @@ def test_a_container_with_everything() -> None:
     )
 
 
-def test_a_container_with_nothing() -> None:
+def test_container_without_requests_has_the_least_resources() -> None:
     assert of(Container(name="c")) == LinuxResources(cpu_shares=2, cpu_period_us=100_000, oom_score_adj=1000)
 
 
@@ -151,7 +151,7 @@ def test_ephemeral_containers_are_unlimited() -> None:
     assert (resources.cpu_shares, resources.cpu_quota_us, resources.memory_limit) == (2, 0, 0)
 
 
-def test_sandbox_and_overhead() -> None:
+def test_sandbox_has_the_sums_of_its_containers_and_the_overhead() -> None:
     value = pod(
         needs({"cpu": "1"}, {"cpu": "2", "memory": "1Mi"}),
         needs({"cpu": "500m"}, {"memory": "1Mi"}),

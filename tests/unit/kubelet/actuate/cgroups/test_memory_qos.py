@@ -59,7 +59,7 @@ def high(request: int, limit: int, factor: float = 0.9) -> str:
         (BURSTABLE, 0, 512, TIERED, {"memory.high": high(0, 512)}),
     ],
 )
-def test_files_of_a_container(
+def test_memory_files_of_a_container_follow_its_qos_class(
     value: Pod, request_mi: int, limit_mi: int, qos: MemoryQos, files: Mapping[str, str]
 ) -> None:
     assert dict(container_files(value, Bytes(request_mi * MI), Bytes(limit_mi * MI), qos)) == files
@@ -97,7 +97,7 @@ def test_container_of_a_pod_that_is_guaranteed_as_a_whole_is_not_throttled() -> 
         (pod("cpu", {"cpu": "1"}), Protection()),
     ],
 )
-def test_protection_of_a_pod(value: Pod, protection: Protection) -> None:
+def test_memory_of_a_pod_is_protected_with_tiers_only(value: Pod, protection: Protection) -> None:
     assert pod_protection(value, TIERED) == protection
     assert pod_protection(value, THROTTLE) == Protection()
 

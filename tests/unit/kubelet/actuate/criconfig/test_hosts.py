@@ -27,7 +27,7 @@ def test_hosts_file_has_a_short_name_for_each_address() -> None:
     )
 
 
-def test_domain_and_aliases() -> None:
+def test_hosts_file_has_domain_and_aliases() -> None:
     hostname = PodHostname("web", "set.shop.svc.cluster.local")
     assert hosts.managed_hosts(("10.0.0.5",), hostname, ALIASES) == (
         FIXED + b"10.0.0.5\tweb.set.shop.svc.cluster.local\tweb\n" + ALIAS_LINES

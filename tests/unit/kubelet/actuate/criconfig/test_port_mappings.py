@@ -37,7 +37,7 @@ from tests.unit.kubelet.actuate.criconfig.build import Fields, make_pod
         ),
     ],
 )
-def test_ports_of_a_container(ports: list[Fields], expected: list[pb.PortMapping]) -> None:
+def test_ports_of_a_container_become_port_mappings(ports: list[Fields], expected: list[pb.PortMapping]) -> None:
     assert list(port_mappings(make_pod({"containers": [{"name": "a", "ports": ports}]}))) == expected
 
 

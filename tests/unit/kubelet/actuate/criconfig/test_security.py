@@ -144,7 +144,7 @@ def test_security_context_with_every_field_is_converted() -> None:
 
 
 @pytest.mark.parametrize(("value", "expected"), [(None, False), (True, False), (False, True)])
-def test_no_new_privs(value: bool | None, expected: bool) -> None:
+def test_no_new_privs_is_set_without_privilege_escalation(value: bool | None, expected: bool) -> None:
     own: Fields = {} if value is None else {"allowPrivilegeEscalation": value}
     assert secured(own).no_new_privs is expected
 

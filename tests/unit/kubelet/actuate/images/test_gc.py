@@ -211,7 +211,7 @@ async def test_gc_continues_after_failures_and_reports_the_second() -> None:
         await task
 
 
-def test_the_real_disk() -> None:
+def test_use_of_the_real_disk_is_plausible() -> None:
     found = disk_use("/")
     assert 0 < found.available < found.capacity
     assert 0 <= found.percent <= 100

@@ -34,7 +34,7 @@ def disk(available: int) -> ImageDiskUse:
 @pytest.mark.parametrize(
     ("available", "need"), [(1000, 0), (200, 0), (160, 0), (151, 49), (150, 50), (100, 100), (0, 200), (2000, 0)]
 )
-def test_bytes_to_free(available: int, need: int) -> None:
+def test_bytes_to_free_lead_to_the_low_threshold(available: int, need: int) -> None:
     assert bytes_to_free(disk(available), POLICY) == need
 
 

@@ -299,7 +299,7 @@ async def test_pods_without_long_logs_are_surveyed_together(writer: Writer) -> N
     writer.close()
 
 
-async def test_no_logs_at_all(tmp_path: Path) -> None:
+async def test_rotation_without_logs_asks_the_runtime_nothing(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "logs")
     writer.close()
     await LogRotation(cri=writer, config=RotationConfig(tmp_path / "absent"), clock=writer.clock).look()

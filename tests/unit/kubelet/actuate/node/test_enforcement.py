@@ -30,7 +30,9 @@ def settings(**fields: Any) -> Settings:
         ({**RESERVED, "enforce_node_allocatable": ("kube-reserved",)}, (4000, None, None)),
     ],
 )
-def test_limits_of_all_pods(fields: dict[str, Any], limits: tuple[int, int | None, int | None]) -> None:
+def test_limits_of_all_pods_leave_out_what_is_reserved(
+    fields: dict[str, Any], limits: tuple[int, int | None, int | None]
+) -> None:
     found = root_limits(settings(**fields), MACHINE, 32_768)
     assert (found.cpu, found.memory, found.pids) == limits
 
@@ -50,7 +52,7 @@ def test_more_than_the_machine_has_is_refused(fields: dict[str, Any], message: s
         root_limits(settings(**fields), MACHINE, 32_768)
 
 
-def test_cgroups_of_daemons() -> None:
+def test_reserved_cgroups_have_the_resources_of_their_daemons() -> None:
     config = KubeletConfiguration(
         kube_reserved={"cpu": "500m", "memory": "1Gi", "hugepages-2Mi": "4Mi", "ephemeral-storage": "1Gi"},
         kube_reserved_cgroup="/kube",

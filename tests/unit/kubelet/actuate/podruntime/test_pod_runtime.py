@@ -380,7 +380,7 @@ async def test_an_ephemeral_container_without_its_target(world: World) -> None:
     assert [f.message for f in outcome.failures] == ["unable to find target container unknown"]
 
 
-async def test_restart_all_containers(world: World) -> None:
+async def test_rule_restarts_all_containers_and_init_containers(world: World) -> None:
     rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [9]}}
     world.cri.script(Script(exit_after=0), container="i")
     world.cri.script(Script(exit_after=5, exit_code=9), container="a")

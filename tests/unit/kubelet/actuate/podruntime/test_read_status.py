@@ -217,7 +217,7 @@ async def test_a_hostile_message_file(world: World, tmp_path: Path, trick: str) 
     assert bool(shown) is (trick in ("fifo", "directory")), "what cannot be read is said"
 
 
-async def test_a_hostile_log(world: World, tmp_path: Path) -> None:
+async def test_log_that_is_a_link_gives_no_message(world: World, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("2026-01-01T00:00:00.000000000Z stdout F root:x:0:0\n")
     pod = pod_of((FALLS_BACK,), restartPolicy="Never")

@@ -91,7 +91,7 @@ def test_only_what_a_container_uses_counts() -> None:
         ({"hostPath": {"path": "/x"}}, "host_path", False),
     ],
 )
-def test_source_of_claim(spec: Fields, kind: str, block: bool) -> None:
+def test_source_of_a_claim_is_that_of_its_volume(spec: Fields, kind: str, block: bool) -> None:
     made = pod({"persistentVolumeClaim": {"claimName": "c", "readOnly": True}})
     source = claims.source_of_claim(made, made.spec.volumes[0], claim(), volume(**spec))
     assert (source.kind, source.name, source.claim, source.block) == (kind, "pv1", "shop/c", block)

@@ -55,7 +55,7 @@ def files(*sources: Mapping[str, Any], **security: object) -> dict[str, tuple[by
 BUNDLE = {"clusterTrustBundle": {"name": "ca", "path": "ca.pem"}}
 
 
-def test_a_trust_bundle() -> None:
+def test_trust_bundle_is_a_file_and_a_missing_one_an_error() -> None:
     assert files(BUNDLE) == {"ca.pem": (b"anchors", 0o444, None)}
     with pytest.raises(Exception, match='clustertrustbundle "gone" not found'):
         files({"clusterTrustBundle": {"name": "gone", "path": "ca.pem"}})

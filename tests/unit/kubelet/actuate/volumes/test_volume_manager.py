@@ -265,7 +265,7 @@ async def test_large_empty_dir_that_is_deleted_delays_only_its_pod(kit: Kit, mon
     await first
 
 
-async def test_mounts_of_a_container(kit: Kit) -> None:
+async def test_mounts_of_a_container_lead_to_its_volumes(kit: Kit) -> None:
     volumes: list[Fields] = [EMPTY, CONFIG, {"name": "host", "hostPath": {"path": "/srv/x/"}}]
     pod = pod_with(*volumes)
     await kit.mount(pod)
@@ -341,7 +341,7 @@ async def test_a_volume_must_be_set_up_before_it_is_mounted(kit: Kit) -> None:
         await kit.manager.container_mounts(pod_with(EMPTY), mounting({"name": "scratch", "mountPath": "/x"}), {})
 
 
-async def test_files_for_the_environment(kit: Kit, tmp_path: Path) -> None:
+async def test_environment_files_are_read_if_small_and_regular(kit: Kit, tmp_path: Path) -> None:
     pod = pod_with(EMPTY)
     await kit.mount(pod)
     root = kit.volume("empty-dir", "scratch")

@@ -162,7 +162,7 @@ async def test_local_volume_whose_ownership_takes_longer_than_the_deadline_is_se
     assert changed == [str(tmp_path / "disk")]
 
 
-async def test_a_local_device(kit: Kit, claims: Claims) -> None:
+async def test_local_device_that_is_no_block_device_is_refused(kit: Kit, claims: Claims) -> None:
     claims.specs["c"] = {"local": {"path": "/dev/null"}, "volumeMode": "Block"}
     volume: Fields = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
     pod = pod_with(volume, containers=[{"name": "app", "volumeDevices": [{"name": "data", "devicePath": "/dev/x"}]}])

@@ -178,7 +178,7 @@ def test_static_pod_has_no_allocation_to_keep() -> None:
     assert admission.updated(pod) is pod
 
 
-def test_order_of_resizes() -> None:
+def test_resizes_are_tried_in_the_order_of_upstream() -> None:
     old = wants("a", "1")
     both = {"cpu": "2", "memory": "1Gi"}
     guaranteed = make_pod("a", container={"resources": {"limits": both, "requests": both}})

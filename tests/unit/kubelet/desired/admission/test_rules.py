@@ -114,7 +114,7 @@ def test_an_ordinary_pod_is_admitted() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) and " " not in value else "",
 )
-def test_reasons_of_rejections(pod: Pod, reason: str, message: str) -> None:
+def test_rejected_pod_has_reason_and_message_of_its_rule(pod: Pod, reason: str, message: str) -> None:
     assert judge(pod) == AdmissionVerdict(reason, message)
 
 

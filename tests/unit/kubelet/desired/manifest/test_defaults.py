@@ -17,7 +17,7 @@ def container_with(container: object, **spec: object) -> core.Container:
     return pod_with({"containers": [container], **spec}).containers[0]
 
 
-def test_defaults_of_a_pod() -> None:
+def test_pod_without_fields_gets_the_defaults() -> None:
     spec = pod_with({})
     assert spec == core.PodSpec(
         restart_policy="Always",
@@ -93,7 +93,7 @@ def test_host_network_makes_host_ports() -> None:
     assert [p.host_port for p in container_with({"ports": ports}).ports] == [None, 82]
 
 
-def test_probes_and_hooks() -> None:
+def test_probes_and_hooks_get_their_defaults() -> None:
     container = container_with(
         {
             "livenessProbe": {"httpGet": {"port": 80}},

@@ -27,7 +27,7 @@ def keys(manifest: Manifest) -> list[str]:
     return [str(item.key) for item in manifest.objects]
 
 
-def test_documents_of_all_kinds() -> None:
+def test_documents_of_all_kinds_are_parsed_with_their_lines() -> None:
     manifest = read(
         POD % "a"
         + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, namespace: x}\ndata: {k: v}\n"
@@ -88,7 +88,7 @@ def test_empty_list_is_valid_and_without_pods() -> None:
         ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: A}", "dir/f.yaml:3:12: ConfigMap default/A: metadata.name: 'A' is no DNS subdomain; use lower-case letters, digits, '-' and '.', a letter or digit at both ends of each part"),
     ],
 )  # fmt: skip
-def test_messages_of_problems(text: str, shown: str) -> None:
+def test_problem_is_shown_with_place_and_remedy(text: str, shown: str) -> None:
     manifest = read(text)
     assert [str(problem) for problem in manifest.problems] == [shown]
     assert manifest.objects == ()

@@ -15,7 +15,7 @@ POD = core.Pod(
 )
 
 
-def test_a_pod_from_a_file() -> None:
+def test_pod_from_a_file_gets_uid_name_and_annotations() -> None:
     pod = adopt(POD, "digest", Source.FILE, "/m/web.yaml", "Node-1")
     uid = pod.metadata.uid
     assert len(uid) == 32

@@ -86,7 +86,7 @@ def test_file_takes_precedence_over_the_url() -> None:
     assert heard == [{key("ConfigMap", "a")}]
 
 
-def test_references_of_a_pod() -> None:
+def test_references_of_a_pod_are_found_in_all_its_fields() -> None:
     text = b"""{"metadata": {"namespace": "ns"}, "spec": {
       "imagePullSecrets": [{"name": "pull"}, {}],
       "initContainers": [{"name": "i", "envFrom": [{"configMapRef": {"name": "c1"}}, {"secretRef": {"name": "s1"}}]}],

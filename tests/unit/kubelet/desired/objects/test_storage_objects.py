@@ -102,7 +102,7 @@ async def test_what_the_controller_said(rig: Rig) -> None:
     assert await rig.storage.attachment_metadata("csi-1") == {"device": "x"}
 
 
-async def test_tokens_for_drivers(rig: Rig) -> None:
+async def test_drivers_get_a_token_for_each_audience(rig: Rig) -> None:
     rig.api.put("serviceaccounts", "robot")
     requests = (TokenRequest(audience="vault", expiration_seconds=3600), TokenRequest())
     found = json.loads(await rig.storage.driver_tokens(POD, requests))

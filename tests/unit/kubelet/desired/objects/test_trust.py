@@ -55,11 +55,11 @@ def shown(**fields: object) -> set[bytes]:
     }
 
 
-def test_a_bundle_by_name() -> None:
+def test_trust_bundle_is_found_by_its_name() -> None:
     assert shown(name="plain") == {b"one", b"two"}
 
 
-def test_bundles_by_signer() -> None:
+def test_trust_bundles_are_selected_by_signer_and_label() -> None:
     assert shown(signerName="example.com/s", labelSelector={}) == {b"two", b"three", b"four"}
     assert shown(signerName="example.com/s", labelSelector={"matchLabels": {"stage": "live"}}) == {b"two", b"three"}
 

@@ -58,7 +58,7 @@ def test_a_changed_static_pod_keeps_its_name_when_the_old_one_goes() -> None:
     assert manager.by_name("default", "a") is new
 
 
-def test_users_of_objects() -> None:
+def test_users_of_an_object_are_the_pods_that_name_it() -> None:
     manager = PodManager()
     manager.set(pod("a", "1", "x", "y"))
     manager.set(pod("b", "2", "y"))

@@ -52,7 +52,7 @@ def test_scan_reads_manifests_and_skips_hidden_and_backup_files(tmp_path: Path) 
     assert scan(tmp_path)["a.yaml"].manifest.origin == str(tmp_path / "a.yaml")
 
 
-def test_a_single_file(tmp_path: Path) -> None:
+def test_single_file_is_read_also_if_it_is_hidden(tmp_path: Path) -> None:
     file = tmp_path / ".hidden.yaml"
     file.write_text(pod("a"))
     assert names(scan(file)) == {".hidden.yaml": ["a"]}

@@ -67,7 +67,7 @@ async def test_without_sources_there_is_nothing_to_run() -> None:
     assert mux.all_ready()
 
 
-def test_sources_of_a_configuration(tmp_path: Path) -> None:
+def test_sources_have_the_settings_of_the_configuration(tmp_path: Path) -> None:
     config = KubeletConfiguration(
         static_pod_path="/etc/m",
         file_check_frequency="5s",

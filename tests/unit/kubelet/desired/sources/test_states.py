@@ -41,7 +41,7 @@ def test_many_problems_make_one_short_event() -> None:
     assert message == "/b: p0. /b: p1. /b: p2. And 47 more: run 'pykubelet check /b'"
 
 
-def test_states_of_all_sources() -> None:
+def test_states_are_replaced_by_source() -> None:
     states = ManifestStates(FakeEvents())
     states.replace(Source.FILE, [state("/a"), state("/b")])
     states.replace(Source.HTTP, [state("http://x")])

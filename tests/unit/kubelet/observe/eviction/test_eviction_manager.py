@@ -355,7 +355,7 @@ async def test_without_a_threshold_of_memory_only_the_periodic_look_is_left() ->
         assert (machine.looks, machine.memory_looks, machine.growth) == (2, 0, {})
 
 
-def test_the_figures_of_a_pod() -> None:
+def test_use_of_a_pod_is_summed_over_its_containers() -> None:
     fs = FsStats(time=NOW, used_bytes=5, inodes_used=7)
     stats = PodStats(
         pod_ref=PodReference(name="p", namespace="d", uid="u"),

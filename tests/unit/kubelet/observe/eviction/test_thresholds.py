@@ -179,7 +179,7 @@ def test_a_hard_threshold_is_acted_upon_at_once_and_never_for_nothing(available:
         assert bool(state.met) is (mi < 100)
 
 
-def test_order_of_eviction() -> None:
+def test_pods_are_evicted_by_excess_priority_and_use() -> None:
     pods = [
         make_pod("modest", requests={"memory": "100Mi"}),
         make_pod("greedy", requests={"memory": "10Mi"}),
@@ -240,7 +240,7 @@ def test_message_names_the_request_of_the_pod_as_a_whole() -> None:
     )
 
 
-def test_the_annotations_of_an_eviction() -> None:
+def test_annotations_of_an_eviction_have_the_keys_of_upstream() -> None:
     """Upstream's eviction specs look for these keys."""
     pod = make_pod("web", {"resources": {"requests": {"memory": "20Mi"}}}, requests={"memory": "10Mi"})
     use = PodUse(memory=40 * MI, containers={"c": ContainerUse(memory=30 * MI)})

@@ -32,7 +32,7 @@ def make_pod(name: str, priority: int | None = None, grace: int | None = None) -
         ({100: 10, -5: 20, 7: 30}, 0, 0, (Period(-5, 20), Period(7, 30), Period(100, 10))),
     ],
 )
-def test_periods_of_the_configuration(
+def test_shutdown_periods_follow_the_configuration(
     by_priority: dict[int, int], total: float, critical: float, expected: tuple[Period, ...]
 ) -> None:
     assert periods(by_priority, total, critical) == expected

@@ -89,7 +89,7 @@ async def test_a_server_without_the_health_service() -> None:
     assert seen.message.startswith("error: this server does not implement the grpc health protocol (grpc.health.v1.")
 
 
-async def test_no_answer_in_time() -> None:
+async def test_health_service_without_an_answer_times_out() -> None:
     async def handle(_: bytes, __: Context) -> bytes:
         await asyncio.Event().wait()
         return b""

@@ -185,7 +185,7 @@ async def test_no_http_answer_is_a_failure(handlers: ProbeHandlers) -> None:
     )
 
 
-async def test_a_host_of_its_own(handlers: ProbeHandlers) -> None:
+async def test_probe_with_a_host_asks_that_host(handlers: ProbeHandlers) -> None:
     async with http_server(lambda _: answer()) as server:
         assert await handlers.probe(target(http(server.port, host="127.0.0.1"), ip="192.0.2.1")) == OK
         assert await handlers.probe(target(http(server.port, host="localhost"), ip="192.0.2.1")) == OK

@@ -126,7 +126,7 @@ async def test_a_probe_under_way_when_its_container_ends_counts_for_nothing() ->
         assert (node.updates, node.recorded, len(node.asked)) == ([], [], 1)
 
 
-async def test_errors_and_warnings() -> None:
+async def test_probe_errors_and_warnings_change_no_result() -> None:
     error = ProbeObservation(ProbeVerdict.ERROR, "no such port")
     warning = ProbeObservation(ProbeVerdict.WARNING, "moved")
     node = Node(answers={LIVENESS: (BAD, BAD, error, warning, BAD, BAD, error, BAD)})

@@ -68,7 +68,7 @@ def test_ephemeral_containers_have_no_probes() -> None:
     ("host_network", "ips", "expected"),
     [(False, ("10.0.0.9", "fd00::9"), "10.0.0.9"), (False, (), ""), (True, (), "192.0.2.1")],
 )
-def test_address_of_probes(host_network: bool, ips: tuple[str, ...], expected: str) -> None:
+def test_probes_ask_the_address_of_pod_or_node(host_network: bool, ips: tuple[str, ...], expected: str) -> None:
     pod = make_pod(Container(name="a", liveness_probe=Probe()), host_network=host_network)
     (target,) = targets(pod, status(running("a", "1", 1.0), ips=ips), ("192.0.2.1", "192.0.2.2")).values()
     assert target.pod_ip == expected

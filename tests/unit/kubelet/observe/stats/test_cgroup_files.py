@@ -81,7 +81,7 @@ def test_memory_usage_is_parsed_of_both_cgroup_versions(version: int) -> None:
     assert found.swap_limit == (5000 if version == 1 else None)
 
 
-def test_io_by_device() -> None:
+def test_io_is_counted_by_device() -> None:
     expected = DeviceIo("/dev/8:0", "8:0", 4096, 8192, 1, 2)
     assert cgroup_files.io_v1(V1, "/dev/{}".format) == (expected,)
     assert cgroup_files.io_v2(V2, "/dev/{}".format) == (expected, DeviceIo("/dev/253:1", "253:1"))

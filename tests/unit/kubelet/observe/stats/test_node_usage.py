@@ -167,7 +167,7 @@ async def test_reading_is_reused_for_ten_seconds(node: Node) -> None:
     assert pod.cpu is not None and pod.cpu.usage_core_nano_seconds == 9_000_000_000
 
 
-async def test_the_node_itself(node: Node) -> None:
+async def test_summary_has_the_usage_of_node_and_daemons(node: Node) -> None:
     found = (await node.summary()).node
     assert found.node_name == "node-1"
     assert found.cpu is not None and found.cpu.usage_core_nano_seconds == 50_000_000_000
@@ -192,7 +192,7 @@ async def test_pods_without_a_limit_may_use_the_machine(node: Node) -> None:
     assert pods.available_bytes == machine - 6000
 
 
-async def test_disks_of_a_pod(node: Node) -> None:
+async def test_disk_use_of_a_pod_counts_volumes_logs_and_layers(node: Node) -> None:
     volumes = node.root / "pods" / "uid-web" / "volumes"
     for plugin, name in (("kubernetes.io~empty-dir", "data"), ("kubernetes.io~secret", "key")):
         (volumes / plugin / name).mkdir(parents=True)
@@ -260,7 +260,7 @@ async def test_a_pod_of_which_nothing_runs_is_left_out(node: Node) -> None:
     assert (await node.summary()).pods == ()
 
 
-async def test_rows_of_a_scrape(node: Node) -> None:
+async def test_scrape_has_a_row_for_each_cgroup(node: Node) -> None:
     node.tree.procs(f"{POD}/id-app", os.getpid())
     found = await node.usage.readings()
     rows = {reading.usage.path: reading for reading in found.readings}

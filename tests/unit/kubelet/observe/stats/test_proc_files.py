@@ -35,7 +35,7 @@ def test_the_machines_cpu_time_leaves_idle_and_waiting_out() -> None:
     assert proc_files.machine_cpu("") is None
 
 
-def test_the_machines_memory() -> None:
+def test_memory_of_the_machine_is_computed_from_proc() -> None:
     found = proc_files.machine_memory(MEMINFO, "pgfault 70\npgmajfault 7\noom_kill 1\n")
     kib = 1024
     assert (found.usage, found.working_set, found.rss) == (600 * kib, 450 * kib, 200 * kib)
@@ -63,13 +63,13 @@ def test_one_process_whatever_its_name() -> None:
     assert (memory.page_faults, memory.major_page_faults) == (42, 2)
 
 
-def test_cores_and_sockets() -> None:
+def test_cores_and_sockets_are_counted_once() -> None:
     text = "".join(f"processor\t: {n}\nphysical id\t: {n // 2}\ncore id\t\t: {n // 2 * 0}\n\n" for n in range(4))
     assert proc_files.processors(text) == (2, 2)
     assert proc_files.processors("processor : 0\nBogoMIPS : 1\n") == (0, 0)
 
 
-def test_the_cgroup_of_a_process() -> None:
+def test_own_cgroup_is_read_for_the_controllers() -> None:
     hybrid = parse_cgroups(b"5:cpu,cpuacct:/a\n3:memory:/b\n0::/c\n")
     assert proc_files.own_cgroup(hybrid, ("cpuacct", "memory")) == "/a"
     assert proc_files.own_cgroup(hybrid, ("",)) == "/c"

@@ -73,7 +73,7 @@ def test_event_of_an_unknown_pod_and_of_the_node() -> None:
     )
 
 
-def test_listing_a_namespace() -> None:
+def test_list_of_a_namespace_has_its_events_only() -> None:
     log = event_log()
     log.event(REF, NORMAL, "Started", "a")
     log.event(PodRef("other", "db", PodUID("u2")), NORMAL, "Started", "b")

@@ -23,7 +23,7 @@ def pod(name: str, *claims: str) -> stats.PodStats:
     )
 
 
-def test_logs_and_claims() -> None:
+def test_disk_metrics_name_logs_and_mounted_claims() -> None:
     node = stats.NodeStats(node_name="n")
     text = disks_text(stats.Summary(node=node, pods=(pod("a", "data", ""), pod("b", "data")))).decode()
     lines = [line for line in text.splitlines() if not line.startswith("#")]

@@ -119,7 +119,7 @@ def test_runtime_operations_are_counted_with_their_durations() -> None:
     assert got[f"csi_operations_seconds_bucket{{{labels}}}"] == 1
 
 
-def test_pods_and_containers() -> None:
+def test_pods_and_containers_are_counted_with_their_changes() -> None:
     metrics = made()
     metrics.worker_duration("sync", 0.2)
     metrics.worker_started(0.004)

@@ -97,7 +97,7 @@ def waiting(reason: str, container_id: str = "") -> core.PodStatus:
         ("ErrImagePull", "ContainerCreating", []),
     ],
 )
-def test_failures_to_start(before: str, after: str, expected: list[str]) -> None:
+def test_failure_to_start_counts_once_per_reason(before: str, after: str, expected: list[str]) -> None:
     found = newly_failed_to_start(waiting(before), waiting(after))
     assert found == [(ContainerKind.INIT, reason) for reason in expected]
 
@@ -109,7 +109,7 @@ def test_started_containers_are_those_with_a_new_id() -> None:
     assert newly_started(first, first) == newly_started(first, none) == []
 
 
-def test_a_new_sandbox() -> None:
+def test_sandbox_is_new_when_its_condition_becomes_true() -> None:
     without = core.PodStatus(conditions=(core.PodCondition(type="PodReadyToStartContainers", status="False"),))
     having = core.PodStatus(conditions=(core.PodCondition(type="PodReadyToStartContainers", status="True"),))
     assert sandbox_newly_ready(without, having) and sandbox_newly_ready(core.PodStatus(), having)

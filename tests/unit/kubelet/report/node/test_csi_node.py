@@ -72,7 +72,7 @@ def test_the_plugins_that_drivers_have_taken_over_are_put_right() -> None:
         (csi_node(uid="another"), {}, (), []),
     ],
 )
-def test_drivers_of_the_object(
+def test_drivers_of_the_object_are_merged_with_those_installed(
     found: CSINode, there: dict[str, DriverNodeInfo], gone: tuple[str, ...], names: list[str] | None
 ) -> None:
     made = with_drivers(found, node(), there, gone)

@@ -347,7 +347,7 @@ PROBE = core.Probe(exec=core.ExecAction(command=("true",)))
     ],
 )
 @pytest.mark.parametrize("as_sidecar", [False, True])
-def test_started_and_ready(
+def test_started_and_ready_follow_the_results_of_probes(
     startup: core.Probe | None,
     readiness: core.Probe | None,
     probes: ContainerProbes,
@@ -431,7 +431,7 @@ def test_resources_as_applied(
     assert status.allocated_resources == requests
 
 
-def test_the_pods_own_resources() -> None:
+def test_pod_resources_are_the_sums_of_its_containers() -> None:
     amounts = {"cpu": "100m", "memory": "1536Ki", "ephemeral-storage": "1Gi"}
     value = pod(container(resources=resources(amounts, {"cpu": "1"})))
     assert pod_resources(value) == resources({"cpu": "100m", "memory": "1536Ki"}, {"cpu": "1"})

@@ -45,7 +45,7 @@ def conditions(status: core.PodStatus) -> dict[str, str]:
     return {c.type: c.status for c in status.conditions}
 
 
-def test_a_running_pod() -> None:
+def test_status_of_a_running_pod_has_all_fields() -> None:
     status = compute(with_meta(pod(init=[container("i0")]), generation=3), runtime(attempt(), exited("i0")))
     assert (status.phase, status.reason, status.message, status.qos_class) == ("Running", "", "", "BestEffort")
     assert (status.host_ip, [ip.ip for ip in status.host_ips]) == (HOST[0], list(HOST))
@@ -272,7 +272,7 @@ def test_the_qos_class_is_computed_once(requests: dict[str, str], limits: dict[s
     assert compute(pod(), runtime(), status).qos_class == expected
 
 
-def test_a_rejected_pod() -> None:
+def test_status_of_a_rejected_pod_is_failed_with_the_reason() -> None:
     status = rejected_status(with_meta(pod(), generation=2), "OutOfcpu", "Node didn't have enough resource: cpu", NOW)
     assert status == core.PodStatus(
         phase="Failed",

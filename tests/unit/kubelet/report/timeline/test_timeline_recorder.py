@@ -27,7 +27,7 @@ def bars(view: TimelineView) -> list[tuple[str, str, float, float]]:
     return [(s.step, s.container, s.start_s, s.duration_s) for s in view.steps]
 
 
-async def test_the_start_of_a_pod() -> None:
+async def test_timeline_of_a_start_has_all_steps_until_ready() -> None:
     clock = VirtualClock(NOW)
     timelines = PodTimelines(clock)
     timeline: Timeline = timelines

@@ -9,7 +9,7 @@ from pykubelet.kubelet.serve.common.server_types import LogOptions, LogStreams, 
 NOW = 1_700_000_000.0
 
 
-def test_all_log_options() -> None:
+def test_log_options_are_read_from_the_query() -> None:
     query = {
         "container": "app",
         "follow": "true",

@@ -15,7 +15,7 @@ from pykubelet.kubelet.serve.kubelet_api.plan.ciphers import DEFAULT_CIPHERS, ci
         ("VersionTLS13", ssl.TLSVersion.TLSv1_3),
     ],
 )
-def test_the_lowest_version(name: str, version: ssl.TLSVersion) -> None:
+def test_minimum_tls_version_is_that_of_its_name(name: str, version: ssl.TLSVersion) -> None:
     assert minimum_version(name) is version
 
 

@@ -130,7 +130,7 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("journal")
-async def test_queries_for_logs(world: NodeWorld) -> None:
+async def test_log_queries_are_answered_from_journal_and_files(world: NodeWorld) -> None:
     world.change(system_log_query=True)
     await asyncio.to_thread(_write_logs, world.node_logs)
     expected = {

@@ -60,7 +60,7 @@ def test_flags_page_lists_flags_in_order() -> None:
     assert flags_text({"v": "4", "a": ""}).endswith("\na=\nv=4\n")
 
 
-def test_roots_of_paths() -> None:
+def test_paths_are_shown_by_their_roots() -> None:
     assert roots(["/pods", "/pods/", "/containerLogs/{x}/{y}", "/", "/healthz"]) == [
         "/containerLogs",
         "/healthz",

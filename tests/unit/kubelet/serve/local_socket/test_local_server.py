@@ -163,7 +163,7 @@ async def test_watch_from_a_version_of_an_earlier_agent_is_expired(world: World)
         assert (response.status, (await response.json())["reason"]) == (410, "Expired")
 
 
-async def test_a_watch_of_a_selection(world: World) -> None:
+async def test_watch_tells_when_a_pod_joins_or_leaves_the_selection(world: World) -> None:
     world.set(running(), named("a", app="web"))
     world.set(running(), named("b", app="db"))
     async with serving(world) as served, Watch(served, f"{PODS}?watch=true&labelSelector=app%3Dweb") as watch:

@@ -63,7 +63,7 @@ def test_lines_of_one_stream_are_written_alone() -> None:
     assert written(*records, options=LogOptions(streams=LogStreams.STDERR)) == b"e\n"
 
 
-def test_the_limit_of_bytes() -> None:
+def test_lines_end_at_the_limit_of_bytes() -> None:
     writer = LineWriter(LogOptions(limit_bytes=5))
     got = [(writer.feed([record(text)]), writer.full) for text in ("abc", "def", "ghi")]
     assert got == [(b"abc\n", False), (b"d", True), (b"", True)]

@@ -47,7 +47,7 @@ async def test_a_long_log_comes_whole(tmp_path: Path) -> None:
     assert (await text(world)).splitlines() == lines
 
 
-async def test_the_run_before(tmp_path: Path) -> None:
+async def test_previous_log_is_that_of_the_run_before(tmp_path: Path) -> None:
     world = World(tmp_path)
     last = core.ContainerState(terminated=core.ContainerStateTerminated(exit_code=1))
     status = running(restarts=2)

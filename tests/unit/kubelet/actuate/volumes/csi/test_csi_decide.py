@@ -49,7 +49,7 @@ def test_an_inline_volume_has_a_handle_of_its_own() -> None:
     assert volume.publish_secret is not None and volume.publish_secret.namespace == "shop"
 
 
-def test_a_persistent_volume() -> None:
+def test_persistent_volume_becomes_a_csi_volume() -> None:
     pv = from_builtins(
         {
             "metadata": {"name": "pv1"},

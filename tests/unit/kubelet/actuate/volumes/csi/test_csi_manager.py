@@ -550,7 +550,7 @@ async def test_how_full_a_volume_is(root: Path, driver: FakeDriver) -> None:
         assert await world.csi.sizes(pod, VOLUME) is None
 
 
-async def test_a_volume_grows(root: Path, driver: FakeDriver) -> None:
+async def test_volume_is_expanded_by_its_driver(root: Path, driver: FakeDriver) -> None:
     async with ready(root, driver) as world:
         pod = world.pod("u1")
         await world.csi.set_up(pod, VOLUME)

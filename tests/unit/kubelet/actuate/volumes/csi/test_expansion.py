@@ -93,7 +93,7 @@ class Rig:
         self.expansion = VolumeExpansion(claims=world, csi=world, events=self.events, clock=self.clock)
 
 
-async def test_a_volume_grows() -> None:
+async def test_expansion_of_a_volume_is_reported_in_its_claim() -> None:
     world = World()
     rig = Rig(world)
     await rig.expansion.expand_if_due(POD, "data", source())

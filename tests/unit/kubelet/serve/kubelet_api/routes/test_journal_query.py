@@ -84,7 +84,7 @@ def test_pattern_is_left_to_journalctl_and_costs_the_agent_nothing(pattern: str)
     assert time.monotonic() - begin < 2
 
 
-def test_the_command_for_the_journal() -> None:
+def test_journal_command_has_the_options_of_the_query() -> None:
     options = NodeLogOptions(since=AT, until=AT.replace(hour=13), tail=7, boot=0, pattern="oops")
     assert journal_command(LogQuery(("kubelet", "sshd"), options=options)) == [
         *("journalctl", "--utc", "--no-pager", "--output=short-precise"),
