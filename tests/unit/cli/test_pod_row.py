@@ -34,11 +34,13 @@ def pod(
     init: tuple[core.ContainerStatus, ...] = (),
     sidecars: tuple[str, ...] = (),
     ready: bool = False,
+    initialized: bool = False,
     deleted: bool = False,
     reason: str = "",
 ) -> core.Pod:
     specs = tuple(core.Container(name=c.name, restart_policy="Always" if c.name in sidecars else "") for c in init)
-    conditions = (core.PodCondition(type="Ready", status="True"),) if ready else ()
+    true = {"Ready": ready, "Initialized": initialized}
+    conditions = tuple(core.PodCondition(type=name, status="True") for name, holds in true.items() if holds)
     return core.Pod(
         metadata=ObjectMeta(
             name="p", namespace="ns", creation_timestamp=NOW, deletion_timestamp=NOW if deleted else None
@@ -95,7 +97,29 @@ def item_of(given: core.Pod) -> dict[str, Any]:
             ),
             "Running",
         ),
+        (
+            pod(
+                "Running",
+                status("a", RUNNING, True),
+                init=(status("s", waiting("CrashLoopBackOff")),),
+                sidecars=("s",),
+                initialized=True,
+            ),
+            "Init:CrashLoopBackOff",
+        ),
+        (
+            pod(
+                "Running",
+                status("a", waiting("CrashLoopBackOff")),
+                init=(status("s", waiting("Error")),),
+                sidecars=("s",),
+                initialized=True,
+            ),
+            "CrashLoopBackOff",
+        ),
+        (pod("Failed", status("a", ended(0, "Completed")), status("b", ended(3, "Error"))), "Error"),
         (pod("Running", status("a", RUNNING, ready=True), deleted=True), "Terminating"),
+        (pod("Succeeded", status("a", ended(0, "Completed")), deleted=True), "Completed"),
     ],
 )
 def test_status_word_of_a_pod_is_that_of_kubectl(given: core.Pod, word: str) -> None:
@@ -110,5 +134,27 @@ def test_a_row_counts_ready_containers_and_restarts() -> None:
         init=(status("i", ended(0), restarts=1),),
     )
     row = pod_row(item_of(given), NOW.timestamp() + 61)
-    assert (row.namespace, row.name, row.ready, row.restarts, row.age_seconds) == ("ns", "p", "1/2", "3", 61)
+    assert (row.namespace, row.name, row.ready, row.restarts, row.age_seconds) == ("ns", "p", "1/2", "2", 61)
     assert (row.ip, row.node) == ("10.0.0.1", "n")
+
+
+def test_sidecars_count_as_containers_and_other_init_containers_while_they_run() -> None:
+    """The rules of kubectl: restarts of init containers that have done their work are not counted."""
+    sidecar = status("s", RUNNING, ready=True, started=True, restarts=4)
+    running = pod(
+        "Running",
+        status("a", RUNNING, True, restarts=1),
+        init=(status("i", ended(0), restarts=2), sidecar),
+        sidecars=("s",),
+        initialized=True,
+    )
+    row = pod_row(item_of(running), 0)
+    assert (row.ready, row.restarts) == ("2/2", "5")
+    starting = pod(
+        "Pending",
+        status("a", waiting("PodInitializing")),
+        init=(sidecar, status("i", waiting("CrashLoopBackOff"), restarts=2)),
+        sidecars=("s",),
+    )
+    row = pod_row(item_of(starting), 0)
+    assert (row.ready, row.status, row.restarts) == ("1/2", "Init:CrashLoopBackOff", "6")

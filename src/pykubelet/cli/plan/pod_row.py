@@ -30,13 +30,13 @@ def pod_row(pod: Item, now: float) -> PodRow:
     """Return the row of a pod at the Unix time ``now``, by the rules of ``kubectl get pods``."""
     meta, spec, status = pod["metadata"], _part(pod, "spec"), _part(pod, "status")
     created = meta.get("creationTimestamp") or status.get("startTime")
-    ready = sum(bool(each.get("ready")) for each in _all(status, "containerStatuses"))
+    ready, containers = _ready(spec, status)
     return PodRow(
         meta.get("namespace", ""),
         meta.get("name", ""),
-        f"{ready}/{len(_all(spec, 'containers'))}",
+        f"{ready}/{containers}",
         pod_status_word(pod),
-        _restarts(status),
+        str(_restarts(spec, status)),
         now - datetime.fromisoformat(created).timestamp() if created else 0.0,
         status.get("podIP") or "<none>",
         spec.get("nodeName") or "<none>",
@@ -53,27 +53,56 @@ def _all(item: Item, field: str) -> list[Item]:
     return item.get(field) or []
 
 
-def _restarts(status: Item) -> str:
-    ends = (*_all(status, "initContainerStatuses"), *_all(status, "containerStatuses"))
-    return str(sum(each.get("restartCount", 0) for each in ends))
+def _ready(spec: Item, status: Item) -> tuple[int, int]:
+    """Return the number of ready containers and of all containers; sidecars count, other init containers do not."""
+    sidecars = _sidecars(spec)
+    counted = [
+        *(each for each in _all(status, "initContainerStatuses") if each.get("name") in sidecars),
+        *_all(status, "containerStatuses"),
+    ]
+    return sum(bool(each.get("ready")) for each in counted), len(_all(spec, "containers")) + len(sidecars)
+
+
+def _restarts(spec: Item, status: Item) -> int:
+    """Return the restarts: of the init containers while one of them is not done, then of sidecars and containers."""
+    counted = _all(status, "initContainerStatuses")
+    if _is_initialized(spec, status):
+        sidecars = _sidecars(spec)
+        counted = [*(each for each in counted if each.get("name") in sidecars), *_all(status, "containerStatuses")]
+    return sum(each.get("restartCount", 0) for each in counted)
+
+
+def _sidecars(spec: Item) -> set[str]:
+    """Return the names of the init containers that run beside the containers."""
+    return {each["name"] for each in _all(spec, "initContainers") if each.get("restartPolicy") == "Always"}
+
+
+def _is_initialized(spec: Item, status: Item) -> bool:
+    return not _init_word(spec, status) or _holds(status, "Initialized")
+
+
+def _holds(status: Item, condition: str) -> bool:
+    return any(each.get("type") == condition and each.get("status") == "True" for each in _all(status, "conditions"))
 
 
 def pod_status_word(pod: Item) -> str:
     """Return the STATUS column of a pod's JSON object: the most significant reason."""
-    status = _part(pod, "status")
-    init = _init_word(_part(pod, "spec"), status)
-    word = init or status.get("reason") or status.get("phase") or "Unknown"
-    if not init:
+    spec, status = _part(pod, "spec"), _part(pod, "status")
+    word = _init_word(spec, status) or status.get("reason") or status.get("phase") or "Unknown"
+    if _is_initialized(spec, status):
         word = _containers_word(status, word)
     if pod["metadata"].get("deletionTimestamp") is not None:
-        word = "Unknown" if status.get("reason") == "NodeLost" else "Terminating"
+        if status.get("reason") == "NodeLost":
+            word = "Unknown"
+        elif status.get("phase") not in ("Succeeded", "Failed"):
+            word = "Terminating"
     return str(word)
 
 
 def _init_word(spec: Item, status: Item) -> str:
     """Return ``Init:…`` while an init container is not done; empty afterwards."""
     declared = _all(spec, "initContainers")
-    sidecars = {each.get("name") for each in declared if each.get("restartPolicy") == "Always"}
+    sidecars = _sidecars(spec)
     for index, container in enumerate(_all(status, "initContainerStatuses")):
         state = container.get("state")
         if state is None:
@@ -92,20 +121,22 @@ def _init_word(spec: Item, status: Item) -> str:
 
 
 def _containers_word(status: Item, word: str) -> str:
-    running = False
+    running, error = False, ""
     for container in reversed(_all(status, "containerStatuses")):
         state = _part(container, "state")
-        waiting = _part(state, "waiting").get("reason")
+        waiting, ended = _part(state, "waiting").get("reason"), state.get("terminated")
         if waiting:
             word = waiting
-        elif state.get("terminated") is not None:
-            word = _terminated_word(state["terminated"])
+        elif ended is not None:
+            word = _terminated_word(ended)
+            error = word if ended.get("exitCode", 0) else error
         elif state.get("running") is not None and container.get("ready"):
             running = True
-    if word == "Completed" and running:
-        ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in _all(status, "conditions"))
-        return "Running" if ready else "NotReady"
-    return word
+    if word != "Completed":
+        return word
+    if running and _holds(status, "Ready"):
+        return "Running"
+    return error or ("NotReady" if running else word)
 
 
 def _terminated_word(ended: Item) -> str:
