@@ -278,9 +278,10 @@ def _columns(scene: Scene, pods: Sequence[PodEntry], width: int) -> _Columns:
         _Columns(name, ready, _STATUS, wide, 20, True, 40, 2),
         _Columns(name, ready, _STATUS, wide, 12, True, 20, 2),
         _Columns(name, ready, 17, wide, 8, True, 14),
-        _Columns(name, ready, 16, restarts, 8, True, 14),
-        _Columns(name, ready, 16, restarts, 5, True, 12),
-        _Columns(name, ready, 16, restarts, 4, True, 11),
+        # ContainerCreating has 17 characters.
+        _Columns(name, ready, 17, restarts, 8, True, 13),
+        _Columns(name, ready, 17, restarts, 5, True, 12),
+        _Columns(name, ready, 17, restarts, 4, True, 11),
         _Columns(name, 0, 16, restarts, 4, True, 11),
         _Columns(name, 0, 16, restarts, 0, True, 11),
         _Columns(name, 0, 16, restarts, 0, True, 0),

@@ -191,5 +191,11 @@ def test_colours_tell_settled_waiting_and_failing_pods_apart() -> None:
     assert [line.bar for line in lines[4:8]] == [True, False, False, False]
 
 
+@pytest.mark.parametrize("name", ["web", "db-one", "database", "twelve-chars"])
+def test_status_of_a_starting_pod_is_whole_at_80_columns(name: str) -> None:
+    line = texts(scene(entry(name, "ContainerCreating", "0/1")), 80)[4]
+    assert f">{name} " in line and " ContainerCreating " in line
+
+
 def test_ascii_screen_has_only_ascii() -> None:
     assert "".join(texts(scene(entry("ok"), FAILING, ascii_only=True))).isascii()
