@@ -307,7 +307,9 @@ def test_delete_of_unknown_objects(agent: AgentProcess) -> None:
     assert (done.returncode, "pod 'none' not found" in done.stderr) == (1, True)
     done = _run(agent, "delete", "cm/none")
     assert (done.returncode, "ConfigMap default/none is in no file" in done.stderr) == (1, True)
-    assert _ok(agent, "delete", "cm/none", "--ignore-not-found") == ""
+    for words in (("cm/none",), ("none",), ("pod", "none"), ("pod/none", "cm/none"), ("-l", "app=none")):
+        assert _run(agent, "delete", *words).returncode == 1
+        assert _ok(agent, "delete", *words, "--ignore-not-found") == ""
     assert _run(agent, "delete").returncode == 2
     assert _run(agent, "delete", "deployment/x").returncode == 2
 

@@ -54,7 +54,7 @@ def delete_objects(
     others are.
     """
     directory = directory_of(api)
-    keys = _keys(api, directory, selection)
+    keys = _keys(api, directory, selection, ignore_not_found=ignore_not_found)
     pods = {_full_name(pod): pod for pod in pod_objects(list_pods(api))}
     gone: list[Pod] = []
     failures: list[PykubeletError] = []
@@ -116,7 +116,9 @@ def _is_limited(api: LocalApi, pod: Pod, seconds: int) -> bool:
     return True
 
 
-def _keys(api: LocalApi, directory: ManifestDirectory, selection: ObjectsToDelete) -> list[ObjectKey]:
+def _keys(
+    api: LocalApi, directory: ManifestDirectory, selection: ObjectsToDelete, *, ignore_not_found: bool
+) -> list[ObjectKey]:
     """Return the objects to delete, without repetitions. NotFound, Conflict: one of them cannot be deleted here."""
     if selection.files:
         if selection.words or selection.selector or selection.everything:
@@ -127,14 +129,18 @@ def _keys(api: LocalApi, directory: ManifestDirectory, selection: ObjectsToDelet
     named = kind_and_names(without_kind(selection.words, selects=selects))
     found: list[ObjectKey] = []
     for kind, name in named:
-        if kind == "Pod":
-            found.append(_pod_key(api, directory, name, selection.namespace))
-        else:
+        if kind != "Pod":
             found.append(ObjectKey(kind, selection.namespace or "default", name))
+            continue
+        try:
+            found.append(_pod_key(api, directory, name, selection.namespace))
+        except NotFound:
+            if not ignore_not_found:
+                raise
     if not named:
         chosen = chosen_pods(api, (), selection.namespace, selector=selection.selector, everything=selection.everything)
         found = [_key_of(pod) for pod in pod_objects(chosen) if _is_from_file(pod)]
-        if not found:
+        if not found and not ignore_not_found:
             raise NotFound("no pods of the manifest directory match the selection")
     return list(dict.fromkeys(found))
 
