@@ -104,7 +104,8 @@ class _Lazy(SuggestingGroup):
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "PYKUBELET"})
 @click.option(
     "--socket",
-    type=click.Path(path_type=Path),
+    # Whether the user may connect is seen when a command does: others do without the agent.
+    type=click.Path(path_type=Path, readable=False),
     default=default_socket,
     show_default="that of the running agent",
     help="The agent's local socket.",

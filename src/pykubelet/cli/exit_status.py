@@ -19,8 +19,10 @@ class ExitStatus(IntEnum):
 
 MEANINGS: Final = {
     ExitStatus.DONE: "done",
-    ExitStatus.FAILED: "failed; for `check`, `config status` and `doctor`: something is wrong",
-    ExitStatus.USAGE: "wrong usage, or a wrong configuration; nothing was done",
+    ExitStatus.FAILED: (
+        "failed; for `check`, `config status` and `doctor`: something is wrong; for `diff`: something differs"
+    ),
+    ExitStatus.USAGE: "wrong usage, or a wrong configuration; nothing was done; for `diff`: it failed",
     ExitStatus.TIMED_OUT: "a time limit has passed (`wait`, `--timeout`)",
     ExitStatus.NOT_EXECUTABLE: "`exec`: the command cannot be executed",
     ExitStatus.NOT_FOUND: "`exec`: the command does not exist in the container",

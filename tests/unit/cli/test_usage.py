@@ -1,5 +1,6 @@
 """Suggestions, help, versions, exit statuses, and the search for the agent's socket."""
 
+import errno
 import os
 import re
 import socket
@@ -13,9 +14,11 @@ from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
 import pykubelet
+from pykubelet.base.errors import Invalid
 from pykubelet.cli.app import cli
 from pykubelet.cli.client import agent_socket
 from pykubelet.cli.client.agent_socket import default_socket, linked, running_agents
+from pykubelet.cli.client.local_api import NoPermission
 from pykubelet.cli.exit_status import MEANINGS, ExitStatus
 from pykubelet.testing.agent import environment
 
@@ -50,6 +53,39 @@ def test_errors_of_all_kinds_begin_alike(tmp_path: Path) -> None:
     for words in (("get",), ("get", "pods"), ("logs", "web", "--since", "1x")):
         done = run(tmp_path / "none", *words)
         assert re.search("^error: ", done.stderr, re.MULTILINE), done.stderr
+
+
+def test_users_who_may_not_ask_the_agent_can_use_the_other_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As another user than root sees the socket of root's agent; root itself may read any file."""
+    path, manifest = tmp_path / "agent.sock", tmp_path / "web.yaml"
+    path.touch()
+    manifest.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: a}]}\n")
+
+    def refused(_: object, address: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("os.access", lambda file, *_, **__: str(file) != str(path))
+    monkeypatch.setattr("socket.socket.connect", refused)
+    for words in (("version",), ("help", "get"), ("completion", "bash"), ("check", str(manifest))):
+        done = CliRunner().invoke(cli, ["--socket", str(path), *words])
+        assert done.exit_code == ExitStatus.DONE, (words, done.output)
+    done = CliRunner().invoke(cli, ["--socket", str(path), "get", "pods"])
+    assert isinstance(done.exception, NoPermission)
+    assert "root" in str(done.exception)
+
+
+@pytest.mark.parametrize("words", [("run", "--manifests", "."), ("reset",), ("install",)])
+def test_commands_that_need_root_say_so_and_not_that_a_directory_is_not_readable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("os.access", lambda file, *_, **__: str(file) != str(tmp_path))
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    option = "--unit-dir" if words == ("install",) else "--run-dir"
+    done = CliRunner().invoke(cli, [*words, option, str(tmp_path)])
+    assert isinstance(done.exception, Invalid), done.output
+    assert "must run as root" in str(done.exception)
 
 
 def test_version_and_help_print_usage_of_commands() -> None:

@@ -16,7 +16,7 @@ from pykubelet.criserver.config import load_settings
 from pykubelet.linux.errors import wrap
 
 UNIT_DIRECTORY = Path("/etc/systemd/system")
-_DIRECTORY = click.Path(path_type=Path, file_okay=False, resolve_path=True)
+_DIRECTORY = click.Path(path_type=Path, file_okay=False, resolve_path=True, readable=False)
 _FILE = click.Path(path_type=Path, dir_okay=False, exists=True, resolve_path=True)
 
 

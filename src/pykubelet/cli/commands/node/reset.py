@@ -17,7 +17,7 @@ from pykubelet.criserver.config import load_settings
 from pykubelet.kubelet.config import load_configuration
 from pykubelet.kubelet.config.settings import DEFAULT_ROOT, DEFAULT_RUN
 
-_DIRECTORY = click.Path(path_type=Path, file_okay=False, resolve_path=True)
+_DIRECTORY = click.Path(path_type=Path, file_okay=False, resolve_path=True, readable=False)
 _FILE = click.Path(path_type=Path, dir_okay=False, exists=True, resolve_path=True)
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pykubelet.criserver.supervisor import SupervisorConfig
 
 _log = logging.getLogger(__name__)
-_DIRECTORY = click.Path(path_type=Path, file_okay=False, resolve_path=True)
+_DIRECTORY = click.Path(path_type=Path, file_okay=False, resolve_path=True, readable=False)
 _FILE = click.Path(path_type=Path, resolve_path=True)
 _DEBUG_FROM = 4
 """From this verbosity on the Go kubelet logs single steps."""

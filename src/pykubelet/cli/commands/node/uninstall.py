@@ -17,7 +17,7 @@ from pykubelet.linux.errors import wrap
 @click.option("--dry-run", is_flag=True, help="Print what would be removed, and change nothing.")
 @click.option(
     "--unit-dir",
-    type=click.Path(path_type=Path, file_okay=False, resolve_path=True),
+    type=click.Path(path_type=Path, file_okay=False, resolve_path=True, readable=False),
     default=UNIT_DIRECTORY,
     show_default=True,
     help="Where the units are.",
