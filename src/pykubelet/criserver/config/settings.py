@@ -70,7 +70,9 @@ class CniSettings(Struct, frozen=True, forbid_unknown_fields=True):
     default_network: bool = True
     """Write the configuration of a bridge network if there is no network configuration."""
     default_bridge: str = "pyk0"
-    default_subnet: str = "10.88.0.0/16"
+    default_subnet: str = "10.87.0.0/16"
+    """Not the range of another program: podman has 10.88.0.0/16 and those after it, CRI-O 10.85.0.0/16. Of two bridges
+    with one range, the machine reaches the pods of one only."""
     pod_addresses: bool = False
     """Let pods choose their addresses by the annotations ``cni.pykubelet/ips`` and ``cni.pykubelet/mac``, where the
     network's configuration has these capabilities. A pod can then take the address of another one of its network."""

@@ -1,12 +1,13 @@
 """The configuration file."""
 
+import ipaddress
 import json
 from pathlib import Path
 
 import pytest
 
 from pykubelet.base.errors import Invalid
-from pykubelet.criserver.config import CgroupManager, load_settings
+from pykubelet.criserver.config import CgroupManager, Settings, load_settings
 from pykubelet.criserver.config.machine import cgroup_of, host_facts, kernel_cgroup
 from pykubelet.criserver.server.groups.runtime import described
 
@@ -15,6 +16,22 @@ def test_settings_without_a_file_have_usable_defaults() -> None:
     settings = load_settings(None)
     assert settings.socket == Path("/run/pykubelet/criserver/criserver.sock")
     assert settings.default_handler in settings.handlers
+
+
+@pytest.mark.parametrize(
+    ("program", "used"),
+    [
+        ("podman", "10.88.0.0/16"),
+        ("further networks of podman", "10.89.0.0/16"),
+        ("CRI-O", "10.85.0.0/16"),
+        ("docker", "172.16.0.0/12"),
+        ("flannel and k3s", "10.42.0.0/16"),
+        ("the demo", "10.89.77.0/24"),
+    ],
+)
+def test_default_network_has_no_address_of_networks_that_other_programs_make(program: str, used: str) -> None:
+    ours = ipaddress.ip_network(Settings().cni.default_subnet)
+    assert not ours.overlaps(ipaddress.ip_network(used)), program
 
 
 @pytest.mark.parametrize(

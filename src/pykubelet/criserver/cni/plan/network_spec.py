@@ -130,7 +130,7 @@ def _masquerade(own: object, origin: str) -> Masquerade | None:
             return Masquerade(bridge, str(ipaddress.ip_network(subnet)))
     except ValueError:
         pass
-    raise Invalid(f"{origin}: {_OWN}.masquerade must have a bridge and a subnet, as pyk0 and 10.88.0.0/16")
+    raise Invalid(f"{origin}: {_OWN}.masquerade must have a bridge and a subnet, as pyk0 and 10.87.0.0/16")
 
 
 def _check_plugin(plugin: object, origin: str) -> None:
