@@ -114,8 +114,14 @@ def pods(node: Node) -> Any:
             container("privileged", signal, privileged=True),
         ],
     )
-    found = node.ask(wait_running, "owner", "asks", "host")
-    assert set(found) == {"owner", "asks", "host"}, node.logs()
+    node.add(
+        "shared",
+        "",
+        shareProcessNamespace=True,
+        containers=[container("main", tries(signal="kill -0 1", read="cat /proc/1/cmdline"))],
+    )
+    found = node.ask(wait_running, "owner", "asks", "host", "shared")
+    assert set(found) == {"owner", "asks", "host", "shared"}, node.logs()
     return found
 
 
@@ -177,6 +183,16 @@ def test_container_runs_with_the_label_that_it_asks_for(node: Node, pods: dict[s
     everything, pod = (label(node, each["pid"]) for each in pods["asks"]["containers"].values())
     assert everything == ":".join(ASKED.values())
     assert pod == "system_u:system_r:container_t:s0"
+
+
+def test_process_that_holds_the_namespace_of_a_pod_has_its_label(
+    node: Node, pods: dict[str, Any], levels: dict[str, str]
+) -> None:
+    inside = f"/proc/{pods['shared']['containers']['main']['pid']}/root/proc/1"
+    assert node.shell(f"cat {inside}/attr/current").out.strip("\0\n ") == (
+        f"system_u:system_r:container_t:{levels['shared']}"
+    )
+    assert said(node, "shared", "main") == {"signal": True, "read": True}
 
 
 def test_root_file_system_is_mounted_with_the_label_of_the_container(

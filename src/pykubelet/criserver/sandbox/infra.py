@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError
+from pykubelet.base.files.atomic import write_atomic
 from pykubelet.criserver.config.machine import cgroup_of
 from pykubelet.criserver.container.bundle.prepare import write_bundle
 from pykubelet.criserver.container.container_interfaces import ImageFacts
@@ -21,8 +22,10 @@ from pykubelet.criserver.sandbox.plan.requests import namespace_options, needs_i
 from pykubelet.criserver.sandbox.sandbox_interfaces import PauseImages
 from pykubelet.criserver.sandbox.state.sandbox_state import Sandbox
 from pykubelet.criserver.spec import InfraProgram, build_infra, infra_annotations, node_program
+from pykubelet.criserver.spec.security.labels import file_label, process_label
 from pykubelet.criserver.spec.userns import id_map
 from pykubelet.criserver.types import ContainerID, IdMap, ProcessRef, SandboxID, UserNamespace
+from pykubelet.linux.selinux import check_labels, relabel
 
 _log = logging.getLogger(__name__)
 _OOM_SCORE = -998
@@ -34,6 +37,10 @@ class InfraPrograms(Struct, frozen=True, kw_only=True):
     node: str
     """Name or path of a program of the node."""
     pause_image: str = ""
+    label: str = ""
+    """SELinux label of files that confined processes may run; empty: without SELinux."""
+    copies: Path = Path()
+    """The directory for a copy of the node's program with that label, since the node's own is not for containers."""
 
 
 class Infra:
@@ -74,6 +81,11 @@ class Infra:
         ids = id_map(namespace_options(sandbox.config))
         await blocking.call_to_end(owner_of(sandbox.id), _make, bundle, ids)
         program, rootfs = await self._program(sandbox.id, bundle, user_namespace)
+        labels = self._labels(sandbox)
+        await blocking.call(owner_of(sandbox.id), check_labels, *labels)
+        if program.source and labels[0]:
+            copy = await blocking.call_to_end("infra", _labelled_copy, program.source, self._programs)
+            program = replace(program, source=copy)
         spec = build_infra(
             program=program,
             rootfs=str(rootfs),
@@ -87,6 +99,7 @@ class Infra:
                 self._machine.options(sandbox.record.handler),
                 "" if program.source else self._programs.pause_image,
             ),
+            labels=labels,
         )
         await blocking.call_to_end(owner_of(sandbox.id), write_bundle, bundle, spec)
         task = self._task(sandbox)
@@ -96,6 +109,11 @@ class Infra:
         if process is None:
             raise NotFound(f"the infra process of sandbox {sandbox.id} ended at once")
         return process
+
+    def _labels(self, sandbox: Sandbox) -> tuple[str, str]:
+        context, host = sandbox.config.linux.security_context, self._machine.host
+        level = sandbox.record.selinux_level
+        return process_label(context, host, level), file_label(context, host, level)
 
     async def _program(self, sandbox: SandboxID, bundle: Path, user: UserNamespace | None) -> tuple[InfraProgram, Path]:
         """Select program and root file system: the configured pause image, else the node's program."""
@@ -146,6 +164,16 @@ def _of_image(image: ImageFacts) -> InfraProgram:
     if not args:
         raise Invalid("it defines no program (entrypoint or command)")
     return InfraProgram(args, defaults.env or ("PATH=/",), defaults.working_dir or "/")
+
+
+def _labelled_copy(program: str, programs: InfraPrograms) -> str:
+    """The copy of a program of the node that confined processes may run. Blocks."""
+    copy, data = programs.copies / "init", Path(program).read_bytes()
+    if not copy.exists() or copy.read_bytes() != data:
+        programs.copies.mkdir(mode=0o755, parents=True, exist_ok=True)
+        write_atomic(copy, data, 0o755)
+    relabel(str(copy), programs.label)
+    return str(copy)
 
 
 def _make(bundle: Path, ids: IdMap | None) -> None:

@@ -35,8 +35,13 @@ def build_infra(
     oom_score: int,
     ids: IdMap | None = None,
     annotations: Mapping[str, str] | None = None,
+    labels: tuple[str, str] = ("", ""),
 ) -> Json:
-    """Build ``config.json``: one program in a read-only root, as an unprivileged user without capabilities."""
+    """Build ``config.json``: one program in a read-only root, as an unprivileged user without capabilities.
+
+    ``labels``: the SELinux labels of its process and of its files.
+    """
+    process_label, mount_label = labels
     joined = [{"type": kind, "path": path} for kind, path in namespaces.items()]
     hard, bound, own = ["nosuid", "noexec", "nodev"], ["bind", "ro", "nosuid", "nodev"], bool(program.source)
     unprivileged = 65535 if ids is None else min(65535, ids.uids - 1, ids.gids - 1)
@@ -51,6 +56,7 @@ def build_infra(
             "capabilities": {},
             "noNewPrivileges": True,
             "oomScoreAdj": oom_score,
+            **({"selinuxLabel": process_label} if process_label else {}),
         },
         "root": {"path": rootfs, "readonly": True},
         "mounts": [
@@ -69,5 +75,6 @@ def build_infra(
             "resources": {"devices": [{"allow": False, "access": "rwm"}], "cpu": {"shares": 2}},
             "namespaces": [{"type": "mount"}, {"type": "pid"}, *joined],
             **({} if ids is None else mappings(ids)),
+            **({"mountLabel": mount_label} if mount_label else {}),
         },
     }

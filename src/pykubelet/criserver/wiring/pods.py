@@ -21,6 +21,7 @@ from pykubelet.criserver.sandbox.sandbox_interfaces import PodNetwork
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.store import Store
 from pykubelet.criserver.wiring.container_images import ContainerImages
+from pykubelet.linux import selinux
 
 
 class Pods(Struct, frozen=True, kw_only=True):
@@ -73,7 +74,12 @@ def build_pods(deps: PodDeps) -> Pods:
             ),
         )
     )
-    programs = InfraPrograms(node=settings.infra, pause_image=settings.pause_image)
+    programs = InfraPrograms(
+        node=settings.infra,
+        pause_image=settings.pause_image,
+        label=selinux.container_labels().layers if machine.host.selinux else "",
+        copies=settings.root / "infra",
+    )
     sandboxes = build_sandboxes(
         SandboxDeps(
             scope=scope,

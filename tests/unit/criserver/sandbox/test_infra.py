@@ -8,9 +8,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
+from msgspec import structs
 
 from pykubelet.base.errors import Permanent, PykubeletError, Transient
 from pykubelet.criserver.conmon import Conmon
@@ -21,7 +22,8 @@ from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.processes import is_alive
 from pykubelet.criserver.runtimes import MonitoredRuntime, RuntimeHandlers
 from pykubelet.criserver.sandbox import Infra, InfraPrograms, Sandbox, SandboxLayout
-from pykubelet.criserver.spec import ImageDefaults
+from pykubelet.criserver.sandbox import infra as infra_module
+from pykubelet.criserver.spec import Host, ImageDefaults
 from pykubelet.criserver.types import ContainerID, IdMap, SandboxID, SandboxRecord, UserNamespace
 from pykubelet.linux import procfs
 from pykubelet.linux.cgroups import CgroupDriver
@@ -70,7 +72,15 @@ def _script(path: Path, text: str) -> str:
     return str(path)
 
 
-def infra_in(directory: Path, images: FakePause, program: str, pause_image: str) -> Infra:
+def infra_in(
+    directory: Path,
+    images: FakePause,
+    program: str,
+    pause_image: str,
+    *,
+    host: Host = HOST,
+    programs: InfraPrograms | None = None,
+) -> Infra:
     for name in ("exits", "oci", "tmp", "sandboxes"):
         (directory / name).mkdir()
     oci = OciRuntime(program=_script(directory / "runc", RUNTIME), root=directory / "oci", scratch=directory / "tmp")
@@ -79,7 +89,7 @@ def infra_in(directory: Path, images: FakePause, program: str, pause_image: str)
     namespaces = cast(PinnedNamespaces, FakeNamespaces(directory / "ns"))
     return Infra(
         machine=Machine(
-            host=HOST,
+            host=host,
             cgroups=cast(CgroupDriver, NoCgroups()),
             handlers=RuntimeHandlers(runtimes={"runc": runtime}, default="runc"),
             conmon=conmon,
@@ -87,7 +97,7 @@ def infra_in(directory: Path, images: FakePause, program: str, pause_image: str)
         ),
         images=images,
         layout=SandboxLayout(namespaces=namespaces, directory=directory / "sandboxes"),
-        programs=InfraPrograms(node=program, pause_image=pause_image),
+        programs=programs or InfraPrograms(node=program, pause_image=pause_image),
     )
 
 
@@ -96,11 +106,47 @@ def _sandbox(config: pb.PodSandboxConfig | None = None) -> Sandbox:
     return Sandbox(record, monotonic=time.monotonic)
 
 
-def _spec(directory: Path) -> dict[str, dict[str, object]]:
-    found: dict[str, dict[str, object]] = json.loads(
-        (directory / "sandboxes" / ID / "infra" / "config.json").read_bytes()
-    )
+def _spec(directory: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((directory / "sandboxes" / ID / "infra" / "config.json").read_bytes())
     return found
+
+
+_LABELLED = structs.replace(
+    HOST,
+    selinux=True,
+    selinux_process="system_u:system_r:container_t:s0",
+    selinux_files="system_u:object_r:container_file_t:s0",
+)
+
+
+@pytest.mark.parametrize("privileged", [False, True])
+async def test_infra_process_has_the_selinux_labels_of_its_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, privileged: bool
+) -> None:
+    labelled: list[tuple[str, str]] = []
+    monkeypatch.setattr(infra_module, "relabel", lambda path, label: labelled.append((path, label)))
+    config = pb.PodSandboxConfig()
+    config.linux.security_context.privileged = privileged
+    config.linux.security_context.selinux_options.type = "spc_t"
+    program = _script(tmp_path / "node-init", "#!/bin/sh\nexec sleep 60\n")
+    programs = InfraPrograms(node=program, label="system_u:object_r:container_ro_file_t:s0", copies=tmp_path / "copies")
+    infra = infra_in(tmp_path, FakePause(tmp_path, ()), program, "", host=_LABELLED, programs=programs)
+    sandbox = _sandbox(config)
+    sandbox.record = structs.replace(sandbox.record, selinux_level="s0:c1,c2")
+    with pytest.raises(Permanent, match="/init"):  # the script that stands for the runtime does not change its root
+        await infra.start(sandbox, {}, None)
+    spec = _spec(tmp_path)
+    assert spec["linux"]["mountLabel"] == "system_u:object_r:container_file_t:s0:c1,c2"
+    (source,) = (each["source"] for each in spec["mounts"] if each["destination"] == "/init")
+    if privileged:
+        assert ("selinuxLabel" in spec["process"], source) == (False, program)
+    else:
+        # The label of the system's programs lets no container begin with them.
+        copy = tmp_path / "copies" / "init"
+        assert (spec["process"]["selinuxLabel"], source) == ("system_u:system_r:spc_t:s0:c1,c2", str(copy))
+        assert copy.read_bytes() == Path(program).read_bytes() and copy.stat().st_mode & 0o777 == 0o755
+        assert labelled == [(str(copy), "system_u:object_r:container_ro_file_t:s0")]
+    await infra.stop(sandbox)
 
 
 async def test_pause_image_provides_the_program(tmp_path: Path) -> None:

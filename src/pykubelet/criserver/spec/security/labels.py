@@ -6,12 +6,13 @@ with other runtimes.
 """
 
 from collections.abc import Collection
-from typing import Final
+from typing import Final, TypeAlias
 
 from pykubelet.base.errors import Invalid, Transient
 from pykubelet.criserver.spec.spec_types import Host
 from pykubelet.pb import runtime_v1_pb2 as pb
 
+Context: TypeAlias = pb.LinuxContainerSecurityContext | pb.LinuxSandboxSecurityContext
 _CATEGORIES: Final = 1024
 """Categories of the policies of distributions (c0 to c1023)."""
 LEVELS: Final = _CATEGORIES * (_CATEGORIES - 1) // 2
@@ -44,15 +45,18 @@ def choose_level(asked: pb.SELinuxOption, host: Host, *, seed: int, used: Collec
     raise Transient(f"all {LEVELS} SELinux levels are in use by pods; remove some")
 
 
-def process_label(context: pb.LinuxContainerSecurityContext, host: Host, level: str) -> str:
-    """The label of a container's process; empty: without SELinux, and for privileged containers, the server's own."""
+def process_label(context: Context, host: Host, level: str) -> str:
+    """The label of a process of a container or sandbox.
+
+    Empty: without SELinux, and for privileged ones, the server's own.
+    """
     if not host.selinux or context.privileged:
         return ""
     return _label(host.selinux_process, context.selinux_options, level, types=True)
 
 
-def file_label(context: pb.LinuxContainerSecurityContext, host: Host, level: str) -> str:
-    """The label of a container's files; empty without SELinux.
+def file_label(context: Context, host: Host, level: str) -> str:
+    """The label of the files of a container or sandbox; empty without SELinux.
 
     Files of privileged containers have it, too: other containers of the pod use the same volumes.
     """
