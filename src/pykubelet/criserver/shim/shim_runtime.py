@@ -70,13 +70,13 @@ class ShimRuntime:
     """The tasks of one handler's shims."""
 
     known = True
-    supports_prelaunch = True
     sandbox_tasks = True
 
     def __init__(self, parts: ShimParts) -> None:
         self._parts = parts
         self._program = parts.program
         self.systemd = parts.program.systemd
+        self.supports_prelaunch = parts.program.of_runc
         self.connections = parts.connections
 
     async def features(self) -> Features:
@@ -147,14 +147,19 @@ class ShimRuntime:
         try:
             client = await self.connections.client(task.sandbox)
             try:
-                await self._kill(client, task)
-                with suppress(NotFound):
-                    await client.delete(task.id)
+                ended = await self._kill(client, task)
+                if ended:
+                    with suppress(NotFound):
+                        await client.delete(task.id)
             except (Permanent, Conflict, Invalid):
                 if not own or await blocking.call(_owner(task), files.has, Mark.STARTED):
                     raise
-                # A shim that failed to create its task may know nothing of it, so its program removes what there is.
+                ended = False  # a shim that failed to create its task may know nothing of it
+            if not ended:
                 await self._remove_rest(task)
+                with suppress(PykubeletError, TimeoutError):
+                    async with asyncio.timeout(_ENDS):
+                        await client.delete(task.id)
             if own:
                 await self._end_shim(client, task)
         except ShimGone:
@@ -242,16 +247,24 @@ class ShimRuntime:
                 extra={"container": task.id, "error": printable(str(error))},
             )
 
-    async def _kill(self, client: TaskClient, task: Task) -> None:
+    async def _kill(self, client: TaskClient, task: Task) -> bool:
+        """Kill a task that has not ended. False: it waits for its start, and the runtime cannot kill it (gVisor's)."""
         try:
-            if (await client.state(task.id)).status == api.STOPPED:
-                return
-            with suppress(PykubeletError):  # it may have just ended, by the removal of its cgroup
+            status = (await client.state(task.id)).status
+            if status == api.STOPPED:
+                return True
+            try:
                 await client.kill(task.id, signal.SIGKILL, everything=True)
+            except (Permanent, Conflict, Invalid):
+                if status == api.CREATED:
+                    return False
+            except PykubeletError:
+                pass  # it may have just ended, by the removal of its cgroup
             async with asyncio.timeout(_KILLED):
                 await client.wait(task.id)
+            return True
         except NotFound:
-            return
+            return True
         except TimeoutError as error:
             raise Transient(f"container {task.id} does not end after SIGKILL") from error
 

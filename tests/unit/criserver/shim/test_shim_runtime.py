@@ -233,6 +233,32 @@ async def test_started_sandbox_whose_shim_refuses_is_kept_for_another_try(
         assert files.exist()
 
 
+async def test_container_that_waits_for_its_start_is_removed_though_it_cannot_be_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """gVisor: cannot signal a container in state created; its Delete then waits for the end of the output."""
+    monkeypatch.setattr(shim_runtime, "_ENDS", 0.1)
+    runtime = _runtime(tmp_path, f"echo $* >> {tmp_path}/deleted")
+
+    answers: dict[str, Answer] = {
+        "State": lambda _: api.StateResponse(status=api.CREATED),
+        "Kill": lambda _: ttrpc_pb2.Status(code=9, message="kill timeout: cannot signal container in state created"),
+        "Wait": lambda _: None,
+        "Delete": lambda _: None,
+    }
+    async with _shim(tmp_path, runtime, os.getpid(), answers):
+        async with asyncio.timeout(10):
+            await runtime.delete(_task(tmp_path, _CONTAINER), emptied=False)
+        assert f"-id {_CONTAINER}" in (tmp_path / "deleted").read_text(), "by the shim's program"
+        assert not TaskFiles(runtime.connections.directory / _CONTAINER).exist()
+
+
+def test_only_tasks_of_runc_are_created_before_their_start(tmp_path: Path) -> None:
+    """containerd creates a task when it is started: no other shim needs to know how to remove one before."""
+    assert _runtime(tmp_path, "", "containerd-shim-runc-v2").supports_prelaunch
+    assert not _runtime(tmp_path, "", "containerd-shim-runsc-v1").supports_prelaunch
+
+
 async def test_shim_whose_pid_is_unknown_ends_with_its_sandbox(
     tmp_path: Path, process: "subprocess.Popen[bytes]"
 ) -> None:
