@@ -61,6 +61,7 @@ class FakeRegistry:
     """How many layers were asked for at once at most."""
     ranges: bool = True
     failures: list[int] = field(default_factory=list)
+    failure_headers: dict[str, str] = field(default_factory=lambda: {"Retry-After": "7"})
     """Statuses to answer before behaving."""
     redirect: Callable[[str], str] | None = None
     _running: int = 0
@@ -144,7 +145,7 @@ class FakeRegistry:
         if self.fails and self.fails in request.path:
             return web.Response(status=503)
         if self.failures:
-            return web.Response(status=self.failures.pop(0), headers={"Retry-After": "7"})
+            return web.Response(status=self.failures.pop(0), headers=self.failure_headers)
         given = request.headers.get("Authorization", "")
         if self.basic and given != "Basic " + base64.b64encode(self.basic.encode()).decode():
             return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="here"'})

@@ -92,6 +92,30 @@ async def test_errors_that_pass_are_waited_for(registry: FakeRegistry, tmp_path:
     assert len(registry.failures) == 45, "HEAD, and four times GET"
 
 
+@pytest.mark.parametrize(
+    ("asked", "waited"),
+    [
+        ("Wed, 21 Oct 2015 07:28:09 GMT", 9.0),
+        ("Wed, 21 Oct 2015 07:27:00 GMT", 0.5),
+        ("Wed, 21 Oct 2115 07:28:00 GMT", 120.0),
+        ("9" * 5000, 120.0),
+        ("Wed, 21 Oct 99999999999 07:28:09 GMT", 0.5),
+        ("soon", 0.5),
+        ("-7", 0.5),
+    ],
+)
+async def test_time_until_which_a_registry_asks_to_wait(
+    registry: FakeRegistry, tmp_path: Path, asked: str, waited: float
+) -> None:
+    """RFC 9110, 10.2.3: seconds or a date, here by the server's clock, which may differ from the node's."""
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    registry.failures = [429]
+    registry.failure_headers = {"Retry-After": asked, "Date": "Wed, 21 Oct 2015 07:28:00 GMT"}
+    world = World(tmp_path)
+    await world.images.pull(f"{registry.host}/app:1")
+    assert world.clock.slept == [waited]
+
+
 async def test_what_is_not_there_says_so(registry: FakeRegistry, tmp_path: Path) -> None:
     world = World(tmp_path)
     with pytest.raises(NotFound, match=r"nothing:1.*MANIFEST_UNKNOWN"):

@@ -7,6 +7,7 @@ import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager, suppress
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
@@ -235,8 +236,20 @@ async def _message(response: "ClientResponse") -> str:
 
 
 def _retry_after(response: "ClientResponse") -> float | None:
+    """Seconds that the server asks to wait (RFC 9110, 10.2.3): a number, or a time by the server's clock."""
     value = response.headers.get("Retry-After", "")
-    return min(float(value), _MAX_RETRY_AFTER) if value.isdecimal() and value.isascii() else None
+    if value.isdecimal() and value.isascii():
+        return min(float(value), _MAX_RETRY_AFTER)
+    until, now = _http_time(value), _http_time(response.headers.get("Date", ""))
+    return None if until is None or now is None else min(max(0.0, until - now), _MAX_RETRY_AFTER)
+
+
+def _http_time(text: str) -> float | None:
+    """A time of HTTP in seconds since the epoch; None: it is none."""
+    try:
+        return parsedate_to_datetime(text).timestamp()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
 
 
 def _said(error: BaseException) -> str:
