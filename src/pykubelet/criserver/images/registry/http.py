@@ -245,7 +245,7 @@ def _retry_after(response: "ClientResponse") -> float | None:
 
 
 def _http_time(text: str) -> float | None:
-    """A time of HTTP in seconds since the epoch; None: it is none."""
+    """A time of HTTP in seconds since the epoch; None: it is invalid."""
     try:
         return parsedate_to_datetime(text).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
