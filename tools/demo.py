@@ -39,7 +39,7 @@ REFRESH_SECONDS = 0.5
 STOP_SECONDS = 10.0
 START_SECONDS = 120.0
 RUNNING_SECONDS = 60.0
-SETTLED = ("Running", "Completed")
+ENDED = ("Succeeded", "Failed")
 
 console = Console(highlight=False)
 
@@ -136,8 +136,8 @@ def _wait_until_settled(api: LocalApi) -> None:
     """Wait until all pods run, at most a minute: what hinders them is shown afterwards."""
     deadline = time.monotonic() + RUNNING_SECONDS
     while time.monotonic() < deadline:
-        rows = [row for row, _ in _rows(api)]
-        if rows and all(row.status in SETTLED for row in rows):
+        found = _rows(api)
+        if found and all(row.status == "Running" or pod.status.phase in ENDED for row, pod in found):
             return
         time.sleep(0.05)
 
