@@ -81,9 +81,10 @@ class Podman:
         if Path("/run/netns", _NAMESPACE).exists():
             _call("ip", "netns", "delete", _NAMESPACE)
         for parent in (_CGROUPS / "libpod_parent", *_CGROUPS.glob("*/libpod_parent")):
-            # It is shared with the machine's own podman: it stays if it has pods.
-            with contextlib.suppress(OSError):
-                parent.rmdir()
+            # It is shared with the machine's own podman: what has pods or processes stays.
+            for cgroup in (parent / "conmon", parent):
+                with contextlib.suppress(OSError):
+                    cgroup.rmdir()
 
     @property
     def _configuration(self) -> Path:

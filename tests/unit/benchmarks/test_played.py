@@ -65,6 +65,17 @@ def test_command_uses_the_namespace_and_the_storage_of_the_benchmark(tmp_path: P
     assert words[words.index("--root") + 1] == str(tmp_path / "root")
 
 
+def test_removal_takes_the_empty_cgroups_of_podman_and_leaves_those_of_other_pods(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(podman, "_CGROUPS", tmp_path)
+    for name in ("memory/libpod_parent/conmon", "pids/libpod_parent/conmon", "pids/libpod_parent/pod", "libpod_parent"):
+        (tmp_path / name).mkdir(parents=True)
+    podman.Podman(tmp_path / "home").destroy()
+    left = sorted(str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*"))
+    assert left == ["memory", "pids", "pids/libpod_parent", "pids/libpod_parent/pod"]
+
+
 def test_children_of_a_process_are_found() -> None:
     with subprocess.Popen(["sleep", "60"]) as child:
         try:
