@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 import tarfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -135,3 +136,38 @@ async def test_worker_that_takes_too_long_is_killed(
             await world.layers.ensure(world.stack)
     with pytest.raises(ProcessLookupError):
         os.kill(started[0][0], 0)
+
+
+_SERVER = """
+import asyncio, sys
+from pathlib import Path
+from pykubelet.criserver.storage import Layers
+
+async def main() -> None:
+    layers = Layers(root=Path(sys.argv[1]), blob=Path)
+    layers.load()
+    async with layers.pinned(["sha256:missing"]):
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+async def test_worker_on_standby_ends_with_a_killed_server(tmp_path: Path) -> None:
+    server = await asyncio.create_subprocess_exec(sys.executable, "-c", _SERVER, str(tmp_path / "storage"))
+    children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
+    try:
+        await until(lambda: "unpack.worker" in _command(children.read_text()))
+        worker = children.read_text()
+    finally:
+        server.kill()
+        await server.wait()
+    await until(lambda: not _command(worker))
+
+
+def _command(pid: str) -> str:
+    """The command line of a process; empty: it does not exist."""
+    try:
+        return Path(f"/proc/{pid.strip() or 'none'}/cmdline").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
