@@ -33,6 +33,7 @@ class MonitoredRuntime:
         self.known = oci.known
         self.supports_prelaunch = oci.supports_prelaunch
         self.sandbox_tasks = False
+        self.names_host = False
 
     async def features(self) -> Features:
         """The optional features of the OCI runtime."""

@@ -85,6 +85,11 @@ class ContainerRuntime(Protocol):
         """Whether each sandbox needs a task of its own, even if its containers share no PID namespace."""
         ...
 
+    @property
+    def names_host(self) -> bool:
+        """Whether a sandbox's own task gets the pod's host name: what it runs in has a UTS namespace of its own."""
+        ...
+
     async def features(self) -> Features:
         """The optional features."""
         ...

@@ -100,6 +100,7 @@ class Infra:
                 "" if program.source else self._programs.pause_image,
             ),
             labels=labels,
+            hostname=sandbox.config.hostname if runtime.names_host and "uts" in namespaces else "",
         )
         await blocking.call_to_end(owner_of(sandbox.id), write_bundle, bundle, spec)
         task = self._task(sandbox)

@@ -77,6 +77,7 @@ class ShimRuntime:
         self._program = parts.program
         self.systemd = parts.program.systemd
         self.supports_prelaunch = parts.program.of_runc
+        self.names_host = not parts.program.of_runc
         self.connections = parts.connections
 
     async def features(self) -> Features:

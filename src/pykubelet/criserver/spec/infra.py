@@ -36,10 +36,12 @@ def build_infra(
     ids: IdMap | None = None,
     annotations: Mapping[str, str] | None = None,
     labels: tuple[str, str] = ("", ""),
+    hostname: str = "",
 ) -> Json:
     """Build ``config.json``: one program in a read-only root, as an unprivileged user without capabilities.
 
-    ``labels``: the SELinux labels of its process and of its files.
+    ``labels``: the SELinux labels of its process and of its files. ``hostname``: that of a
+    kernel of its own.
     """
     process_label, mount_label = labels
     joined = [{"type": kind, "path": path} for kind, path in namespaces.items()]
@@ -59,6 +61,7 @@ def build_infra(
             **({"selinuxLabel": process_label} if process_label else {}),
         },
         "root": {"path": rootfs, "readonly": True},
+        **({"hostname": hostname} if hostname else {}),
         "mounts": [
             {"destination": "/proc", "type": "proc", "source": "proc", "options": hard},
             # crun requires /dev in the root.

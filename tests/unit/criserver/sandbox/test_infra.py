@@ -80,12 +80,14 @@ def infra_in(
     *,
     host: Host = HOST,
     programs: InfraPrograms | None = None,
+    guest: bool = False,
 ) -> Infra:
     for name in ("exits", "oci", "tmp", "sandboxes"):
         (directory / name).mkdir()
     oci = OciRuntime(program=_script(directory / "runc", RUNTIME), root=directory / "oci", scratch=directory / "tmp")
     conmon = Conmon(_script(directory / "conmon", CONMON.format(python=sys.executable)), directory / "exits")
     runtime = MonitoredRuntime(oci, conmon)
+    runtime.names_host = guest
     namespaces = cast(PinnedNamespaces, FakeNamespaces(directory / "ns"))
     return Infra(
         machine=Machine(
@@ -146,6 +148,22 @@ async def test_infra_process_has_the_selinux_labels_of_its_pod(
         assert (spec["process"]["selinuxLabel"], source) == ("system_u:system_r:spc_t:s0:c1,c2", str(copy))
         assert copy.read_bytes() == Path(program).read_bytes() and copy.stat().st_mode & 0o777 == 0o755
         assert labelled == [(str(copy), "system_u:object_r:container_ro_file_t:s0")]
+    await infra.stop(sandbox)
+
+
+@pytest.mark.parametrize(
+    ("guest", "namespaces", "expected"),
+    [(True, {"uts": "/uts"}, "web-1"), (True, {}, None), (False, {"uts": "/uts"}, None)],
+)
+async def test_sandbox_with_a_kernel_of_its_own_gets_the_name_of_the_pod(
+    tmp_path: Path, guest: bool, namespaces: dict[str, str], expected: str | None
+) -> None:
+    """gVisor and virtual machines do not see the name in the pod's UTS namespace; containerd sets it in this spec."""
+    infra = infra_in(tmp_path, FakePause(tmp_path, ("sleep", "60")), NO_PROGRAM, "pause:1", guest=guest)
+    sandbox = _sandbox(pb.PodSandboxConfig(hostname="web-1"))
+    await infra.start(sandbox, namespaces, None)
+    assert _spec(tmp_path).get("hostname") == expected
+    (tmp_path / "exits" / ID).write_text("0")
     await infra.stop(sandbox)
 
 
