@@ -60,6 +60,8 @@ class FakeRegistry:
     most: int = 0
     """How many layers were asked for at once at most."""
     ranges: bool = True
+    shift: int = 0
+    """Bytes by which what it sends begins after what was asked for."""
     failures: list[int] = field(default_factory=list)
     failure_headers: dict[str, str] = field(default_factory=lambda: {"Retry-After": "7"})
     """Statuses to answer before behaving."""
@@ -221,6 +223,7 @@ class FakeRegistry:
         if data is None:
             return web.Response(status=404)
         start = request.http_range.start or 0 if self.ranges else 0
+        start += self.shift if start else 0
         part = data[start:]
         headers = {"Content-Range": f"bytes {start}-{len(data) - 1}/{len(data)}"} if start else {}
         response = web.StreamResponse(status=206 if start else 200, headers=headers)

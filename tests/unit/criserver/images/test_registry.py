@@ -67,6 +67,17 @@ async def test_download_from_server_without_ranges_restarts(registry: FakeRegist
     check(world, await world.images.pull(f"{registry.host}/app:1"))
 
 
+async def test_another_range_than_the_one_asked_for_is_refused(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    registry.shift = 1
+    world = World(tmp_path)
+    with world.content.writer(DIFFS[0], len(LAYERS[0])) as writer:
+        writer.restart()
+        writer.write(LAYERS[0][:500])
+    with pytest.raises(Permanent, match="another range than requested"):
+        await world.images.pull(f"{registry.host}/app:1")
+
+
 async def test_a_partial_file_of_an_earlier_server_is_continued(registry: FakeRegistry, tmp_path: Path) -> None:
     registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
     for wrong in (False, True):
