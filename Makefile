@@ -74,7 +74,7 @@ check: setup ## lint, types, import rules, generated code, unit tests
 quick: $(STAMP) ## within a minute: lint and the unit tests of what has changed
 	@$(OWNED) $(BIN)/python -m tools.quick
 
-lint: $(STAMP)
+lint: $(STAMP) ## style, types, import rules, words, unused names, generated code, and the rules of the code base
 	$(OWNED) $(BIN)/ruff check .
 	$(OWNED) $(BIN)/ruff format --check --quiet .
 	$(OWNED) $(BIN)/mypy src tests tools benchmarks
@@ -83,6 +83,7 @@ lint: $(STAMP)
 	$(OWNED) $(BIN)/python tools/unused.py
 	$(OWNED) $(BIN)/python tools/gen_proto.py --check
 	$(OWNED) $(BIN)/python tools/gen_diagrams.py --check
+	$(OWNED) $(BIN)/python -m pytest -q tests/unit/test_*.py
 
 unit: $(STAMP)
 	$(SUITES) unit

@@ -1,6 +1,7 @@
 """Runs one agent: builds it (``compose/agent.py``), starts it, and runs its core tasks in one TaskGroup.
 
-If one of them fails, all end and the process exits with a non-zero status. Pods keep running when the agent ends.
+If one of them fails, all end and the process exits with a non-zero status. SIGTERM and SIGINT cancel them
+(``base/daemon/foreground.py`` and ``shutdown.py``). Pods keep running when the agent ends.
 """
 
 import asyncio

@@ -66,6 +66,13 @@ def test_every_test_is_in_one_suite(runtime: str) -> None:
     assert sorted(found) == sorted(wanted)
 
 
+def test_rules_of_the_code_base_are_tested_by_make_lint_and_by_no_other_suite() -> None:
+    lint = (ROOT / "Makefile").read_text().partition("\nlint:")[2].partition("\n\n")[0]
+    assert "pytest -q tests/unit/test_*.py" in lint
+    (all_else,) = (suite for suite in plan(["unit"], "both") if "tests/unit" in suite.command)
+    assert "--ignore-glob=tests/unit/test_*.py" in all_else.command
+
+
 def test_two_run_at_once_and_what_measures_time_alone(tmp_path: Path) -> None:
     note = tmp_path / "notes"
     text = f"import time; n = open({str(note)!r}, 'a', 1); print('+', file=n); time.sleep(0.5); print('-', file=n)"
