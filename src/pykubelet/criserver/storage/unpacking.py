@@ -107,7 +107,10 @@ class Unpacker:
         """
         own = None
         if self._standby is None:
-            own = self._standby = _Standby()
+            try:
+                own = self._standby = _Standby()
+            except OSError as error:  # the layer gets a worker of its own later
+                _log.debug("worker on standby not started", extra={"error": str(error)})
         try:
             yield
         finally:

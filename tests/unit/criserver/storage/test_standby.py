@@ -14,6 +14,7 @@ import pytest
 from pykubelet.base import proc
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.storage import unpacking
+from pykubelet.testing.limits import no_descriptors
 from pykubelet.testing.wait import until
 from tests.unit.criserver.storage.test_layers import World, entry, tar
 
@@ -52,6 +53,17 @@ def _chains(world: World) -> list[str]:
 async def _started(found: list[tuple[int, bool]]) -> int:
     await until(lambda: bool(found))
     return found[0][0]
+
+
+async def test_pull_goes_on_without_a_worker_on_standby(world: World) -> None:
+    """It only saves time: a server that is short of descriptors for a moment must not fail the pull for it."""
+    world.add(tar([entry("a", data=b"content")]))
+    with no_descriptors():
+        context = world.layers.pinned(_chains(world))
+        await context.__aenter__()
+    meta = await world.layers.ensure(world.stack)
+    await context.__aexit__(None, None, None)
+    assert (world.layers.directory / str(meta.directory) / "a").read_bytes() == b"content"
 
 
 async def test_layer_is_unpacked_by_the_worker_on_standby(world: World, started: list[tuple[int, bool]]) -> None:
