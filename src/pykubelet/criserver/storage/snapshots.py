@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from pykubelet.base.concurrency import blocking
-from pykubelet.base.errors import Invalid, NotFound, Transient
+from pykubelet.base.errors import PASSING, Invalid, NotFound, Transient
 from pykubelet.base.files.atomic import write_atomic
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import MIB, Bytes, Seconds
@@ -84,7 +84,7 @@ class Snapshots:
             if _ID.fullmatch(place.name):
                 found = _read_meta(place)
                 self._used[place.name] = found.chain_ids if found is not None else ()
-                if is_mount_point(place / "rootfs"):
+                if _may_be_mounted(place / "rootfs"):
                     self._note_mounted(place.name, found)
                 if (place / VOLUMES).is_dir():
                     self._with_volumes.add(place.name)
@@ -316,6 +316,14 @@ def _drop_mapped(mapped: Path) -> None:
     for directory in mapped.iterdir():
         directory.rmdir()
     mapped.rmdir()
+
+
+def _may_be_mounted(rootfs: Path) -> bool:
+    """Whether a root file system is mounted, or cannot be looked at for the moment."""
+    try:
+        return is_mount_point(rootfs)
+    except OSError as error:  # such as a loop of links in the place of the directory
+        return error.errno in PASSING
 
 
 def _read_meta(place: Path) -> RootfsMeta | None:
