@@ -61,6 +61,7 @@ class AttachmentRecords:
 
     async def load_to_forget(self, sandbox: SandboxID) -> Attachment | None:
         """Read a record before its address is released: like `load`, but an error on a read-only file system.
+
         host-local reports success although it cannot remove an address there. If the file system were writable again a
         moment later, the attachment would be forgotten, and the address never released.
         """
