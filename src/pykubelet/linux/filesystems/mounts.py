@@ -215,4 +215,4 @@ def unmount_all_under(path: str, *, lazy: bool = False) -> int:
             raise busy
         if not hidden:  # then a second look at the table, which has all mounts of the node, would find nothing
             return done
-    raise Transient(f"new mounts keep appearing under {path}; another process is mounting there")
+    raise Transient(f"mounts under {path} cannot be found where the table has them; another process mounts or unmounts there")
