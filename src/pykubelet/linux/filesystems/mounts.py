@@ -215,4 +215,4 @@ def unmount_all_under(path: str, *, lazy: bool = False) -> int:
             raise busy
         if not hidden:  # then a second look at the table, which has all mounts of the node, would find nothing
             return done
-    raise Transient(f"mounts under {path} cannot be found where the table has them; another process mounts or unmounts there")
+    raise Transient(f"mounts under {path} are not where the table has them; another process is mounting there")
