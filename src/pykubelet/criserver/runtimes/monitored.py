@@ -133,8 +133,8 @@ async def end_monitor(conmon: Conmon, task: Task) -> None:
 
 
 async def _find_monitor(conmon: Conmon, task: Task) -> ProcessRef | None:
-    """Find its conmon; in /proc if the server was killed before conmon wrote its PID file."""
-    if (task.bundle / "conmon.pid").exists():
+    """Find its conmon; in /proc if the call was ended before conmon wrote its PID file, or while it did."""
+    if noted_number(task.bundle / "conmon.pid"):
         return noted_monitor(task.bundle, task.id)
     return (await blocking.call(f"container/{task.id}", monitors, conmon.path)).get(task.id)
 

@@ -69,6 +69,15 @@ async def test_start_or_removal_cancelled_at_any_point_is_finished_by_a_retry(tm
         assert await cancelled_at_each_point(prepare, check) > 0
 
 
+async def test_monitor_that_has_not_yet_written_its_pid_is_ended(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create("sleep", "60")
+        bundle = tmp_path / "bundles" / container.id
+        await until(lambda: (bundle / "pid").exists())
+        (bundle / "conmon.pid").write_bytes(b"")
+        await _remove_all(rig, tmp_path)
+
+
 async def test_start_cancelled_while_its_record_is_written_is_watched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
