@@ -138,3 +138,6 @@ class SimulatedClock:
 
     async def sleep(self, seconds: Seconds) -> None:
         await asyncio.sleep(seconds)
+
+    def call_later(self, seconds: Seconds, function: Callable[[], object]) -> asyncio.TimerHandle:
+        return self.loop.call_later(seconds, function)

@@ -2,10 +2,19 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
 from pykubelet.base.units import Seconds
+
+
+class Timer(Protocol):
+    """A call that a clock will make."""
+
+    def cancel(self) -> object:
+        """Do not make it. Without effect when it was made."""
+        ...
 
 
 class Clock(Protocol):
@@ -23,6 +32,10 @@ class Clock(Protocol):
         """Wait for so many seconds; zero or less only yields to the other tasks once."""
         ...
 
+    def call_later(self, seconds: Seconds, function: Callable[[], object]) -> Timer:
+        """Call a function of the event loop after so many seconds, but not before this call has returned."""
+        ...
+
 
 class SystemClock:
     """The `Clock` of the machine."""
@@ -35,6 +48,9 @@ class SystemClock:
 
     async def sleep(self, seconds: Seconds) -> None:
         await asyncio.sleep(max(0.0, seconds))
+
+    def call_later(self, seconds: Seconds, function: Callable[[], object]) -> Timer:
+        return asyncio.get_running_loop().call_later(max(0.0, seconds), function)
 
 
 def utc(ts: Seconds) -> datetime:

@@ -4,8 +4,11 @@ import asyncio
 import os
 import select
 import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
+from pykubelet.base.concurrency.answer import Answer
 from pykubelet.base.errors import NotFound
 from pykubelet.linux import libc
 from pykubelet.linux.errors import wrap
@@ -64,20 +67,26 @@ class PidFd:
         except OSError as error:
             raise wrap(error, f"cannot take descriptor {number} of process {self.pid}") from error
 
-    async def wait(self) -> None:
-        """Return when the process has ended. Any number of tasks may wait; only its parent can read the exit code."""
+    @contextmanager
+    def on_exit(self, function: Callable[[], object]) -> Iterator[None]:
+        """Call the function, in the event loop, when the process ends (or has ended) while the context is open."""
         loop = asyncio.get_running_loop()
-        ended: asyncio.Future[None] = loop.create_future()
-        # A descriptor can have only one reader, so each waiting task watches a copy.
+        # A descriptor can have only one reader, so each context watches a copy.
         copy = os.dup(self._fd)
-        loop.add_reader(copy, _finish, ended)
+
+        def exited() -> None:
+            loop.remove_reader(copy)
+            function()
+
+        loop.add_reader(copy, exited)
         try:
-            await ended
+            yield
         finally:
             loop.remove_reader(copy)
             os.close(copy)
 
-
-def _finish(ended: "asyncio.Future[None]") -> None:
-    if not ended.done():
-        ended.set_result(None)
+    async def wait(self) -> None:
+        """Return when the process has ended. Any number of tasks may wait; only its parent can read the exit code."""
+        ended: Answer[None] = Answer()
+        with self.on_exit(lambda: ended.give(None)):
+            await ended

@@ -3,6 +3,7 @@
 import asyncio
 import heapq
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pykubelet.base.concurrency import blocking
@@ -41,7 +42,7 @@ class VirtualClock:
 
     @property
     def sleepers(self) -> int:
-        """How many tasks are asleep on this clock."""
+        """How many tasks are asleep on this clock, and how many calls are due later."""
         return sum(not sleeper.waiter.done() for sleeper in self._sleepers)
 
     async def sleep(self, seconds: Seconds) -> None:
@@ -51,6 +52,15 @@ class VirtualClock:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._sleepers, _Sleeper(self._monotonic + seconds, next(self._order), waiter))
         await waiter
+
+    def call_later(self, seconds: Seconds, function: Callable[[], object]) -> "asyncio.Future[None]":
+        due: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        due.add_done_callback(lambda due: None if due.cancelled() else function())
+        if seconds > 0:
+            heapq.heappush(self._sleepers, _Sleeper(self._monotonic + seconds, next(self._order), due))
+        else:
+            due.set_result(None)
+        return due
 
     def jump_wall(self, seconds: Seconds) -> None:
         """Step only the wall clock, as NTP or an operator does; no sleeping task wakes up."""

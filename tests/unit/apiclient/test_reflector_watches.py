@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import cast
 
 import pytest
@@ -51,6 +51,10 @@ class SteppedClock:
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         await asyncio.sleep(0)
+
+    def call_later(self, seconds: float, function: Callable[[], object]) -> asyncio.Handle:
+        self.slept.append(seconds)
+        return asyncio.get_running_loop().call_soon(function)
 
 
 class Server:

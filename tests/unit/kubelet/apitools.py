@@ -1,13 +1,13 @@
 """What tests of parts that talk to the API server share: the fake one, a client, objects in it, a hurried clock."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from pykubelet.apiclient import ApiClient
-from pykubelet.base.clock import SystemClock
+from pykubelet.base.clock import SystemClock, Timer
 from pykubelet.models.codec import from_builtins, to_builtins
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.fake_api import FakeApi
@@ -33,6 +33,9 @@ class QuickClock(SystemClock):
         if len(self.sleeps) < 1000:
             self.sleeps.append(seconds)
         await super().sleep(seconds / 100)
+
+    def call_later(self, seconds: float, function: Callable[[], object]) -> Timer:
+        return super().call_later(seconds / 100, function)
 
 
 @dataclass

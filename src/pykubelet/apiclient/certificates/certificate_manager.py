@@ -64,7 +64,7 @@ class CertificateManager:
         self._bootstrap = bootstrap
         self._observer: RenewalObserver = observer or Unobserved()
         self._rand = rand
-        self._wakeup = Wakeup(clock, "certificate")
+        self._wakeup = Wakeup(clock)
         self._server_healthy = False
         """Whether the API server responded to the last request."""
         self._chance = rand()

@@ -1,6 +1,6 @@
 """How work runs concurrently and how one part cannot hold up another: threads, guards, supervision, wake-ups.
 
 Start reading in ``blocking.py`` (calls that may hang), ``guard.py`` (loops over items), ``supervise.py`` (tasks) and
-``shield.py`` (clean-up under cancellation). ``broadcast.py`` and ``watch_table.py`` publish to many readers,
-``callbacks.py`` connects two components. Imports no package beside it.
+``shield.py`` (clean-up under cancellation). ``answer.py`` is what a task waits for. ``broadcast.py`` and
+``watch_table.py`` publish to many readers, ``callbacks.py`` connects two components. Imports no package beside it.
 """

@@ -16,6 +16,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Struct
 
+from pykubelet.base.concurrency.answer import Answer
 from pykubelet.base.concurrency.thread_pool import Report, ThreadPool
 from pykubelet.base.errors import Transient
 from pykubelet.base.text import printable
@@ -90,19 +91,19 @@ class Job(Generic[_T]):
         self._hung: Hung | None = None
         self._told_to_stop = False
         self._answer: tuple[_T | None, BaseException | None] | None = None
-        self._caller: asyncio.Future[_T] | None = None
+        self._caller: Answer[_T] | None = None
 
     @property
     def answered(self) -> bool:
         """Whether the function has ended or was given up."""
         return self._answer is not None
 
-    def outcome(self) -> "asyncio.Future[_T]":
+    def outcome(self) -> Answer[_T]:
         """Return what the caller awaits: the function's result or error, or Transient when it was given up.
 
-        A cancellation ends this future and not the job; then a new one may be asked for.
+        A cancellation ends this wait and not the job; then a new one may be asked for.
         """
-        self._caller = asyncio.get_running_loop().create_future()
+        self._caller = Answer()
         self._tell()
         return self._caller
 
@@ -173,16 +174,15 @@ class Job(Generic[_T]):
             self._tell()
 
     def _tell(self) -> None:
-        if self._answer is None or self._caller is None or self._caller.done():
+        if self._answer is None or self._caller is None:
             return
         value, error = self._answer
-        if isinstance(error, StopIteration):  # a future refuses it, since it would end the caller's coroutine
+        if isinstance(error, StopIteration):  # it would end the caller's coroutine
             error = RuntimeError(f"{self._name()} raised StopIteration")
         if error is not None:
-            self._caller.set_exception(error)
-            self._caller.exception()  # marks it as retrieved: the caller may have been cancelled
+            self._caller.fail(error)
         else:
-            self._caller.set_result(value)  # type: ignore[arg-type]
+            self._caller.give(value)  # type: ignore[arg-type]
 
     def _name(self) -> str:
         function = self.function.func if isinstance(self.function, partial) else self.function

@@ -9,10 +9,8 @@ from pykubelet.base.units import Seconds
 class Wakeup:
     """The sleep of one task. Call `clear` before computing what is due, so that no `wake` is lost."""
 
-    def __init__(self, clock: Clock, name: str) -> None:
-        """``name`` is the prefix of the names of the tasks that wait."""
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._name = name
         self._woken = False
         self._sleeps: set[asyncio.Future[None]] = set()
 
@@ -38,10 +36,7 @@ class Wakeup:
             return
         sleep = asyncio.get_running_loop().create_future()
         self._sleeps.add(sleep)
-        timer = None
-        if seconds is not None:
-            timer = asyncio.create_task(self._clock.sleep(seconds), name=f"{self._name}-sleep")
-            timer.add_done_callback(lambda _: _end(sleep))
+        timer = None if seconds is None else self._clock.call_later(seconds, lambda: _end(sleep))
         try:
             await sleep
         finally:

@@ -90,7 +90,7 @@ class NetworkManager:
         self._found = FoundNetworks({}, ())
         self._records = AttachmentRecords(config.attachments)
         self._status = NetworkStatus(plugins=plugins)
-        self._status_due = Wakeup(config.clock, "network-status")
+        self._status_due = Wakeup(config.clock)
         self._attaching = SharedLock()
         self._detaching: WeakValueDictionary[SandboxID, asyncio.Lock] = WeakValueDictionary()
 

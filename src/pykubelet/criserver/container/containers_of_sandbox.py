@@ -44,6 +44,9 @@ class ContainersOfSandbox:
 
 async def _all_of(works: list[Coroutine[object, object, None]]) -> None:
     """Run all concurrently, each to its end; then raise the first error."""
+    if len(works) == 1:
+        await works[0]
+        return
     for outcome in await asyncio.gather(*works, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome

@@ -43,21 +43,13 @@ async def release_exec_fifo(fifo: Path, process: ProcessRef, env: Mapping[str, s
     first = open_process(process)
     if first is None:
         raise Permanent(f"{fifo}: process {process.pid} has died before it executed the program")
-    with first:
-        reader = asyncio.ensure_future(run([SHELL, "-c", _SCRIPT, str(fifo)], timeout=_CALL, env=env, cwd="/"))
-        death = asyncio.ensure_future(first.wait())
-        try:
-            await asyncio.wait({reader, death}, return_when=asyncio.FIRST_COMPLETED)
-            if not reader.done():
-                # It may have executed the program and ended already; otherwise no process writes any more.
-                await asyncio.wait({reader}, timeout=_LAST)
-        finally:
-            for task in (reader, death):
-                task.cancel()
-            await asyncio.gather(reader, death, return_exceptions=True)
-    if reader.cancelled():
-        raise Permanent(f"{fifo}: process {process.pid} has died before it executed the program")
+    loop = asyncio.get_running_loop()
     try:
-        reader.result()
+        async with asyncio.timeout(None) as limit:
+            # It may have executed the program and ended already; otherwise no process writes any more.
+            with first, first.on_exit(lambda: limit.reschedule(loop.time() + _LAST)):
+                await run([SHELL, "-c", _SCRIPT, str(fifo)], timeout=_CALL, env=env, cwd="/")
+    except TimeoutError as error:
+        raise Permanent(f"{fifo}: process {process.pid} has died before it executed the program") from error
     except ExitError as error:
         raise Permanent(f"{fifo}: process {process.pid} did not execute the program: {error}") from error

@@ -100,7 +100,7 @@ class ConfigReloader:
         self._requested = False
         self._unread = False
         """A change has been noticed that is neither in force nor refused."""
-        self._wakeup = Wakeup(clock, "configuration")
+        self._wakeup = Wakeup(clock)
         given.requested.subscribe(self.request)
 
     def request(self) -> None:

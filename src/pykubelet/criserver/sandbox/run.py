@@ -121,7 +121,8 @@ class SandboxRunner:
             await asyncio.wait(works, return_when=asyncio.FIRST_EXCEPTION)
         finally:
             ips.cancel()  # it undoes its own work; no effect when it is done
-            await shielded(lambda: asyncio.wait(works))
+            if not all(work.done() for work in works):
+                await shielded(lambda: asyncio.wait(works))
         failed = [error for work in (written, infra, ips) if not work.cancelled() and (error := work.exception())]
         if failed:
             raise failed[0]

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
+from pykubelet.base.concurrency.answer import answer_of
 from pykubelet.criserver.tasks import begin
 
 _Request = TypeVar("_Request", bound=Message)
@@ -30,7 +31,7 @@ def run_to_completion(
             task = begin(tasks, lambda: outcome_of(lambda: function(request)), f"call-{function.__name__}")
             pending[content] = task
             task.add_done_callback(lambda _: pending.pop(content))
-        outcome = await asyncio.shield(task)
+        outcome = await answer_of(task)
         if isinstance(outcome, Exception):
             raise outcome
         return outcome

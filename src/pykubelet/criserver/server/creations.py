@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
+from pykubelet.base.concurrency.answer import answer_of
 from pykubelet.base.errors import Conflict
 from pykubelet.criserver.server.completion import outcome_of
 from pykubelet.criserver.tasks import begin
@@ -35,7 +36,7 @@ class Creations(Generic[T]):
             task = begin(self._tasks, lambda: outcome_of(create), f"create-{name[:40]}")
             known = self._pending[name] = (content, task)
             task.add_done_callback(lambda _: self._pending.pop(name))
-        outcome = await asyncio.shield(known[1])
+        outcome = await answer_of(known[1])
         if isinstance(outcome, Exception):
             raise outcome
         return outcome

@@ -78,7 +78,7 @@ class Trash:
     def __init__(self, directory: Path, clock: Clock) -> None:
         self.directory: Final = directory
         self._clock = clock
-        self._wakeup = Wakeup(clock, "trash")
+        self._wakeup = Wakeup(clock)
         self._guard = Guard("trash.trees", clock.monotonic)
         self._large: dict[str, None] = {}
         """The trees that a worker deletes, in the order of their next slices."""

@@ -4,19 +4,17 @@
 commits, and it also ends every container in them.
 """
 
-import asyncio
 import logging
 import os
 import sqlite3
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
 from pykubelet.base.clock import Clock
-from pykubelet.base.concurrency.shield import wait_shielded
 from pykubelet.base.errors import Permanent, PykubeletError, Transient
+from pykubelet.criserver.store.own_thread import OwnThread
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -54,7 +52,7 @@ class Database:
         self._path = path
         self._restore = restore
         self._clock = clock
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
+        self._thread = OwnThread("store")
         self._connection: sqlite3.Connection | None = None
         self.intact = True
         """False: the file was damaged or lost, so records may be missing."""
@@ -67,9 +65,9 @@ class Database:
         """
         database = cls(path=path, restore=restore, clock=clock)
         try:
-            await asyncio.get_running_loop().run_in_executor(database._thread, database._open)
+            await database._thread.run(database._open)
         except BaseException:
-            database._thread.shutdown()
+            database._thread.end()
             raise
         return database
 
@@ -96,14 +94,12 @@ class Database:
             committed()
             return done
 
-        future = asyncio.get_running_loop().run_in_executor(self._thread, in_thread)
-        await wait_shielded(future)
-        return future.result()
+        return await self._thread.run(in_thread)
 
     async def close(self) -> None:
         """Checkpoint the write-ahead log and close the file."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
-        self._thread.shutdown()
+        await self._thread.run(self._close)
+        self._thread.end()
 
     def _transaction(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         assert self._connection is not None

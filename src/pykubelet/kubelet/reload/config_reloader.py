@@ -82,7 +82,7 @@ class ConfigReloader:
         self._retry_at: Seconds = math.inf
         self._retried = ""
         """Why the files cannot be read for the moment: the log names it once."""
-        self._wakeup = Wakeup(clock, "configuration")
+        self._wakeup = Wakeup(clock)
         self._guard = Guard("configuration.reloads", clock.monotonic)
         self._watches = Guard("configuration.watch", clock.monotonic)
         self._applied = Guard("configuration.components", clock.monotonic)

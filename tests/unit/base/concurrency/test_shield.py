@@ -1,11 +1,12 @@
 """Clean-up under cancellation."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 
 import pytest
 
-from pykubelet.base.concurrency.shield import shielded, wait_shielded
+from pykubelet.base.concurrency.answer import Answer, answer_of
+from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import Transient
 
 
@@ -90,34 +91,54 @@ async def test_error_of_the_work_is_raised_instead_of_the_cancellation() -> None
 
 
 @pytest.mark.parametrize("work", [ends_at, fails_at])
-async def test_waiting_for_a_future_outlasts_a_cancellation(work: Callable[[asyncio.Event], Awaitable[int]]) -> None:
+async def test_waiting_for_the_end_of_a_future_outlasts_a_cancellation(
+    work: Callable[[asyncio.Event], Coroutine[object, object, int]],
+) -> None:
     go = asyncio.Event()
     future = asyncio.ensure_future(work(go))
-    task = await cancelled_while_it_waits(wait_shielded(future), go)
+    answer: Answer[int] = answer_of(future, to_end=True)
+    task = await cancelled_while_it_waits(answer, go)
     assert task.cancelled()
     assert future.done()
 
 
-async def test_waiting_for_a_future_that_fails_or_has_ended_raises_nothing() -> None:
+async def test_cancelled_wait_for_a_future_leaves_it_alone() -> None:
+    go = asyncio.Event()
+    future = asyncio.ensure_future(ends_at(go))
+
+    async def wait() -> int:
+        return await answer_of(future)
+
+    tasks = [asyncio.create_task(wait()) for _ in range(3)]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+    await asyncio.wait({tasks[1]})
+    go.set()
+    assert await future == 5
+    assert await tasks[0] == await tasks[2] == await answer_of(future) == 5
+    assert tasks[1].cancelled()
+
+
+async def test_errors_and_cancellation_of_a_future_reach_its_waiter() -> None:
     go = asyncio.Event()
     future = asyncio.ensure_future(fails_at(go))
     asyncio.get_running_loop().call_soon(go.set)
-    await wait_shielded(future)
-    await wait_shielded(future)
-    assert isinstance(future.exception(), Transient)
-
-
-async def test_waiting_for_a_future_that_is_cancelled_raises_nothing() -> None:
-    future = asyncio.get_running_loop().create_future()
+    for _ in range(2):
+        with pytest.raises(Transient):
+            await answer_of(future)
+    future = asyncio.ensure_future(ends_at(asyncio.Event()))
     asyncio.get_running_loop().call_soon(future.cancel)
-    await wait_shielded(future)
-    assert future.cancelled()
+    with pytest.raises(asyncio.CancelledError):
+        await answer_of(future)
 
 
 async def test_the_waiting_task_goes_on_in_the_iteration_after_the_end() -> None:
-    loop = asyncio.get_running_loop()
-    future = loop.create_future()
-    task = asyncio.ensure_future(wait_shielded(future))
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def wait() -> None:
+        await answer_of(future, to_end=True)
+
+    task = asyncio.ensure_future(wait())
     await asyncio.sleep(0)
     future.set_result(None)
     await asyncio.sleep(0)

@@ -11,6 +11,7 @@ import logging
 import os
 from pathlib import Path
 
+from pykubelet.base.concurrency.answer import answer_of
 from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.units import Seconds
@@ -79,7 +80,7 @@ class Launcher:
             prelaunch.claimed.set()
         if prelaunch is not None and prelaunch.begun:
             try:
-                launched = await asyncio.shield(prelaunch.result)
+                launched = await answer_of(prelaunch.result)
             except asyncio.CancelledError:
                 # The call was cancelled: nothing may be created after the launch was undone.
                 await shielded(prelaunch.halt)

@@ -24,7 +24,7 @@ class WakeTimers:
         self._guard = Guard("workers.timers", clock.monotonic)
         self._due: dict[PodUID, float] = {}
         self._heap: list[tuple[float, PodUID]] = []
-        self._wakeup = Wakeup(clock, "pod-timers")
+        self._wakeup = Wakeup(clock)
         self._sleeping_until = math.inf
 
     def set(self, uid: PodUID, at: float) -> None:

@@ -50,7 +50,7 @@ class MirrorPods:
         self._deps = deps
         self._rounds = Guard("mirrors.rounds", deps.clock.monotonic)
         self._pods = Guard("mirrors.pods", deps.clock.monotonic)
-        self._wakeup = Wakeup(deps.clock, "mirror-pods")
+        self._wakeup = Wakeup(deps.clock)
         self._backoff = Backoff(_FIRST_DELAY, _MAX_DELAY, jitter=0.2)
         self._not_before: dict[PodFullName, Seconds] = {}
         """Names whose last attempt failed, with the time of the next one."""

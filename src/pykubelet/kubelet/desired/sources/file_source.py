@@ -51,7 +51,7 @@ class FileSource:
         self._pending = PendingFiles()
         self._records: Mapping[str, FileRecord] = {}
         self._delivered: SourceContent | None = None
-        self._wakeup = Wakeup(clock, "file-source")
+        self._wakeup = Wakeup(clock)
         self._guard = Guard("sources.files", clock.monotonic)
         self._watches = Guard("sources.watch", clock.monotonic)
         self._rescan_at = -math.inf

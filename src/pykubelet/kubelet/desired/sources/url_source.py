@@ -40,7 +40,7 @@ class UrlSource:
         self._deliver = deliver
         self._clock = clock
         self._period = config.period
-        self._wakeup = Wakeup(clock, "url-source")
+        self._wakeup = Wakeup(clock)
         self._fetch = fetch
         self._backup = Backup(config.backup) if config.backup else None
         self._origin = without_credentials(config.url)

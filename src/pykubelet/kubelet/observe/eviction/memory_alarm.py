@@ -43,7 +43,7 @@ class MemoryAlarm:
 
     def __init__(self, config: AlarmConfig, clock: Clock) -> None:
         self._config = config
-        self._wakeup = Wakeup(clock, "memory-alarm")
+        self._wakeup = Wakeup(clock)
         self._events: MemoryEvents | None = None
         self._tried: dict[Path, _Identity | None] = {}
         """The files that were watched, or could not be; None: the file was missing."""

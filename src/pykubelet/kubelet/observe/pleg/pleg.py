@@ -56,7 +56,7 @@ class Pleg:
         self._stream_since: Seconds | None = None
         self._events_have_pods = False
         """Whether the runtime's events carry the state of the whole pod, so that no list is needed."""
-        self._wakeup = Wakeup(deps.telemetry.clock, "pleg")
+        self._wakeup = Wakeup(deps.telemetry.clock)
 
     @property
     def pods(self) -> Mapping[PodUID, RuntimePod]:

@@ -73,7 +73,7 @@ class NodeReporter:
         """The agent's part of the status as sent last; None: it has to be sent. The API server may drop some fields."""
         self._sent_at: Seconds = 0.0
         self._guard = Guard("node.status", deps.telemetry.clock.monotonic)
-        self._wakeup = Wakeup(deps.telemetry.clock, "node-reporter")
+        self._wakeup = Wakeup(deps.telemetry.clock)
         self._conditions_reported: dict[str, str] = {}
         """Conditions that events have been recorded for: type → status."""
         self._cordoned = False

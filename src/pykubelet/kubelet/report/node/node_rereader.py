@@ -34,7 +34,7 @@ class NodeRereader:
         self._deliver = deliver
         self._done = done
         self._guard = Guard("node.reread", clock.monotonic)
-        self._wakeup = Wakeup(clock, "node-reread")
+        self._wakeup = Wakeup(clock)
         self._requests = 0
 
     def request(self) -> int:

@@ -133,7 +133,7 @@ class StatusPatcher:
             return
         delivery = self._deliveries.get(uid)
         if delivery is None:
-            wakeup = Wakeup(self._deps.telemetry.clock, f"status of {uid}")
+            wakeup = Wakeup(self._deps.telemetry.clock)
             delivery = self._deliveries[uid] = _Delivery(wakeup=wakeup)
         delivery.wakeup.wake()
         if not delivery.running:

@@ -212,7 +212,7 @@ async def test_next_server_undoes_the_prelaunch(tmp_path: Path, dead: bool) -> N
         assert found.record.phase is ContainerPhase.CREATED
         _assert_undone(rig, found, pid)
         await rig.containers.starter.start(found.id)
-        await until((tmp_path / "ran").exists)
+        await until(lambda: (tmp_path / "ran").exists() and (tmp_path / "ran").read_text() == "x\n")
         await rig.containers.remover.remove(found.id)
         assert (tmp_path / "ran").read_text() == "x\n"
 

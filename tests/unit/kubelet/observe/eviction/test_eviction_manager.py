@@ -78,7 +78,7 @@ class Machine:
     annotations: list[Mapping[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._alarm = Wakeup(self.clock, "test")
+        self._alarm = Wakeup(self.clock)
 
     async def arm(self, growth: Mapping[Signal, tuple[Bytes, ...]]) -> None:
         self.growth = growth

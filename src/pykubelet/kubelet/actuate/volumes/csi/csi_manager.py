@@ -102,7 +102,7 @@ class CsiVolumes:
         """Volumes staged or published on this node, by the records on disk; None: not read yet."""
         self._waiting: dict[str, set[PodUID]] = {}
         """Pods that wait for a driver, by its name."""
-        self._sweep = Wakeup(deps.telemetry.clock, "csi-volumes")
+        self._sweep = Wakeup(deps.telemetry.clock)
         self._slow_changes = SlowChanges(
             events=deps.telemetry.events, clock=deps.telemetry.clock, stall=deps.blocking.deadline
         )
