@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from pykubelet.base import tracing
 from pykubelet.base.clock import Clock, SystemClock
+from pykubelet.base.concurrency.answer import answer_of
 from pykubelet.base.errors import Unsupported
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cri.errors import CriError, cri_error
@@ -96,11 +97,10 @@ class Caller:
         """
         task = asyncio.create_task(self._call(call, request, target, extra), name=f"cri-{call.name}")
         try:
-            await asyncio.wait({task})
+            return await answer_of(task)
         except asyncio.CancelledError:
             await self._await_end(task, {"call": call.name, "target": target})
             raise
-        return task.result()
 
     async def _await_end(self, task: "asyncio.Task[_Reply]", fields: dict[str, str]) -> None:
         """Wait for a call whose caller was cancelled; cancel it after ``patience`` seconds, and log the result."""

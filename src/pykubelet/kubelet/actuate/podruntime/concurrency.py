@@ -15,7 +15,10 @@ U = TypeVar("U")
 
 async def concurrently(work: Iterable[Coroutine[Any, Any, T]], name: str) -> list[T]:
     """Run coroutines concurrently; return their results in order. The first error cancels the others and is raised."""
-    tasks = [asyncio.create_task(one, name=name) for one in work]
+    works = list(work)
+    if len(works) == 1:  # most pods have one container: it needs no task of its own
+        return [await works[0]]
+    tasks = [asyncio.create_task(one, name=name) for one in works]
     await wait_all(tasks)
     return [task.result() for task in tasks]
 
