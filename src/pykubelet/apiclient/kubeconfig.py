@@ -55,6 +55,11 @@ class User(Struct, frozen=True):
     password: str = ""
     exec: ExecPlugin | None = None
 
+    @property
+    def has_only_certificate(self) -> bool:
+        """Whether a client certificate is the only credential that there can be."""
+        return not (self.token or self.token_file or self.username or self.exec)
+
 
 class ClusterConfig(Struct, frozen=True):
     """One API server and the credentials for it."""

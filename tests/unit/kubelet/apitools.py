@@ -30,12 +30,16 @@ class QuickClock(SystemClock):
         return super().monotonic() + self.shift
 
     async def sleep(self, seconds: float) -> None:
-        if len(self.sleeps) < 1000:
-            self.sleeps.append(seconds)
+        self._note(seconds)
         await super().sleep(seconds / 100)
 
     def call_later(self, seconds: float, function: Callable[[], object]) -> Timer:
+        self._note(seconds)
         return super().call_later(seconds / 100, function)
+
+    def _note(self, seconds: float) -> None:
+        if len(self.sleeps) < 1000:
+            self.sleeps.append(seconds)
 
 
 @dataclass

@@ -1,1 +1,1 @@
-"""When a certificate is renewed. Pure: no module here reads files, clocks or the network, or awaits."""
+"""When a certificate is renewed, and which names it has. Pure: no module here reads files or clocks, or awaits."""

@@ -1,8 +1,7 @@
 """Composition of the client and serving certificates that the cluster signs for this node."""
 
-import ipaddress
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -21,6 +20,7 @@ from pykubelet.apiclient.certificates import (
     serving_template,
 )
 from pykubelet.apiclient.certificates.bootstrap import CLIENT_PREFIX
+from pykubelet.apiclient.certificates.plan.node_names import names_and_ips
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Seconds
@@ -67,9 +67,7 @@ class NodeCertificates:
         self._name = settings.node_name
         self._addresses: tuple[NodeAddress, ...] = ()
         self._managers: dict[str, CertificateManager] = {}
-        user = server.user
-        self._needs_client = not (user.token or user.token_file or user.username or user.exec)
-        """Whether the client certificate is the only credential."""
+        self._needs_client = server.user.has_only_certificate
         if config.rotate_certificates:
             self._managers[_CLIENT] = CertificateManager(
                 client=client,
@@ -127,26 +125,6 @@ class NodeCertificates:
         except Invalid as error:
             _log.warning("bootstrap kubeconfig unusable", extra={"path": str(path), "error": str(error)})
             return None
-
-
-def names_and_ips(addresses: Iterable[NodeAddress]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the DNS names and the IP addresses among a node's addresses, each sorted; source: upstream's template."""
-    names, ips = set[str](), set[str]()
-    for each in addresses:
-        ip = _ip(each.address)
-        if ip:
-            if each.type in ("Hostname", "InternalIP", "ExternalIP"):
-                ips.add(ip)
-        elif each.address and each.type in ("Hostname", "InternalDNS", "ExternalDNS"):
-            names.add(each.address)
-    return tuple(sorted(names)), tuple(sorted(ips))
-
-
-def _ip(text: str) -> str:
-    try:
-        return str(ipaddress.ip_address(text))
-    except ValueError:
-        return ""
 
 
 async def bootstrap_if_needed(settings: Settings, clock: Clock) -> None:

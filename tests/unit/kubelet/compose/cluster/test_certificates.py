@@ -7,30 +7,14 @@ import pytest
 from pykubelet.apiclient import ApiClient, ClusterConfig, User
 from pykubelet.apiclient.certificates import RenewalObserver
 from pykubelet.apiclient.certificates.certificate_types import Unobserved
-from pykubelet.kubelet.compose.cluster.certificates import NodeCertificates, names_and_ips
+from pykubelet.kubelet.compose.cluster.certificates import NodeCertificates
 from pykubelet.kubelet.config import ClusterSettings, KubeletConfiguration, Settings
-from pykubelet.models.core_v1 import NodeAddress
 from pykubelet.testing.clock import VirtualClock
 
 
 def observer(which: str) -> RenewalObserver:
     assert which in ("client", "server")
     return Unobserved()
-
-
-@pytest.mark.parametrize(
-    ("addresses", "names", "ips"),
-    [
-        ("Hostname=n InternalIP=10.0.0.2 InternalIP=10.0.0.1", ("n",), ("10.0.0.1", "10.0.0.2")),
-        ("Hostname=10.0.0.9 ExternalIP=192.0.2.1", (), ("10.0.0.9", "192.0.2.1")),
-        ("InternalDNS=a.example ExternalDNS=b.example InternalIP=nonsense", ("a.example", "b.example"), ()),
-    ],
-)
-def test_names_and_addresses_of_the_serving_certificate(
-    addresses: str, names: tuple[str, ...], ips: tuple[str, ...]
-) -> None:
-    pairs = (each.split("=") for each in addresses.split())
-    assert names_and_ips(NodeAddress(type=kind, address=address) for kind, address in pairs) == (names, ips)
 
 
 @pytest.mark.parametrize(
