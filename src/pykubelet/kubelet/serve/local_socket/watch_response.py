@@ -90,6 +90,8 @@ class Collection(Struct, Generic[T], frozen=True):
             opening = view.lines(first) + (self._bookmark() if initial else b"")
             response = web.StreamResponse(headers={"Content-Type": "application/json"})
             await response.prepare(request)
+            if request.method == "HEAD":
+                return response
             if opening:
                 await response.write(opening)
             try:

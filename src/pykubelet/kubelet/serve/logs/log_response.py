@@ -45,6 +45,8 @@ async def log_response(request: web.Request, pod: Pod, options: LogOptions, sour
         )
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
         await response.prepare(request)
+        if request.method == "HEAD":
+            return response
         try:
             await copy_log(session, target, source.pods, source.watcher, response.write)
         except* (PykubeletError, OSError) as group:

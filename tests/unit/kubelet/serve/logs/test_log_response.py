@@ -39,6 +39,26 @@ async def test_log_is_limited_by_tail_bytes_and_time(tmp_path: Path) -> None:
     assert await text(world, "sinceTime=2030-01-01T00:00:00Z") == ""
 
 
+@pytest.mark.parametrize(
+    "target", [f"{LOG}?follow=true", LOG, "/api/v1/pods?watch=true&sendInitialEvents=true", "/api/v1/pods?watch=true"]
+)
+async def test_head_of_a_stream_is_answered_without_a_body(tmp_path: Path, target: str) -> None:
+    world = World(tmp_path)
+    world.set(running())
+    world.log("one")
+    async with serving(world):
+        reader, writer = await asyncio.open_unix_connection(world.config.socket)
+        try:
+            writer.write(f"HEAD {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+            async with asyncio.timeout(30):
+                head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        finally:
+            writer.close()
+            await writer.wait_closed()
+    assert head.startswith(b"HTTP/1.1 200 ")
+    assert body == b""
+
+
 async def test_a_long_log_comes_whole(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.set(running())
