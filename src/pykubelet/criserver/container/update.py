@@ -43,6 +43,8 @@ class ContainerUpdater:
             config = pb.ContainerConfig.FromString(record.config)
             _merge(config.linux.resources, resources)
             wanted = build_resources(config.linux.resources, self._host)
+            # A request has no limit of processes: "none" would lift the one of the handler's base_runtime_spec.
+            wanted.pop("pids", None)
             match record.phase:
                 case ContainerPhase.RUNNING:
                     await self._launcher.runtime(container).update(self._launcher.task(container), wanted)
@@ -63,8 +65,7 @@ def _rewrite(bundle: Path, resources: Mapping[str, object]) -> None:
     linux = spec["linux"]
     assert isinstance(linux, dict), "our own file"
     before = linux["resources"]
-    kept = {name: before[name] for name in ("devices", "pids") if name in before}  # pids may be the handler's
-    linux["resources"] = {**before, **resources, **kept}
+    linux["resources"] = {**before, **resources}
     prepare.write_bundle(bundle, spec)
 
 

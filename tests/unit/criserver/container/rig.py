@@ -70,6 +70,7 @@ root=${1#--root=}
 shift 3
 case $1 in
   start) read -r byte < "$root/$2/exec.fifo"; rm "$root/$2/exec.fifo"; touch "$root/started-by-program" ;;
+  update) cat > "$root/updated" ;;
   delete) for last; do :; done; rm -rf "$root/$last" ;;
   exec) exec python3 -S -c 'import json, os, sys
 open(sys.argv[2], "w").write(str(os.getpid()))

@@ -178,6 +178,20 @@ async def test_update_of_a_created_container_changes_its_spec(tmp_path: Path) ->
         assert '"shares": 99' in (tmp_path / "bundles" / container.id / "config.json").read_text()
 
 
+async def test_update_of_a_running_container_keeps_the_limit_of_processes_of_its_handler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request has no such limit, so one in the OCI runtime's update could only lift that of base_runtime_spec."""
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create()
+        await rig.containers.starter.start(container.id)
+        monkeypatch.setattr(rig.containers.updater, "_host", replace(rig.deps.machine.host, cgroup_version=2))
+        resources = pb.LinuxContainerResources(cpu_shares=99, unified={"memory.oom.group": "1"})
+        await rig.containers.updater.update(container.id, resources)
+        told = json.loads((tmp_path / "oci" / "updated").read_text())
+        assert told == {"cpu": {"shares": 99}, "unified": {"memory.oom.group": "1"}}
+
+
 async def test_containers_are_found_by_unique_id_prefix(tmp_path: Path) -> None:
     async with rig_in(tmp_path) as rig:
         container = await rig.create()
