@@ -17,6 +17,8 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 _Thing = TypeVar("_Thing", Container, Sandbox)
 _Stats = TypeVar("_Stats")
+_INTERFACE = "eth0"
+"""The interface of a pod's first network."""
 
 
 class StatsCalls:
@@ -195,16 +197,19 @@ def _swap(usage: ContainerUsage) -> pb.SwapUsage:
 
 def _network(at: int, interfaces: tuple[NetDevice, ...]) -> pb.NetworkUsage:
     usage = pb.NetworkUsage(timestamp=at)
-    for each in interfaces:
-        one = pb.NetworkInterfaceUsage(
-            name=each.name,
-            rx_bytes=pb.UInt64Value(value=each.rx_bytes),
-            rx_errors=pb.UInt64Value(value=each.rx_errors),
-            tx_bytes=pb.UInt64Value(value=each.tx_bytes),
-            tx_errors=pb.UInt64Value(value=each.tx_errors),
-        )
-        if not usage.HasField("default_interface"):
-            usage.default_interface.CopyFrom(one)
-        else:
-            usage.interfaces.append(one)
+    # Not always the first: tunnels that the kernel makes in each namespace are older than eth0.
+    default = next((each for each in interfaces if each.name == _INTERFACE), next(iter(interfaces), None))
+    if default is not None:
+        usage.default_interface.CopyFrom(_interface(default))
+    usage.interfaces.extend(_interface(each) for each in interfaces if each is not default)
     return usage
+
+
+def _interface(device: NetDevice) -> pb.NetworkInterfaceUsage:
+    return pb.NetworkInterfaceUsage(
+        name=device.name,
+        rx_bytes=pb.UInt64Value(value=device.rx_bytes),
+        rx_errors=pb.UInt64Value(value=device.rx_errors),
+        tx_bytes=pb.UInt64Value(value=device.tx_bytes),
+        tx_errors=pb.UInt64Value(value=device.tx_errors),
+    )

@@ -7,8 +7,9 @@ import pytest
 
 from pykubelet.base.errors import Transient
 from pykubelet.criserver.server.groups.stats import StatsCalls
-from pykubelet.criserver.stats import ContainerUsage
+from pykubelet.criserver.stats import ContainerUsage, PodUsage
 from pykubelet.linux.cgroups import CgroupStats, Pressure, Stall
+from pykubelet.linux.procparse import NetDevice
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 
@@ -59,3 +60,32 @@ async def test_pressure_is_told_where_it_is_measured(calls: StatsCalls, monkeypa
 async def test_pressure_is_left_out_where_the_kernel_does_not_measure_it(calls: StatsCalls) -> None:
     found = (await calls.listed_containers(pb.ListContainerStatsRequest())).stats[0]
     assert not found.cpu.HasField("psi") and not found.HasField("io")
+
+
+@pytest.mark.parametrize(
+    ("names", "default", "others"),
+    [
+        (("eth0", "eth1"), "eth0", ["eth1"]),
+        (("tunl0", "sit0", "eth0"), "eth0", ["tunl0", "sit0"]),
+        (("net1", "net2"), "net1", ["net2"]),
+        ((), "", []),
+    ],
+)
+async def test_default_interface_of_a_pod_is_that_of_its_first_network(
+    names: tuple[str, ...], default: str, others: list[str]
+) -> None:
+    """Kernels with tunnel modules make tunl0, sit0 and others in each new namespace, before any CNI plugin runs."""
+
+    class Pods:
+        async def pod(self, sandbox: Any, netns: object) -> PodUsage:
+            return PodUsage(1, CgroupStats(), None, tuple(NetDevice(name, rx_bytes=5) for name in names))
+
+    pod = SimpleNamespace(id="s", config=pb.PodSandboxConfig())
+    sandboxes = SimpleNamespace(
+        table=SimpleNamespace(get=lambda _: pod), layout=SimpleNamespace(netns=lambda _: "/run/netns/s")
+    )
+    containers = SimpleNamespace(table=SimpleNamespace(of_sandbox=lambda _: []))
+    calls = StatsCalls(collector=cast(Any, Pods()), containers=cast(Any, containers), sandboxes=cast(Any, sandboxes))
+    found = (await calls.pod(pb.PodSandboxStatsRequest(pod_sandbox_id="s"))).stats.linux.network
+    assert found.default_interface.name == default
+    assert [each.name for each in found.interfaces] == others
