@@ -214,6 +214,28 @@ async def test_the_platform_is_chosen_from_an_index(registry: FakeRegistry, tmp_
         await World(tmp_path / "2").images.pull(f"{registry.host}/app:2")
 
 
+async def test_image_that_names_a_type_and_a_subject_is_an_image_and_its_attestations_are_not(
+    registry: FakeRegistry, tmp_path: Path
+) -> None:
+    """OCI 1.1: both fields may be in any manifest; what it is says its configuration."""
+    kind, data = registry.make_image([LAYERS[0]], [DIFFS[0]])
+    subject = {"mediaType": kind, "digest": digest(b"other"), "size": 5}
+    data = json.dumps({**json.loads(data), "artifactType": "application/vnd.example", "subject": subject}).encode()
+    registry.add_manifest("app:x", kind, data)
+    unknown = {"os": "unknown", "architecture": "unknown"}
+    attestation = {"mediaType": kind, "digest": digest(b"statement"), "size": 9, "platform": unknown}
+    entry = {"mediaType": kind, "digest": digest(data), "size": len(data)}
+    entry["platform"] = {"os": "linux", "architecture": "amd64"}
+    entries = [{**attestation, "artifactType": "application/vnd.in-toto+json"}, entry]
+    index = json.dumps({"schemaVersion": 2, "artifactType": "application/vnd.example", "manifests": entries}).encode()
+    registry.add_manifest("app:1", manifests.OCI_INDEX, index)
+    world = World(tmp_path)
+    for tag in ("1", "x"):
+        image = await world.images.pull(f"{registry.host}/app:{tag}")
+        world.check(image)
+        assert (image.layers, image.artifact_type) == ((DIFFS[0],), "")
+
+
 @pytest.mark.parametrize(
     ("entries", "expected"),
     [
