@@ -135,3 +135,10 @@ async def test_recursive_read_only(runtime: Runtime, shared: Shared) -> None:
         config.mounts.append(mount)
         with pytest.raises(PykubeletError, match=r"/volume.*recursive"):
             await runtime.client.create_container(sandbox, config, pod)
+
+
+async def test_the_node_s_devices_as_a_whole(runtime: Runtime) -> None:
+    """Programs that mount /dev see the terminals of the node, and no new ones are mounted above them."""
+    container = await _start(runtime, pb.Mount(container_path="/dev", host_path="/dev"))
+    seen = (await runtime.client.exec_sync(container, ["stat", "-c", "%d", "/dev/pts"], 10)).stdout
+    assert seen.decode().strip() == str(Path("/dev/pts").stat().st_dev)

@@ -16,6 +16,7 @@ _PROPAGATION = {
 
 _OWN = ("/proc", "/sys", "/dev", "/etc/resolv.conf", "/etc/hostname", "/etc/hosts")
 """Where ``_defaults`` mounts something."""
+_BELOW_DEV = ("/dev/pts", "/dev/mqueue")
 
 
 def covered_paths(config: pb.ContainerConfig) -> frozenset[str]:
@@ -29,7 +30,9 @@ def build_mounts(given: ContainerInput) -> list[Json]:
     The image's volumes come first: they are below no other mount, but links of the image may lead others into them.
     """
     asked = {_clean(mount.container_path): mount for mount in given.config.mounts}
-    mounts = [each for each in _defaults(given) if each["destination"] not in asked]
+    # With the node's own /dev come its terminals and queues; mounted there, others could hide them on the node itself.
+    hidden = {*asked, *(_BELOW_DEV if "/dev" in asked else ())}
+    mounts = [each for each in _defaults(given) if each["destination"] not in hidden]
     mounts += [_asked(path, mount, given) for path, mount in asked.items()]
     mounts.sort(key=lambda each: str(each["destination"]).count("/") if each["destination"] != "/" else 0)
     volumes = [_mount(path, "bind", given.volumes[path], ["rbind", "rprivate", "rw"]) for path in sorted(given.volumes)]

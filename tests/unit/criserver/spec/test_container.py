@@ -81,6 +81,18 @@ def test_volumes_of_the_image_are_mounted_before_all_others_and_parents_first() 
         covered_paths(pb.ContainerConfig(mounts=[pb.Mount(container_path="a")]))
 
 
+@pytest.mark.parametrize(
+    ("path", "kept"), [("/dev", {"/dev", "/dev/shm"}), ("/dev/pts", {"/dev", "/dev/pts", "/dev/shm", "/dev/mqueue"})]
+)
+def test_devices_of_the_node_are_mounted_as_a_whole(path: str, kept: set[str]) -> None:
+    """A mount on the node's /dev/pts would hide its terminals, on the node itself if /dev is shared with it."""
+    config = pb.ContainerConfig(mounts=[pb.Mount(container_path=path, host_path=path)])
+    found = _by_target(build_mounts(given(config)))
+    assert {target for target in found if str(target).startswith("/dev")} == kept
+    assert (found[path]["type"], found[path]["source"]) == ("bind", path)
+    assert found["/dev/shm"]["source"] == "/s/shm"
+
+
 def test_shared_memory_of_the_node() -> None:
     of = given()
     of = replace(of, sandbox=replace(of.sandbox, namespaces={}))
