@@ -14,14 +14,15 @@ from tools.v2.smoke import limited
 
 pytestmark = [pytest.mark.smoke, pytest.mark.root, pytest.mark.timeout(3600)]
 LIMITS = {"resources": {"limits": {"memory": "64Mi", "cpu": "250m"}}}
-PODS = ("smoke-hog", "smoke-stays")
+PODS = ("smoke-hog", "smoke-stays", "smoke-privileged")
 
 
 @pytest.fixture(scope="module")
 def pods(node: Node) -> Iterator[None]:
-    """A pod that needs more memory than its limit, and one that stays; later modules find neither of them."""
+    """A pod that needs more memory than its limit, and two that stay; later modules find none of them."""
     node.add("smoke-hog", "tail /dev/zero", restartPolicy="Never", container=LIMITS)
     node.add("smoke-stays", "exec sleep 1000000", container=LIMITS)
+    node.add("smoke-privileged", "exec sleep 1000000", container={"securityContext": {"privileged": True}})
     yield
     if not limited():
         node.remove(*PODS)
@@ -61,3 +62,11 @@ def test_stats_are_those_of_the_cgroup_files(node: Node, pods: None) -> None:
     }
     for name, value in values.items():
         assert found["before"][name] <= value <= found["after"][name], (name, found)
+
+
+def test_privileged_container_leaves_the_options_of_the_cgroups_of_the_node(node: Node, pods: None) -> None:
+    """All mounts of cgroup2 share them; systemd sets nsdelegate, and memory_recursiveprot since Linux 5.7."""
+    found = node.ask(wait_container, "smoke-privileged", "running")
+    assert found["phase"] == "Running", (found, node.logs())
+    options = node.shell("findmnt --noheadings --output FS-OPTIONS /sys/fs/cgroup").out.strip().split(",")
+    assert {"nsdelegate", "memory_recursiveprot"} <= set(options), options

@@ -85,7 +85,7 @@ def _defaults(given: ContainerInput) -> list[Json]:
         ),
         _mount("/dev/mqueue", "mqueue", "mqueue", _HARD),
         _sysfs(given, access),
-        _mount("/sys/fs/cgroup", "cgroup", "cgroup", [*_HARD, "relatime", cgroup]),
+        _cgroups(given, cgroup),
         _mount("/dev/shm", "bind", sandbox.shm if own_ipc else "/dev/shm", ["rbind", "rprivate", "rw"]),
         *(
             _mount(path, "bind", source, ["rbind", "rprivate", files])
@@ -97,6 +97,19 @@ def _defaults(given: ContainerInput) -> list[Json]:
             if source
         ),
     ]
+
+
+def _cgroups(given: ContainerInput, access: str) -> Json:
+    """The mount of the cgroups.
+
+    All mounts of cgroup2 share their options, and one from the node's own cgroup namespace sets them: it would take
+    away ``nsdelegate`` and ``memory_recursiveprot``, which systemd has set. So a container in that namespace, which is
+    a privileged one, gets the node's mount (containerd repeats the options, which crun does not pass on).
+    """
+    options = [*_HARD, "relatime", access]
+    if given.host.cgroup_version == 2 and given.config.linux.security_context.privileged:
+        return _mount("/sys/fs/cgroup", "bind", "/sys/fs/cgroup", ["rbind", "rprivate", *options])
+    return _mount("/sys/fs/cgroup", "cgroup", "cgroup", options)
 
 
 def _sysfs(given: ContainerInput, access: str) -> Json:

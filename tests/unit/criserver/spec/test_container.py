@@ -93,6 +93,21 @@ def test_devices_of_the_node_are_mounted_as_a_whole(path: str, kept: set[str]) -
     assert found["/dev/shm"]["source"] == "/s/shm"
 
 
+@pytest.mark.parametrize(("version", "privileged", "bound"), [(1, True, False), (2, False, False), (2, True, True)])
+def test_cgroups_of_the_node_are_bound_and_not_mounted_again(version: int, privileged: bool, bound: bool) -> None:
+    """Without a cgroup namespace, a mount of cgroup2 replaces the options of the node's (nsdelegate, …) by its own."""
+    config = pb.ContainerConfig()
+    config.linux.security_context.privileged = privileged
+    of = given(config, host=replace(HOST, cgroup_version=version))
+    found = _by_target(build_mounts(of))["/sys/fs/cgroup"]
+    own = {"type": "cgroup"} in cast(list[Json], _linux(build_container(of))["namespaces"])
+    assert (found["type"] == "bind", own) == (bound, version == 2 and not privileged)
+    assert found["source"] == ("/sys/fs/cgroup" if bound else "cgroup")
+    assert {"nosuid", "noexec", "nodev", "relatime", "rw" if privileged else "ro"} <= set(
+        cast(list[str], found["options"])
+    )
+
+
 def test_shared_memory_of_the_node() -> None:
     of = given()
     of = replace(of, sandbox=replace(of.sandbox, namespaces={}))

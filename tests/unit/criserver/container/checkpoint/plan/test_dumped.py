@@ -116,6 +116,18 @@ def test_checkpoint_that_may_do_more_is_refused(path: str, value: object, words:
     assert said.startswith("checkpoint a.tar does not fit the container: ") and words in said
 
 
+def test_cgroups_that_are_bound_fit_a_checkpoint_that_has_them_mounted_and_not_the_other_way_round() -> None:
+    """Privileged containers of cgroup v2 had them mounted in earlier versions, and have in containerd."""
+    old, new = spec(), spec()
+    old["mounts"].append({"destination": "/sys/fs/cgroup", "type": "cgroup", "options": ["rw"]})
+    new["mounts"].append({"destination": "/sys/fs/cgroup", "type": "bind", "options": ["rbind", "rw"]})
+    check_fits(dumped(old), new, "checkpoint a.tar")
+    said = refusal(new, old)
+    assert "the mount '/sys/fs/cgroup' is bind writable in it, and cgroup writable in the container" in said
+    old["mounts"][-1]["options"] = ["ro"]
+    assert "'/sys/fs/cgroup' is cgroup read-only in it, and bind writable" in refusal(old, new)
+
+
 def test_mounts_must_be_the_same() -> None:
     old, new = spec(), spec()
     old["mounts"] += [{"destination": "/old", "type": "tmpfs"}]
