@@ -19,6 +19,20 @@ def test_settings_without_a_file_have_usable_defaults() -> None:
 
 
 @pytest.mark.parametrize(
+    ("settings", "directory"),
+    [
+        (Settings(), "/run/netns"),
+        (Settings(run=Path("/var/run/other")), "/run/netns"),
+        (Settings(run=Path("/srv/test")), "/srv/test/netns"),
+        (Settings(netns_dir=Path("/run/own/netns")), "/run/own/netns"),
+    ],
+)
+def test_network_namespaces_are_where_the_agents_of_cni_plugins_look(settings: Settings, directory: str) -> None:
+    """Multus and Antrea mount /var/run/netns of the node; tests must not leave anything there."""
+    assert settings.network_namespaces == Path(directory)
+
+
+@pytest.mark.parametrize(
     ("program", "used"),
     [
         ("podman", "10.88.0.0/16"),
