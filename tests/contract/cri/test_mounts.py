@@ -137,8 +137,10 @@ async def test_recursive_read_only(runtime: Runtime, shared: Shared) -> None:
             await runtime.client.create_container(sandbox, config, pod)
 
 
-async def test_the_node_s_devices_as_a_whole(runtime: Runtime) -> None:
-    """Programs that mount /dev see the terminals of the node, and no new ones are mounted above them."""
-    container = await _start(runtime, pb.Mount(container_path="/dev", host_path="/dev"))
-    seen = (await runtime.client.exec_sync(container, ["stat", "-c", "%d", "/dev/pts"], 10)).stdout
-    assert seen.decode().strip() == str(Path("/dev/pts").stat().st_dev)
+@pytest.mark.parametrize(("directory", "below"), [("/dev", "/dev/pts"), ("/sys", "/sys/fs/cgroup")])
+async def test_a_directory_of_the_node_with_what_is_below_it(runtime: Runtime, directory: str, below: str) -> None:
+    """Node agents mount /dev or /sys and see the node's terminals and cgroups, not ones of their own above them."""
+    container = await _start(runtime, pb.Mount(container_path=directory, host_path=directory))
+    seen = (await runtime.client.exec_sync(container, ["stat", "-c", "%d %i", below], 10)).stdout
+    node = Path(below).stat()
+    assert seen.decode().split() == [str(node.st_dev), str(node.st_ino)]

@@ -8,6 +8,7 @@ masked paths, …) is never taken from it.
 from collections.abc import Mapping
 
 from pykubelet.base.errors import Invalid
+from pykubelet.criserver.spec.mounts import BELOW_OTHERS
 from pykubelet.criserver.spec.spec_types import Json
 
 _OF_REQUEST = {
@@ -113,7 +114,7 @@ def _environment(base: object, own: object) -> list[object]:
 
 def _mounts(base: list[object], own: list[object]) -> list[object]:
     """Insert the further mounts of the base before the first one that is deeper than each."""
-    known = {_object(each)["destination"] for each in own}
+    known = {*BELOW_OTHERS, *(_object(each)["destination"] for each in own)}
     found = [each for each in base if _object(each)["destination"] not in known]
     return [*found, *own] if not found else sorted([*found, *own], key=_depth)
 

@@ -1,6 +1,6 @@
 """Builds the mounts of a container. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.spec.spec_types import ContainerInput, Json, SandboxView
@@ -16,7 +16,8 @@ _PROPAGATION = {
 
 _OWN = ("/proc", "/sys", "/dev", "/etc/resolv.conf", "/etc/hostname", "/etc/hosts")
 """Where ``_defaults`` mounts something."""
-_BELOW_DEV = ("/dev/pts", "/dev/mqueue")
+BELOW_OTHERS = ("/dev/pts", "/dev/mqueue", "/sys/fs/cgroup")
+"""File systems of the kernel below others: each container has them, unless it has the node's directory above."""
 
 
 def covered_paths(config: pb.ContainerConfig) -> frozenset[str]:
@@ -30,13 +31,19 @@ def build_mounts(given: ContainerInput) -> list[Json]:
     The image's volumes come first: they are below no other mount, but links of the image may lead others into them.
     """
     asked = {_clean(mount.container_path): mount for mount in given.config.mounts}
-    # With the node's own /dev come its terminals and queues; mounted there, others could hide them on the node itself.
-    hidden = {*asked, *(_BELOW_DEV if "/dev" in asked else ())}
-    mounts = [each for each in _defaults(given) if each["destination"] not in hidden]
+    mounts = [each for each in _defaults(given) if not _is_replaced(str(each["destination"]), asked)]
     mounts += [_asked(path, mount, given) for path, mount in asked.items()]
     mounts.sort(key=lambda each: str(each["destination"]).count("/") if each["destination"] != "/" else 0)
     volumes = [_mount(path, "bind", given.volumes[path], ["rbind", "rprivate", "rw"]) for path in sorted(given.volumes)]
     return volumes + mounts
+
+
+def _is_replaced(path: str, asked: Collection[str]) -> bool:
+    """Whether the request mounts something there, or above it with what the node has there, such as its terminals.
+
+    A file system that is mounted above that would hide it, and on the node itself if the directory is shared.
+    """
+    return path in asked or (path in BELOW_OTHERS and any(path.startswith(f"{each}/") for each in asked))
 
 
 def paths_to_relabel(config: pb.ContainerConfig, sandbox: SandboxView, volumes: Mapping[str, str]) -> list[str]:

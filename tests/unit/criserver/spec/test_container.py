@@ -82,15 +82,23 @@ def test_volumes_of_the_image_are_mounted_before_all_others_and_parents_first() 
 
 
 @pytest.mark.parametrize(
-    ("path", "kept"), [("/dev", {"/dev", "/dev/shm"}), ("/dev/pts", {"/dev", "/dev/pts", "/dev/shm", "/dev/mqueue"})]
+    ("path", "hidden"),
+    [
+        ("/dev", {"/dev/pts", "/dev/mqueue"}),
+        ("/dev/pts", set()),
+        ("/sys", {"/sys/fs/cgroup"}),
+        ("/sys/fs", {"/sys/fs/cgroup"}),
+        ("/sy", set()),
+        ("/etc", set()),
+    ],
 )
-def test_devices_of_the_node_are_mounted_as_a_whole(path: str, kept: set[str]) -> None:
-    """A mount on the node's /dev/pts would hide its terminals, on the node itself if /dev is shared with it."""
+def test_directory_of_the_node_is_mounted_with_what_is_below_it(path: str, hidden: set[str]) -> None:
+    """A mount of the kernel's file systems there would hide it, on the node itself if the directory is shared."""
     config = pb.ContainerConfig(mounts=[pb.Mount(container_path=path, host_path=path)])
-    found = _by_target(build_mounts(given(config)))
-    assert {target for target in found if str(target).startswith("/dev")} == kept
+    without, found = (_by_target(build_mounts(given(each))) for each in (None, config))
+    assert {*without, path} - found.keys() == hidden
     assert (found[path]["type"], found[path]["source"]) == ("bind", path)
-    assert found["/dev/shm"]["source"] == "/s/shm"
+    assert found["/dev/shm"]["source"] == "/s/shm" and found["/etc/hosts"]["source"] == "/s/hosts"
 
 
 @pytest.mark.parametrize(("version", "privileged", "bound"), [(1, True, False), (2, False, False), (2, True, True)])

@@ -196,6 +196,15 @@ def test_base_spec_adds_what_the_request_does_not_describe() -> None:
     assert linux["resources"]["devices"] == base["linux"]["resources"]["devices"]  # type: ignore[index]
 
 
+def test_base_spec_mounts_nothing_above_a_directory_of_the_node() -> None:
+    """One that was printed by ``runc spec`` has the usual mounts, which a request for the node's /sys leaves out."""
+    base: dict[str, object] = {"mounts": [{"destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup"}]}
+    config = pb.ContainerConfig(mounts=[pb.Mount(container_path="/sys", host_path="/sys")])
+    for each, expected in ((config, False), (None, True)):
+        found = spec(HandlerOptions(base=base), each)["mounts"]
+        assert ("/sys/fs/cgroup" in [mount["destination"] for mount in found]) is expected
+
+
 @pytest.mark.parametrize(
     ("document", "word"),
     [
