@@ -96,6 +96,13 @@ def with_default_tag(image: str) -> str:
     return image
 
 
+def without_tag(image: str) -> str:
+    """Return the name without its tag and digest; unlike `Reference.name` it stays short. Raises InvalidReference."""
+    reference = parse(image)
+    name = image.removesuffix(f"@{reference.digest}") if reference.digest else image
+    return name.removesuffix(f":{reference.tag}") if reference.tag else name
+
+
 def default_pull_policy(image: str) -> str:
     """Default pull policy: Always for the tag ``latest``, else IfNotPresent."""
     try:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pykubelet.base.errors import Invalid
-from pykubelet.base.image_reference import parse
+from pykubelet.base.image_reference import without_tag
 from pykubelet.kubelet.config.v1beta1 import KubeletConfiguration
 
 _ALLOWLISTED: Final = "NeverVerifyAllowlistedImages"
@@ -39,7 +39,9 @@ def _complaint(pattern: str) -> str:
     if prefix != pattern:
         return "at least registry hostname is required" if prefix == "/" else ""
     try:
-        name = parse(pattern).name
+        name = without_tag(pattern)
     except Invalid as error:
         return f"failed to parse as an image name: {error}"
-    return "" if name == pattern else f"{pattern!r} must be a full name without tag and digest, such as {name}"
+    if name != pattern:
+        return f"neither tag nor digest is accepted in an image reference: {pattern}; write {name}"
+    return ""

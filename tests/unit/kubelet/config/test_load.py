@@ -77,8 +77,8 @@ def test_drop_ins_are_laid_over_the_file_in_the_order_of_their_names(tmp_path: P
                 ("r.io/a*", "not a valid wildcard pattern"),
                 ("/*", "at least registry hostname is required"),
                 ("", "the supplied pattern is too short"),
-                ("r.io/a:1", "'r.io/a:1' must be a full name without tag and digest, such as r.io/a"),
-                ("busybox", "'busybox' must be a full name without tag and digest, such as docker.io/library/busybox"),
+                ("r.io/a:1", "neither tag nor digest is accepted in an image reference: r.io/a:1; write r.io/a"),
+                (f"a@sha256:{'0' * 64}", "neither tag nor digest is accepted in an image reference"),
                 ("A b", "failed to parse as an image name"),
             )
         ),
@@ -235,6 +235,15 @@ def test_duration_that_go_cannot_hold_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match="too long"):
         parse_duration(text)
     assert parse_duration("2562047h") == 2562047 * 3600
+
+
+def test_allowlist_names_images_as_pods_do(tmp_path: Path) -> None:
+    """As for the Go kubelet, a short name is a name."""
+    allowed = ["busybox", "team/app", "docker.io/library/busybox", "r.io/*"]
+    policy = "imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\n"
+    body = f"{policy}preloadedImagesVerificationAllowlist: {allowed}\n"
+    found = load_configuration(write(tmp_path / "c.yaml", body))
+    assert list(found.preloaded_images_verification_allowlist) == allowed
 
 
 def test_fields_without_effect_are_reported(tmp_path: Path) -> None:

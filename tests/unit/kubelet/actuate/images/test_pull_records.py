@@ -257,6 +257,24 @@ def test_full_record_learns_nothing_and_takes_no_rotated_secret() -> None:
 
 
 @pytest.mark.parametrize(
+    ("image", "repository"),
+    [
+        ("app", "app"),
+        ("app:1", "app"),
+        ("team/app:latest", "team/app"),
+        ("docker.io/library/app:1", "docker.io/library/app"),
+        ("index.docker.io/library/app", "index.docker.io/library/app"),
+        ("localhost:5000/app", "localhost:5000/app"),
+        (f"localhost:5000/app@sha256:{'a' * 64}", "localhost:5000/app"),
+        (f"r.io/app:2@sha256:{'a' * 64}", "r.io/app"),
+    ],
+)
+def test_records_name_the_repository_as_the_pod_does(image: str, repository: str) -> None:
+    """The Go kubelet cuts tag and digest from the pod's text (trimImageTagDigest); it does not expand short names."""
+    assert plan.repository_of(image) == repository
+
+
+@pytest.mark.parametrize(
     ("image", "expected"),
     [
         ("app:1", True),

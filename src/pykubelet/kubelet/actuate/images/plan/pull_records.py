@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.files.documents import read_json
-from pykubelet.base.image_reference import parse
+from pykubelet.base.image_reference import parse, without_tag
 from pykubelet.kubelet.actuate.images.plan.keyring import SECRET, RegistryCredentials
 
 _VERSION: Final = "kubelet.config.k8s.io/v1beta1"
@@ -221,8 +221,11 @@ def check(found: PullCredentials, given: Iterable[RegistryCredentials]) -> tuple
 
 
 def repository_of(image: str) -> str:
-    """The repository in a record, without tag and digest. Raises Invalid."""
-    return parse(image).name
+    """The repository in a record: what the pod writes, without tag and digest, as in the Go kubelet. Raises Invalid.
+
+    A short name stays short, so it is another repository than its full form: where it leads to is the runtime's choice.
+    """
+    return without_tag(image)
 
 
 def same_image(image: str, names: Iterable[str]) -> bool:
