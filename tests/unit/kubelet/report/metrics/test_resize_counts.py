@@ -34,5 +34,7 @@ def test_each_changed_amount_counts(
     assert list(requested_resizes(made(*before), made(*after))) == found
 
 
-def test_ordinary_init_containers_cannot_be_resized() -> None:
-    assert list(requested_resizes(made({}, {}, sidecar=False), made({"cpu": "1"}, {}, sidecar=False))) == []
+def test_ordinary_init_containers_are_resized_like_others() -> None:
+    """The gate InPlacePodVerticalScalingInitContainers, which is always on."""
+    found = list(requested_resizes(made({}, {}, sidecar=False), made({"cpu": "1"}, {}, sidecar=False)))
+    assert found == [("cpu", "requests", "add")]

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from pykubelet.kubelet.types.podspec import is_sidecar
 from pykubelet.kubelet.types.resources.podresources import CPU, MEMORY, amounts, requirements
 from pykubelet.models.core_v1 import Container, Pod
 
@@ -26,8 +25,8 @@ def requested_resizes(before: Pod, after: Pod) -> Iterator[tuple[str, str, str]]
                     yield resource, requirement, operation
 
 
-def _resizable(pod: Pod) -> list[Container]:
-    return [*(c for c in pod.spec.init_containers if is_sidecar(c)), *pod.spec.containers]
+def _resizable(pod: Pod) -> tuple[Container, ...]:
+    return (*pod.spec.init_containers, *pod.spec.containers)
 
 
 def _operation(before: int, after: int) -> str:
