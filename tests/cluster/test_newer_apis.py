@@ -21,7 +21,7 @@ from tests.cgroup_view import cgroup_of
 from tests.cluster.conftest import NODE, Cluster
 from tests.cluster.test_storage import DRIVER, Storage
 from tests.kubectl import Kubectl, needs_kubectl
-from tests.manifests import BUSYBOX, container, mount, pod, serving, sh
+from tests.manifests import BUSYBOX, container, lingering, mount, pod, serving, sh
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.serves]
 
@@ -312,6 +312,34 @@ def test_running_pod_is_resized_in_place(newer: Cluster) -> None:
     wanted = {"ResizeStarted", "ResizeCompleted", "ResizeError"}
     wait_for(lambda: wanted <= reasons(), 10, lambda: f"events: {reasons()}")
     newer.delete("sized")
+
+
+def test_running_init_container_is_resized_in_place(newer: Cluster) -> None:
+    """InPlacePodVerticalScalingInitContainers, beta in 1.36, which the node declares as one of its features."""
+    setup = container("setup", lingering(), resources=_resources("100m", "64Mi"))
+    newer.run(pod("preparing", initContainers=[setup]))
+    running = newer.until(
+        "preparing", lambda p: any(s.state and s.state.running for s in p.status.init_container_statuses)
+    )
+    larger = [{"name": "setup", "resources": _resources("200m", "128Mi")}]
+    path = "/api/v1/namespaces/default/pods/preparing/resize"
+    newer.api.strategic(path, {"spec": {"initContainers": larger}})
+
+    def resized(found: Pod) -> bool:
+        (status,) = found.status.init_container_statuses
+        pending = _conditions(found).keys() & {"PodResizePending", "PodResizeInProgress"}
+        limits = status.resources.limits if status.resources is not None else {}
+        return not pending and limits == {"cpu": "200m", "memory": "128Mi"}
+
+    (before,), (after,) = (
+        found.status.init_container_statuses for found in (running, newer.until("preparing", resized))
+    )
+    assert (after.container_id, after.restart_count) == (before.container_id, 0)
+    cgroup = cgroup_of(newer.agent, "preparing", "setup")
+    assert (cgroup.cpu_quota, cgroup.memory_limit) == (20_000, 128 << 20)
+    newer.agent.exec("preparing", "touch /tmp/end", container="setup")
+    newer.ready("preparing")
+    newer.delete("preparing", 1)
 
 
 def test_resize_policy_restart_container_restarts_it(newer: Cluster) -> None:

@@ -147,6 +147,30 @@ def test_the_driver_is_in_the_csi_node(storage: Storage) -> None:
     assert json.loads(node["metadata"]["annotations"]["csi.volume.kubernetes.io/nodeid"]) == {DRIVER: "node-1"}
 
 
+def test_volume_of_another_node_is_not_mounted(storage: Storage) -> None:
+    """A pod with ``spec.nodeName`` has not been placed by the scheduler, which knows where its volumes are."""
+    term = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["othernode"]}
+    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [term]}]}}
+    storage.bind("elsewhere", local={"path": str(storage.home)}, nodeAffinity=affinity)
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "elsewhere"}}]
+    cluster = storage.cluster
+    cluster.run(pod("misplaced", container(volumeMounts=[mount("data", "/data")]), volumes=volumes))
+
+    def told() -> bool:
+        events = cluster.api.get("/api/v1/namespaces/default/events")["items"]
+        return any(
+            event["involvedObject"]["name"] == "misplaced"
+            and event["reason"] == "FailedMount"
+            and "no matching NodeSelectorTerms" in event["message"]
+            for event in events
+        )
+
+    storage.until(told)
+    found = cluster.api.find_pod("misplaced")
+    assert found is not None and found.status.phase == "Pending"
+    cluster.delete("misplaced", 0)
+
+
 def test_a_pod_keeps_its_volumes_over_a_restart_of_the_agent(storage: Storage) -> None:
     cluster = storage.cluster
     local = storage.home / "disk"
