@@ -1,62 +1,41 @@
 """Runs the extractor as the worker does, in a forked process whose root is the layer's directory."""
 
-import io
-import os
-import pickle
-import resource
-import warnings
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
-from pykubelet.criserver.unpack.account import BLOCK, Account
-from pykubelet.criserver.unpack.extract import Extractor, Written
-from pykubelet.criserver.unpack.limits import BadLayer, Limits
-from pykubelet.criserver.unpack.stream import ByteStream
-from pykubelet.criserver.unpack.tarstream import TarReader
+from pykubelet.criserver.unpack.account import BLOCK
+from pykubelet.criserver.unpack.extract import Written
+from pykubelet.criserver.unpack.limits import Limits
 from tests.unit.criserver.storage.test_layers import Entries, tar
+from tests.unit.criserver.unpack.forks import Forks, Request
 
 ROOT = (BLOCK, 1)
 """Bytes and inodes charged for an empty layer."""
+RUNNING: Final[list[Forks]] = []
+"""The process that forks, while tests of this directory run."""
 
 
-def extract(root: Path, entries: Entries | bytes, *, merged: bool = False, limits: Limits | None = None) -> Written:
+def extract(
+    root: Path,
+    entries: Entries | bytes,
+    *,
+    merged: bool = False,
+    limits: Limits | None = None,
+    constants: Mapping[str, int] | None = None,
+    errors: Mapping[str, int] | None = None,
+) -> Written:
     """Write the entries into the directory. With ``merged``, the files that it has are those of the layers below.
 
-    ``limits`` are those of what is charged. As in the worker, only few descriptors may be open. Raises what the
-    extractor raises.
+    ``limits`` are those of what is charged. As in the worker, only few descriptors may be open. ``constants``
+    and ``errors`` are explained at ``Request``. Raises what the extractor raises.
     """
     plain = entries if isinstance(entries, bytes) else tar(entries)
-    there, here = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork while other tests' threads end
-        child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (here + 32, here + 32))
-            os.write(here, pickle.dumps(_outcome(root, plain, merged, limits or Limits())))
-            status = 0
-        finally:
-            os._exit(status)
-    os.close(here)
-    with os.fdopen(there, "rb") as file:
-        said = file.read()
-    _, status = os.waitpid(child, 0)
-    assert status == 0, "the extractor's process has ended without a result"
-    outcome: Written | BadLayer | OSError = pickle.loads(said)
+    outcome = RUNNING[0].extract(Request(root, plain, merged, limits or Limits(), constants or {}, errors or {}))
+    assert outcome is not None, "the extractor's process has ended without a result"
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
-
-
-def _outcome(root: Path, plain: bytes, merged: bool, limits: Limits) -> Written | BadLayer | OSError:
-    os.umask(0)
-    os.chroot(root)
-    os.chdir("/")
-    stream = ByteStream(io.BytesIO(plain), Limits())
-    try:
-        return Extractor(Account(limits, 0), merged=merged).extract(TarReader(stream, Limits()))
-    except (BadLayer, OSError) as error:
-        return error
 
 
 def charged(written: Written) -> tuple[int, int]:

@@ -172,25 +172,16 @@ def test_directory_with_several_names_has_the_time_of_its_last_entry(tmp_path: P
     assert (tmp_path / "real/d").stat().st_mtime == 3_000
 
 
-def test_error_of_the_disk_while_times_are_set_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_of_the_disk_while_times_are_set_is_raised(tmp_path: Path) -> None:
     """Only what the layer itself has made unreachable is left out."""
-
-    def failing(path: str | int, *, ns: tuple[int, int], follow_symlinks: bool = True) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO), path)
-
-    monkeypatch.setattr(os, "utime", failing)
     with pytest.raises(OSError, match="Input/output error") as caught:
-        extract(tmp_path, [directory("d")])
+        extract(tmp_path, [directory("d")], errors={"utime": errno.EIO})
     assert caught.value.errno == errno.EIO
 
 
-def test_error_of_the_disk_is_not_taken_for_one_of_the_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: str, mode: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
-
-    monkeypatch.setattr(os, "mkfifo", full)
+def test_error_of_the_disk_is_not_taken_for_one_of_the_layer(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space left on device"):
-        extract(tmp_path, [entry("pipe", tarfile.FIFOTYPE)])
+        extract(tmp_path, [entry("pipe", tarfile.FIFOTYPE)], errors={"mkfifo": errno.ENOSPC})
 
 
 def test_what_was_written_before_an_error_is_whole(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.criserver.unpack import extract as module
 from pykubelet.criserver.unpack.limits import BadLayer
 from tests.unit.criserver.storage.test_layers import Entries, directory, entry, hard, link
 from tests.unit.criserver.unpack.extraction import extract, listed
@@ -121,21 +120,19 @@ def test_implicit_directories_are_those_without_an_entry(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("limit", "expected"), [(3, ["/"]), (4, ["/aa", "/bb", "/bb/c", "/dd"]), (5, ["/aa", "/bb", "/bb/c", "/dd"])]
 )
-def test_implicit_directories_are_reported_up_to_a_number(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, expected: list[str]
-) -> None:
-    monkeypatch.setattr(module, "_MAX_IMPLICIT", limit)
+def test_implicit_directories_are_reported_up_to_a_number(tmp_path: Path, limit: int, expected: list[str]) -> None:
     entries = [entry("aa/f"), entry("bb/c/f"), entry("dd/f"), entry("dd/g")]
-    assert extract(tmp_path, entries).implicit == expected
+    assert extract(tmp_path, entries, constants={"_MAX_IMPLICIT": limit}).implicit == expected
 
 
 @pytest.mark.parametrize(("limit", "all_of_them"), [(11, False), (13, False), (14, True), (15, True)])
 def test_implicit_directories_are_reported_up_to_a_number_of_characters(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, all_of_them: bool
+    tmp_path: Path, limit: int, all_of_them: bool
 ) -> None:
-    monkeypatch.setattr(module, "_MAX_IMPLICIT_LENGTH", limit)
+    constants = {"_MAX_IMPLICIT_LENGTH": limit}
     entries = [entry("aa/f"), entry("bb/c/f"), entry("dd/f"), entry("dd/g")]
-    assert extract(tmp_path, entries).implicit == (["/aa", "/bb", "/bb/c", "/dd"] if all_of_them else ["/"])
+    written = extract(tmp_path, entries, constants=constants)
+    assert written.implicit == (["/aa", "/bb", "/bb/c", "/dd"] if all_of_them else ["/"])
 
 
 def test_directories_count_once_even_if_removed_and_created_again(tmp_path: Path) -> None:
