@@ -88,12 +88,14 @@ class ContainerRecovery:
         """Remove leftovers of containers without a record; return the ids that must not be removed.
 
         A running container is never removed: its record was lost by damage, and its pod may still need it.
+        If its spec cannot be read, any sandbox may be its own, and all are protected.
         ``intact``: the records are complete.
         """
         running = await blocking.call(_OWNER, monitors, self._conmon)
         # A running container protects its sandbox, whether that has a record or not.
         ids: set[str] = {*running, *(record.sandbox_id for record in records)}
         known = {record.id for record in records}
+        complete = True
         for path in await blocking.call(_OWNER, entries, self._directories.bundles):
             identity = ContainerID(path.name)
             if identity in known:
@@ -102,13 +104,15 @@ class ContainerRecovery:
             if intact and not runs:
                 self._repairs.add("leftover of an unknown container", identity, partial(self._purge_orphan, identity))
                 continue
-            ids |= {identity, *await blocking.call(_OWNER, _ids_in, path / "config.json")}
+            found = await blocking.call(_OWNER, _ids_in, path / "config.json")
+            complete = complete and found is not None
+            ids |= {identity, *(found or ())}
             monitor = running[identity].pid if identity in running else 0
             _log.error(
                 "container without a record: not removed; to remove it, kill its conmon and restart the server",
                 extra={"container": identity, "runs": runs, "monitor": monitor, "bundle": str(path)},
             )
-        return ProtectedIds(frozenset(ids), not intact)
+        return ProtectedIds(frozenset(ids), not (intact and complete))
 
     async def _purge_orphan(self, identity: ContainerID) -> None:
         _log.warning("removing leftovers of a container without a record", extra={"container": identity})
@@ -142,9 +146,11 @@ class ContainerRecovery:
         _log.info("container recovered", extra={"container": record.id, "action": what.name.lower()})
 
 
-def _ids_in(file: Path) -> set[str]:
-    """Find all ids in a container's spec; the sandbox's is in the paths of its namespaces."""
+def _ids_in(file: Path) -> set[str] | None:
+    """Find all ids in a container's spec; the sandbox's is in the paths of its namespaces. None: it is unreadable."""
     try:
         return set(_ID.findall(read_regular(file, _MAX_SPEC).decode(errors="replace")))
-    except OSError:
+    except FileNotFoundError:
         return set()
+    except OSError:
+        return None

@@ -1,11 +1,14 @@
 """Recovery from a record in each phase when nothing of the container is left on the machine, as after a reboot."""
 
 import asyncio
+import errno
+import os
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from pykubelet.criserver.container import recover
 from pykubelet.criserver.types import ContainerID, ContainerPhase, ProcessRef
 from pykubelet.testing.wait import until
 from tests.unit.criserver.container.rig import SANDBOX, rig_in
@@ -124,4 +127,27 @@ async def test_orphans_among_known_containers_are_removed_and_no_others(tmp_path
         assert "0" * 64 not in protected
         assert SANDBOX in protected, "its containers have records"
         assert not protected.everything
+        await rig.containers.of_sandbox.remove_all(SANDBOX)
+
+
+@pytest.mark.parametrize("fault", ["unreadable", "missing"])
+async def test_spec_of_a_running_orphan_that_cannot_be_read_protects_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """Its sandbox may have lost its record, too: the spec would have named it."""
+
+    def refuse(path: Path, limit: int) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+    async with rig_in(tmp_path) as rig:
+        running = await rig.create("sleep", "60")
+        await rig.containers.starter.start(running.id)
+        if fault == "missing":
+            (rig.deps.directories.bundle(running.id) / "config.json").unlink()
+        with monkeypatch.context() as patch:
+            if fault == "unreadable":
+                patch.setattr(recover, "read_regular", refuse)
+            protected = await rig.containers.recovery.remove_orphans([], intact=True)
+        assert running.id in protected
+        assert ("ab" * 32 in protected) is (fault == "unreadable")
         await rig.containers.of_sandbox.remove_all(SANDBOX)
