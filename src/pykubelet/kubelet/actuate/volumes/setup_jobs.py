@@ -1,14 +1,18 @@
 """Jobs that set up volumes in a thread of their pod, and the messages for those that fail."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
-from pykubelet.base.errors import PykubeletError
+from pykubelet.base.errors import Invalid, PykubeletError
+from pykubelet.base.units import MIB
 from pykubelet.kubelet.actuate.volumes.volume_source import Source
 from pykubelet.kubelet.actuate.volumes.volume_types import Ready, Work
+
+_MAX_OF_POD: Final = 128 * MIB
 
 
 class VolumeJob(Struct, frozen=True):
@@ -16,6 +20,23 @@ class VolumeJob(Struct, frozen=True):
 
     path: Path
     work: Work
+
+
+class WrittenBytes:
+    """Bytes of the files that the agent writes into the volumes of one pod: any number of them may name one object."""
+
+    def __init__(self, ready: Iterable[Ready | None]) -> None:
+        self._used = sum(int(each.size) for each in ready if each is not None)
+
+    def charge(self, before: Ready | None, work: Work) -> None:
+        """Count a volume that is set up or changed; ``before``: as it is. Invalid: the pod has too many bytes."""
+        used = self._used + work.size - (before.size if before is not None else 0)
+        if used > _MAX_OF_POD:
+            raise Invalid(
+                f"the files of all volumes of the pod have more than {_MAX_OF_POD // MIB} MiB together; "
+                "use fewer volumes of large ConfigMaps and Secrets"
+            )
+        self._used = used
 
 
 def is_unchanged(ready: Ready | None, job: VolumeJob) -> bool:
@@ -63,4 +84,4 @@ def _observe(job: VolumeJob) -> Ready | None:
         info = job.path.lstat()
     except OSError:
         return None
-    return Ready(info.st_dev, info.st_ino, job.work.content)
+    return Ready(info.st_dev, info.st_ino, job.work.content, job.work.size)

@@ -36,7 +36,14 @@ from pykubelet.kubelet.actuate.volumes.mount.local_devices import LocalDevices, 
 from pykubelet.kubelet.actuate.volumes.mount.remote_volumes import KINDS, RemoteVolumes
 from pykubelet.kubelet.actuate.volumes.plan import pod_volumes
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
-from pykubelet.kubelet.actuate.volumes.setup_jobs import VolumeJob, is_unchanged, not_processed, not_set_up, set_up_all
+from pykubelet.kubelet.actuate.volumes.setup_jobs import (
+    VolumeJob,
+    WrittenBytes,
+    is_unchanged,
+    not_processed,
+    not_set_up,
+    set_up_all,
+)
 from pykubelet.kubelet.actuate.volumes.source_lookup import SourceLookup
 from pykubelet.kubelet.actuate.volumes.volume_metrics import Measure
 from pykubelet.kubelet.actuate.volumes.volume_source import LOCAL, Source
@@ -152,6 +159,7 @@ class VolumeManager:
         jobs: dict[str, VolumeJob] = {}
         remote: dict[str, Source] = {}
         problems: dict[str, str] = {}
+        written = WrittenBytes(state.ready.values())
         for number, (name, source) in enumerate(state.sources.items(), 1):
             if number % _IN_A_ROW == 0:
                 await asyncio.sleep(0)
@@ -165,11 +173,11 @@ class VolumeManager:
                 job = self._prepare(pod, source, context)
                 if name not in state.ready:
                     await self._devices.set_up(source)
+                if name not in state.ready or not is_unchanged(state.ready[name], job):
+                    written.charge(state.ready.get(name), job.work)
+                    jobs[name] = job
             except (PykubeletError, OSError) as error:
                 problems[name] = str(error)
-                continue
-            if name not in state.ready or not is_unchanged(state.ready[name], job):
-                jobs[name] = job
         problems |= await self._do_first(pod, jobs)
         if jobs or not state.prepared:
             problems |= await self._run(pod, state, jobs)

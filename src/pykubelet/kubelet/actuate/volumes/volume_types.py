@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
 
-from pykubelet.base.units import Seconds
+from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext
 from pykubelet.kubelet.actuate.volumes.ownership import Change
 from pykubelet.kubelet.actuate.volumes.volume_interfaces import (
@@ -90,6 +90,8 @@ class Work(Struct, frozen=True):
     """Sets up the volume. Blocks; repeatable. Raises base errors and OSError."""
     content: bytes = b""
     """Digest of the files that the agent writes; empty if the agent writes none."""
+    size: Bytes = Bytes(0)
+    """Bytes of these files."""
     once: bool = False
     """Not to be repeated nor checked once it was done (a check of a host path may hang)."""
     first: Change | None = None
@@ -108,8 +110,9 @@ class Plugin(Protocol):
 
 
 class Ready(Struct, frozen=True):
-    """Volume that this process has set up: identity of its directory, and digest of its files."""
+    """Volume that this process has set up: identity of its directory, and digest and bytes of its files."""
 
     device: int
     inode: int
     content: bytes
+    size: Bytes = Bytes(0)

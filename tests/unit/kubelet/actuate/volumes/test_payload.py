@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext
+from pykubelet.kubelet.actuate.volumes.plan import payload
 from pykubelet.kubelet.actuate.volumes.plan.payload import (
     FileProjection,
     aggregate,
@@ -19,6 +20,7 @@ from pykubelet.models import codec
 from pykubelet.models.core_v1 import ConfigMap, DownwardAPIVolumeFile, KeyToPath, Secret
 from tests.unit.kubelet.actuate.volumes.build import Fields, make_pod
 
+ANNOTATIONS = {"fieldPath": "metadata.annotations"}
 CONFIG = ConfigMap(data={"a": "text", "b": "ö"}, binary_data={"bin": b"\0\xff"})
 
 
@@ -135,6 +137,27 @@ def test_one_large_key_does_not_fill_the_disk_by_being_named_often(count: int, f
     else:
         with pytest.raises(Invalid, match="the files have more than 64 MiB together"):
             clean_payload(payload)
+
+
+def test_items_cost_no_time_of_keys_that_they_do_not_name() -> None:
+    """A projected volume may have 20,000 sources with an item of the same ConfigMap."""
+
+    class Text(str):
+        def encode(self, *_: object) -> bytes:
+            raise AssertionError("encoded")
+
+    config_map = ConfigMap(data={"key": "x", "large": Text("y")})
+    items = [KeyToPath(key="key", path="p")]
+    assert config_map_payload(config_map, items, None, optional=False)["p"].data == b"x"
+
+
+def test_one_large_field_does_not_fill_the_memory_by_being_named_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """16,000 items of annotations of 256 KiB: 4 GiB."""
+    monkeypatch.setattr(payload, "_MAX_BYTES", 1 << 20)
+    items = tuple(each for name in "ab" for each in files({"path": name, "fieldRef": ANNOTATIONS}))
+    assert len(downward_payload(items, make_pod(annotations={"a": "x" * (7 << 16)}), None, DownwardContext())) == 2
+    with pytest.raises(Invalid, match="the files have more than 1 MiB together"):
+        downward_payload(items, make_pod(annotations={"a": "x" * (8 << 16)}), None, DownwardContext())
 
 
 def test_a_file_cannot_be_a_directory_too() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.base.errors import NotFound
+from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.kubelet.actuate.volumes import VolumeContext
 from pykubelet.kubelet.actuate.volumes.kinds.projected import Projected
 from pykubelet.kubelet.actuate.volumes.volume_types import SetUpRequest
@@ -77,3 +77,11 @@ def test_files_are_for_the_pod_s_own_user_or_group() -> None:
     assert files(BUNDLE, fsGroup=8)["ca.pem"] == (b"anchors", 0o600, None)
     token = {"serviceAccountToken": {"path": "t", "audience": "vault"}}
     assert files(token, runAsUser=7)["t"] == (b"token for vault", 0o600, 7)
+
+
+def test_one_large_object_does_not_fill_the_memory_by_being_named_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod of 1 MiB can have 12,000 sources of 1 MiB each; also if the last one wins."""
+    monkeypatch.setattr(Issuer, "trust_anchors", lambda *_: b"x" * (8 << 20))
+    assert len(files(BUNDLE, *[BUNDLE] * 7)["ca.pem"][0]) == 8 << 20
+    with pytest.raises(Invalid, match="the files have more than 64 MiB together"):
+        files(BUNDLE, *[BUNDLE] * 8)

@@ -10,7 +10,7 @@ import pytest
 
 from pykubelet.kubelet.actuate.actuate_types import HostMount, ImageError, Propagation, VolumeError
 from pykubelet.kubelet.actuate.criconfig.config_types import EnvFile
-from pykubelet.kubelet.actuate.volumes import VolumeConfig
+from pykubelet.kubelet.actuate.volumes import VolumeConfig, setup_jobs
 from pykubelet.kubelet.actuate.volumes.kinds import host_path as host_path_module
 from pykubelet.kubelet.actuate.volumes.mount import teardown
 from pykubelet.kubelet.types.ids import PodUID
@@ -134,6 +134,29 @@ async def test_pod_of_many_volumes_leaves_other_tasks_their_turn(kit: Kit) -> No
     await kit.mount(pod)
     task.cancel()
     assert turns >= 10
+
+
+async def test_files_of_all_volumes_of_a_pod_are_limited(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each may name a ConfigMap of its own, or the same: 20,000 of 1 MiB in a pod of 1 MiB."""
+    monkeypatch.setattr(setup_jobs, "_MAX_OF_POD", 1 << 20)
+    kit.objects.config_maps["cm"] = ConfigMap(data={"key": "x" * (1 << 18)})
+    kit.objects.config_maps["last"] = ConfigMap(data={"key": "x" * (1 << 10)})
+    names = [f"v{number}" for number in range(5)]
+    volumes: list[Fields] = [{"name": name, "configMap": {"name": "cm"}} for name in names]
+    pod = pod_with(*volumes, {"name": "small", "configMap": {"name": "last"}})
+    with pytest.raises(VolumeError, match="the files of all volumes of the pod have more than 1 MiB") as refused:
+        await kit.mount(pod)
+    assert refused.value.volume == "v4" and "small" in str(refused.value)
+    assert not kit.volume("configmap", "v4").exists() and kit.volume("configmap", "v3").exists()
+    # What is written counts, not what was asked for; a volume that cannot grow keeps its files.
+    kit.objects.config_maps["cm"] = ConfigMap(data={"key": "y" * 10})
+    await kit.mount(pod)
+    assert [(kit.volume("configmap", name) / "key").read_text() for name in names] == ["y" * 10] * 5
+    assert not kit.events.seen
+    kit.objects.config_maps["cm"] = ConfigMap(data={"key": "z" * (1 << 18)})
+    await kit.mount(pod)
+    assert [(kit.volume("configmap", name) / "key").stat().st_size for name in names] == [1 << 18] * 3 + [10] * 2
+    assert len(kit.events.seen) == 2
 
 
 async def test_removed_volume_is_set_up_again(kit: Kit) -> None:

@@ -20,6 +20,7 @@ from pykubelet.kubelet.actuate.volumes.plan.payload import (
     config_map_payload,
     digest,
     secret_payload,
+    total_size,
 )
 from pykubelet.kubelet.actuate.volumes.volume_types import SetUpRequest, VolumeAttributes, Work
 from pykubelet.models.core_v1 import ConfigMap, KeyToPath, Secret
@@ -49,7 +50,7 @@ def content_work(request: SetUpRequest, payload: Payload, make_directory: Callab
             close_quietly(mkdir_in_root(request.path, relative, _MOUNT_POINT_MODE))
         write_payload(request.path, files, now=request.now, fs_group=request.fs_group)
 
-    return Work(run, digest(files, request.fs_group))
+    return Work(run, digest(files, request.fs_group), total_size(files))
 
 
 def read_config_map(

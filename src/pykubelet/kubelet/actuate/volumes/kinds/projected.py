@@ -8,7 +8,14 @@ from pykubelet.kubelet.actuate.volumes.kinds.file_volumes import (
     read_config_map,
     read_secret,
 )
-from pykubelet.kubelet.actuate.volumes.plan.payload import DEFAULT_MODE, FileProjection, aggregate, downward_payload
+from pykubelet.kubelet.actuate.volumes.plan.payload import (
+    DEFAULT_MODE,
+    FileProjection,
+    aggregate,
+    check_size,
+    downward_payload,
+    total_size,
+)
 from pykubelet.kubelet.actuate.volumes.volume_types import SetUpRequest, Work
 from pykubelet.kubelet.types.podspec import each_container
 from pykubelet.models.core_v1 import (
@@ -33,11 +40,16 @@ class Projected:
         assert source is not None
         payload: dict[str, FileProjection] = {}
         problems: list[str] = []
+        size = 0
         for index, part in enumerate(source.sources):
             try:
-                payload |= _part(request, part, index, source.default_mode)
+                files = _part(request, part, index, source.default_mode)
             except PykubeletError as error:
                 problems.append(str(error))
+                continue
+            size += total_size(files)
+            check_size(size)
+            payload |= files
         if problems:
             raise Invalid(aggregate(problems))
         return content_work(request, payload, in_memory)

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError
-from pykubelet.base.units import MIB
+from pykubelet.base.units import MIB, Bytes
 from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext
 from pykubelet.kubelet.actuate.criconfig.environment.downward import field_value, resource_value
 from pykubelet.kubelet.types.podspec import find_container
@@ -39,7 +39,9 @@ def config_map_payload(
     config_map: ConfigMap, items: Sequence[KeyToPath], default_mode: int | None, *, optional: bool
 ) -> dict[str, FileProjection]:
     """Files of a ConfigMap: all of its keys, or the items. Raises NotFound for a missing key unless optional."""
-    data: dict[str, bytes] = {key: encode(text) for key, text in config_map.data.items()}
+    # A pod can name an object often: only what it needs is encoded.
+    wanted = {item.key for item in items} & config_map.data.keys() if items else config_map.data
+    data: dict[str, bytes] = {key: encode(config_map.data[key]) for key in wanted}
     data |= config_map.binary_data
     return _select(data, items, default_mode, None if optional else "configmap references non-existent config key")
 
@@ -54,16 +56,23 @@ def secret_payload(
 def downward_payload(
     items: Sequence[DownwardAPIVolumeFile], pod: Pod, default_mode: int | None, context: DownwardContext
 ) -> dict[str, FileProjection]:
-    """Files of the downward API: metadata fields and resources of containers. Raises Invalid with all problems."""
+    """Files of the downward API: metadata fields and resources of containers.
+
+    Raises Invalid with all problems, and for files that are too large together.
+    """
     files: dict[str, FileProjection] = {}
     problems: list[str] = []
+    size = 0
     for item in items:
         try:
             text = _downward_text(item, pod, context)
         except PykubeletError as error:
             problems.append(str(error))
             continue
-        files[item.path] = FileProjection(encode(text), _mode(item.mode, default_mode))
+        data = encode(text)
+        size += len(data)
+        check_size(size)
+        files[item.path] = FileProjection(data, _mode(item.mode, default_mode))
     if problems:
         raise Invalid(aggregate(problems))
     return files
@@ -85,8 +94,7 @@ def clean_payload(payload: Payload) -> dict[str, FileProjection]:
 
     Invalid, too: the files are too large together. One key may be named by any number of items.
     """
-    if sum(len(projection.data) for projection in payload.values()) > _MAX_BYTES:
-        raise Invalid(f"the files have more than {_MAX_BYTES // MIB} MiB together; use fewer items of large keys")
+    check_size(total_size(payload))
     files: dict[str, FileProjection] = {}
     for path, projection in payload.items():
         files[_clean_path(path)] = projection
@@ -97,6 +105,17 @@ def clean_payload(payload: Payload) -> dict[str, FileProjection]:
                 raise Invalid(f"invalid path: {parent} cannot be a file and the directory of {path}")
             parent = parent.rpartition("/")[0]
     return files
+
+
+def total_size(payload: Payload) -> Bytes:
+    """Bytes of all files."""
+    return Bytes(sum(len(projection.data) for projection in payload.values()))
+
+
+def check_size(size: int) -> None:
+    """Raise Invalid if a volume has too many bytes."""
+    if size > _MAX_BYTES:
+        raise Invalid(f"the files have more than {_MAX_BYTES // MIB} MiB together; use fewer items of large keys")
 
 
 def digest(payload: Payload, fs_group: int | None) -> bytes:
