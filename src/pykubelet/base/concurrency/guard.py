@@ -9,9 +9,11 @@ the loop continues with the other items::
         with guard.item(uid):
             await purge(uid)
 
-This is one of the few places that catch ``Exception``. Cancellation passes through.
+This is one of the few places that catch ``Exception``. Cancellation passes through, also of a task whose item fails
+instead: work that must not be interrupted raises its own error.
 """
 
+import asyncio
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -152,4 +154,16 @@ class Attempt:
             return False
         self.error = error
         self._guard.failed(self._name, error)
+        if _is_cancelled():
+            # The error came instead of the cancellation: the loop would go on, and its canceller wait for ever.
+            raise asyncio.CancelledError from error
         return True
+
+
+def _is_cancelled() -> bool:
+    """Whether the current task has been asked to end; False in a thread without an event loop."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return False
+    return task is not None and task.cancelling() > 0

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.base.concurrency.guard import Guard, item_failures
+from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import Transient
 from pykubelet.testing.clock import VirtualClock
 
@@ -129,3 +130,50 @@ def test_any_name_and_message_can_be_logged(name: str, message: str) -> None:
         raise Transient(message + "\ud800")
     for error in guard.failing.values():
         error.encode()
+
+
+async def test_loop_that_is_cancelled_while_an_item_fails_ends() -> None:
+    """Protected work (`shielded`) raises its error instead of the cancellation, which would be lost."""
+    begun, go, rounds = asyncio.Event(), asyncio.Event(), 0
+
+    async def write() -> None:
+        begun.set()
+        await go.wait()
+        raise Transient("the disk is full")
+
+    async def loop() -> None:
+        nonlocal rounds
+        guard = Guard("test.cancelled", VirtualClock().monotonic)
+        while True:
+            rounds += 1
+            with guard.item("pod"):
+                await shielded(write)
+            await asyncio.Event().wait()
+
+    task = asyncio.ensure_future(loop())
+    await begun.wait()
+    task.cancel()
+    await asyncio.sleep(0)
+    go.set()
+    await asyncio.wait({task}, timeout=5)
+    assert task.cancelled() and rounds == 1
+    assert item_failures()["test.cancelled"] == 1
+
+
+async def test_time_limit_that_expires_while_an_item_fails_is_kept() -> None:
+    go = asyncio.Event()
+    asyncio.get_running_loop().call_later(0.05, go.set)
+
+    async def write() -> None:
+        await go.wait()
+        raise Transient("the disk is full")
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.001):
+            with Guard("test.limit", VirtualClock().monotonic).item("pod"):
+                await shielded(write)
+
+
+def test_item_that_fails_in_a_thread_without_an_event_loop_is_suppressed() -> None:
+    with Guard("test.thread", VirtualClock().monotonic).item("pod"):
+        raise Transient("no")
