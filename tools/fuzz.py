@@ -22,6 +22,8 @@ EXAMPLES = "PYKUBELET_FUZZ_EXAMPLES"
 _ROOT = Path(__file__).resolve().parents[1]
 _FUZZ = _ROOT / "tests" / "fuzz"
 _STOP_SECONDS = 20.0
+_FIRST = 20
+"""Examples of the first round: it ends even in a short time on a busy machine."""
 _SKIPPED = 5
 """pytest's status when no test was run."""
 
@@ -51,7 +53,7 @@ def fuzz(path: Path, seconds: float, examples: int, lots: random.Random) -> Resu
     while (left := seconds - (time.monotonic() - begun)) > 0:
         seed = lots.randrange(2**32)
         # Short rounds first: with few examples a defect that is easy to find shows soon.
-        budget = min(examples, 200 * 2**result.rounds)
+        budget = min(examples, _FIRST * 2**result.rounds)
         status, output = _round(path, budget, seed, left)
         if status is None:
             result.cut = True
@@ -96,9 +98,16 @@ def table(results: Sequence[Result]) -> str:
     width = max((len(result.file) for result in results), default=4)
     rows = [f"{'file':<{width}}  rounds  seconds  outcome"]
     for result in results:
-        outcome = "FAILED" if result.failure else "clean" + (", last round cut by the time" if result.cut else "")
-        rows.append(f"{result.file:<{width}}  {result.rounds:>6}  {result.seconds:>7.0f}  {outcome}")
+        rows.append(f"{result.file:<{width}}  {result.rounds:>6}  {result.seconds:>7.0f}  {_outcome(result)}")
     return re.sub(r" +$", "", "\n".join(rows), flags=re.MULTILINE)
+
+
+def _outcome(result: Result) -> str:
+    if result.failure:
+        return "FAILED"
+    if not result.rounds:
+        return "no round has ended: not tested, give it more MINUTES"
+    return "clean" + (", last round cut by the time" if result.cut else "")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -122,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for path in chosen:
         result = fuzz(path, options.minutes * 60 / len(chosen), options.examples, lots)
         results.append(result)
-        print(f"{path.name}: {'FAILED' if result.failure else 'clean'}, {result.rounds} rounds", flush=True)
+        print(f"{path.name}: {result.rounds} rounds, {_outcome(result)}", flush=True)
         if result.failure:
             print(result.failure, flush=True)
     print(table(results))

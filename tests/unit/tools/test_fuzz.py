@@ -31,6 +31,18 @@ def test_failure_ends_the_share_and_is_shown(suite: Path, capsys: pytest.Capture
     assert "FAILED" in shown
 
 
+def test_first_round_has_few_examples_so_that_it_ends(suite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    budgets: list[int] = []
+
+    def note(path: Path, examples: int, seed: int, seconds: float) -> tuple[int | None, str]:
+        budgets.append(examples)
+        return (0, "") if len(budgets) < 6 else (None, "")
+
+    monkeypatch.setattr(fuzz, "_round", note)
+    assert fuzz.fuzz(suite / "test_good.py", 60, 300, random.Random(1)).rounds == 5
+    assert budgets == [20, 40, 80, 160, 300, 300]
+
+
 def test_slow_round_is_stopped_when_the_time_is_over(suite: Path) -> None:
     result = fuzz.fuzz(suite / "test_slow.py", 3.0, 10, random.Random(1))
     assert result.cut
@@ -39,9 +51,11 @@ def test_slow_round_is_stopped_when_the_time_is_over(suite: Path) -> None:
 
 
 def test_table_tells_what_ran() -> None:
-    text = fuzz.table([fuzz.Result("test_a.py", 3, seconds=60.4), fuzz.Result("test_bb.py", 0, True, 9)])
+    cut = fuzz.Result("test_bb.py", 1, True, 9)
+    text = fuzz.table([fuzz.Result("test_a.py", 3, seconds=60.4), cut, fuzz.Result("c.py", 0, True)])
     assert text.splitlines() == [
         "file        rounds  seconds  outcome",
         "test_a.py        3       60  clean",
-        "test_bb.py       0        9  clean, last round cut by the time",
+        "test_bb.py       1        9  clean, last round cut by the time",
+        "c.py             0        0  no round has ended: not tested, give it more MINUTES",
     ]
