@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -13,6 +13,7 @@ from pykubelet.kubelet.actuate.criconfig.labels import parse_container
 from pykubelet.kubelet.actuate.podruntime.concurrency import beside, concurrently, within
 from pykubelet.kubelet.actuate.podruntime.plan.stop_order import (
     StopFacts,
+    StopOrder,
     facts_from_labels,
     facts_from_spec,
     remaining_grace,
@@ -57,27 +58,25 @@ class Killer:
         """Stop all containers, sidecars last, then all sandboxes. Repeatable; returns the failures."""
         alive = [c for c in status.unfinished if c.state is not ContainerState.CREATED]
         kills = [ContainerKill(c.id, c.name) for c in alive]
-        before = stop_order(request.pod, {c.name for c in alive})
-        failures = await self._kill_all(request, kills, _StopOrder(before, kills))
+        order = stop_order(request.pod, {c.name for c in alive})
+        failures = await self._kill_all(request, kills, _Turns(order))
         stops = [self._stop_sandbox(request.ref, sandbox.id) for sandbox in status.sandboxes]
         failures += [f for f in await concurrently(stops, "stop-sandbox") if f is not None]
         return tuple(failures)
 
     async def kill(self, request: KillRequest, kills: Sequence[ContainerKill]) -> tuple[Failure, ...]:
         """Stop these containers concurrently, in no particular order."""
-        return tuple(await self._kill_all(request, kills, _StopOrder({}, kills)))
+        return tuple(await self._kill_all(request, kills, _Turns(StopOrder())))
 
     def forget(self, uid: PodUID) -> None:
         """Forget a pod that was removed."""
         self._pre_stopped.pop(uid, None)
 
-    async def _kill_all(
-        self, request: KillRequest, kills: Sequence[ContainerKill], order: "_StopOrder"
-    ) -> list[Failure]:
+    async def _kill_all(self, request: KillRequest, kills: Sequence[ContainerKill], order: "_Turns") -> list[Failure]:
         results = await concurrently((self._kill_one(request, kill, order) for kill in kills), "kill-container")
         return [failure for failure in results if failure is not None]
 
-    async def _kill_one(self, request: KillRequest, kill: ContainerKill, order: "_StopOrder") -> Failure | None:
+    async def _kill_one(self, request: KillRequest, kill: ContainerKill, order: "_Turns") -> Failure | None:
         try:
             facts = await self._facts(request, kill)
             await self._stop(request, kill, facts, order)
@@ -103,7 +102,7 @@ class Killer:
             raise NotFound(f"container {kill.id} does not belong to a pod")
         return facts_from_labels(noted)
 
-    async def _stop(self, request: KillRequest, kill: ContainerKill, facts: StopFacts, order: "_StopOrder") -> None:
+    async def _stop(self, request: KillRequest, kill: ContainerKill, facts: StopFacts, order: "_Turns") -> None:
         """Stop one container: preStop hook, waiting for other containers and the stop share one grace period.
 
         A hook that does not end within it goes on until the container is killed.
@@ -128,7 +127,7 @@ class Killer:
         """Whether the preStop hook is run: once for each container, and not for orphans."""
         return request.pod is not None and kill.id not in self._pre_stopped.get(request.ref.uid, ())
 
-    async def _stop_in_turn(self, kill: ContainerKill, grace: Seconds, began: Seconds, order: "_StopOrder") -> None:
+    async def _stop_in_turn(self, kill: ContainerKill, grace: Seconds, began: Seconds, order: "_Turns") -> None:
         left = grace - (self._clock.monotonic() - began)
         if left > 0 and order.has_to_wait(kill.name):
             await within(self._clock, left, order.wait(kill.name), "wait-for-turn")
@@ -161,19 +160,33 @@ async def _end_of(task: asyncio.Task[None]) -> None:
     await asyncio.wait((task,))
 
 
-class _StopOrder:
-    """Makes containers wait until those that have to stop before them have stopped."""
+class _Turns:
+    """Makes sidecars wait until those that have to stop before them have stopped."""
 
-    def __init__(self, order: Mapping[str, Collection[str]], kills: Sequence[ContainerKill]) -> None:
-        self._order = order
-        self._ended = {kill.name: asyncio.Event() for kill in kills}
+    def __init__(self, order: StopOrder) -> None:
+        self._order = (*order.free, *order.sidecars)
+        self._turns = {name: asyncio.Event() for name in order.sidecars}
+        self._ended: set[str] = set()
+        self._at = 0
+        """The first in the order that has not ended."""
+        self._advance()
 
     def has_to_wait(self, name: str) -> bool:
-        return any(not self._ended[other].is_set() for other in self._order.get(name, ()))
+        return name in self._turns and not self._turns[name].is_set()
 
     async def wait(self, name: str) -> None:
-        for other in self._order.get(name, ()):
-            await self._ended[other].wait()
+        await self._turns[name].wait()
 
     def ended(self, name: str) -> None:
-        self._ended[name].set()
+        self._ended.add(name)
+        self._advance()
+
+    def _advance(self) -> None:
+        while self._at < len(self._order):
+            name = self._order[self._at]
+            if name in self._turns:
+                self._turns[name].set()
+            if name not in self._ended:
+                return
+            self._ended.discard(name)
+            self._at += 1

@@ -1,9 +1,16 @@
 """Grace periods and the order of stops, from a pod's spec and from the labels of its containers."""
 
+import tracemalloc
+
 import pytest
 
 from pykubelet.kubelet.actuate.criconfig.labels import ParsedContainerLabels
-from pykubelet.kubelet.actuate.podruntime.plan.stop_order import facts_from_labels, remaining_grace, stop_order
+from pykubelet.kubelet.actuate.podruntime.plan.stop_order import (
+    StopOrder,
+    facts_from_labels,
+    remaining_grace,
+    stop_order,
+)
 from pykubelet.kubelet.types.ids import ref_of
 from tests.unit.kubelet.actuate.podruntime.build import pod_of
 
@@ -30,5 +37,19 @@ def test_sidecars_stop_in_reverse_order_after_the_ordinary_containers() -> None:
     sidecars = [{"name": name, "restartPolicy": "Always"} for name in ("first", "second", "ended")]
     pod = pod_of(({"name": "app"}, {"name": "gone"}), initContainers=[{"name": "init"}, *sidecars])
     running = ["first", "second", "app", "init"]
-    assert stop_order(pod, running) == {"second": frozenset({"app"}), "first": frozenset({"app", "second"})}
-    assert stop_order(None, running) == {}
+    assert stop_order(pod, running) == StopOrder(("app",), ("second", "first"))
+    assert stop_order(None, running) == StopOrder()
+
+
+def test_order_of_thousands_of_sidecars_takes_no_more_memory_than_the_pod() -> None:
+    """8,000 of them took 1.3 GiB, when the pod was stopped."""
+    names = [f"c{number}" for number in range(2000)]
+    pod = pod_of(({"name": "app"},), initContainers=[{"name": name, "restartPolicy": "Always"} for name in names])
+    running = {"app", *names}
+    tracemalloc.start()
+    try:
+        order = stop_order(pod, running)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+    assert order.sidecars == tuple(reversed(names))

@@ -1,7 +1,7 @@
 """Stop order and grace periods of the containers of a pod. Pure; KEP-753, KEP-2238."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from msgspec import Struct
 
@@ -51,18 +51,24 @@ def remaining_grace(grace: Seconds, elapsed: Seconds) -> Seconds:
     return max(MINIMUM_GRACE, math.ceil(grace - elapsed))
 
 
-def stop_order(pod: Pod | None, running: Collection[str]) -> Mapping[str, frozenset[str]]:
-    """Return, for each container, the running containers that have to stop before it.
+class StopOrder(Struct, frozen=True):
+    """The order of the stops of a pod's running containers."""
 
-    Sidecars wait for all ordinary containers and for the sidecars after them, so they stop in reverse order of their
-    start. Other containers do not wait and have no entry.
+    free: tuple[str, ...] = ()
+    """Ordinary containers, which the sidecars wait for; they wait for none."""
+    sidecars: tuple[str, ...] = ()
+    """In the order of their stops: each waits for all ordinary containers and for the sidecars before it."""
+
+
+def stop_order(pod: Pod | None, running: Collection[str]) -> StopOrder:
+    """Return the order in which running containers stop: sidecars last, in reverse order of their start.
+
+    Other containers are not in it. Its size is that of the pod: with a set for each of thousands of sidecars it would
+    take gigabytes.
     """
     if pod is None:
-        return {}
-    later = {c.name for c in pod.spec.containers if c.name in running}
-    waits: dict[str, frozenset[str]] = {}
-    for container in reversed(pod.spec.init_containers):
-        if is_sidecar(container) and container.name in running:
-            waits[container.name] = frozenset(later)
-            later.add(container.name)
-    return waits
+        return StopOrder()
+    return StopOrder(
+        tuple(c.name for c in pod.spec.containers if c.name in running),
+        tuple(c.name for c in reversed(pod.spec.init_containers) if is_sidecar(c) and c.name in running),
+    )
