@@ -1,12 +1,16 @@
-"""Waiting for several tasks without losing a cancellation.
+"""Waiting for several tasks without losing a cancellation, and work in pieces.
 
 When a task of ``asyncio.TaskGroup`` fails at the moment in which its owner is cancelled, Python 3.11 and 3.12 raise the
 error and drop the cancellation: an owner that handles the error continues, and the canceller waits for ever.
 """
 
 import asyncio
-from collections.abc import Collection
-from typing import Any
+from collections.abc import AsyncIterator, Collection, Iterable
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+_T = TypeVar("_T")
+_IN_A_ROW: Final = 16
 
 
 async def wait_all(tasks: Collection["asyncio.Task[Any]"]) -> None:
@@ -35,6 +39,25 @@ async def wait_all(tasks: Collection["asyncio.Task[Any]"]) -> None:
         raise cancelled
     if first is not None:
         raise first
+
+
+async def cancel_all(tasks: Collection["asyncio.Task[Any]"]) -> None:
+    """Cancel the tasks and wait until they have ended, although the caller is cancelled; their errors are dropped."""
+    for each in tasks:
+        each.cancel()
+    pending = set(tasks)
+    while pending:
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait(pending)
+        pending = {each for each in pending if not each.done()}
+
+
+async def with_turns(items: Iterable[_T]) -> AsyncIterator[_T]:
+    """Iterate; after each 16 items other tasks of the event loop have their turn. A pod may have thousands of each."""
+    for number, item in enumerate(items, 1):
+        yield item
+        if number % _IN_A_ROW == 0:
+            await asyncio.sleep(0)
 
 
 def _error(task: "asyncio.Task[Any]") -> BaseException | None:

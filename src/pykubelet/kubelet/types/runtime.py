@@ -4,7 +4,9 @@ Built from CRI replies by :mod:`pykubelet.kubelet.actuate.podruntime`, the only 
 Times are Unix seconds (wall clock); 0.0 means "not yet".
 """
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import cached_property
 
 from msgspec import Struct, field
 
@@ -128,7 +130,7 @@ class SandboxStatus(Struct, frozen=True):
     """A person has requested that the pod starts again in another sandbox."""
 
 
-class PodRuntimeStatus(Struct, frozen=True):
+class PodRuntimeStatus(Struct, frozen=True, dict=True):
     """The sandboxes and containers of a pod in the runtime; both tuples are newest first.
 
     ``containers`` contains every attempt that the runtime still has, so one name can occur several times.
@@ -156,7 +158,19 @@ class PodRuntimeStatus(Struct, frozen=True):
 
     def latest(self, name: str) -> ContainerStatus | None:
         """The newest attempt of the container with that name."""
-        return next((c for c in self.containers if c.name == name), None)
+        return next(iter(self.attempts(name)), None)
+
+    def attempts(self, name: str) -> Sequence[ContainerStatus]:
+        """All attempts of the container with that name, newest first."""
+        return self._attempts.get(name, ())
+
+    @cached_property
+    def _attempts(self) -> Mapping[str, Sequence[ContainerStatus]]:
+        """By name: a pod may have thousands of containers, each of which is looked up several times in a sync."""
+        found: dict[str, list[ContainerStatus]] = {}
+        for container in self.containers:
+            found.setdefault(container.name, []).append(container)
+        return found
 
     @property
     def running(self) -> tuple[ContainerStatus, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 
-from pykubelet.base.concurrency.tasks import wait_all
+from pykubelet.base.concurrency.tasks import cancel_all, wait_all, with_turns
 from pykubelet.base.errors import Transient
 
 Work = Callable[[], Coroutine[None, None, None]]
@@ -92,3 +92,40 @@ async def test_finished_in_a_timeout_that_expires_while_a_task_fails_times_out()
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.001):
             await run(fails_when_cancelled)
+
+
+async def test_items_with_turns_leave_other_tasks_theirs() -> None:
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    assert [number async for number in with_turns(range(100))] == list(range(100))
+    await cancel_all([task])
+    assert turns >= 6
+
+
+async def test_cancelled_tasks_have_ended_although_their_canceller_is_cancelled_too() -> None:
+    released = asyncio.Event()
+
+    async def slow() -> None:
+        try:
+            await waits()
+        finally:
+            await released.wait()
+
+    tasks = [asyncio.create_task(slow()), asyncio.create_task(fails_when_cancelled())]
+    await soon()
+    canceller = asyncio.create_task(cancel_all(tasks))
+    await soon()
+    canceller.cancel()
+    await soon()
+    assert not canceller.done()
+    released.set()
+    await asyncio.wait({canceller}, timeout=5)
+    assert all(task.done() for task in tasks)
+    assert tasks[0].cancelled() and isinstance(tasks[1].exception(), Transient)

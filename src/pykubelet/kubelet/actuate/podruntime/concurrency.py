@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from pykubelet.base.clock import Clock
-from pykubelet.base.concurrency.tasks import wait_all
+from pykubelet.base.concurrency.tasks import cancel_all, wait_all, with_turns
 from pykubelet.base.units import Seconds
 
 T = TypeVar("T")
@@ -14,11 +14,23 @@ U = TypeVar("U")
 
 
 async def concurrently(work: Iterable[Coroutine[Any, Any, T]], name: str) -> list[T]:
-    """Run coroutines concurrently; return their results in order. The first error cancels the others and is raised."""
+    """Run coroutines concurrently; return their results in order. The first error cancels the others and is raised.
+
+    They begin in several iterations of the event loop, so that the thousands of a large pod leave others their turn.
+    """
     works = list(work)
     if len(works) == 1:  # most pods have one container: it needs no task of its own
         return [await works[0]]
-    tasks = [asyncio.create_task(one, name=name) for one in works]
+    tasks: list[asyncio.Task[T]] = []
+    coroutines = iter(works)
+    try:
+        async for one in with_turns(coroutines):
+            tasks.append(asyncio.create_task(one, name=name))
+    except asyncio.CancelledError:
+        for one in coroutines:
+            one.close()
+        await cancel_all(tasks)
+        raise
     await wait_all(tasks)
     return [task.result() for task in tasks]
 

@@ -9,6 +9,7 @@ from collections.abc import Set as AbstractSet
 from msgspec.structs import replace
 
 from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.tasks import with_turns
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.actuate.podruntime.allocation_store import AllocationStore
 from pykubelet.kubelet.actuate.podruntime.apply_resize import Resizer, ResizerDeps
@@ -347,7 +348,8 @@ class PodRuntime:
         ready = [job for job in jobs if job.container.name not in not_killed and self._may_start(job, report)]
         ok = len(ready) == len(jobs)
         async with asyncio.TaskGroup() as pulls:
-            images = [pulls.create_task(self._starter.image(job), name="ensure-image") for job in ready]
+            image_of = self._starter.image
+            images = [pulls.create_task(image_of(job), name="ensure-image") async for job in with_turns(ready)]
             for job, image in zip(ready, images, strict=True):
                 try:
                     await self._starter.start(job, await image)
@@ -393,6 +395,6 @@ def _has_running_parts(status: PodRuntimeStatus) -> bool:
     return bool(status.unfinished) or any(sandbox.ready for sandbox in status.sandboxes)
 
 
-def _attempts_of_init(pod: Pod, status: PodRuntimeStatus) -> list[list[ContainerStatus]]:
+def _attempts_of_init(pod: Pod, status: PodRuntimeStatus) -> list[Sequence[ContainerStatus]]:
     """Attempts of each init container, newest first."""
-    return [[c for c in status.containers if c.name == spec.name] for spec in pod.spec.init_containers]
+    return [status.attempts(spec.name) for spec in pod.spec.init_containers]

@@ -4,7 +4,6 @@ The pod worker calls `mount` in each sync before it touches containers, and `unm
 exited; the pod runtime calls `container_mounts` when it creates a container.
 """
 
-import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from pykubelet.base.backoff import Backoff
+from pykubelet.base.concurrency.tasks import with_turns
 from pykubelet.base.errors import PykubeletError, Unsupported
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.actuate_types import HostMount, VolumeError
@@ -69,8 +69,6 @@ _T = TypeVar("_T")
 _FIRST_DELAY: Final[Seconds] = 0.5
 _MAX_DELAY: Final[Seconds] = 122.0
 _SOON: Final[Seconds] = 4.0
-_IN_A_ROW: Final = 16
-"""Volumes whose content is computed before other tasks of the event loop have their turn; each may have 1 MiB."""
 
 
 _PLUGINS: Final[Mapping[str, Plugin]] = {
@@ -160,9 +158,7 @@ class VolumeManager:
         remote: dict[str, Source] = {}
         problems: dict[str, str] = {}
         written = WrittenBytes(state.ready.values())
-        for number, (name, source) in enumerate(state.sources.items(), 1):
-            if number % _IN_A_ROW == 0:
-                await asyncio.sleep(0)
+        async for name, source in with_turns(state.sources.items()):
             if name in unknown:
                 continue
             if source.kind in KINDS:

@@ -13,9 +13,7 @@ from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.events.event_types import Correlated, EventConfig, Occurrence
 from pykubelet.kubelet.report.events.plan.correlate import Correlator
 from pykubelet.kubelet.types.ids import PodRef, PodUID
-from pykubelet.kubelet.types.podspec import find_container
 from pykubelet.kubelet.types.reports.events import NO_ANNOTATIONS, WARNING
-from pykubelet.kubelet.types.runtime import ContainerKind
 from pykubelet.models.core_v1 import Event, EventSource, ObjectReference, Pod
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.models.scalars import time_from_unix
@@ -23,11 +21,6 @@ from pykubelet.models.scalars import time_from_unix
 _log = logging.getLogger(__name__)
 COMPONENT = "kubelet"
 _DEFAULT = EventConfig()
-_LISTS = {
-    ContainerKind.INIT: "initContainers",
-    ContainerKind.CONTAINER: "containers",
-    ContainerKind.EPHEMERAL: "ephemeralContainers",
-}
 
 FindPod = Callable[[PodUID], Pod | None]
 
@@ -161,9 +154,13 @@ class EventLog:
         )
 
     def _list_of(self, ref: PodRef, container: str) -> str:
+        """Return the list of the spec that has the container; those of the ordinary ones may be thousands."""
         pod = self._find_pod(ref.uid)
-        found = find_container(pod, container) if pod is not None else None
-        return _LISTS[found[0] if found is not None else ContainerKind.CONTAINER]
+        if pod is not None and any(each.name == container for each in pod.spec.init_containers):
+            return "initContainers"
+        if pod is not None and any(each.name == container for each in pod.spec.ephemeral_containers):
+            return "ephemeralContainers"
+        return "containers"
 
 
 def _versioned(event: Event, version: int) -> Event:

@@ -41,6 +41,9 @@ def compute_qos(pod: Pod) -> QosClass:
         scopes: tuple[ResourceRequirements, ...] = (pod.spec.resources,)
     else:
         scopes = tuple(requirements(c) for c in (*pod.spec.containers, *pod.spec.init_containers))
+    # The class is computed for each container that starts: thousands without requests and limits must cost little.
+    if not any(scope.requests or scope.limits for scope in scopes):
+        return QosClass.BEST_EFFORT
     requests = _totals(scope.requests for scope in scopes)
     limits = _totals(scope.limits for scope in scopes)
     if not requests and not limits:

@@ -65,6 +65,37 @@ async def test_cancelling_concurrently_cancels_all() -> None:
     assert [e.cancelled for e in endless] == [True, True]
 
 
+async def test_thousands_that_begin_concurrently_leave_other_tasks_their_turn() -> None:
+    """A pod may have 8,000 containers: their first steps took 10 s in one iteration of the event loop."""
+    begun = 0
+    seen: set[int] = set()
+
+    async def begin() -> None:
+        nonlocal begun
+        begun += 1
+
+    async def other() -> None:
+        while True:
+            seen.add(begun)
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    await concurrently((begin() for _ in range(500)), "t")
+    task.cancel()
+    assert begun == 500 and len(seen) > 20
+
+
+async def test_concurrently_that_is_cancelled_while_its_work_begins_ends_what_has_begun() -> None:
+    endless = [Endless() for _ in range(100)]
+    task = asyncio.ensure_future(concurrently([each.run() for each in endless], "t"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert 16 <= sum(each.cancelled for each in endless) < 100
+
+
 async def test_within_ends_a_call_at_its_time_limit() -> None:
     clock = VirtualClock()
 

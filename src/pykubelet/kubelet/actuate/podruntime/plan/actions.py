@@ -139,7 +139,7 @@ def _resets(pod: Pod, status: PodRuntimeStatus, sandbox: SandboxID) -> tuple[Con
     causes: list[ContainerReset] = []
     others: list[ContainerReset] = []
     for name, spec in specs.items():
-        for attempt in (c for c in status.containers if c.name == name):
+        for attempt in status.attempts(name):
             reset = ContainerReset(attempt.id, name, running=attempt.state is not ContainerState.EXITED)
             (causes if restarts_all(spec, attempt) else others).append(reset)
     return (*others, *causes)

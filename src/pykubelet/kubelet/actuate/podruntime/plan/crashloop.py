@@ -110,4 +110,4 @@ def crash_streak(exits: Sequence[ContainerStatus], reset_after: Seconds) -> int:
 
 
 def _exits(status: PodRuntimeStatus, name: str) -> list[ContainerStatus]:
-    return [c for c in status.containers if c.name == name and c.state is ContainerState.EXITED]
+    return [c for c in status.attempts(name) if c.state is ContainerState.EXITED]

@@ -12,7 +12,7 @@ def current(status: PodRuntimeStatus, name: str, sandbox: SandboxID | None = Non
     A running attempt comes first, so that a newer leftover of an interrupted creation never leads to a second running
     container. With ``sandbox``, only attempts in that sandbox count.
     """
-    attempts = [c for c in status.containers if c.name == name and (sandbox is None or c.sandbox_id == sandbox)]
+    attempts = [c for c in status.attempts(name) if sandbox is None or c.sandbox_id == sandbox]
     running = next((c for c in attempts if c.state is ContainerState.RUNNING), None)
     return running or (attempts[0] if attempts else None)
 
@@ -53,6 +53,5 @@ def next_restart_count(status: PodRuntimeStatus, name: str, from_logs: int) -> i
     An attempt that was created but never started does not count. ``from_logs`` is used for a container without any
     attempt in the runtime.
     """
-    attempts = [c for c in status.containers if c.name == name]
-    counts = [c.restart_count + (c.state is not ContainerState.CREATED) for c in attempts]
+    counts = [c.restart_count + (c.state is not ContainerState.CREATED) for c in status.attempts(name)]
     return max(counts, default=from_logs)

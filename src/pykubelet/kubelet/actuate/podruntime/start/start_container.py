@@ -162,7 +162,7 @@ class ContainerStarter:
     async def _create(self, job: StartJob, image_ref: str) -> ContainerID:
         """Create the container, or take the pre-created one; return its id. Raises StartError."""
         ref, name = ref_of(job.pod), job.container.name
-        unstarted = [c for c in job.status.containers if c.name == name and c.state is ContainerState.CREATED]
+        unstarted = [c for c in job.status.attempts(name) if c.state is ContainerState.CREATED]
         for attempt in unstarted:
             await self._remove_unstarted(job, attempt.id, attempt.restart_count)
         made = self.precreated.take(job)

@@ -8,6 +8,7 @@ would make a failed job a success.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Final
 
 from msgspec.structs import replace
@@ -47,8 +48,7 @@ def attempts_of(runtime: PodRuntimeStatus, name: str) -> list[RuntimeStatus]:
 
     A leftover of an interrupted creation may be newer than the running attempt.
     """
-    found = [c for c in runtime.containers if c.name == name]
-    return sorted(found, key=lambda c: c.state is not ContainerState.RUNNING)
+    return sorted(runtime.attempts(name), key=lambda c: c.state is not ContainerState.RUNNING)
 
 
 class ContainerComputer:
@@ -213,9 +213,13 @@ class ContainerComputer:
 
     def _was_initialized(self, status: core.ContainerStatus) -> bool:
         """Return whether a missing init container completed: an ordinary container was created after it."""
+        return self._has_ordinary and _state(status).waiting is not None
+
+    @cached_property
+    def _has_ordinary(self) -> bool:
+        """Whether an ordinary container was created; the same for each of thousands of init containers."""
         names = {c.name for c in self._pod.spec.containers}
-        made = any(c.name in names and c.state is not ContainerState.UNKNOWN for c in self._runtime.containers)
-        return made and _state(status).waiting is not None
+        return any(c.name in names and c.state is not ContainerState.UNKNOWN for c in self._runtime.containers)
 
     def _readiness(
         self,
