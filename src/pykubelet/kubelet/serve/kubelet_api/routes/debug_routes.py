@@ -10,11 +10,12 @@ import logging
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from aiohttp import web
 
+from pykubelet.base.concurrency.tasks import with_turns
 from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import KubeletApiServerConfig
 from pykubelet.kubelet.serve.kubelet_api.routes.disabled import disabled_handler
@@ -48,7 +49,7 @@ class DebugRoutes:
             case "":
                 return web.Response(text="".join(f"{each}: {text}\n" for each, text in _PROFILES.items()))
             case "goroutine":
-                return web.Response(text="\n".join(_stacks()))
+                return web.Response(text="\n".join([text async for text in _stacks()]))
             case "cmdline":
                 return web.Response(text="\0".join(sys.orig_argv))
             case _:
@@ -68,11 +69,12 @@ class DebugRoutes:
         return web.Response(text=f"successfully set klog.logging.verbosity to {text}")
 
 
-def _stacks() -> Iterator[str]:
+async def _stacks() -> AsyncIterator[str]:
+    """The stacks, one by one: there may be thousands of tasks, and each takes a millisecond."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     for number, frame in sys._current_frames().items():
         yield f"thread {names.get(number, number)}:\n{''.join(traceback.format_stack(frame))}"
-    for task in sorted(asyncio.all_tasks(), key=lambda each: each.get_name()):
+    async for task in with_turns(sorted(asyncio.all_tasks(), key=lambda each: each.get_name())):
         yield f"task {task.get_name()}:\n{_stack(task)}"
 
 
