@@ -16,8 +16,8 @@ _T = TypeVar("_T")
 class Answer(Generic[_T]):
     """A result or an error that one task awaits, at most once. It follows asyncio's protocol of futures.
 
-    ``give`` and ``fail`` may be called only by callbacks of the event loop, not by tasks: the waiting task runs within
-    the call.
+    ``give`` and ``fail`` are called by callbacks of the event loop: the waiting task runs within the call. If a task
+    calls them, or a callback in the very context of the waiting task, that runs in the next iteration.
     """
 
     def __init__(self, *, to_end: bool = False) -> None:
@@ -54,10 +54,14 @@ class Answer(Generic[_T]):
         self._done, self._value, self._error = True, value, error
         if self._waiter is not None:
             wake, context = self._waiter
-            if context is None:
-                wake(self)
-            else:
-                context.run(wake, self)
+            try:
+                if context is None:
+                    wake(self)
+                else:
+                    context.run(wake, self)
+            except RuntimeError:
+                # Another task, or the same context, is being executed: the waiting task would never hear of it.
+                self._loop.call_soon(wake, self, context=context)
 
     # The rest is asyncio's protocol of futures; a task calls these.
 

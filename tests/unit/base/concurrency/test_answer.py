@@ -1,7 +1,7 @@
 """What a task waits for, and a callback brings: the task runs within the callback."""
 
 import asyncio
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 
 import pytest
 
@@ -109,3 +109,38 @@ async def test_wait_to_the_end_raises_a_cancellation_after_the_answer(error: OSE
     with pytest.raises(asyncio.CancelledError):
         await task
     assert seen == ["cancelled"]
+
+
+@pytest.mark.parametrize("error", [None, OSError("no")])
+async def test_task_hears_of_an_answer_that_another_task_gives(error: OSError | None) -> None:
+    """A task cannot be executed within another one; it would wait for ever, even if it was cancelled."""
+    answer: Answer[int] = Answer()
+
+    async def wait() -> int | OSError:
+        try:
+            return await answer
+        except OSError as caught:
+            return caught
+
+    task = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    if error is None:
+        answer.give(7)
+    else:
+        answer.fail(error)
+    await asyncio.wait({task}, timeout=5)
+    assert task.done() and task.result() == (error or 7)
+
+
+async def test_task_hears_of_an_answer_that_comes_in_its_own_context() -> None:
+    answer: Answer[int] = Answer()
+    context = copy_context()
+
+    async def wait() -> int:
+        return await answer
+
+    task = asyncio.get_running_loop().create_task(wait(), context=context)
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().call_soon(answer.give, 7, context=context)
+    await asyncio.wait({task}, timeout=5)
+    assert task.done() and task.result() == 7
