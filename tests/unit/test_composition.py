@@ -67,7 +67,7 @@ DATACLASSES: Final = frozenset(
     {
         "base.HelperLogin",
         "criserver.Key",
-        "kubelet.Answer",
+        "kubelet.ProviderAnswer",
         "kubelet.RegistryCredentials",
         "kubelet.Failure",
         "kubelet.Identity",

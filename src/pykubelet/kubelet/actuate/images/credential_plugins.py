@@ -22,7 +22,7 @@ from pykubelet.base.units import Seconds, parse_duration
 from pykubelet.kubelet.actuate.images.image_interfaces import ImageMetrics, ServiceAccounts
 from pykubelet.kubelet.actuate.images.plan import provider_protocol as protocol
 from pykubelet.kubelet.actuate.images.plan.keyring import Keyring, RegistryCredentials
-from pykubelet.kubelet.actuate.images.plan.provider_protocol import Answer, Identity
+from pykubelet.kubelet.actuate.images.plan.provider_protocol import Identity, ProviderAnswer
 from pykubelet.kubelet.config.credential_providers import CredentialProvider, CredentialProviders
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import ref_of
@@ -102,9 +102,9 @@ class _Plugin:
         self._metrics = telemetry.metrics
         self._deadline = deadline
         self._default_cache = parse_duration(config.default_cache_duration or "0s")
-        self._cache: OrderedDict[Hashable, tuple[Answer, Seconds]] = OrderedDict()
+        self._cache: OrderedDict[Hashable, tuple[ProviderAnswer, Seconds]] = OrderedDict()
         """Answers, and when they expire."""
-        self._running: SingleFlight[Hashable, Answer] = SingleFlight()
+        self._running: SingleFlight[Hashable, ProviderAnswer] = SingleFlight()
 
     def matches(self, repository: str) -> bool:
         """Whether the plugin is to be asked for a repository."""
@@ -149,7 +149,7 @@ class _Plugin:
             token=token,
         )
 
-    async def _answer(self, repository: str, account: Identity | None) -> Answer:
+    async def _answer(self, repository: str, account: Identity | None) -> ProviderAnswer:
         """Return the cached answer, or that of the plugin. Raises base errors."""
         wanted = self._config.token_attributes
         cache_type = wanted.cache_type if wanted is not None else ""
@@ -164,7 +164,7 @@ class _Plugin:
             self._keep(protocol.cache_key(answer.cache_key_type, repository, whose), answer)
         return answer
 
-    def _cached(self, keys: tuple[Hashable, ...]) -> Answer | None:
+    def _cached(self, keys: tuple[Hashable, ...]) -> ProviderAnswer | None:
         now = self._clock.monotonic()
         for key in keys:
             answer, until = self._cache.get(key, (None, 0.0))
@@ -172,7 +172,7 @@ class _Plugin:
                 return answer
         return None
 
-    def _keep(self, key: Hashable, answer: Answer) -> None:
+    def _keep(self, key: Hashable, answer: ProviderAnswer) -> None:
         now = self._clock.monotonic()
         for old in [old for old, (_, until) in self._cache.items() if until <= now]:
             del self._cache[old]
@@ -181,7 +181,7 @@ class _Plugin:
         while len(self._cache) > _MAX_CACHED:
             self._cache.popitem(last=False)
 
-    async def _run(self, repository: str, account: Identity | None) -> Answer:
+    async def _run(self, repository: str, account: Identity | None) -> ProviderAnswer:
         """Run the plugin. Raises base errors, whose messages have nothing of its standard output."""
         request = protocol.request(self._config.api_version, repository, account)
         begin = self._clock.monotonic()

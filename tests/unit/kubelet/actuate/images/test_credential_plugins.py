@@ -13,7 +13,7 @@ from pykubelet.base import proc
 from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.actuate.images import CredentialPlugins, PluginDeps, credential_plugins
 from pykubelet.kubelet.actuate.images.plan.keyring import Owner, RegistryCredentials
-from pykubelet.kubelet.actuate.images.plan.provider_protocol import Answer
+from pykubelet.kubelet.actuate.images.plan.provider_protocol import ProviderAnswer
 from pykubelet.kubelet.config.credential_providers import (
     CredentialProvider,
     CredentialProviders,
@@ -235,7 +235,7 @@ async def test_cancelled_pull_is_no_error_of_the_plugin(kit: Kit) -> None:
 async def test_answer_that_was_kept_again_is_dropped_last(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(credential_plugins, "_MAX_CACHED", 2)
     (plugin,) = kit.plugins(config())._plugins
-    answer = Answer("Global", 60.0, {})
+    answer = ProviderAnswer("Global", 60.0, {})
     for key in ("a", "b", "a", "c"):
         plugin._keep(key, answer)
     assert [plugin._cached((key,)) for key in ("a", "b", "c")] == [answer, None, answer]

@@ -33,7 +33,7 @@ class _Response(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProviderAnswer:
     """What a plugin has answered."""
 
     cache_key_type: str
@@ -87,7 +87,7 @@ def request(api_version: str, repository: str, account: Identity | None) -> byte
     return msgspec.json.encode(document) + b"\n"
 
 
-def read_answer(output: bytes, api_version: str, default_cache: Seconds) -> Answer:
+def read_answer(output: bytes, api_version: str, default_cache: Seconds) -> ProviderAnswer:
     """Read the response that a plugin has printed. Raises Invalid, whose message has nothing of the output: it may hold
     credentials."""
     try:
@@ -103,7 +103,7 @@ def read_answer(output: bytes, api_version: str, default_cache: Seconds) -> Answ
     except Invalid:
         raise Invalid("the response's cacheDuration is not a duration; it must be such as 10m or 0s") from None
     auth = {key: _credentials(each) for key, each in (found.auth or {}).items()}
-    return Answer(found.cache_key_type, max(0.0, cache_for), auth)
+    return ProviderAnswer(found.cache_key_type, max(0.0, cache_for), auth)
 
 
 def _credentials(auth: _Auth | None) -> RegistryCredentials:
@@ -113,7 +113,7 @@ def _credentials(auth: _Auth | None) -> RegistryCredentials:
     )
 
 
-def echoes_token(answer: Answer, account: Identity | None, cache_type: str) -> bool:
+def echoes_token(answer: ProviderAnswer, account: Identity | None, cache_type: str) -> bool:
     """Whether a plugin returns the account's token as a password, which only the cache type ``Token`` allows."""
     if account is None or cache_type == TOKEN_CACHE:
         return False
