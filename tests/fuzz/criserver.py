@@ -27,6 +27,7 @@ from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.server.calls import Calls
 from pykubelet.criserver.store import Store
 from pykubelet.criserver.store.database import Database
+from pykubelet.criserver.store.own_thread import OwnThread
 from pykubelet.criserver.types import ContainerRecord, SandboxRecord, new_id
 from pykubelet.criserver.wiring.image_policy import ConfiguredPolicy
 from pykubelet.criserver.wiring.images import ImageComponents
@@ -238,6 +239,7 @@ def staged(loop: SimulatedLoop, directory: Path) -> Iterator[Stage]:
         patch.setattr(system, "boot_id", lambda: machine.boot_id)
         patch.setattr(Database, "_transaction", limited)
         patch.setattr(thread_calls._threads, "run", lambda work, **kind: loop.later(lambda: work()(), **kind))
+        patch.setattr(OwnThread, "run", lambda thread, function: loop.in_thread_of(thread, function))
         yield stage
 
 

@@ -9,13 +9,14 @@ import random
 import selectors
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Executor
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from pykubelet.base.concurrency.answer import Answer
 from pykubelet.base.units import Seconds
 
+_T = TypeVar("_T")
 _WALL = 1_700_000_000.0
 
 
@@ -53,37 +54,28 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         """A random duration: mostly zero, sometimes long enough for everything else to happen."""
         return self.chance.choice((0.0, 0.0, 0.0, 0.0001, 0.001, 0.01, 0.1))
 
-    def run_in_executor(  # type: ignore[override]  # generic in the base class
-        self, executor: Executor | None, function: Callable[..., Any], *arguments: Any
-    ) -> "asyncio.Future[Any]":
-        """Run a blocking call: a given executor has one thread, the default executor many."""
-        future: asyncio.Future[Any] = self.create_future()
+    def in_thread_of(self, owner: object, function: Callable[[], _T]) -> Answer[_T]:
+        """Run a blocking call as in the only thread of its owner; a cancellation waits for its end."""
+        answer: Answer[_T] = Answer(to_end=True)
 
         def work() -> None:
-            if future.cancelled():
-                return
             try:
-                result = function(*arguments)
+                result = function()
             except BaseException as error:
-                future.set_exception(error)
+                answer.fail(error)
             else:
-                future.set_result(result)
+                answer.give(result)
 
-        if executor is None:
-            self.later(work, future)
-        else:
-            self._enqueue(executor, work, future)
-        return future
+        self._enqueue(owner, work, answer)
+        return answer
 
-    def later(
-        self, work: Callable[[], None], future: "asyncio.Future[Any] | None" = None, *, of_component: bool = True
-    ) -> None:
+    def later(self, work: Callable[[], None], *, of_component: bool = True) -> None:
         """Run a call as in another thread: after a delay, unless its process is dead by then."""
-        self.call_later(self.delay(), _unless_dead(work, future))
+        self.call_later(self.delay(), _unless_dead(work, None))
 
-    def _enqueue(self, executor: Executor, work: Callable[[], None], future: "asyncio.Future[Any]") -> None:
-        queue = self._queues.setdefault(executor, deque())
-        queue.append(_unless_dead(work, future))
+    def _enqueue(self, owner: object, work: Callable[[], None], answer: Answer[Any]) -> None:
+        queue = self._queues.setdefault(owner, deque())
+        queue.append(_unless_dead(work, answer))
 
         def turn() -> None:
             queue[0]()
@@ -95,14 +87,14 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
             self.call_later(self.delay(), turn)
 
 
-def _unless_dead(work: Callable[[], None], future: "asyncio.Future[Any] | None") -> Callable[[], None]:
+def _unless_dead(work: Callable[[], None], answer: Answer[Any] | None) -> Callable[[], None]:
     owner = RUNS_IN.get()
 
     def turn() -> None:
         if owner is None or owner.alive:
             work()
-        elif future is not None and not future.done():
-            future.set_exception(Dead())
+        elif answer is not None:
+            answer.fail(Dead())
 
     return turn
 
