@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from pykubelet.base.http.hangup import hung_up
+from pykubelet.base.http.websocket_messages import Messages
 
 if TYPE_CHECKING:
     import aiohttp
@@ -65,10 +66,11 @@ class WebSocketLink:
 
     def __init__(self, socket: "web.WebSocketResponse | aiohttp.ClientWebSocketResponse") -> None:
         self._socket = socket
+        self._messages = Messages(socket)
 
     async def read(self) -> bytes:
         """Read some bytes; none at the end. Empty and text messages are skipped."""
-        async for message in self._socket:
+        async for message in self._messages:
             if isinstance(message.data, bytes) and message.data:
                 return message.data
         return b""

@@ -13,6 +13,7 @@ from typing import Final
 from aiohttp import WSMsgType, web
 
 from pykubelet.base.http.hangup import hung_up, keep_alive, wait_until_stuck
+from pykubelet.base.http.websocket_messages import Messages
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.streaming.status import parse_size, status, text
 from pykubelet.criserver.streaming.streaming_types import Channel, EndOfInput, FromClient, Size, Streams
@@ -35,7 +36,8 @@ async def accept(request: web.Request, protocols: tuple[str, ...], longest: Byte
     offered = [word.strip() for word in request.headers.get("Sec-WebSocket-Protocol", "").split(",") if word.strip()]
     if offered and not set(offered) & set(protocols):
         raise web.HTTPForbidden(text=f"none of {', '.join(offered)} is spoken here, but {', '.join(protocols)}")
-    socket = web.WebSocketResponse(protocols=protocols if offered else (), max_msg_size=longest, compress=False)
+    chosen = protocols if offered else ()
+    socket = web.WebSocketResponse(protocols=chosen, max_msg_size=longest, compress=False, autoping=False)
     await socket.prepare(request)
     keep_alive(socket)
     return socket
@@ -51,7 +53,7 @@ class Channels:
 
     async def receive(self) -> AsyncIterator[tuple[int, bytes]]:
         """Yield channel and data of each message, until the client has gone. Malformed messages are skipped."""
-        async for message in self._socket:
+        async for message in Messages(self._socket):
             self._received += 1
             if self._textual and message.type is WSMsgType.TEXT and message.data:
                 with suppress(binascii.Error, ValueError):

@@ -89,7 +89,7 @@ async def _untunnel(request: web.Request, url: str) -> web.StreamResponse:
         answer = await backend.spdy(FORWARD)
         if answer.status != SWITCHED:
             return refusal(answer)
-        socket = web.WebSocketResponse(protocols=(TUNNEL,), compress=False)
+        socket = web.WebSocketResponse(protocols=(TUNNEL,), compress=False, autoping=False)
         await socket.prepare(request)
         keep_alive(socket)
         await _join(WebSocketLink(socket), _link(backend))

@@ -10,6 +10,7 @@ from aiohttp import WSMsgType, web
 from pykubelet.base.errors import Transient
 from pykubelet.base.http.hangup import hung_up, keep_alive, wait_until_stuck
 from pykubelet.base.http.upgrade import SWITCHED
+from pykubelet.base.http.websocket_messages import Messages
 from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink
 from pykubelet.base.units import MIB
 from pykubelet.kubelet.serve.streams.stream_backend import connected, refusal
@@ -34,7 +35,7 @@ async def translate(request: web.Request, url: str, streams: StreamSet) -> web.S
                 runtime = await _open(connection, streams)
             except (OSError, TimeoutError) as error:
                 raise Transient(f"the runtime refused to open the streams: {error}") from error
-            socket = web.WebSocketResponse(protocols=(V5,), max_msg_size=_MESSAGE, compress=False)
+            socket = web.WebSocketResponse(protocols=(V5,), max_msg_size=_MESSAGE, compress=False, autoping=False)
             await socket.prepare(request)
             keep_alive(socket)
             with suppress(ConnectionError):
@@ -99,7 +100,7 @@ class _Translation:
             await self.socket.send_bytes(bytes([channel]) + data)
 
     async def _listen(self) -> None:
-        async for message in self.socket:
+        async for message in Messages(self.socket):
             self._received += 1
             if message.type is not WSMsgType.BINARY or not message.data:
                 continue
