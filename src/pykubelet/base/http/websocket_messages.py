@@ -5,7 +5,11 @@ socket can bring 40,000 messages; a few clients that send such messages would ke
 """
 
 import asyncio
+import struct
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
+
+from pykubelet.base.units import Seconds
 
 if TYPE_CHECKING:
     import aiohttp
@@ -13,6 +17,9 @@ if TYPE_CHECKING:
 
 AT_ONCE: Final = 64
 """Messages that are read before the event loop runs other tasks."""
+_LINGER: Final[Seconds] = 10.0
+"""Time that the peer has to close, too, so that the kernel does not drop data that the peer has not read."""
+_GOODBYE: Final = struct.pack(">H", 1000)
 _PING: Final = 0x9
 _PONG: Final = 0xA
 """Opcodes of RFC 6455, section 5.2, which are also the numbers of aiohttp's message types."""
@@ -21,8 +28,8 @@ _PONG: Final = 0xA
 class Messages:
     """An iterator over the messages until the peer has gone; it answers the peer's pings.
 
-    A server's WebSocket needs ``autoping=False``: else aiohttp itself reads any number of pings in one go. A read that
-    is cancelled loses no message.
+    A server's WebSocket needs ``autoping=False`` and ``timeout=0.0``: else aiohttp itself reads pings, and what comes
+    before the peer's own close, without such turns. A read that is cancelled loses no message.
     """
 
     def __init__(self, socket: "web.WebSocketResponse | aiohttp.ClientWebSocketResponse") -> None:
@@ -43,3 +50,16 @@ class Messages:
                 await self._socket.pong(message.data)
             elif message.type != _PONG:
                 return message
+
+
+async def close(socket: "web.WebSocketResponse") -> None:
+    """Close a server's WebSocket, which no other task reads any more: say so, and wait for the peer for a while."""
+    from aiohttp import WSMsgType
+
+    with suppress(ConnectionError, TimeoutError):
+        async with asyncio.timeout(_LINGER):
+            if not socket.closed:
+                await socket.send_frame(_GOODBYE, WSMsgType.CLOSE)
+            async for _ in Messages(socket):
+                pass
+    await socket.close()

@@ -13,7 +13,7 @@ from typing import Final
 from aiohttp import WSMsgType, web
 
 from pykubelet.base.http.hangup import hung_up, keep_alive, wait_until_stuck
-from pykubelet.base.http.websocket_messages import Messages
+from pykubelet.base.http.websocket_messages import Messages, close
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.streaming.status import parse_size, status, text
 from pykubelet.criserver.streaming.streaming_types import Channel, EndOfInput, FromClient, Size, Streams
@@ -37,7 +37,7 @@ async def accept(request: web.Request, protocols: tuple[str, ...], longest: Byte
     if offered and not set(offered) & set(protocols):
         raise web.HTTPForbidden(text=f"none of {', '.join(offered)} is spoken here, but {', '.join(protocols)}")
     chosen = protocols if offered else ()
-    socket = web.WebSocketResponse(protocols=chosen, max_msg_size=longest, compress=False, autoping=False)
+    socket = web.WebSocketResponse(protocols=chosen, max_msg_size=longest, compress=False, autoping=False, timeout=0.0)
     await socket.prepare(request)
     keep_alive(socket)
     return socket
@@ -75,7 +75,7 @@ class Channels:
     async def close(self) -> None:
         """Close the WebSocket."""
         with suppress(ConnectionError):
-            await self._socket.close()
+            await close(self._socket)
 
 
 class WebSocketClient:

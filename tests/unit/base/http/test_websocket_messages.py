@@ -9,7 +9,7 @@ import pytest
 from aiohttp import WSMessage, WSMsgType, web
 
 import pykubelet
-from pykubelet.base.http.websocket_messages import AT_ONCE, Messages
+from pykubelet.base.http.websocket_messages import AT_ONCE, Messages, close
 from pykubelet.base.spdy import WebSocketLink
 
 _COUNT = 10_000
@@ -22,6 +22,8 @@ class _Flood:
         self._message = WSMessage(kind, data, None)
         self.left = _COUNT
         self.pongs = 0
+        self.sent: list[WSMsgType] = []
+        self.closed = False
 
     def __aiter__(self) -> "_Flood":
         return self
@@ -35,6 +37,14 @@ class _Flood:
     async def pong(self, data: bytes) -> None:
         assert data == self._message.data
         self.pongs += 1
+
+    async def send_frame(self, data: bytes, kind: WSMsgType) -> None:
+        assert data == b"\x03\xe8"
+        self.sent.append(kind)
+
+    async def close(self) -> None:
+        assert not self.left, "this would read the rest without a turn of others"
+        self.closed = True
 
 
 def _socket(flood: _Flood) -> web.WebSocketResponse:
@@ -73,6 +83,12 @@ async def test_link_whose_messages_are_empty_leaves_others_their_turn() -> None:
     assert await _turns_of_another(link.read()) >= _COUNT // AT_ONCE
 
 
+async def test_peer_that_floods_a_websocket_that_is_closed_leaves_others_their_turn() -> None:
+    flood = _Flood(WSMsgType.BINARY, b"x")
+    assert await _turns_of_another(close(_socket(flood))) >= _COUNT // AT_ONCE
+    assert flood.closed and flood.sent == [WSMsgType.CLOSE]
+
+
 async def test_read_that_is_cancelled_loses_no_message_and_ends_nothing() -> None:
     flood = _Flood(WSMsgType.BINARY, b"x")
     messages = Messages(_socket(flood))
@@ -87,7 +103,7 @@ async def test_read_that_is_cancelled_loses_no_message_and_ends_nothing() -> Non
     assert (await anext(messages)).data == b"x"
 
 
-def test_every_websocket_of_a_server_leaves_pings_to_messages() -> None:
+def test_every_websocket_of_a_server_leaves_pings_and_its_end_to_this_module() -> None:
     calls = [
         call
         for path in Path(pykubelet.__file__).parent.rglob("*.py")
@@ -96,4 +112,4 @@ def test_every_websocket_of_a_server_leaves_pings_to_messages() -> None:
     ]
     assert calls
     for call in calls:
-        assert "autoping=False" in ast.unparse(call)
+        assert "autoping=False, timeout=0.0" in ast.unparse(call)

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from pykubelet.base.http.hangup import keep_alive, wait_until_stuck
 from pykubelet.base.http.upgrade import SWITCHED, UpgradeResponse, taken_over
+from pykubelet.base.http.websocket_messages import close
 from pykubelet.base.spdy import Link, StreamLink, WebSocketLink
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.serve.streams.stream_backend import (
@@ -89,11 +90,11 @@ async def _untunnel(request: web.Request, url: str) -> web.StreamResponse:
         answer = await backend.spdy(FORWARD)
         if answer.status != SWITCHED:
             return refusal(answer)
-        socket = web.WebSocketResponse(protocols=(TUNNEL,), compress=False, autoping=False)
+        socket = web.WebSocketResponse(protocols=(TUNNEL,), compress=False, autoping=False, timeout=0.0)
         await socket.prepare(request)
         keep_alive(socket)
         await _join(WebSocketLink(socket), _link(backend))
-        await socket.close()
+        await close(socket)
         return socket
 
 

@@ -10,7 +10,7 @@ from aiohttp import WSMsgType, web
 from pykubelet.base.errors import Transient
 from pykubelet.base.http.hangup import hung_up, keep_alive, wait_until_stuck
 from pykubelet.base.http.upgrade import SWITCHED
-from pykubelet.base.http.websocket_messages import Messages
+from pykubelet.base.http.websocket_messages import Messages, close
 from pykubelet.base.spdy import SpdyConnection, SpdyStream, StreamLink
 from pykubelet.base.units import MIB
 from pykubelet.kubelet.serve.streams.stream_backend import connected, refusal
@@ -35,12 +35,14 @@ async def translate(request: web.Request, url: str, streams: StreamSet) -> web.S
                 runtime = await _open(connection, streams)
             except (OSError, TimeoutError) as error:
                 raise Transient(f"the runtime refused to open the streams: {error}") from error
-            socket = web.WebSocketResponse(protocols=(V5,), max_msg_size=_MESSAGE, compress=False, autoping=False)
+            socket = web.WebSocketResponse(
+                protocols=(V5,), max_msg_size=_MESSAGE, compress=False, autoping=False, timeout=0.0
+            )
             await socket.prepare(request)
             keep_alive(socket)
             with suppress(ConnectionError):
                 await _Translation(socket, runtime).run()
-            await socket.close()
+            await close(socket)
             return socket
 
 
