@@ -9,6 +9,7 @@ from pathlib import Path
 from aiohttp import web
 
 from pykubelet.base.exposition import CONTENT_TYPE
+from pykubelet.base.http.server_log import server_logger
 from pykubelet.criserver.config import MetricsAddress
 
 
@@ -23,7 +24,13 @@ class MetricsServer:
         """Serve until cancelled. OSError: the address is in use."""
         application = web.Application()
         application.router.add_get("/metrics", self._metrics)
-        runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+        runner = web.AppRunner(
+            application,
+            access_log=None,
+            logger=server_logger(__name__),
+            handle_signals=False,
+            shutdown_timeout=1.0,
+        )
         await runner.setup()
         try:
             await self._site(runner).start()

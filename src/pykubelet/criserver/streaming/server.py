@@ -11,6 +11,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.http.port_number import parse_port
+from pykubelet.base.http.server_log import server_logger
 from pykubelet.base.http.upgrade import taken_over
 from pykubelet.base.spdy import Bounds, StreamLink, WebSocketLink
 from pykubelet.base.units import KIB, Bytes
@@ -62,6 +63,7 @@ class StreamingServer:
         runner = web.AppRunner(
             application,
             access_log=None,
+            logger=server_logger(__name__),
             handle_signals=False,
             shutdown_timeout=1.0,
             max_line_size=_HEADER,

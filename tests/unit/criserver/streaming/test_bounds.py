@@ -228,6 +228,19 @@ async def test_request_with_too_many_headers_is_refused(tmp_path: Path) -> None:
             assert "upgrade" not in await reply.text()
 
 
+async def test_bad_requests_do_not_fill_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with served(tmp_path) as (server, session):
+        url = server.url(Execution("c", ("true",), OUTPUT))
+        async with session.get(url, headers={"x": "y" * 20_000}) as reply:
+            assert reply.status == 400
+        reader, writer = await asyncio.open_connection(urlsplit(url).hostname, urlsplit(url).port)
+        writer.write(b"\0" * 1000)
+        assert b" 400 " in await reader.readline()
+        writer.close()
+        await writer.wait_closed()
+    assert not [record for record in caplog.records if record.exc_info]
+
+
 async def test_commands_that_wait_take_bounded_memory(tmp_path: Path) -> None:
     async with served(tmp_path) as (server, _):
         large = Execution("c", ("x" * 10 * MIB,), OUTPUT)

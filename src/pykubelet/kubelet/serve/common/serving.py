@@ -1,19 +1,17 @@
 """Puts a server together: an application behind a listener, with limits, access check and orderly shutdown."""
 
-import logging
 import socket
-import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final, TypeAlias
 
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 from msgspec import Struct, field
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.http.server_log import server_logger
 from pykubelet.base.units import KIB, Seconds
 from pykubelet.kubelet.serve.common.limits import ConnectionLimits, SlotLimits
 from pykubelet.kubelet.serve.common.listener import Listener, Tls
@@ -77,7 +75,7 @@ async def application(
     runner = web.AppRunner(
         app,
         access_log=None,
-        logger=_server_logger(),
+        logger=server_logger(__name__),
         handler_cancellation=True,
         shutdown_timeout=_SHUTDOWN,
         keepalive_timeout=_IDLE,
@@ -92,18 +90,6 @@ async def application(
     finally:
         await requests.end()
         await runner.cleanup()
-
-
-def _server_logger() -> logging.Logger:
-    """Return aiohttp's logger without errors that clients cause: any client could fill the log with bad requests."""
-    logger = logging.getLogger(f"{__name__}.aiohttp")
-    logger.addFilter(_is_defect)
-    return logger
-
-
-def _is_defect(record: logging.LogRecord) -> bool:
-    error = record.exc_info[1] if record.exc_info else None
-    return not isinstance(error, HttpProcessingError | ConnectionError | ssl.SSLError)
 
 
 def _tracking(listener: Listener, *, trusted: bool) -> Middleware:
