@@ -7,10 +7,15 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
 
 from pykubelet.base.exposition import CONTENT_TYPE
 from pykubelet.base.http.server_log import server_logger
+from pykubelet.base.http.unauthenticated import UnauthenticatedConnections
 from pykubelet.criserver.config import MetricsAddress
+
+_ACCEPTED = 16
+"""Connections that are accepted before requests on others are read."""
 
 
 class MetricsServer:
@@ -32,17 +37,24 @@ class MetricsServer:
             shutdown_timeout=1.0,
         )
         await runner.setup()
+        assert runner.server is not None, "a runner that is set up has one"
+        # Any user may connect to the port, and none of them authenticates, so none keeps a connection.
+        connections = UnauthenticatedConnections(runner.server)
         try:
-            await self._site(runner).start()
-            await asyncio.get_running_loop().create_future()
+            listener = await self._listen(connections.handler)
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                listener.close()
         finally:
+            connections.close()
             await runner.cleanup()
 
-    def _site(self, runner: web.AppRunner) -> web.BaseSite:
-        path = self._address.path
+    async def _listen(self, handler: Callable[[], RequestHandler]) -> asyncio.Server:
+        loop, path = asyncio.get_running_loop(), self._address.path
         if path is None:
-            return web.TCPSite(runner, self._address.host, self._address.port)
-        return web.SockSite(runner, _bound(path))
+            return await loop.create_server(handler, self._address.host, self._address.port, backlog=_ACCEPTED)
+        return await loop.create_unix_server(handler, sock=_bound(path), backlog=_ACCEPTED)
 
     async def _metrics(self, request: web.Request) -> web.Response:
         return web.Response(body=await self._render(), headers={"Content-Type": CONTENT_TYPE})

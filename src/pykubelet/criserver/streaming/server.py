@@ -12,6 +12,7 @@ from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.http.port_number import parse_port
 from pykubelet.base.http.server_log import server_logger
+from pykubelet.base.http.unauthenticated import UnauthenticatedConnections
 from pykubelet.base.http.upgrade import taken_over
 from pykubelet.base.spdy import Bounds, StreamLink, WebSocketLink
 from pykubelet.base.units import KIB, Bytes
@@ -22,7 +23,6 @@ from pykubelet.criserver.streaming.commands.execute import Executor, execute
 from pykubelet.criserver.streaming.session_limits import SessionLimits, bounds, longest_message
 from pykubelet.criserver.streaming.streaming_types import AttachTo, Client, Execution, Forward, Target
 from pykubelet.criserver.streaming.tokens import Tokens
-from pykubelet.criserver.streaming.unauthenticated import UnauthenticatedConnections
 
 _log = logging.getLogger(__name__)
 _ADDRESS: Final = "127.0.0.1"

@@ -1,6 +1,7 @@
 """Metrics of the server: their names and values, and the address where they are served."""
 
 import asyncio
+import select
 import socket
 import stat
 from functools import partial
@@ -10,6 +11,7 @@ import aiohttp
 import pytest
 
 from pykubelet.base.errors import Invalid, Transient
+from pykubelet.base.http.unauthenticated import MOST
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.cni import Attached, AttachRequest
 from pykubelet.criserver.config import MetricsAddress
@@ -126,6 +128,46 @@ async def test_socket_is_for_root_only_and_replaces_a_stale_one(tmp_path: Path) 
         finally:
             task.cancel()
             await asyncio.wait({task})
+
+
+async def test_idle_connections_are_limited_and_requests_are_served_meanwhile() -> None:
+    async def render() -> bytes:
+        return b"pykubelet_criserver_sandboxes 1.0\n"
+
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    task = asyncio.create_task(MetricsServer(MetricsAddress("127.0.0.1", port), render).run())
+    idle: list[socket.socket] = []
+
+    async def open_one() -> None:
+        made = socket.socket()
+        made.setblocking(False)
+        idle.append(made)
+        await asyncio.get_running_loop().sock_connect(made, ("127.0.0.1", port))
+
+    def closed() -> int:
+        watch = select.poll()
+        for each in idle:
+            watch.register(each, select.POLLIN)
+        return len(watch.poll(0))
+
+    try:
+        await until(lambda: _accepts(port))
+        for _ in range(MOST + 20):
+            await open_one()
+        await until(lambda: closed() >= 20)
+        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/metrics") as reply:
+            assert reply.status == 200
+    finally:
+        for each in idle:
+            each.close()
+        task.cancel()
+        await asyncio.wait({task})
+
+
+def _accepts(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.mark.parametrize("text", ["0.0.0.0:1", "10.0.0.1:80", "127.0.0.1", "127.0.0.1:0", "localhost:80", "m.sock"])

@@ -280,7 +280,7 @@ async def _connected(server: StreamingServer) -> tuple[asyncio.StreamReader, asy
 
 async def test_connections_without_url_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any process of the machine can connect, and must not use up the server's descriptors."""
-    monkeypatch.setattr("pykubelet.criserver.streaming.unauthenticated.MOST", 3)
+    monkeypatch.setattr("pykubelet.base.http.unauthenticated.MOST", 3)
     async with served(tmp_path) as (server, session):
         idle = [await _connected(server) for _ in range(5)]
         assert [await reader.read() for reader, _ in idle[:2]] == [b"", b""]
@@ -291,7 +291,7 @@ async def test_connections_without_url_are_limited(tmp_path: Path, monkeypatch: 
 
 
 async def test_connections_without_url_time_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykubelet.criserver.streaming.unauthenticated.PATIENCE", 0.3)
+    monkeypatch.setattr("pykubelet.base.http.unauthenticated.PATIENCE", 0.3)
     async with served(tmp_path) as (server, session):
         silent, guessing = await _connected(server), await _connected(server)
         guessing[1].write(b"GET /exec/guessed HTTP/1.1\r\nHost: x\r\n\r\n")

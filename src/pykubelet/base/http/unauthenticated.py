@@ -1,4 +1,4 @@
-"""Limits for connections without a valid URL so far, which any process on the machine can open."""
+"""Limits for connections that any process on the machine can open: those without a valid request so far, or all."""
 
 import asyncio
 from typing import Final
