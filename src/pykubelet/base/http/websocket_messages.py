@@ -52,14 +52,19 @@ class Messages:
                 return message
 
 
-async def close(socket: "web.WebSocketResponse") -> None:
-    """Close a server's WebSocket, which no other task reads any more: say so, and wait for the peer for a while."""
+async def say_goodbye(socket: "web.WebSocketResponse | aiohttp.ClientWebSocketResponse") -> None:
+    """Tell the peer that nothing more is sent. Who reads goes on until the peer has closed, too."""
     from aiohttp import WSMsgType
 
+    if not socket.closed:
+        await socket.send_frame(_GOODBYE, WSMsgType.CLOSE)
+
+
+async def close(socket: "web.WebSocketResponse") -> None:
+    """Close a server's WebSocket, which no other task reads any more: say so, and wait for the peer for a while."""
     with suppress(ConnectionError, TimeoutError):
         async with asyncio.timeout(_LINGER):
-            if not socket.closed:
-                await socket.send_frame(_GOODBYE, WSMsgType.CLOSE)
+            await say_goodbye(socket)
             async for _ in Messages(socket):
                 pass
     await socket.close()

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from pykubelet.base.http.hangup import hung_up
-from pykubelet.base.http.websocket_messages import Messages
+from pykubelet.base.http.websocket_messages import Messages, say_goodbye
 
 if TYPE_CHECKING:
     import aiohttp
@@ -80,8 +80,8 @@ class WebSocketLink:
         await self._socket.send_bytes(data)
 
     async def end(self) -> None:
-        """Close the WebSocket: it has no half-close."""
-        await self._socket.close()
+        """Say that nothing more is sent; the peer's own goodbye is the end of what is read."""
+        await say_goodbye(self._socket)
 
     def hung_up(self) -> bool:
         """Whether the peer has closed."""

@@ -89,6 +89,14 @@ async def test_peer_that_floods_a_websocket_that_is_closed_leaves_others_their_t
     assert flood.closed and flood.sent == [WSMsgType.CLOSE]
 
 
+async def test_link_that_ends_says_so_and_is_read_until_the_peer_has_gone() -> None:
+    flood = _Flood(WSMsgType.BINARY, b"x")
+    link = WebSocketLink(_socket(flood))
+    await link.end()
+    assert flood.sent == [WSMsgType.CLOSE] and not flood.closed
+    assert await link.read() == b"x"
+
+
 async def test_read_that_is_cancelled_loses_no_message_and_ends_nothing() -> None:
     flood = _Flood(WSMsgType.BINARY, b"x")
     messages = Messages(_socket(flood))
