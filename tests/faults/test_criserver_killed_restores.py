@@ -39,14 +39,18 @@ class RestoredPod(Pod):
         config.image.image = str(self.archive)
         return config
 
-    def assert_goes_on(self) -> None:
-        """AssertionError unless the program was restored once, and writes to the log."""
+    def assert_goes_on(self, kills: int = 0) -> None:
+        """AssertionError unless the program was restored, and writes to the log.
+
+        A server that is killed before it has noted the start leaves processes without a monitor: the next server undoes
+        that, and the start restores them again. Those of CRIU do not begin again then, those of the stand-in do.
+        """
         size = self.log.stat().st_size
         wait_for(lambda: self.log.stat().st_size > size, 10, lambda: "the program does not go on")
         if self.real:
             assert self.runs == 0
         else:
-            self.assert_ran_once()
+            assert 1 <= self.runs <= 1 + kills
 
 
 @pytest.fixture(scope="module", params=["stand-in", "criu"])
@@ -134,7 +138,7 @@ def test_server_killed_at_each_step_of_a_restoration_leaks_nothing(
         stage.server.start()
         if started:
             stage.do(pod.up)
-            pod.assert_goes_on()
+            pod.assert_goes_on(kills=1)
         stage.do(pod.down)
         assert started or pod.runs == 0
         stage.assert_no_leaks(before)
