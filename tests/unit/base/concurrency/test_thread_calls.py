@@ -39,7 +39,7 @@ async def test_short_calls_share_a_timer_and_take_few_iterations_of_the_loop(
     for _ in range(50):
         assert await way("pod/a", divmod, 7, 2) == (3, 1)  # type: ignore[misc]
     assert noted.count("call_at") <= 1
-    assert noted.count("_run_once") <= 2 * 50
+    assert noted.count("_run_once") <= 2 * 50 + 10  # a wake-up may take an iteration of its own
 
 
 async def test_a_call_that_outlasts_the_short_time_gives_its_slot_away_and_meets_its_deadline(
