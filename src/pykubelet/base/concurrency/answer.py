@@ -1,7 +1,7 @@
 """What one task waits for and a callback of the event loop brings: a future without a detour.
 
 A task that awaits an ``asyncio.Future`` runs again in the iteration of the event loop after the one in which the future
-got its result. Here it runs in the same one. The runtime server waits in this way some seventy times for a pod: for
+got its result. Here it runs in the same one. The runtime server waits in this way some fifty times for a pod: for
 threads, for protected work and for the calls that a client's request has begun.
 """
 
