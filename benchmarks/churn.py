@@ -25,8 +25,9 @@ from rich.table import Table
 from pykubelet.base.errors import PykubeletError
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.models.core_v1 import Pod
-from pykubelet.testing.agent import AgentProcess, free_port, is_ready, wait_for
+from pykubelet.testing.agent import AgentProcess, is_ready, wait_for
 from pykubelet.testing.criserver import PrivateCriServer
+from pykubelet.testing.free_ports import free_port
 from pykubelet.testing.isolation import claim
 from pykubelet.testing.nodetraces import NodeTraces
 from pykubelet.testing.ociimage import ImageSpec

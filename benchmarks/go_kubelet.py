@@ -19,6 +19,7 @@ from benchmarks.observer import NODE
 from benchmarks.subjects import MAX_PODS, Subject, kill_strays
 from pykubelet.base.errors import Permanent
 from pykubelet.testing.agent import wait_for
+from pykubelet.testing.free_ports import free_port
 from pykubelet.testing.traces import remove_cgroups, remove_mounts
 
 _START_SECONDS = 60.0
@@ -54,7 +55,7 @@ class GoKubelet(Subject):
         self._cgroup = cgroup
         self._pids = pids
         """Limit of the processes of one pod."""
-        self._port = _free_port()
+        self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._sysctls: dict[str, str] = {}
         self._made_device_plugins = not _DEVICE_PLUGINS.exists()
@@ -188,9 +189,3 @@ def _hierarchies() -> list[Path]:
     if (_CGROUPS / "cgroup.controllers").exists():
         return [_CGROUPS]
     return [each for each in _CGROUPS.iterdir() if each.is_dir() and not each.is_symlink()]
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from pykubelet.testing.agent import AgentProcess, free_port, wait_for
+from pykubelet.testing.agent import AgentProcess, wait_for
 from pykubelet.testing.envtest import EnvTest
+from pykubelet.testing.free_ports import free_port
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.kubeapi import KubeApi
 from pykubelet.testing.runtime import PrivateRuntime

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from pykubelet.testing.agent import AgentProcess, cli_command, environment, free_port
+from pykubelet.testing.agent import AgentProcess, cli_command, environment
+from pykubelet.testing.free_ports import free_port
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 

@@ -6,7 +6,6 @@ import pty
 import re
 import select
 import signal
-import socket
 import subprocess
 import time
 import urllib.request
@@ -18,6 +17,7 @@ import pytest
 import yaml
 
 from pykubelet.testing.agent import AgentProcess, cli_command, container_status, environment, wait_for
+from pykubelet.testing.free_ports import free_port
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.manifests import config_map, container, pod, serving
@@ -33,9 +33,7 @@ while :; do i=$((i + 1)); echo line $i; [ $i -le 20 ] || sleep 0.2 & wait $!; do
 
 @pytest.fixture(scope="module")
 def agent_config() -> dict[str, int]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return {"healthzPort": int(probe.getsockname()[1])}
+    return {"healthzPort": free_port()}
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -18,6 +18,7 @@ from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.criserver import PrivateCriServer
 from pykubelet.testing.fake_cri import Script
+from pykubelet.testing.free_ports import free_port
 from pykubelet.testing.runtime import PrivateRuntime
 from pykubelet.testing.streams import all_of, forward, forwarded
 from tests.contract.cri.support import Program, Runtime
@@ -55,11 +56,6 @@ async def _said(runtime: Runtime, container: ContainerID, command: str) -> str:
     result = await runtime.client.exec_sync(container, ["sh", "-c", command], 20)
     assert result.exit_code == 0, result.stderr
     return result.stdout.decode().strip()
-
-
-def _free_port() -> int:
-    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
-        return int(probe.getsockname()[1])
 
 
 def _get(host: str, port: int) -> bytes:
@@ -101,7 +97,7 @@ async def test_cni_capabilities_take_effect(runtime: Runtime, allowing: PrivateC
     """Capabilities ips, mac, portMappings and bandwidth, verified in the kernel."""
     daemon = allowing
     wanted = str(ipaddress.ip_network(daemon.subnet)[200])
-    port = _free_port()
+    port = free_port()
     pod = runtime.pod_config()
     rates = {"kubernetes.io/ingress-bandwidth": "8M", "kubernetes.io/egress-bandwidth": "16M"}
     pod.annotations.update({"cni.pykubelet/ips": wanted, "cni.pykubelet/mac": _MAC, **rates})

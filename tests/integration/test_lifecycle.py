@@ -11,6 +11,7 @@ import pytest
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.agent import AgentProcess, container_status, wait_for
+from pykubelet.testing.free_ports import free_port
 from pykubelet.testing.nodetraces import NodeTraces
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
@@ -185,9 +186,7 @@ def test_container_gets_environment_and_command_of_the_manifest(agent: AgentProc
 
 
 def test_ports_are_reached_through_the_pod_and_the_host(agent: AgentProcess, apply: Apply) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        host_port = int(probe.getsockname()[1])
+    host_port = free_port()
     command = serving("mkdir /www; echo hello from the pod >/www/index.html; httpd -p 8080 -h /www")
     ports = [{"name": "http", "containerPort": 8080, "hostPort": host_port}]
     ready = {"httpGet": {"port": "http", "path": "/"}, "periodSeconds": 1}
@@ -230,9 +229,7 @@ def test_an_edit_replaces_the_pod_after_the_old_one_has_stopped(
 def test_a_removed_pod_leaves_nothing(agent: AgentProcess, daemon: PrivateRuntime, apply: Apply) -> None:
     agent.remove_all_pods()
     traces = NodeTraces(agent, daemon, of_runtime=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        host_port = int(probe.getsockname()[1])
+    host_port = free_port()
     volumes = [
         {"name": "disk", "emptyDir": {}},
         {"name": "memory", "emptyDir": {"medium": "Memory"}},

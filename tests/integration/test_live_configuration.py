@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from pykubelet.testing.agent import AgentProcess, cli_command, environment, free_port, wait_for
+from pykubelet.testing.agent import AgentProcess, cli_command, environment, wait_for
+from pykubelet.testing.free_ports import free_port
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime

@@ -9,8 +9,9 @@ import pytest
 
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Node, Pod
-from pykubelet.testing.agent import AgentProcess, free_port, is_ready, wait_for
+from pykubelet.testing.agent import AgentProcess, is_ready, wait_for
 from pykubelet.testing.fake_logind import FakeLogind, fake_logind, missing
+from pykubelet.testing.free_ports import free_port
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.integration.test_pressure import Api

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.testing.agent import AgentProcess, environment, free_port, wait_for
+from pykubelet.testing.agent import AgentProcess, environment, wait_for
 from pykubelet.testing.criserver import PrivateCriServer
+from pykubelet.testing.free_ports import free_port
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.otlp_receiver import ReceivedSpan, received

@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from pykubelet.cli.client.local_api import LocalApi
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import ContainerStatus, Event, Pod
 from pykubelet.testing import shifted
+from pykubelet.testing.free_ports import free_port
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.traces import remove_cgroups, remove_mounts
 
@@ -45,7 +45,7 @@ class AgentProcess:
     module: str = field(default_factory=shifted.module)
     """Name of the Python module that is run."""
     process: "subprocess.Popen[bytes] | None" = None
-    node_port: int = field(default_factory=lambda: free_port())
+    node_port: int = field(default_factory=free_port)
     """Port of the kubelet API server, if the agent serves it."""
     used_names: set[str] = field(default_factory=set)
     """Names of the pods that tests have given to this agent."""
@@ -269,12 +269,6 @@ class AgentProcess:
         remove_mounts(self.home)
         shutil.rmtree(self.home, ignore_errors=True)
         remove_cgroups(self.cgroup_root)
-
-
-def free_port() -> int:
-    """A TCP port of loopback on which no process listens now."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def cli_command(endpoint: Path, *arguments: str) -> list[str]:

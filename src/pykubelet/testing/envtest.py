@@ -11,7 +11,6 @@ import json
 import os
 import secrets
 import shutil
-import socket
 import ssl
 import subprocess
 import time
@@ -22,6 +21,7 @@ from typing import Any
 
 from pykubelet.base.errors import NotFound, Permanent
 from pykubelet.testing.cluster_ca import ClusterAuthority, new_key
+from pykubelet.testing.free_ports import free_port
 
 _START_SECONDS = 90.0
 _STOP_SECONDS = 20.0
@@ -168,7 +168,7 @@ class EnvTest:
     # -- start of the programs
 
     def _prepare(self) -> None:
-        self.port = self.port or _free_port()
+        self.port = self.port or free_port()
         self._authority = ClusterAuthority.make("envtest")
         (self.home / "ca.crt").write_bytes(self._authority.certificate_pem)
         key, certificate = self._authority.server(["127.0.0.1", "localhost", "kubernetes.default.svc"])
@@ -189,7 +189,7 @@ class EnvTest:
         return f'{self.tokens[name]},{name},{name},"{group}"'
 
     def _start_etcd(self, assets: Assets) -> None:
-        self._etcd_port, peer = _free_port(), _free_port()
+        self._etcd_port, peer = free_port(), free_port()
         command = [
             str(assets.etcd),
             f"--data-dir={self.home}/etcd",
@@ -227,12 +227,6 @@ class EnvTest:
                     continue
             time.sleep(0.1)
         raise Permanent(f"the API server was not ready within {_START_SECONDS:.0f} s:\n{self.log_tail()}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _end(process: "subprocess.Popen[bytes] | None") -> None:

@@ -13,8 +13,9 @@ import pytest
 from pykubelet.base import tracing
 from pykubelet.base.errors import Invalid
 from pykubelet.base.tracing.sdk_log import Rare
-from pykubelet.testing.agent import environment, free_port
+from pykubelet.testing.agent import environment
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.free_ports import free_port
 from pykubelet.testing.otlp_receiver import received
 
 

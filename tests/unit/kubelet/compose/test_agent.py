@@ -30,6 +30,7 @@ from pykubelet.kubelet.main import run_agent
 from pykubelet.testing.fake_api import FakeApi
 from pykubelet.testing.fake_api.store import Place
 from pykubelet.testing.fake_cri import FakeCri, serve
+from pykubelet.testing.free_ports import free_port
 from pykubelet.testing.wait import until, until_answer
 
 POD = {
@@ -42,12 +43,6 @@ POD = {
         "enableServiceLinks": False,
     },
 }
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass

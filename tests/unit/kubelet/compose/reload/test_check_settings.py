@@ -21,6 +21,7 @@ from pykubelet.kubelet.config.v1beta1 import KubeletAuthentication, KubeletAutho
 from pykubelet.linux import system
 from pykubelet.models.core_v1 import Taint
 from pykubelet.testing.certificates import Authority
+from pykubelet.testing.free_ports import free_port
 
 _ALLOW: Any = {"authorization": KubeletAuthorization(mode="AlwaysAllow")}
 
@@ -169,7 +170,7 @@ def test_port_that_another_program_uses_is_named(taken: int) -> None:
         ({"healthz_port": taken, "port": 0, **_ALLOW}, "healthzPort"),
         ({"healthz_port": 0, "port": taken, **_ALLOW}, "port"),
         ({"healthz_port": 0, "port": 0, "read_only_port": taken, **_ALLOW}, ""),
-        ({"healthz_port": 0, "port": _free(), "read_only_port": taken, **_ALLOW}, "readOnlyPort"),
+        ({"healthz_port": 0, "port": free_port(), "read_only_port": taken, **_ALLOW}, "readOnlyPort"),
     ):
         found = settings(address="127.0.0.1", **fields)
         if not field:
@@ -183,18 +184,11 @@ def test_port_that_another_program_uses_is_named(taken: int) -> None:
         check_reload(found, found)  # it is the agent itself that listens
 
 
-def _free() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-    assert isinstance(port, int)
-    return port
-
-
 def test_files_that_a_reload_names_are_read_and_others_are_not(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "ca")
     issued = authority.issue("node", ["127.0.0.1"])
     pair = {"tls_cert_file": str(issued.certificate), "tls_private_key_file": str(issued.key)}
-    started = settings(cluster=True, healthz_port=0, port=_free(), **pair)
+    started = settings(cluster=True, healthz_port=0, port=free_port(), **pair)
     issued.certificate.write_text("half")
     check_reload(started, replaced(started, max_pods=3))
     with pytest.raises(Invalid, match="tlsCertFile: the certificate"):

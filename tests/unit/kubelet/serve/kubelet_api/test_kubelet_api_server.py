@@ -14,9 +14,10 @@ from pykubelet.base.errors import Invalid, Permanent, Transient, Unsupported
 from pykubelet.kubelet.serve.kubelet_api import AuthConfig, CertFiles, KubeletApiServer
 from pykubelet.models.authentication_v1 import UserInfo
 from pykubelet.testing.certificates import Authority
+from pykubelet.testing.free_ports import free_port
 from pykubelet.testing.wait import until
 from tests.unit.kubelet.report.pods import pod
-from tests.unit.kubelet.serve.kubelet_api.world import NodeWorld, Pki, as_admin, client_of, free_port, running_server
+from tests.unit.kubelet.serve.kubelet_api.world import NodeWorld, Pki, as_admin, client_of, running_server
 from tests.unit.kubelet.serve.local_socket.world import open_files, running
 from tests.unit.kubelet.serve.logs.records import raw
 

@@ -1,7 +1,6 @@
 """A kubelet API server on free ports, with fakes for everything that it uses."""
 
 import asyncio
-import socket
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -150,12 +149,6 @@ class NodeWorld(World):
     def change(self, **fields: object) -> None:
         """Other settings for the server."""
         self.server_config = replace(self.server_config, **fields)
-
-
-def free_port() -> int:
-    """Return a port that was free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 @dataclass(slots=True)

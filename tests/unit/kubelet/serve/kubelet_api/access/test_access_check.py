@@ -24,8 +24,9 @@ from pykubelet.kubelet.serve.logs.directory_watch import DirWatcher
 from pykubelet.kubelet.serve.logs.log_response import LogSource
 from pykubelet.models.authentication_v1 import UserInfo
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.free_ports import free_port
 from tests.unit.kubelet.report.pods import pod
-from tests.unit.kubelet.serve.kubelet_api.world import Client, NodeWorld, Pki, client_of, free_port, running_server
+from tests.unit.kubelet.serve.kubelet_api.world import Client, NodeWorld, Pki, client_of, running_server
 from tests.unit.kubelet.serve.local_socket.world import running
 from tests.unit.kubelet.serve.logs.records import raw
 
