@@ -12,11 +12,16 @@ def _libc() -> ctypes.CDLL:
 
 def call(function: str, *args: int | bytes | None) -> int:
     """Call a libc function of integer and pointer arguments. Raises OSError if it returns -1."""
-    result = int(_libc()[function](*(_argument(arg) for arg in args)))
+    result = int(_function(function)(*map(_argument, args)))
     if result == -1:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
     return result
+
+
+@cache
+def _function(name: str) -> "ctypes._NamedFuncPointer":
+    return _libc()[name]
 
 
 def syscall(number: int, *args: int | bytes | None) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from pykubelet.base.errors import Invalid, PykubeletError, Transient
+from pykubelet.base.errors import Conflict, Invalid, PykubeletError, Transient
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.images.image_types import ImageConfig, ImageRecord, Layer
 from pykubelet.criserver.storage import Layers, Snapshots
@@ -480,8 +480,14 @@ def test_tree_with_a_mount_below_keeps_the_data_beyond_it_and_is_removed_later(
     (top / "in/volume").mkdir(parents=True)
     (top / "in/volume/data").write_text("of another pod")
     inode = (top / "in/volume").stat().st_ino
-    mounts = removal.mount_id
-    monkeypatch.setattr(removal, "mount_id", lambda fd: -1 if os.fstat(fd).st_ino == inode else mounts(fd))
+    opened = removal.open_directory
+
+    def open_directory(parent: int, name: str) -> int:
+        if os.stat(name, dir_fd=parent).st_ino == inode:
+            raise Conflict(f"{name!r} is a mount point")
+        return opened(parent, name)
+
+    monkeypatch.setattr(removal, "open_directory", open_directory)
     with pytest.raises(Transient, match=rf"cannot remove {top}: .* is a mount point"):
         remove_tree(str(top))
     assert [path.read_text() for path in top.rglob("data")] == ["of another pod"]

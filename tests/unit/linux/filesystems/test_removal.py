@@ -7,11 +7,20 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Conflict
-from pykubelet.linux.filesystems import removal
+from pykubelet.linux import procfs
+from pykubelet.linux.filesystems import mounts, removal
 from pykubelet.linux.filesystems.removal import remove_tree
 
 
-def test_a_tree_of_all_kinds_of_files_goes(tmp_path: Path) -> None:
+@pytest.fixture(params=["openat2", "mount ids"])
+def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A kernel that has openat2 and one before Linux 5.6, which has mount ids in /proc."""
+    if request.param == "mount ids":
+        monkeypatch.setattr(removal, "_SYS_OPENAT2", 100_000)
+    return str(request.param)
+
+
+def test_a_tree_of_all_kinds_of_files_goes(kernel: str, tmp_path: Path) -> None:
     top = tmp_path / "top"
     (top / "a/b/c").mkdir(parents=True)
     (top / "a/empty").mkdir()
@@ -41,7 +50,7 @@ def test_links_are_removed_not_followed(tmp_path: Path) -> None:
     assert (precious / "data").read_text() == "x"
 
 
-def test_a_link_in_the_place_of_the_directory_is_refused(tmp_path: Path) -> None:
+def test_a_link_in_the_place_of_the_directory_is_refused(kernel: str, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "data").write_text("x")
@@ -82,20 +91,75 @@ def test_a_directory_of_many_files(tmp_path: Path) -> None:
     assert not top.exists()
 
 
-def test_a_directory_on_another_mount_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.root
+def test_directory_on_another_mount_is_left_alone(kernel: str, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    top = tmp_path / "top"
+    (top / "sub/mounted").mkdir(parents=True)
+    (top / "sub/other/below").mkdir(parents=True)
+    precious.mkdir()
+    (precious / "data").write_text("x")
+    before = open_descriptors()
+    mounts.bind(str(precious), str(top / "sub/mounted"))
+    try:
+        with pytest.raises(Conflict, match="'mounted' is a mount point"):
+            remove_tree(top)
+        assert (precious / "data").read_text() == "x"
+        assert not list(top.rglob("other"))
+        assert open_descriptors() == before
+    finally:
+        for path in top.rglob("mounted"):
+            mounts.unmount(str(path))
+    remove_tree(top)
+    assert not top.exists()
+
+
+@pytest.mark.root
+def test_directory_that_is_a_mount_point_is_left_alone(kernel: str, tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    top.mkdir()
+    (top / "data").write_text("x")
+    mounts.bind(str(top), str(top))
+    try:
+        with pytest.raises(Conflict, match="'top' is a mount point"):
+            remove_tree(top)
+        assert (top / "data").read_text() == "x"
+    finally:
+        mounts.unmount(str(top))
+
+
+def test_directory_with_another_mount_id_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     top = tmp_path / "top"
     (top / "sub/mounted").mkdir(parents=True)
     (top / "sub/mounted/data").write_text("x")
     inode = (top / "sub/mounted").stat().st_ino
-    real = removal.mount_id
-
-    def mount_id(fd: int) -> int:
-        return -1 if os.fstat(fd).st_ino == inode else real(fd)
-
-    monkeypatch.setattr(removal, "mount_id", mount_id)
+    real = procfs.mount_id
+    monkeypatch.setattr(removal, "_SYS_OPENAT2", 100_000)
+    monkeypatch.setattr(procfs, "mount_id", lambda fd: -1 if os.fstat(fd).st_ino == inode else real(fd))
     with pytest.raises(Conflict, match="is a mount point"):
         remove_tree(top)
     assert [path.read_text() for path in tmp_path.rglob("data")] == ["x"]
+
+
+def test_name_of_a_directory_that_stays_does_not_keep_another_below(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top = tmp_path / "top"
+    (top / "a").mkdir(parents=True)
+    (top / "a/stuck").touch()
+    for number in range(20):
+        (top / f"b{number}/a/below").mkdir(parents=True)
+    unlink = os.unlink
+
+    def refuse(name: str, *, dir_fd: int) -> None:
+        if name == "stuck":
+            raise PermissionError(errno.EPERM, "Operation not permitted", name)
+        unlink(name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    with pytest.raises(PermissionError):
+        remove_tree(top)
+    assert [path.relative_to(top).as_posix() for path in top.rglob("*")] == ["a", "a/stuck"]
 
 
 def test_removal_that_is_interrupted_is_finished_by_the_next(tmp_path: Path) -> None:
