@@ -2,12 +2,13 @@
 
 ``until`` and ``until_answer`` wait for a condition, ``settle`` runs the event loop until it is idle, and
 ``nothing_within`` is the last resort to verify that other processes or threads do not do something, if no later event
-proves that they would have done it by now. Tests without an event loop use ``wait_for`` and ``nothing_within`` of
-``testing.agent``.
+proves that they would have done it by now. ``turns_of_another`` counts the turns that other tasks have. Tests without
+an event loop use ``wait_for`` and ``nothing_within`` of ``testing.agent``.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
 from pykubelet.base.concurrency import blocking
@@ -29,6 +30,30 @@ async def until(condition: Callable[[], object], seconds: Seconds = 30.0) -> Non
                 await asyncio.sleep(_POLL)
     except TimeoutError as error:
         raise AssertionError(f"not within {seconds * PATIENCE:g} s") from error
+
+
+class Turns:
+    """How many turns another task has had in the event loop."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def run(self) -> None:
+        """Take every turn; runs until cancelled."""
+        while True:
+            self.count += 1
+            await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def turns_of_another() -> AsyncIterator[Turns]:
+    """Count the turns of another task meanwhile, to see that long work leaves other tasks theirs."""
+    turns = Turns()
+    task = asyncio.create_task(turns.run())
+    try:
+        yield turns
+    finally:
+        task.cancel()
 
 
 async def until_answer(ask: Callable[[], Awaitable[_T]], seconds: Seconds = 30.0) -> _T:

@@ -7,6 +7,7 @@ import pytest
 
 from pykubelet.base.concurrency.tasks import cancel_all, wait_all, with_turns
 from pykubelet.base.errors import Transient
+from pykubelet.testing.wait import turns_of_another
 
 Work = Callable[[], Coroutine[None, None, None]]
 
@@ -95,18 +96,9 @@ async def test_finished_in_a_timeout_that_expires_while_a_task_fails_times_out()
 
 
 async def test_items_with_turns_leave_other_tasks_theirs() -> None:
-    turns = 0
-
-    async def other() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    task = asyncio.create_task(other())
-    assert [number async for number in with_turns(range(100))] == list(range(100))
-    await cancel_all([task])
-    assert turns >= 6
+    async with turns_of_another() as turns:
+        assert [number async for number in with_turns(range(100))] == list(range(100))
+    assert turns.count >= 6
 
 
 async def test_cancelled_tasks_have_ended_although_their_canceller_is_cancelled_too() -> None:

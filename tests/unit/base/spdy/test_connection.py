@@ -15,7 +15,7 @@ from pykubelet.base.spdy.codec import Decoder, Encoder
 from pykubelet.base.spdy.connection import Bounds
 from pykubelet.base.spdy.frames import Data, Frame, GoAway, HeadersFrame, Ping, RstStream, SynReply, SynStream
 from pykubelet.base.units import KIB, MIB
-from pykubelet.testing.wait import settle, until
+from pykubelet.testing.wait import settle, turns_of_another, until
 from tests.unit.base.spdy.frames import FRAMES
 
 Accept = Callable[[SpdyStream], bool]
@@ -362,25 +362,13 @@ async def test_queue_that_was_sent_counts_for_nothing() -> None:
 
 async def test_frames_of_one_peer_leave_others_their_turn() -> None:
     """Ten thousand frames that came together are not handled in one go."""
-    turns = 0
-
-    async def other() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    async with _peer(lambda _: True) as (_, peer):
-        counting = asyncio.create_task(other())
+    async with _peer(lambda _: True) as (_, peer), turns_of_another() as turns:
         frames = Encoder().encode(Ping(2)) * 5000
-        try:
-            assert await _answered(peer, 1, 20)
-            before = turns
-            await peer.send_bytes(frames)
-            assert await _answered(peer, 3, 20)
-        finally:
-            counting.cancel()
-        assert turns - before > 5000 / 64
+        assert await _answered(peer, 1, 20)
+        before = turns.count
+        await peer.send_bytes(frames)
+        assert await _answered(peer, 3, 20)
+        assert turns.count - before > 5000 / 64
 
 
 async def test_an_idle_connection_ends() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from pykubelet.testing.wait import turns_of_another
 from tests.unit.kubelet.serve.kubelet_api.world import Client, NodeWorld, Pki, as_admin
 
 OBJECT = "application/json;g=config.k8s.io;v=v1beta1;as="
@@ -45,6 +46,18 @@ async def test_status_and_flags_as_text_and_objects(world: NodeWorld) -> None:
         assert "flags:\n  node-name: node-1\n" in yaml
         assert (await get(client, "/flagz"))[1].endswith("node-name=node-1\n")
         assert (await get(client, "/flagz", "application/json"))[0] == 406
+
+
+async def test_stacks_of_many_tasks_leave_other_tasks_their_turn(world: NodeWorld) -> None:
+    waiting = asyncio.Event()
+    tasks = [asyncio.create_task(waiting.wait(), name=f"waiting {number}") for number in range(2000)]
+    async with as_admin(world) as client, turns_of_another() as turns:
+        before = turns.count
+        stacks = (await get(client, "/debug/pprof/goroutine?debug=2"))[1]
+        assert turns.count - before >= 2000 // 16
+    assert stacks.count("task waiting ") == 2000
+    waiting.set()
+    await asyncio.gather(*tasks)
 
 
 async def test_profile_pages_show_stacks_and_name_the_missing_ones(world: NodeWorld) -> None:
