@@ -184,7 +184,8 @@ class Trash:
                 self._round.set()
                 self._round = asyncio.Event()
                 if not name:
-                    await self._wakeup.sleep(min((self._guard.delay(name) for name in names), default=MAXIMUM))
+                    retries = (self._guard.delay(name) for name in names if name in self._guard.failing)
+                    await self._wakeup.sleep(min(retries, default=MAXIMUM))
         finally:
             self._round.set()
             self._round = None

@@ -21,7 +21,7 @@ from pykubelet.criserver.storage.remove import removal_steps
 from pykubelet.criserver.storage.trash import Trash, TrashUsage
 from pykubelet.linux.filesystems.mountinfo import mounts_below
 from pykubelet.testing.clock import VirtualClock
-from pykubelet.testing.wait import until
+from pykubelet.testing.wait import settle, until
 
 _GET_FLAGS, _SET_FLAGS, _IMMUTABLE = 0x80086601, 0x40086602, 0x10
 _GIB = 1 << 30
@@ -67,6 +67,30 @@ async def test_tree_in_the_trash_is_gone_from_its_place_at_once_and_deleted_late
         await until(lambda: _is_empty(tmp_path))
     assert not opened.take(top), "it is not there any more"
     assert (tmp_path / "outside").read_text() == "precious"
+
+
+async def test_trash_is_read_once_for_a_removal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[list[str]] = []
+    names = Trash._names
+
+    def read(self: Trash) -> list[str]:
+        reads.append(names(self))
+        return reads[-1]
+
+    monkeypatch.setattr(Trash, "_names", read)
+    opened = _open(tmp_path)
+    async with _running(opened):
+        for count in range(1, 4):
+            opened.take(_tree(tmp_path / f"layer-{count}"))
+            opened.wake()
+            await until(lambda: _is_empty(tmp_path))
+            await settle()
+    assert [[name.partition(".")[0] for name in read] for read in reads if read] == [
+        ["layer-1"],
+        ["layer-2"],
+        ["layer-3"],
+    ]
+    assert len(reads) <= 4, "the first one may find it empty"
 
 
 def _hostile(top: Path) -> None:
