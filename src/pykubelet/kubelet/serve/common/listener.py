@@ -92,6 +92,8 @@ class Listener:
                         await self._accept(listening, group)
                     if attempt.error is not None:
                         await self._clock.sleep(_PAUSE)
+                    # Connections that have arrived already are accepted without a return to the event loop.
+                    await asyncio.sleep(0)
         finally:
             for timer in self._request_timers.values():
                 timer.cancel()
@@ -106,7 +108,7 @@ class Listener:
                 return
             raise
         connection.setblocking(False)
-        task: asyncio.Task[None] | None = None
+        task: asyncio.Task[bool] | None = None
 
         def close() -> None:
             if task is not None:
@@ -119,16 +121,24 @@ class Listener:
             return
         task = group.create_task(self._establish(connection, record), name="server-connection")
 
-    async def _establish(self, connection: socket.socket, record: ConnectionRecord) -> None:
-        """Bring a connection up and hand it to aiohttp's handler; errors concern this connection only."""
-        taken = False
-        try:
-            with self._guard.item("handshake"):
-                taken = await self._handshake(connection, record)
-        finally:
-            if not taken:
+        def ended(task: asyncio.Task[bool]) -> None:
+            if task.cancelled() or not task.result():
                 self._connections.forget(record)
                 connection.close()
+                # Breaks a reference cycle: the buffers of TLS, 256 KiB, would stay until the garbage collector runs.
+                record.close = _already_closed
+
+        # A task that is cancelled before its first step runs no code of its own, not even a ``finally``.
+        task.add_done_callback(ended)
+
+    async def _establish(self, connection: socket.socket, record: ConnectionRecord) -> bool:
+        """Bring a connection up and hand it to aiohttp's handler; return whether it is up.
+
+        Errors concern this connection only.
+        """
+        with self._guard.item("handshake"):
+            return await self._handshake(connection, record)
+        return False
 
     async def _handshake(self, connection: socket.socket, record: ConnectionRecord) -> bool:
         """Do the handshake; return whether the connection is up."""
@@ -178,6 +188,10 @@ class Listener:
     def _request_timed_out(self, record: ConnectionRecord) -> None:
         self._request_timers.pop(record, None)
         self._connections.drop(record, CloseReason.SILENT)
+
+
+def _already_closed() -> None:
+    """Close a connection that is closed."""
 
 
 async def _readable(connection: socket.socket) -> None:

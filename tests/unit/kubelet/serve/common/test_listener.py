@@ -2,9 +2,14 @@
 
 import asyncio
 import errno
+import gc
+import select
 import socket
+import ssl
+from asyncio.sslproto import SSLProtocol
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -15,17 +20,29 @@ from pykubelet.kubelet.serve.common.binding import bind
 from pykubelet.kubelet.serve.common.connections import CloseReason
 from pykubelet.kubelet.serve.common.limits import ConnectionLimits
 from pykubelet.kubelet.serve.common.listener import Listener
+from pykubelet.testing.certificates import Authority
 from pykubelet.testing.wait import until
 
 
 @asynccontextmanager
 async def listening(
-    untrusted: int = 10, first_request: float = 10.0, closed: list[CloseReason] | None = None
+    untrusted: int = 10,
+    first_request: float = 10.0,
+    closed: list[CloseReason] | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[tuple[Listener, int]]:
     """Run a server that answers hello, for the block."""
+
+    async def context() -> ssl.SSLContext:
+        assert tls is not None
+        return tls
+
     limits = ConnectionLimits(untrusted * 2, untrusted, untrusted, first_request=first_request)
     listener = Listener(
-        limits=limits, clock=SystemClock(), tls=None, closed=(closed if closed is not None else []).append
+        limits=limits,
+        clock=SystemClock(),
+        tls=context if tls else None,
+        closed=(closed if closed is not None else []).append,
     )
 
     async def hello(request: web.BaseRequest) -> web.Response:
@@ -50,6 +67,12 @@ async def connected(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyn
         yield reader, writer
     finally:
         writer.transport.abort()
+
+
+def hung_up(client: socket.socket) -> bool:
+    poll = select.poll()
+    poll.register(client, select.POLLRDHUP)
+    return bool(poll.poll(0))
 
 
 async def answer(reader: asyncio.StreamReader) -> bytes:
@@ -104,6 +127,68 @@ async def test_connection_beyond_the_limit_closes_the_oldest_silent_one() -> Non
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             assert (await answer(reader)).startswith(b"HTTP/1.1 200")
             assert (listener.connections, closed) == (2, [CloseReason.EVICTED])
+
+
+async def test_connections_that_are_evicted_as_soon_as_they_arrive_are_closed() -> None:
+    untrusted = 4
+    gc.disable()  # it would hide that no one closes them
+    try:
+        async with listening(untrusted=untrusted) as (listener, port), AsyncExitStack() as stack:
+            # They arrive while the event loop is busy, so that all of them are accepted at once.
+            arrived = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(24)]
+            await until(lambda: sum(map(hung_up, arrived)) >= len(arrived) - untrusted)
+            assert listener.connections == untrusted
+    finally:
+        gc.enable()
+
+
+async def test_connections_that_are_evicted_in_their_handshake_leave_nothing_to_the_garbage_collector(
+    tmp_path: Path,
+) -> None:
+    issued = Authority(tmp_path).issue("server", ["127.0.0.1"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(issued.certificate, issued.key)
+    gc.collect()
+    gc.disable()
+    try:
+        async with listening(untrusted=2, tls=context) as (listener, port), AsyncExitStack() as stack:
+            for _ in range(12):
+                client = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+                client.send(b"\x16\x03\x01\x02\x00")  # the beginning of a TLS record
+                await until(lambda: in_handshake() > 0)
+            await until(lambda: listener.connections == 2 and in_handshake() <= 2)
+    finally:
+        gc.enable()
+
+
+def in_handshake() -> int:
+    """The number of TLS connections that are in memory."""
+    return sum(isinstance(each, SSLProtocol) for each in gc.get_objects())
+
+
+async def test_connections_that_have_arrived_leave_other_tasks_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, turns, waiting = asyncio.get_running_loop(), 0, list(range(50))
+
+    async def accept(_: socket.socket) -> tuple[socket.socket, object]:
+        if not waiting:
+            await loop.create_future()
+        waiting.pop()
+        raise OSError(errno.ECONNABORTED, "gone")
+
+    async def other() -> None:
+        nonlocal turns
+        while waiting:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with listening() as (_, port):
+        monkeypatch.setattr(loop, "sock_accept", accept)
+        task = loop.create_task(other())
+        # The accept that waits since the start takes this one; the next ones return at once.
+        async with connected(port):
+            await task
+    # One iteration is the first accept's.
+    assert turns >= 49
 
 
 async def test_listener_forgets_connections_that_ended() -> None:
