@@ -6,12 +6,16 @@ from typing import Final
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from pykubelet.base.units import Seconds
+from pykubelet.base.http.paced_reads import PacedReads
+from pykubelet.base.units import KIB, Seconds
 
 MOST: Final = 256
 """Limit of such connections; for one more, the oldest is closed."""
 PATIENCE: Final[Seconds] = 10.0
 """Time after which such a connection is closed."""
+
+_PIECE: Final = 16 * KIB
+"""Bytes that are parsed of a connection before the event loop runs other tasks."""
 
 
 class UnauthenticatedConnections:
@@ -23,15 +27,15 @@ class UnauthenticatedConnections:
         """Connections and their deadlines, oldest first."""
         self._closed = False
 
-    def handler(self) -> RequestHandler:
-        """Create the handler of a new connection, which is closed unless ``known`` is called for it in time."""
+    def handler(self) -> asyncio.BaseProtocol:
+        """Create the protocol of a new connection, which is closed unless ``known`` is called for it in time."""
         if len(self._waiting) >= MOST:
             self._drop(next(iter(self._waiting)))
         made = self._server()
         self._waiting[made] = asyncio.get_running_loop().call_later(PATIENCE, self._drop, made)
         if self._closed:
             self._drop(made)
-        return made
+        return PacedReads(made, lambda: _PIECE)
 
     def known(self, protocol: RequestHandler) -> None:
         """Keep a connection that has sent a valid URL."""

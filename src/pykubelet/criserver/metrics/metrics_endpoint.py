@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from aiohttp import web
-from aiohttp.web_protocol import RequestHandler
 
 from pykubelet.base.exposition import CONTENT_TYPE
 from pykubelet.base.http.server_log import server_logger
@@ -35,6 +34,7 @@ class MetricsServer:
             logger=server_logger(__name__),
             handle_signals=False,
             shutdown_timeout=1.0,
+            lingering_time=0.0,
         )
         await runner.setup()
         assert runner.server is not None, "a runner that is set up has one"
@@ -50,7 +50,7 @@ class MetricsServer:
             connections.close()
             await runner.cleanup()
 
-    async def _listen(self, handler: Callable[[], RequestHandler]) -> asyncio.Server:
+    async def _listen(self, handler: Callable[[], asyncio.BaseProtocol]) -> asyncio.Server:
         loop, path = asyncio.get_running_loop(), self._address.path
         if path is None:
             return await loop.create_server(handler, self._address.host, self._address.port, backlog=_ACCEPTED)

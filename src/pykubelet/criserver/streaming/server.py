@@ -66,6 +66,7 @@ class StreamingServer:
             logger=server_logger(__name__),
             handle_signals=False,
             shutdown_timeout=1.0,
+            lingering_time=0.0,
             max_line_size=_HEADER,
             max_field_size=_HEADER,
             max_headers=_HEADERS,

@@ -228,6 +228,19 @@ async def test_request_with_too_many_headers_is_refused(tmp_path: Path) -> None:
             assert "upgrade" not in await reply.text()
 
 
+async def test_body_of_a_rejected_request_is_not_read(tmp_path: Path) -> None:
+    async with served(tmp_path) as (server, _):
+        (client,) = _connected(server, 1)
+        loop = asyncio.get_running_loop()
+        await loop.sock_sendall(client, b"POST /exec/guessed HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nx")
+        answer = b""
+        async with asyncio.timeout(5):  # half of what aiohttp would go on reading
+            while data := await loop.sock_recv(client, 1000):
+                answer += data
+        assert answer.startswith(b"HTTP/1.1 404")
+        client.close()
+
+
 async def test_bad_requests_do_not_fill_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with served(tmp_path) as (server, session):
         url = server.url(Execution("c", ("true",), OUTPUT))

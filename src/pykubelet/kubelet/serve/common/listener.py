@@ -19,13 +19,17 @@ from aiohttp.web_protocol import RequestHandler
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import PykubeletError
-from pykubelet.base.units import Seconds
+from pykubelet.base.http.paced_reads import PacedReads
+from pykubelet.base.units import KIB, Seconds
 from pykubelet.kubelet.serve.common.connections import CloseReason, ConnectionRecord, Connections, source_of
 from pykubelet.kubelet.serve.common.limits import ConnectionLimits
 
 _log = logging.getLogger(__name__)
 _SHUTDOWN: Final[Seconds] = 5.0
 _PAUSE: Final[Seconds] = 1.0
+_PIECE: Final = 2 * KIB
+_PIECE_OF_TRUSTED: Final = 16 * KIB
+"""Bytes that are parsed of a connection before the event loop runs other tasks."""
 Tls: TypeAlias = Callable[[], Awaitable[ssl.SSLContext]]
 _OF_ONE_CONNECTION: Final = frozenset(
     {
@@ -170,8 +174,9 @@ class Listener:
         record.close = transport.abort
         timer = asyncio.get_running_loop().call_later(self._limits.first_request, self._request_timed_out, record)
         self._request_timers[record] = timer
-        transport.set_protocol(handler)
-        handler.connection_made(transport)
+        protocol = PacedReads(handler, lambda: _PIECE_OF_TRUSTED if record.trusted else _PIECE)
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
 
     def _forget_ended(self) -> None:
         alive = set(self._server.connections) if self._server is not None else set()

@@ -43,6 +43,10 @@ class ServerConfig(Struct, frozen=True):
     access_check: AccessCheck | None = None
     """None: every client that can connect has access."""
     tls: Tls | None = None
+    lingering: Seconds = 0.0
+    """Seconds in which the rest of a body is read after an answer that did not need it, so that its client gets the
+    answer and no reset. Parsing a body of tiny chunks is expensive: 0 where no route takes one and anyone may connect.
+    """
 
 
 class Server(Struct, frozen=True):
@@ -79,6 +83,7 @@ async def application(
         handler_cancellation=True,
         shutdown_timeout=_SHUTDOWN,
         keepalive_timeout=_IDLE,
+        lingering_time=config.lingering,
         max_line_size=_MAX_LINE,
         max_field_size=_MAX_FIELD,
         max_headers=_MAX_HEADERS,

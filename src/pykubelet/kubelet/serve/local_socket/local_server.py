@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+from typing import Final
 
+from pykubelet.base.units import Seconds
 from pykubelet.kubelet.serve.common.server_interfaces import LocalConfig, LocalDeps
 from pykubelet.kubelet.serve.common.serving import ServerConfig, application
 from pykubelet.kubelet.serve.local_socket.agent_routes import AgentRoutes
@@ -13,6 +15,7 @@ from pykubelet.kubelet.serve.logs.directory_watch import DirWatcher
 from pykubelet.kubelet.serve.logs.log_response import LogSource
 
 _log = logging.getLogger(__name__)
+_LINGERING: Final[Seconds] = 10.0
 
 
 class LocalServer:
@@ -34,7 +37,7 @@ class LocalServer:
                 telemetry = self._deps.telemetry
                 watcher = DirWatcher(telemetry.clock)
                 watching = group.create_task(watcher.run(), name="log-dirs")
-                config = ServerConfig("local", self._config.connections, self._config.slots)
+                config = ServerConfig("local", self._config.connections, self._config.slots, lingering=_LINGERING)
                 routes = [
                     *self._kube_routes(watcher).routes(),
                     *ObjectRoutes(self._deps.node).routes(),

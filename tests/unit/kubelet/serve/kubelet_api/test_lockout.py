@@ -4,11 +4,12 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp.streams import StreamReader
 from msgspec.structs import replace
 
 from pykubelet.base.http import hangup
@@ -105,6 +106,32 @@ async def test_lingering_rejected_clients_do_not_lock_out_an_admin(world: NodeWo
             assert code in await reader.readline()
         for path in ("/pods", "/healthz", "/metrics"):
             assert await status(client, path) == 200
+
+
+async def test_body_of_a_rejected_request_is_not_read(world: NodeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parsing tiny chunks costs the server far more than the client, who needs no credentials for it."""
+    parsed = 0
+    feed = StreamReader.feed_data
+
+    def count(reader: StreamReader, data: bytes, size: int = 0) -> bool:
+        nonlocal parsed
+        parsed += len(data)
+        return feed(reader, data, size)
+
+    monkeypatch.setattr(StreamReader, "feed_data", count)
+    chunks, sent = b"1\r\nx\r\n" * 1000, 0
+    async with running_server(world) as server, tls(world, server) as (reader, writer):
+        writer.write(b"POST /run/ns/web/app?cmd=id HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        answered = asyncio.get_running_loop().create_task(reader.read())
+        with suppress(ConnectionError):
+            while not answered.done() and sent < 200_000:
+                writer.write(chunks)
+                sent += 1000
+                await writer.drain()
+                await asyncio.sleep(0)
+        with suppress(ConnectionError):
+            assert b"401" in await answered
+    assert parsed < 20_000
 
 
 async def test_untrusted_connections_do_not_evict_the_connection_of_an_admin(world: NodeWorld) -> None:
