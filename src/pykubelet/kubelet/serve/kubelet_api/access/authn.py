@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+import ssl
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
@@ -47,7 +48,7 @@ class Authenticator:
 
         Transient: the API server is unavailable. Overloaded: too many TokenReviews.
         """
-        user = certificate_user(peer_certificate(request))
+        user = certificate_user(peer_certificate(request), self._clock.now())
         if user is None:
             token = bearer_token(request.headers.get("Authorization", ""))
             if token and self._config.token_webhook and self._reviews is not None:
@@ -95,14 +96,21 @@ def peer_certificate(request: web.Request) -> PeerCert | None:
     return found if isinstance(found, Mapping) and found else None
 
 
-def certificate_user(certificate: PeerCert | None) -> User | None:
-    """Return the user that a certificate names: common name and organizations of its subject (pure)."""
+def certificate_user(certificate: PeerCert | None, now: float) -> User | None:
+    """Return the user that a certificate names: common name and organizations of its subject (pure).
+
+    None after the certificate's end (``now``: seconds since the epoch), as TLS looks at it only when a connection
+    begins, and for an empty name, as upstream.
+    """
     subject = certificate.get("subject") if certificate else None
-    if not isinstance(subject, tuple):
+    if certificate is None or not isinstance(subject, tuple):
+        return None
+    end = certificate.get("notAfter")
+    if isinstance(end, str) and ssl.cert_time_to_seconds(end) < now:
         return None
     pairs = [pair for part in subject for pair in part]
     names = [value for key, value in pairs if key == "commonName"]
-    if not names:
+    if not names or not names[-1]:
         return None
     return User(names[-1], groups=tuple(value for key, value in pairs if key == "organizationName"))
 

@@ -131,16 +131,23 @@ async def test_source_that_makes_up_tokens_does_not_hinder_others() -> None:
             User("admin", groups=("system:masters", "b")),
         ),
         (((("organizationName", "system:masters"),),), None),
+        (((("organizationName", "system:masters"),), (("commonName", ""),)), None),
         ((), None),
     ],
 )
 def test_a_certificate_names_user_and_groups(subject: object, user: User | None) -> None:
-    assert certificate_user({"subject": subject}) == user
+    assert certificate_user({"subject": subject, "notAfter": "Jan  1 00:00:10 1970 GMT"}, 9.0) == user
 
 
 def test_missing_certificate_gives_no_user() -> None:
-    assert certificate_user(None) is None
-    assert certificate_user({}) is None
+    assert certificate_user(None, 0.0) is None
+    assert certificate_user({}, 0.0) is None
+
+
+def test_certificate_that_has_ended_since_its_connection_began_gives_no_user() -> None:
+    certificate = {"subject": ((("commonName", "jane"),),), "notAfter": "Jan  1 00:00:10 1970 GMT"}
+    assert certificate_user(certificate, 10.0) == User("jane")
+    assert certificate_user(certificate, 10.5) is None
 
 
 @pytest.mark.parametrize(
