@@ -32,6 +32,8 @@ from pykubelet.base.units import KIB, MIB, Seconds
 _log = logging.getLogger(__name__)
 _AT_ONCE = 64
 """Frames that are handled before the event loop runs other tasks: a peer can send thousands at once."""
+_NEW_STREAM = 16
+"""Frames as which one counts that opens a stream: what is behind the stream is created, too."""
 
 
 class Bounds(Struct, frozen=True):
@@ -163,11 +165,14 @@ class SpdyConnection:
 
     async def _read(self) -> None:
         try:
+            handled = 0
             while data := await self._receive():
-                for count, frame in enumerate(self._decoder.frames(data), 1):
+                for frame in self._decoder.frames(data):
                     self._handle(frame)
                     await self._wait_for_readers(frame)
-                    if count % _AT_ONCE == 0:
+                    handled += _NEW_STREAM if isinstance(frame, SynStream) else 1
+                    if handled >= _AT_ONCE:
+                        handled = 0
                         await asyncio.sleep(0)
         except ProtocolError as error:
             _log.debug("streaming peer violated the protocol", extra={"error": str(error)})
