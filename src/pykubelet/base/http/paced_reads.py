@@ -1,7 +1,7 @@
 """Pieces in which a connection's data is handed to aiohttp's parser, so that one client leaves others their turn.
 
-asyncio hands over 256 KiB at a time. A body of so many chunks of one byte keeps the parser busy for 46 ms, and forty
-clients that send one kept a server's event loop from everything else for twelve seconds.
+A body of 256 KiB in chunks of one byte keeps the parser busy for 46 ms, and forty clients that send one kept a server's
+event loop from everything else for twelve seconds.
 """
 
 import asyncio
@@ -9,29 +9,23 @@ from collections.abc import Callable
 
 from aiohttp.web_protocol import RequestHandler
 
+from pykubelet.base.concurrency.paced_protocol import PacedProtocol
 
-class PacedReads(asyncio.BufferedProtocol):
+
+class PacedReads(PacedProtocol):
     """The protocol of a connection in front of its handler; ``size`` gives the bytes of the next piece."""
 
     def __init__(self, handler: RequestHandler, size: Callable[[], int]) -> None:
+        super().__init__(size)
         self._handler = handler
-        self._size = size
-        self._buffer = memoryview(b"")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Hand the connection to the handler."""
         self._handler.connection_made(transport)
 
-    def get_buffer(self, sizehint: int) -> memoryview:
-        """Return where the next piece is to be read to; asyncio reads no more before the next iteration."""
-        size = self._size()
-        if len(self._buffer) != size:
-            self._buffer = memoryview(bytearray(size))
-        return self._buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
+    def data_received(self, data: bytes) -> None:
         """Hand a piece to the handler."""
-        self._handler.data_received(bytes(self._buffer[:nbytes]))
+        self._handler.data_received(data)
 
     def eof_received(self) -> None:
         """Tell the handler that the client sends nothing more; the connection is closed."""

@@ -282,7 +282,8 @@ class ShimRuntime:
         note = await blocking.call(_owner(task), TaskFiles(self.connections.directory / task.sandbox).shim)
         process = open_process(note.process if note is not None else None)
         if process is None:
-            return False
+            # One that has never told its PID is known by its arguments.
+            return await blocking.call_to_end(_owner(task), end_strays, task.sandbox)
         _log.warning("shim not responding: killing it with its containers", extra={"sandbox": task.sandbox})
         with process:
             return await _killed(process)

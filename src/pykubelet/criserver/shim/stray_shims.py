@@ -14,14 +14,14 @@ from pykubelet.linux import procfs
 _ROUNDS = 8
 
 
-def end_strays(sandbox: str) -> None:
+def end_strays(sandbox: str) -> bool:
     """Kill the shim of a sandbox, and the program that is just starting it: their arguments name the sandbox's id.
+
+    Returns whether none of them is left.
 
     The id is random; and only processes of the machine itself count, so no container can pass for a shim.
     """
-    for _ in range(_ROUNDS):
-        if not sum(_kill(pid, sandbox) for pid in procfs.pids()):
-            return
+    return any(not _kill_all(sandbox) for _ in range(_ROUNDS))
 
 
 def shim_process(pid: int, sandbox: str) -> ProcessRef | None:
@@ -37,6 +37,11 @@ def shim_process(pid: int, sandbox: str) -> ProcessRef | None:
 def _names(pid: int, sandbox: str) -> bool:
     arguments = procfs.arguments(pid) or ()
     return any(each == b"-id" and following == sandbox.encode() for each, following in pairwise(arguments))
+
+
+def _kill_all(sandbox: str) -> int:
+    """Kill all processes that name the sandbox; how many there were."""
+    return sum(_kill(pid, sandbox) for pid in procfs.pids())
 
 
 def _kill(pid: int, sandbox: str) -> bool:

@@ -7,10 +7,11 @@ from typing import Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
+from pykubelet.base.concurrency.paced_protocol import PacedProtocol
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, PykubeletError, Transient, Unsupported
 from pykubelet.base.text import printable
 from pykubelet.base.units import MIB, Seconds
-from pykubelet.criserver.shim.ttrpc_frames import REQUEST, RESPONSE, Frame, FrameReader
+from pykubelet.criserver.shim.ttrpc_frames import PIECE, REQUEST, RESPONSE, Frame, FrameReader
 from pykubelet.pb import ttrpc_pb2
 
 _log = logging.getLogger(__name__)
@@ -36,10 +37,11 @@ class ShimGone(Transient):
     """The shim has ended: it closed the connection, or nothing listens at its address."""
 
 
-class TtrpcConnection(asyncio.Protocol):
+class TtrpcConnection(PacedProtocol):
     """One connection, made by ``connect``. It needs no task: the event loop calls its methods."""
 
     def __init__(self, name: str) -> None:
+        super().__init__(lambda: PIECE)
         self._name = name
         self._reader = FrameReader()
         self._transport: asyncio.Transport | None = None

@@ -11,11 +11,13 @@ from typing import Final
 from msgspec import Struct
 
 from pykubelet.base.errors import Permanent
-from pykubelet.base.units import MIB
+from pykubelet.base.units import KIB, MIB
 
 _HEADER: Final = struct.Struct(">IIBB")
 LONGEST: Final = 4 * MIB
 """Maximum size of a message in bytes, as in containerd."""
+PIECE: Final = 4 * KIB
+"""Bytes of a connection that are handled before the event loop runs other tasks: a frame may have ten."""
 REQUEST: Final = 1
 RESPONSE: Final = 2
 

@@ -8,8 +8,9 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
+from pykubelet.base.concurrency.paced_protocol import PacedProtocol
 from pykubelet.base.errors import Permanent
-from pykubelet.criserver.shim.ttrpc_frames import REQUEST, RESPONSE, Frame, FrameReader
+from pykubelet.criserver.shim.ttrpc_frames import PIECE, REQUEST, RESPONSE, Frame, FrameReader
 from pykubelet.pb import shim_task_pb2, ttrpc_pb2
 from pykubelet.pb.containerd_events_service_pb2 import Envelope
 
@@ -20,10 +21,11 @@ _INVALID: Final = 3
 _MOST_NAME: Final = 200
 
 
-class EventConnection(asyncio.Protocol):
+class EventConnection(PacedProtocol):
     """The connection of one shim."""
 
     def __init__(self, received: Callable[[Envelope], None]) -> None:
+        super().__init__(lambda: PIECE)
         self._received = received
         self._reader = FrameReader()
         self._transport: asyncio.Transport | None = None
@@ -48,11 +50,12 @@ class EventConnection(asyncio.Protocol):
         assert self._transport is not None
         try:
             for frame in self._reader.feed(data):
-                if frame.kind == REQUEST:
+                if frame.kind == REQUEST and not self._transport.is_closing():
                     response = self._answer(frame.message)
                     self._transport.write(Frame(frame.stream, RESPONSE, response.SerializeToString()).encode())
         except Permanent as error:
-            _log.warning("shim disconnected: malformed message", extra={"error": str(error)})
+            # No warning: a shim may connect again at once, any number of times, and only marks of OOM kills are lost.
+            _log.debug("shim disconnected: malformed event", extra={"error": str(error)})
             self._transport.abort()
 
     def _answer(self, message: bytes) -> ttrpc_pb2.Response:

@@ -1,7 +1,7 @@
 """A shim in the test's process: a ttRPC server that answers the calls of the task API from a table."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeAlias
@@ -59,3 +59,21 @@ async def shim_at(
         yield calls
     finally:
         server.close()
+
+
+async def turns_until(done: Awaitable[object]) -> int:
+    """Wait for something; return how often another task got its turn meanwhile."""
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(other())
+    try:
+        await done
+    finally:
+        counting.cancel()
+    return turns

@@ -9,10 +9,11 @@ from pykubelet.base.errors import Unsupported
 from pykubelet.base.units import MIB
 from pykubelet.criserver.shim.shim_events import ShimEvents
 from pykubelet.criserver.shim.ttrpc_client import ShimGone, TtrpcConnection, connect
-from pykubelet.criserver.shim.ttrpc_frames import REQUEST, Frame
+from pykubelet.criserver.shim.ttrpc_frames import PIECE, REQUEST, Frame
 from pykubelet.pb import shim_task_pb2 as api
 from pykubelet.pb import ttrpc_pb2
 from pykubelet.pb.containerd_events_pb2 import TaskExit, TaskOOM
+from tests.unit.criserver.shim.fakeshim import turns_until
 
 _SERVICE = "containerd.services.events.ttrpc.v1.Events"
 
@@ -53,6 +54,41 @@ async def test_oom_events_of_a_shim_that_invents_containers_are_bounded(tmp_path
     assert sum(events.take_oom(f"c{number}") for number in range(5000)) == 4096
     connection.close()
     await events.close()
+
+
+async def test_events_of_one_shim_leave_other_tasks_their_turn(tmp_path: Path) -> None:
+    events = ShimEvents(tmp_path / "events")
+    await events.open()
+    reader, writer = await asyncio.open_unix_connection(str(events.socket))
+    frames = [Frame(2 * number + 1, REQUEST, b"").encode() for number in range(20_000)]
+    flood = b"".join(frames)
+
+    async def answered() -> None:
+        writer.write(flood)
+        for _ in frames:
+            head = await reader.readexactly(10)
+            await reader.readexactly(int.from_bytes(head[:4], "big"))
+
+    assert await turns_until(answered()) >= len(flood) / PIECE
+    writer.close()
+    await events.close()
+
+
+async def test_requests_of_a_shim_that_has_gone_put_no_line_each_into_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    events = ShimEvents(tmp_path / "events")
+    await events.open()
+    for _ in range(5):
+        _, writer = await asyncio.open_unix_connection(str(events.socket))
+        writer.write(Frame(1, REQUEST, b"").encode() * 5000)
+        await writer.drain()
+        writer.transport.abort()
+    connection = await connect(str(events.socket), "events")
+    await _forward(connection, "/tasks/oom", TaskOOM(container_id="c1"))
+    connection.close()
+    await events.close()
+    assert [each.message for each in caplog.records if each.name == "asyncio"] == []
 
 
 async def test_shim_that_reads_no_responses_is_not_read_from(tmp_path: Path) -> None:

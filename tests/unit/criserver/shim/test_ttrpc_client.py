@@ -13,11 +13,11 @@ import pytest
 from pykubelet.base.errors import Conflict, NotFound, Permanent, PykubeletError, Transient, Unsupported
 from pykubelet.criserver.shim.task_client import Ended, FifoPaths, TaskClient
 from pykubelet.criserver.shim.ttrpc_client import ShimGone, connect
-from pykubelet.criserver.shim.ttrpc_frames import LONGEST, REQUEST, RESPONSE, Frame, FrameReader
+from pykubelet.criserver.shim.ttrpc_frames import LONGEST, PIECE, REQUEST, RESPONSE, Frame, FrameReader
 from pykubelet.pb import shim_task_pb2 as api
 from pykubelet.pb import ttrpc_pb2
 from pykubelet.testing.wait import until
-from tests.unit.criserver.shim.fakeshim import shim_at
+from tests.unit.criserver.shim.fakeshim import shim_at, turns_until
 
 
 def test_frames_are_split_wherever_the_bytes_are_cut() -> None:
@@ -175,6 +175,20 @@ async def test_shim_that_reads_no_requests_gets_no_more_of_them(tmp_path: Path) 
             each.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
         connection.close()
+
+
+async def test_frames_of_one_shim_leave_other_tasks_their_turn(tmp_path: Path) -> None:
+    flood = Frame(77, RESPONSE, b"").encode() * 50_000
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        stream = await _request(reader)
+        writer.write(flood + Frame(stream, RESPONSE, ttrpc_pb2.Response().SerializeToString()).encode())
+
+    async with _serving(tmp_path / "s", answer):
+        connection = await connect(str(tmp_path / "s"), "shim")
+        turns = await turns_until(TaskClient(connection, 2).kill("c1", 9))
+        connection.close()
+    assert turns >= len(flood) / PIECE
 
 
 async def test_numbers_that_cri_cannot_express_are_replaced(tmp_path: Path) -> None:
