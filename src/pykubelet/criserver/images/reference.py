@@ -11,6 +11,9 @@ from pykubelet.base.errors import Invalid
 from pykubelet.base.image_reference import InvalidReference, Reference
 
 _MAX_NAME = 255
+_DOCKER = "docker.io"
+_DOCKER_HOSTS = frozenset({"index.docker.io", "registry-1.docker.io"})
+_HTTPS = "443"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128}")
 _BARE_ID = re.compile(r"[0-9a-f]{64}")
 
@@ -29,6 +32,21 @@ def parse(text: str) -> Reference:
     if len(reference.name) > _MAX_NAME:
         raise Invalid(f"image reference {text!r}: {reference.path!r} is invalid: not a repository name")
     return reference
+
+
+def canonical(repository: str) -> str:
+    """The one spelling of a repository or a prefix of some, for rules: hosts are the same in capitals and with the port
+    that HTTPS has anyway, and Docker's registry has several names.
+    """
+    place, slash, path = repository.partition("/")
+    host, colon, port = place.rpartition(":")
+    if not colon or not port.isdecimal():
+        host, port = place, ""
+    host, port = host.lower(), port.lstrip("0")
+    if host in _DOCKER_HOSTS:
+        host = _DOCKER
+    kept = f":{port}" if port and not (port == _HTTPS and "." in host) else ""
+    return f"{host}{kept}{slash}{path}"
 
 
 def is_digest(text: str) -> bool:

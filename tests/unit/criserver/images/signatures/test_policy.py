@@ -31,6 +31,41 @@ def test_longest_scope_of_whole_components_counts(repository: str, scope: str) -
     assert longest_scope({"r.example", "r.example/team"}, repository) == scope
 
 
+@pytest.mark.parametrize(
+    ("repository", "scope"),
+    [
+        ("R.Example/team/app", "r.example/team"),
+        ("r.example:443/team/app", "r.example/team"),
+        ("r.example:0443/team/app", "r.example/team"),
+        ("r.example:05000/app", "R.example:5000"),
+        ("r.example:5001/app", ""),
+        ("r.example:80/team/app", ""),
+        ("localhost:443/app", ""),
+        ("registry-1.docker.io/library/app", "docker.io/library"),
+        ("INDEX.docker.io:443/library/app", "docker.io/library"),
+        ("other.example/team/app", "other.example:443/team"),
+        ("[FD00::1]:443/app", ""),
+        ("[FD00::1]:5000/app", "[fd00::1]:5000"),
+    ],
+)
+def test_other_spelling_of_a_registry_evades_no_rule(repository: str, scope: str) -> None:
+    scopes = {"r.example/team", "R.example:5000", "localhost", "docker.io/library", "other.example:443/team"}
+    assert longest_scope({*scopes, "[fd00::1]:5000"}, repository) == scope
+
+
+def test_rule_for_the_spelling_that_is_used_precedes_that_for_another_one() -> None:
+    for scopes in (("r.example", "r.example:443"), ("r.example:443", "r.example")):
+        assert longest_scope(scopes, "r.example:443/app") == "r.example:443"
+        assert longest_scope(scopes, "r.example/app") == "r.example"
+
+
+def test_identity_of_another_spelling_is_the_same() -> None:
+    copied = Rule(action=Action.REQUIRE, scope="r.example/team", keys=(_KEY,), signed_as="vendor.example")
+    assert copied.identity("R.example:443/team/app") == "vendor.example/app"
+    assert _REQUIRE.identity("R.example:443/team/app") == "r.example/team/app"
+    assert _REQUIRE.satisfied_by("r.example/team/app", [Verified("r.example:443/team/app", _KEY.fingerprint)])
+
+
 def _image(*tags: str, verified: tuple[Verified, ...] = ()) -> ImageRecord:
     return ImageRecord(_ID, tags, (), 1, ImageConfig(), (), "sha256:2", verified=verified)
 

@@ -17,7 +17,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.base.text import printable
 from pykubelet.base.units import KIB
 from pykubelet.criserver.images.manifests import Descriptor
-from pykubelet.criserver.images.reference import parse
+from pykubelet.criserver.images.reference import canonical, parse
 
 PAYLOAD_TYPE: Final = "application/vnd.dev.cosign.simplesigning.v1+json"
 REFERRER_TYPE: Final = "application/vnd.dev.cosign.artifact.sig.v1+json"
@@ -29,7 +29,6 @@ MAX_SIGNATURES: Final = 64
 MAX_PAYLOAD: Final = 64 * KIB
 _MAX_SIGNATURE: Final = 8 * KIB
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]+={0,2}")
-_HUB: Final = "index.docker.io/"
 
 
 class _Identity(Struct, frozen=True):
@@ -89,9 +88,7 @@ def check_claim(payload: bytes, digests: Collection[str], repository: str) -> No
         claimed = parse(critical.identity.reference).name
     except Invalid as error:
         raise Invalid(f"a signature is for {_show(critical.identity.reference)}, which is no repository") from error
-    if claimed.startswith(_HUB):
-        claimed = f"docker.io/{claimed.removeprefix(_HUB)}"
-    if claimed != repository:
+    if canonical(claimed) != canonical(repository):
         raise Invalid(f"a signature is for another repository, {_show(claimed)} instead of {repository}")
 
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.images.image_types import ImageRecord, Verified
-from pykubelet.criserver.images.reference import id_prefix, is_digest, parse
+from pykubelet.criserver.images.reference import canonical, id_prefix, is_digest, parse
 from pykubelet.criserver.images.signatures.keys import Key
 
 
@@ -34,12 +34,13 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     def identity(self, repository: str) -> str:
         """The repository that a signature of an image of ``repository`` has to name."""
-        return f"{self.signed_as}{repository.removeprefix(self.scope)}" if self.signed_as else repository
+        given = canonical(repository)
+        return canonical(f"{self.signed_as}{given.removeprefix(canonical(self.scope))}") if self.signed_as else given
 
     def satisfied_by(self, repository: str, verified: Collection[Verified]) -> bool:
         """Whether a signature that was verified earlier, of the same content, is one that the rule requires."""
         keys, identity = {key.fingerprint for key in self.keys}, self.identity(repository)
-        return any(each.repository == identity and each.key in keys for each in verified)
+        return any(canonical(each.repository) == identity and each.key in keys for each in verified)
 
 
 def allow_all(repository: str) -> Rule:  # as of a policy
@@ -48,11 +49,17 @@ def allow_all(repository: str) -> Rule:  # as of a policy
 
 
 def longest_scope(scopes: Collection[str], repository: str) -> str:
-    """The longest of the scopes that contains a repository (``host/path``), by whole components; empty: none does."""
-    scope = repository
-    while scope and scope not in scopes:
+    """The longest of the scopes that contains a repository (``host/path``), by whole components; empty: none does.
+
+    Hosts are compared by their canonical spelling: every author of a pod chooses how to spell them.
+    """
+    given: dict[str, str] = {}
+    for each in sorted(scopes, key=lambda scope: not f"{repository}/".startswith(f"{scope}/")):
+        given.setdefault(canonical(each), each)
+    scope = canonical(repository)
+    while scope and scope not in given:
         scope = scope.rpartition("/")[0]
-    return scope
+    return given.get(scope, "")
 
 
 def refusal(rule_for: Callable[[str], Rule], image: ImageRecord, name: str) -> str:
