@@ -11,6 +11,7 @@ from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.base.concurrency.guard import Guard
+from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.kubelet.report.node.plan.csi_objects import (
     new_csi_node,
@@ -71,22 +72,25 @@ class CsiNodeReporter:
         self._clock = clock
         self._there: dict[str, DriverNodeInfo] = {}
         self._gone: set[str] = set()
-        self._news = asyncio.Event()
+        self._news = Wakeup(clock)
 
     def installed(self, driver: str, info: DriverNodeInfo) -> None:
         """Note that a driver has registered."""
         self._there[driver] = info
         self._gone.discard(driver)
-        self._news.set()
+        self._news.wake()
 
     def removed(self, driver: str) -> None:
         """Note that a driver has been removed."""
         self._there.pop(driver, None)
         self._gone.add(driver)
-        self._news.set()
+        self._news.wake()
 
     async def run(self) -> None:
-        """Report until cancelled, starting when the node is registered. Errors are logged and retried."""
+        """Report until cancelled, starting when the node is registered. Errors are logged and retried.
+
+        News end the wait for a retry, so that a driver that is refused does not delay the others.
+        """
         await self._registered.wait()
         backoff, guard = Backoff(_FIRST_DELAY, _MAX_DELAY, jitter=0.2), Guard("node.csi", self._clock.monotonic)
         while True:
@@ -95,10 +99,10 @@ class CsiNodeReporter:
                 await self.report()
             if attempt.error is not None:
                 self._state.failed(attempt.error)
-                await self._clock.sleep(backoff.next("", self._clock.monotonic()))
+                await self._news.sleep(backoff.next("", self._clock.monotonic()))
                 continue
             backoff.reset("")
-            await self._news.wait()
+            await self._news.sleep(None)
 
     async def report(self) -> None:
         """Bring both objects up to date. Raises base errors."""

@@ -20,6 +20,7 @@ from pykubelet.kubelet.types.storage import DriverNodeInfo
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Node
 from pykubelet.models.storage_v1 import CSINode
+from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.fake_api import Fault
 from pykubelet.testing.wait import until
 from tests.unit.kubelet.apitools import Api, fake_api, running
@@ -161,6 +162,25 @@ async def test_driver_that_would_move_the_node_is_not_published_until_it_fits(ri
     assert rig.api.get("nodes", "n", namespace="")["metadata"]["labels"] == labels
     rig.nodes.append(node(labels={"zone": "z"}))
     await until(lambda: sorted(drivers(rig)) == ["d", "e"])
+
+
+async def test_driver_is_published_while_another_one_waits_for_its_retry() -> None:
+    """A refused driver is tried again after up to a minute; the clock of this test never gets there."""
+    async with fake_api() as api:
+        there = from_builtins(api.put("nodes", "n", "", metadata={"name": "n", "labels": {"zone": "other"}}), Node)
+        registered, state = asyncio.Event(), CsiNodeState()
+        registered.set()
+        clock = VirtualClock()
+        reporter = CsiNodeReporter(
+            client=api.client, node=lambda: there, registered=registered, state=state, clock=clock
+        )
+        reporter.installed("d", INFO)
+        async with running(reporter.run()):
+            await until(lambda: clock.sleepers == 1)
+            reporter.installed("e", DriverNodeInfo("node-e"))
+            await until(lambda: [each["spec"].get("drivers", ()) for each in api.all("csinodes", STORAGE)] != [()])
+            (found,) = api.all("csinodes", STORAGE)
+            assert [driver["name"] for driver in found["spec"]["drivers"]] == ["e"]
 
 
 async def test_drivers_come_and_go(rig: Rig) -> None:
