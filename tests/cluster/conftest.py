@@ -1,6 +1,8 @@
 """Fixtures: a real API server and an agent that is its node, on a real container runtime."""
 
+import http.client
 import shutil
+import ssl
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ from pykubelet.testing.envtest import ADMIN, EnvTest, find_assets
 from pykubelet.testing.fake_api.thread import FakeApiThread, fake_api_thread
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.kubeapi import Json, KubeApi
+from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
 
 NODE = "testnode"
@@ -105,6 +108,38 @@ class Cluster:
         """Delete the pod and wait until it is gone."""
         self.api.delete_pod(name, grace)
         self.api.wait_gone(name, timeout, self.agent.log_tail)
+
+    def wait_event(self, name: str, reason: str, text: str = "") -> Json:
+        """Wait until the API server has an event of the pod, or the node, with that reason and text; return it."""
+        path = f"/api/v1/namespaces/default/events?fieldSelector=involvedObject.name={name}"
+        last: list[Json] = []
+
+        def told() -> list[Json]:
+            last[:] = self.api.get(path)["items"]
+            return [each for each in last if each["reason"] == reason and text in each["message"]]
+
+        def why() -> str:
+            others = "\n".join(f"{each['type']} {each['reason']}: {each['message']}" for each in last)
+            return f"no event {reason} {text!r}:\n{others}\n{self.agent.log_tail()}"
+
+        wait_for(lambda: bool(told()), 30.0, why)
+        return told()[-1]
+
+    def ask(self, path: str, token: str = "") -> tuple[int, str]:
+        """Send a request to the node's kubelet API server, as metrics-server and Prometheus do."""
+        context = ssl.create_default_context(cafile=str(self.agent.root / "pki" / "kubelet.crt"))
+        return https_get((self.address, self.agent.node_port), path, context, token)
+
+
+def https_get(place: tuple[str, int], path: str, context: ssl.SSLContext, token: str) -> tuple[int, str]:
+    """Send a request with a token, unless that is empty; return the status and the text."""
+    connection = http.client.HTTPSConnection(*place, context=context, timeout=20 * PATIENCE)
+    try:
+        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    finally:
+        connection.close()
 
 
 @pytest.fixture(scope="module")

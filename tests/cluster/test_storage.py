@@ -21,20 +21,20 @@ from tests.manifests import container, mount, pod
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 DRIVER = "fake.csi"
 _STORAGE = "/apis/storage.k8s.io/v1"
+_TOPOLOGY = "topology.fake.csi/node"
 _CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 _VOLUMES = "/api/v1/persistentvolumes"
-_MIB = {"storage": "1Mi"}
 
 
 class Storage:
     """The driver, and the objects that a cluster's controllers would create."""
 
-    def __init__(self, cluster: Cluster, home: Path) -> None:
+    def __init__(self, cluster: Cluster, home: Path, driver: str = DRIVER, *flags: str) -> None:
         self.cluster = cluster
         self.home = home
-        self.log = home / "calls"
+        self.log = home / f"calls-{driver}"
         self.log.write_text("")
-        command = [sys.executable, "-m", "pykubelet.testing.fake_csi", "--name", DRIVER]
+        command = [sys.executable, "-m", "pykubelet.testing.fake_csi", "--name", driver, *flags]
         command += ["--root", str(cluster.agent.root), "--data", str(home / "data"), "--log", str(self.log)]
         self.process = subprocess.Popen(command, env=environment())
 
@@ -49,18 +49,19 @@ class Storage:
         lines = [json.loads(line) for line in self.log.read_text().splitlines()]
         return [request for name, request in lines if name == method]
 
-    def bind(self, name: str, **spec: object) -> None:
+    def bind(self, name: str, size: str = "1Mi", **spec: object) -> None:
         """Create a claim ``NAME`` bound to a volume ``pv-NAME``."""
         api = self.cluster.api
         modes = ["ReadWriteOnce"]
-        claim = {"accessModes": modes, "resources": {"requests": _MIB}, "volumeName": f"pv-{name}"}
+        capacity = {"storage": size}
+        claim = {"accessModes": modes, "resources": {"requests": capacity}, "volumeName": f"pv-{name}"}
         claim["storageClassName"] = ""
         meta = {"name": name}
         made = api.create(
             _CLAIMS, {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": claim}
         )
         reference = {"name": name, "namespace": "default", "uid": made["metadata"]["uid"]}
-        volume = {"capacity": _MIB, "accessModes": modes, "claimRef": reference, **spec}
+        volume = {"capacity": capacity, "accessModes": modes, "claimRef": reference, **spec}
         meta = {"name": f"pv-{name}"}
         api.create(_VOLUMES, {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": meta, "spec": volume})
         api.merge(f"{_CLAIMS}/{name}/status", {"status": {"phase": "Bound"}})
@@ -137,14 +138,36 @@ def test_the_driver_is_in_the_csi_node(storage: Storage) -> None:
         {
             "name": DRIVER,
             "nodeID": "node-1",
-            "topologyKeys": ["topology.fake.csi/node"],
+            "topologyKeys": [_TOPOLOGY],
             "allocatable": {"count": 9},
         }
     ]
     node = api.get(f"/api/v1/nodes/{NODE}")
     assert found["metadata"]["ownerReferences"][0]["uid"] == node["metadata"]["uid"]
-    assert node["metadata"]["labels"]["topology.fake.csi/node"] == "a"
+    assert node["metadata"]["labels"][_TOPOLOGY] == "a"
     assert json.loads(node["metadata"]["annotations"]["csi.volume.kubernetes.io/nodeid"]) == {DRIVER: "node-1"}
+
+
+def test_driver_that_would_move_the_node_to_another_zone_is_not_published(storage: Storage) -> None:
+    """The label is the first driver's; the scheduler would place pods by a zone in which the node is not."""
+    api, agent = storage.cluster.api, storage.cluster.agent
+    storage.until(lambda: api.get(f"/api/v1/nodes/{NODE}")["metadata"]["labels"].get(_TOPOLOGY))
+    other = Storage(storage.cluster, storage.home, "other.csi", "--segment", "b")
+    try:
+        wait_for(lambda: "topology value collision" in agent.log.read_text(), 30.0, agent.log_tail)
+        third = Storage(storage.cluster, storage.home, "third.csi")
+        try:
+            drivers = f"{_STORAGE}/csinodes/{NODE}"
+            storage.until(lambda: len(api.get(drivers)["spec"]["drivers"]) > 1)
+            assert {each["name"] for each in api.get(drivers)["spec"]["drivers"]} == {DRIVER, "third.csi"}
+            node = api.get(f"/api/v1/nodes/{NODE}")["metadata"]
+            assert node["labels"][_TOPOLOGY] == "a"
+            assert set(json.loads(node["annotations"]["csi.volume.kubernetes.io/nodeid"])) == {DRIVER, "third.csi"}
+        finally:
+            third.end()
+        storage.until(lambda: [each["name"] for each in api.get(drivers)["spec"]["drivers"]] == [DRIVER])
+    finally:
+        other.end()
 
 
 def test_volume_of_another_node_is_not_mounted(storage: Storage) -> None:
@@ -155,17 +178,7 @@ def test_volume_of_another_node_is_not_mounted(storage: Storage) -> None:
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "elsewhere"}}]
     cluster = storage.cluster
     cluster.run(pod("misplaced", container(volumeMounts=[mount("data", "/data")]), volumes=volumes))
-
-    def told() -> bool:
-        events = cluster.api.get("/api/v1/namespaces/default/events")["items"]
-        return any(
-            event["involvedObject"]["name"] == "misplaced"
-            and event["reason"] == "FailedMount"
-            and "no matching NodeSelectorTerms" in event["message"]
-            for event in events
-        )
-
-    storage.until(told)
+    cluster.wait_event("misplaced", "FailedMount", "no matching NodeSelectorTerms")
     found = cluster.api.find_pod("misplaced")
     assert found is not None and found.status.phase == "Pending"
     cluster.delete("misplaced", 0)
@@ -272,3 +285,50 @@ def test_pod_deleted_while_agent_is_down_leaves_no_volumes(storage: Storage) -> 
     assert len(storage.calls("NodeUnpublishVolume")) > unpublished
     storage.until(lambda: not (cluster.agent.root / "pods" / made["metadata"]["uid"]).exists())
     assert not list((cluster.agent.root / "plugins/kubernetes.io/csi" / DRIVER).iterdir())
+
+
+def test_read_only_inline_volume_cannot_be_written_whatever_its_driver_does(storage: Storage) -> None:
+    cluster = storage.cluster
+    careless = Storage(cluster, storage.home, "careless.csi", "--ignore-read-only")
+    try:
+        spec = {"attachRequired": False, "volumeLifecycleModes": ["Ephemeral"]}
+        driver = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "careless.csi"}}
+        cluster.api.create(f"{_STORAGE}/csidrivers", {**driver, "spec": spec})
+        volumes = [
+            {"name": "fixed", "csi": {"driver": "careless.csi", "readOnly": True}},
+            {"name": "free", "csi": {"driver": "careless.csi"}},
+        ]
+        mounts = [mount("fixed", "/fixed"), mount("free", "/free")]
+        cluster.run(pod("inline", container(volumeMounts=mounts), volumes=volumes))
+        cluster.ready("inline")
+        assert {call.get("readonly", False) for call in careless.calls("NodePublishVolume")} == {True, False}
+        told = cluster.agent.exec("inline", "echo x > /free/x && echo written; echo x 2>&1 > /fixed/x || echo refused")
+        assert told.splitlines()[0] == "written" and told.splitlines()[-1] == "refused", told
+        cluster.delete("inline")
+    finally:
+        careless.end()
+
+
+def test_volumes_grow_for_a_controller_that_sets_no_statuses(storage: Storage) -> None:
+    """The API server and its controllers before 1.23 know no ``allocatedResourceStatuses``: sizes tell the node."""
+    cluster, sizes = storage.cluster, {"storage": "3Mi"}
+    for name, handle in (("older", "vol-3"), ("fixed", "vol-4")):
+        storage.bind(name, "3Mi", csi={"driver": DRIVER, "volumeHandle": handle, "fsType": "ext4"})
+        cluster.api.merge(f"{_CLAIMS}/{name}/status", {"status": {"capacity": {"storage": "1Mi"}}})
+    volumes = [
+        {"name": "older", "persistentVolumeClaim": {"claimName": "older"}},
+        {"name": "fixed", "persistentVolumeClaim": {"claimName": "fixed", "readOnly": True}},
+    ]
+    mounts = [mount("older", "/older"), mount("fixed", "/fixed")]
+    cluster.run(pod("growing", container(volumeMounts=mounts), volumes=volumes))
+    storage.attach("vol-3", "vol-4")
+    cluster.ready("growing")
+    storage.until(lambda: cluster.api.get(f"{_CLAIMS}/older")["status"]["capacity"] == sizes)
+    cluster.wait_event("growing", "FileSystemResizeSuccessful", "pv-older")
+    # A file system that is mounted read-only stays as it is.
+    failed = cluster.wait_event("growing", "FileSystemResizeFailed", "requested read-only file system")
+    assert failed["type"] == "Warning" and "pv-fixed" in failed["message"]
+    (call,) = storage.calls("NodeExpandVolume")
+    assert (call["volume_id"], call["capacity_range"]) == ("vol-3", {"required_bytes": str(3 << 20)})
+    assert cluster.api.get(f"{_CLAIMS}/fixed")["status"]["capacity"] == {"storage": "1Mi"}
+    cluster.delete("growing")

@@ -56,6 +56,8 @@ class FakeDriver:
     capabilities: "tuple[pb.NodeServiceCapability.RPC.Type.ValueType, ...]" = ALL_CAPABILITIES
     mounting: bool = True
     """Whether to mount; otherwise only directories are created, which needs no privileges."""
+    heeds_read_only: bool = True
+    """Whether volumes are mounted read-only when the agent requests it; some drivers ignore that."""
     calls: list[tuple[str, dict[str, object]]] = field(default_factory=list)
     """Method and request of every call, in order."""
     faults: dict[str, Fault] = field(default_factory=dict)
@@ -63,6 +65,8 @@ class FakeDriver:
     """Results of the registration, as reported by the agent: success and error message."""
     log: Path | None = None
     """File to which one line of JSON is appended per call."""
+    limit: Path | None = None
+    """File that has the number of volumes that the node can have, as it is now, instead of ``max_volumes``."""
     below: str = ""
     """Subdirectory of ``plugins_registry`` for the registration socket."""
 
@@ -92,7 +96,7 @@ class FakeDriver:
     async def get_info(self, _: pb.NodeGetInfoRequest) -> pb.NodeGetInfoResponse:
         return pb.NodeGetInfoResponse(
             node_id=self.node_id,
-            max_volumes_per_node=self.max_volumes,
+            max_volumes_per_node=self.max_volumes if self.limit is None else int(self.limit.read_text()),
             accessible_topology=pb.Topology(segments=self.topology) if self.topology else None,
         )
 
@@ -118,7 +122,7 @@ class FakeDriver:
             return pb.NodePublishVolumeResponse()
         staged = request.staging_target_path
         source = Path(staged) if staged and self.mounting else self._volume(request.volume_id)
-        self._show(source, target, read_only=request.readonly)
+        self._show(source, target, read_only=request.readonly and self.heeds_read_only)
         return pb.NodePublishVolumeResponse()
 
     async def unpublish(self, request: pb.NodeUnpublishVolumeRequest) -> pb.NodeUnpublishVolumeResponse:
@@ -252,8 +256,19 @@ def main() -> None:
     parser.add_argument("--root", type=Path, required=True, help="the agent's root directory")
     parser.add_argument("--data", type=Path, required=True, help="directory of the volumes")
     parser.add_argument("--log", type=Path, help="file that gets every call")
+    parser.add_argument("--segment", default="a", help="the node's value of the topology label")
+    parser.add_argument("--limit", type=Path, help="file with the number of volumes that the node can have")
+    parser.add_argument("--ignore-read-only", action="store_true", help="mount all volumes writable")
     given = parser.parse_args()
-    driver = FakeDriver(given.name, given.data, topology={"topology.fake.csi/node": "a"}, max_volumes=9, log=given.log)
+    driver = FakeDriver(
+        given.name,
+        given.data,
+        topology={"topology.fake.csi/node": given.segment},
+        max_volumes=9,
+        heeds_read_only=not given.ignore_read_only,
+        log=given.log,
+        limit=given.limit,
+    )
     asyncio.run(_main(driver, given.root))
 
 
