@@ -1,11 +1,11 @@
 """The kubelet API server as used by kubectl, through a real kube-apiserver, and by monitoring."""
 
-import http.client
 import json
 import re
 import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from pykubelet.testing.agent import wait_for
 from pykubelet.testing.envtest import ADMIN, EnvTest
 from pykubelet.testing.kubeapi import Json
-from pykubelet.testing.patience import PATIENCE
-from tests.cluster.conftest import NODE, Cluster
+from pykubelet.testing.registry import Registry
+from tests.cluster.conftest import NODE, Cluster, https_get
 from tests.manifests import container, pod, serving
 
 pytestmark = [pytest.mark.runtime]
@@ -35,30 +35,23 @@ class Web:
     def api(self, path: str) -> tuple[int, str]:
         """Send a request through the API server, as kubectl does."""
         context = ssl.create_default_context(cafile=str(self.apiserver.home / "ca.crt"))
-        return _get(("127.0.0.1", self.apiserver.port), path, context, self.apiserver.tokens[ADMIN])
+        return https_get(("127.0.0.1", self.apiserver.port), path, context, self.apiserver.tokens[ADMIN])
 
     def node(self, path: str, token: str = "") -> tuple[int, str]:
         """Send a request directly to the node, as metrics-server and Prometheus do."""
-        context = ssl.create_default_context(cafile=str(self.cluster.agent.root / "pki" / "kubelet.crt"))
-        return _get((self.cluster.address, self.cluster.agent.node_port), path, context, token)
-
-
-def _get(place: tuple[str, int], path: str, context: ssl.SSLContext, token: str) -> tuple[int, str]:
-    connection = http.client.HTTPSConnection(*place, context=context, timeout=20 * PATIENCE)
-    try:
-        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
-        response = connection.getresponse()
-        return response.status, response.read().decode()
-    finally:
-        connection.close()
+        return self.cluster.ask(path, token)
 
 
 @pytest.fixture(scope="module")
 def web(apiserver: EnvTest, cluster: Cluster) -> Iterator[Web]:
+    """The pod ``web``, and ``bounded``, which has a limit: both are there when usage is measured for the first time."""
     cluster.run(pod("web", container("main", serving("echo first; echo second"))))
-    cluster.ready("web")
+    cluster.run(pod("bounded", container(resources={"limits": {"cpu": "200m"}})))
+    for name in ("web", "bounded"):
+        cluster.ready(name)
     yield Web(apiserver, cluster)
-    cluster.delete("web", grace=1)
+    for name in ("web", "bounded"):
+        cluster.delete(name, grace=1)
 
 
 def test_node_reports_its_kubelet_port(web: Web) -> None:
@@ -106,8 +99,9 @@ def test_metrics_are_served_to_authorized_monitoring_only(web: Web, apiserver: E
 def test_node_pages_through_the_api_server_proxy(web: Web) -> None:
     base = f"/api/v1/nodes/{NODE}/proxy"
     shown = json.loads(web.api(f"{base}/runningpods/")[1])
-    assert [(each["metadata"]["name"], each["spec"]["containers"][0]["name"]) for each in shown["items"]] == [
-        ("web", "main")
+    assert sorted((each["metadata"]["name"], each["spec"]["containers"][0]["name"]) for each in shown["items"]) == [
+        ("bounded", "main"),
+        ("web", "main"),
     ]
     assert "web" in {each["metadata"]["name"] for each in json.loads(web.api(f"{base}/pods")[1])["items"]}
     assert web.api(f"{base}/containerLogs/default/web/main?tailLines=1") == (200, "second\n")
@@ -116,6 +110,47 @@ def test_node_pages_through_the_api_server_proxy(web: Web) -> None:
     assert "Binary version: v1." in web.api(f"{base}/statusz")[1]
     assert f"\nhostname-override={NODE}\n" in web.api(f"{base}/flagz")[1]
     assert "task sync-loop:" in web.api(f"{base}/debug/pprof/goroutine")[1]
+
+
+def test_only_containers_with_a_quota_have_its_series(web: Web) -> None:
+    """As with the Go kubelet: otherwise panels that divide throttled periods by all periods show NaN."""
+    series: dict[str, set[str]] = {}
+
+    def measured() -> bool:
+        """Read the metrics; usage is measured every few seconds."""
+        series.update({"web": set(), "bounded": set()})
+        status, text = web.api(f"/api/v1/nodes/{NODE}/proxy/metrics/cadvisor")
+        assert status == 200, text
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                if sample.labels.get("container") == "main" and sample.labels["pod"] in series:
+                    series[sample.labels["pod"]].add(sample.name)
+        return all(series.values())
+
+    wait_for(measured, 20.0, web.cluster.agent.log_tail)
+    usual = {"container_cpu_usage_seconds_total", "container_spec_cpu_shares"}
+    only = {f"container_cpu_cfs_{name}_total" for name in ("periods", "throttled_periods", "throttled_seconds")}
+    only.add("container_spec_cpu_quota")
+    assert series["bounded"] >= usual | only and series["web"] >= usual
+    assert not series["web"] & only
+
+
+def test_log_requests_that_cannot_be_served_say_why_as_upstream(web: Web, tmp_path: Path) -> None:
+    """Status and words are those that kubectl, dashboards and upstream's suites match."""
+    logs = f"/api/v1/nodes/{NODE}/proxy/containerLogs/default/web/main"
+    for option in ("tailLines=-1", "limitBytes=0", "sinceSeconds=0"):
+        status, text = web.api(f"{logs}?{option}")
+        assert status == 422, f"{option}: {status} {text}"
+    assert web.api(f"{logs}?tailLines=many")[0] == 400
+    cluster = web.cluster
+    path = "/api/v1/namespaces/default/pods/imageless/log"
+    wanted = 'container \\"main\\" in pod \\"imageless\\" is waiting to start: '
+    reasons = [f"{wanted}{words}" for words in ("image can't be pulled", "trying and failing to pull image")]
+    with Registry(tmp_path) as registry:
+        cluster.run(pod("imageless", container(image=registry.reference("nothing"))))
+        wait_for(lambda: any(each in web.api(path)[1] for each in reasons), 20.0, lambda: web.api(path)[1])
+    assert web.api(path)[0] == 400
+    cluster.delete("imageless", 1)
 
 
 def test_client_without_rights_on_nodes_is_forbidden(web: Web, apiserver: EnvTest) -> None:
