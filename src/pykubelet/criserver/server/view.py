@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from google.protobuf.message import Message
 
+from pykubelet.base.errors import Invalid
 from pykubelet.criserver.container import Container
+from pykubelet.criserver.images.reference import id_prefix, is_digest, parse
 from pykubelet.criserver.sandbox import Sandbox
 from pykubelet.criserver.spec.signals import signal_value
 from pykubelet.criserver.types import ContainerPhase, SandboxPhase
@@ -71,7 +73,7 @@ def container_summary(container: Container) -> pb.Container:
         id=record.id,
         pod_sandbox_id=record.sandbox_id,
         metadata=config.metadata,
-        image=_image(config),
+        image=_image(container),
         image_ref=record.image_ref,
         state=container_state(container),
         created_at=record.created_at,
@@ -93,7 +95,7 @@ def container_status(container: Container) -> pb.ContainerStatus:
         started_at=record.started_at,
         finished_at=record.finished_at,
         exit_code=record.exit_code,
-        image=_image(config),
+        image=_image(container),
         image_ref=record.image_ref,
         image_id=record.image_id,
         reason=record.reason,
@@ -154,9 +156,25 @@ def _plain(value: object) -> object:
             return value
 
 
-def _image(config: pb.ContainerConfig) -> pb.ImageSpec:
-    # Report the name as the user wrote it, if the client has resolved it.
+def image_name(container: Container) -> str:
+    """The name by which a container's image was requested, in its full form; an id stays as it is.
+
+    With containerd it is one of the image's tags, in full; tools compare it with the names of images.
+    """
+    image = container.config.image
+    text = image.user_specified_image or image.image
+    digits = id_prefix(text)
+    if is_digest(text) or (digits and container.record.image_id.removeprefix("sha256:").startswith(digits)):
+        return text
+    try:
+        full = parse(text)
+    except Invalid:
+        return text
+    return full.name + (f":{full.tag}" if full.tag else "") + (f"@{full.digest}" if full.digest else "")
+
+
+def _image(container: Container) -> pb.ImageSpec:
     image = pb.ImageSpec()
-    image.CopyFrom(config.image)
-    image.image = config.image.user_specified_image or config.image.image
+    image.CopyFrom(container.config.image)
+    image.image = image_name(container)
     return image

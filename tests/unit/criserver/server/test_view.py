@@ -5,6 +5,7 @@ import time
 
 import pytest
 from grpc import StatusCode
+from msgspec.structs import replace
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, Transient, Unsupported
 from pykubelet.base.proc import ProgramTimeout
@@ -24,6 +25,7 @@ from pykubelet.criserver.types import (
 )
 from pykubelet.pb import runtime_v1_pb2 as pb
 
+ID = f"sha256:{'abcd1234' * 8}"
 SANDBOX_CONFIG = pb.PodSandboxConfig(
     metadata=pb.PodSandboxMetadata(name="web", namespace="default", uid="u1"), labels={"a": "1", "b": "2"}
 )
@@ -81,12 +83,35 @@ def test_container_status_has_the_fields_of_the_record() -> None:
     status = view.container_status(CONTAINER)
     assert (status.state, status.exit_code, status.reason, status.message) == (pb.CONTAINER_EXITED, 4, "Error", "m")
     assert (status.created_at, status.started_at, status.finished_at) == (1, 2, 3)
-    assert (status.image.image, status.image_id, status.image_ref) == ("app:1", "sha256:1", "app@sha256:9")
+    assert (status.image.image, status.image_ref) == ("docker.io/library/app:1", "app@sha256:9")
+    assert (status.image_id, status.image.user_specified_image) == ("sha256:1", "app:1")
     user = status.user.linux
     assert (user.uid, user.gid, list(user.supplemental_groups)) == (1000, 1001, [1001, 7])
     assert status.stop_signal == pb.SIGINT
     assert status.mounts == CONFIG.mounts
     assert view.container_summary(CONTAINER).pod_sandbox_id == "s123"
+
+
+@pytest.mark.parametrize(
+    ("image", "user_specified", "name"),
+    [
+        (ID, "app", "docker.io/library/app:latest"),
+        ("team/app:2", "", "docker.io/team/app:2"),
+        (ID, "reg.example:5000/app:1", "reg.example:5000/app:1"),
+        (ID, f"app:1@{ID}", f"docker.io/library/app:1@{ID}"),
+        (ID, f"app@{ID}", f"docker.io/library/app@{ID}"),
+        (ID, ID, ID),
+        (ID, "abcd1234", "abcd1234"),
+        (ID, "cafe", "docker.io/library/cafe:latest"),
+        ("/archives/checkpoint.tar", "", "/archives/checkpoint.tar"),
+    ],
+)
+def test_image_of_a_container_is_reported_by_its_full_name(image: str, user_specified: str, name: str) -> None:
+    config = pb.ContainerConfig(image=pb.ImageSpec(image=image, user_specified_image=user_specified))
+    record = replace(CONTAINER.record, config=config.SerializeToString(), image_id=ID)
+    container = Container(record, monotonic=time.monotonic)
+    assert view.container_status(container).image.image == name
+    assert view.container_summary(container).image.image == name
 
 
 @pytest.mark.parametrize(

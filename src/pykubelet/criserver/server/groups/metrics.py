@@ -10,6 +10,7 @@ from pykubelet.base.concurrency.guard import Guard
 from pykubelet.criserver.config.machine import kernel_cgroup
 from pykubelet.criserver.container import Container, ContainerComponents
 from pykubelet.criserver.sandbox import Sandbox, SandboxComponents
+from pykubelet.criserver.server import view
 from pykubelet.criserver.server.calls import Calls, chunks
 from pykubelet.criserver.stats import StatsCollector
 from pykubelet.criserver.stats.inspector import Inspector
@@ -93,11 +94,10 @@ class MetricCalls:
 
     async def _of(self, container: Container, sandbox: Sandbox) -> pb.ContainerMetrics:
         config, pod = container.config, sandbox.config.metadata
-        image = config.image.user_specified_image or config.image.image
         labels = (
             config.metadata.name,
             kernel_cgroup(container.record.cgroup),
-            image,
+            view.image_name(container),
             container.id,
             pod.namespace,
             pod.name,
