@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.testing.agent import container_status, wait_for
+from pykubelet.testing.agent import container_status, wait_for, waiting_reason
 from pykubelet.testing.kubeapi import Json
+from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.cgroup_view import cgroup_of, directory_of
 from tests.cluster.conftest import NODE, Cluster
@@ -141,6 +142,37 @@ def test_events_are_sent_to_the_api_server(cluster: Cluster) -> None:
     cluster.delete("eventful")
 
 
+def test_warnings_of_a_pod_do_not_silence_its_ordinary_events(cluster: Cluster) -> None:
+    """Twenty-five events of a kind are sent at once, then one in five minutes."""
+    failing = [container(f"bad{n}", image=f"localhost/no/such:{n}", imagePullPolicy="Never") for n in range(26)]
+    cluster.run(pod("noisy", *failing, container()))
+    cluster.until(
+        "noisy",
+        lambda p: (
+            sum(waiting_reason(p, c["name"]) == "ErrImageNeverPull" for c in failing) == len(failing)
+            and container_status(p, "main").state.running
+        ),  # type: ignore[union-attr]
+    )
+    cluster.wait_event("noisy", "ErrImageNeverPull")
+    cluster.api.delete_pod("noisy")
+    cluster.wait_event("noisy", "Killing", "Stopping container main")
+    cluster.api.wait_gone("noisy", 30.0, cluster.agent.log_tail)
+
+
+def test_images_and_order_of_containers_are_reported_as_upstream(cluster: Cluster, daemon: PrivateRuntime) -> None:
+    """Monitoring joins series by these names, and tools compare statuses by position."""
+    daemon.load(ImageSpec("docker.io/library/parity:latest", files={"parity": b"x"}))
+    short = container("zulu", image="parity", imagePullPolicy="IfNotPresent")
+    cluster.run(pod("named", short, container("mike"), container("alpha")))
+    found = cluster.ready("named")
+    shown = [(status.name, status.image) for status in found.status.container_statuses]
+    assert shown == [("alpha", BUSYBOX), ("mike", BUSYBOX), ("zulu", "docker.io/library/parity:latest")]
+    wanted = f'Container image "{BUSYBOX}" already present on machine and can be accessed by the pod'
+    told = cluster.wait_event("named", "Pulled", BUSYBOX)
+    assert (told["type"], told["message"]) == ("Normal", wanted)
+    cluster.delete("named", 1)
+
+
 def test_pods_that_do_not_fit_are_rejected(cluster: Cluster) -> None:
     large = container(resources={"requests": {"memory": "100Ti"}})
     busy = container(resources={"requests": {"cpu": "5000"}})
@@ -166,6 +198,8 @@ def test_a_pod_ends_at_its_deadline(cluster: Cluster) -> None:
     cluster.run(pod("late", activeDeadlineSeconds=2))
     found = cluster.until("late", lambda p: p.status.phase == "Failed")
     assert found.status.reason == "DeadlineExceeded"
+    told = cluster.wait_event("late", "DeadlineExceeded")
+    assert (told["type"], told["message"]) == ("Normal", found.status.message)
     cluster.delete("late")
 
 
