@@ -5,7 +5,7 @@ import pytest
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.agent import container_status, is_ready
 from tests.cluster.conftest import NODE, Cluster
-from tests.manifests import container, exec_handler, lingering, mount, pod, serving
+from tests.manifests import container, exec_handler, lingering, mount, pod, serving, sh
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 
@@ -44,6 +44,20 @@ def test_pod_over_its_deadline_fails_when_its_container_has_ended(cluster: Clust
     assert (failed.status.phase, failed.status.reason) == ("Failed", "DeadlineExceeded") and not disrupted(failed)
     assert state is not None and state.terminated is not None
     cluster.delete("late")
+
+
+def test_hook_goes_on_until_its_container_is_killed(cluster: Cluster) -> None:
+    """A preStop command that outlives the grace period is not killed with it but 2 s later, with its container."""
+    look = "sleep 0.3; kill -0 $(cat /tmp/hook) && echo -n runs >/dev/termination-log && exit 0; exit 9"
+    main = container(
+        command=sh(f"trap '{look}' TERM\nwhile :; do sleep 3600 & wait $!; done"),
+        lifecycle={"preStop": exec_handler("echo $$ >/tmp/hook; while :; do sleep 600; done")},
+    )
+    cluster.run(pod("hooked", main, activeDeadlineSeconds=1, terminationGracePeriodSeconds=1))
+    state = container_status(cluster.until("hooked", lambda p: p.status.phase == "Failed")).state
+    assert state is not None and state.terminated is not None
+    assert (state.terminated.exit_code, state.terminated.message) == (0, "runs")
+    cluster.delete("hooked", 1)
 
 
 def test_preempted_pod_ends_as_its_container_does(cluster: Cluster) -> None:
