@@ -1,14 +1,16 @@
 """Outages of the API server and of the agent, with pods replaced meanwhile."""
 
 import signal
+from pathlib import Path
 
 import pytest
 
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.agent import container_status, is_ready, wait_for
 from pykubelet.testing.envtest import EnvTest
+from tests.cgroup_view import cgroup_of, directory_of
 from tests.cluster.conftest import NODE, Cluster
-from tests.manifests import Json, container, pod, serving, sh
+from tests.manifests import Json, container, exec_handler, mount, pod, serving, sh
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 _PROBE: Json = {"exec": {"command": ["test", "-e", "/tmp/ok"]}, "periodSeconds": 1}
@@ -58,6 +60,27 @@ def test_a_pod_deleted_while_the_agent_was_down_is_only_stopped(cluster: Cluster
     cluster.api.wait_gone("doomed", 20.0, cluster.agent.log_tail)
 
 
+def test_pod_that_is_gone_from_the_api_server_ends_at_once(cluster: Cluster, tmp_path: Path) -> None:
+    """No controller waits for it any more, but its volumes, ports and addresses are held until it has ended."""
+    stubborn = sh("trap 'touch /v/asked' TERM\nwhile :; do sleep 0.1; done")
+    hook = {"preStop": exec_handler("touch /v/hook; sleep 600")}
+    volumes = [{"name": "v", "hostPath": {"path": str(tmp_path)}}]
+    main = container(command=stubborn, lifecycle=hook, volumeMounts=[mount("v", "/v")])
+    made = cluster.run(pod("forgotten", main, volumes=volumes, terminationGracePeriodSeconds=600))
+    cluster.ready("forgotten")
+    cgroup = cgroup_of(cluster.agent, "forgotten")
+    processes = directory_of(cgroup.layout, "memory") / cgroup.path("memory").lstrip("/") / "cgroup.procs"
+    assert processes.read_text()
+    cluster.agent.kill()
+    cluster.api.delete_pod("forgotten", 0)
+    cluster.api.wait_gone("forgotten")
+    cluster.agent.start()
+    wait_for(lambda: not processes.exists(), 30.0, cluster.agent.log_tail)
+    directory = cluster.agent.root / "pods" / made["metadata"]["uid"]
+    wait_for(lambda: not directory.exists(), 30.0, cluster.agent.log_tail)
+    assert {path.name for path in tmp_path.iterdir()} == {"asked"}
+
+
 def test_statuses_are_sent_after_api_server_outage(cluster: Cluster, apiserver: EnvTest) -> None:
     cluster.run(pod("alive", container(command=serving("touch /tmp/ok"), readinessProbe=_PROBE)))
     ending = cluster.run(pod("ending", container(command=serving()), restartPolicy="Never"))
@@ -71,6 +94,8 @@ def test_statuses_are_sent_after_api_server_outage(cluster: Cluster, apiserver: 
         cluster.agent.wait_pod("ending", lambda p: p.status.phase in ("Succeeded", "Failed"))
         cluster.agent.exec("alive", "rm /tmp/ok")
         cluster.agent.wait_pod("alive", lambda p: not is_ready(p))
+        # Only the API server knows whose token this is: 401 lets clients try again, 500 looks like a broken node.
+        assert cluster.ask("/metrics", "a-token-never-reviewed-before")[0] == 401
     finally:
         apiserver.start_apiserver(wait=True)
     found = cluster.until("ending", lambda p: p.status.phase in ("Succeeded", "Failed"))
