@@ -2,13 +2,17 @@
 
 import shutil
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from pykubelet.kubelet.actuate.node.tunables import TUNABLES
 from pykubelet.testing.agent import container_status, wait_for
-from pykubelet.testing.kubeapi import Json
+from pykubelet.testing.envtest import EnvTest
+from pykubelet.testing.isolation import Isolation
+from pykubelet.testing.kubeapi import ApiError, Json, KubeApi
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.cluster.conftest import NODE, Cluster, has_chain
 from tests.manifests import container, pod
@@ -25,8 +29,31 @@ def node_flags() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def node_config() -> Json:
-    return {"maxPods": 17, "nodeStatusUpdateFrequency": "1s", "nodeLeaseDurationSeconds": 8}
+def huge_pages() -> Iterator[int]:
+    """How many huge pages of 2 MiB the machine has; one more than before, if the kernel finds room for it."""
+    count = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
+    if not count.exists():
+        yield 0
+        return
+    before = count.read_text()
+    count.write_text(str(int(before) + 1))
+    yield int(count.read_text())
+    count.write_text(before)
+
+
+@pytest.fixture(scope="module")
+def resolv_conf(isolation: Isolation) -> Path:
+    """A resolv.conf with more search domains than a pod can have."""
+    path = isolation.home / "resolv.conf"
+    path.write_text(f"search {' '.join(f'd{number}.test' for number in range(33))}\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def node_config(huge_pages: int, resolv_conf: Path) -> Json:
+    assert huge_pages >= 0
+    common = {"maxPods": 17, "nodeStatusUpdateFrequency": "1s", "nodeLeaseDurationSeconds": 8}
+    return {**common, "resolvConf": str(resolv_conf)}
 
 
 def _node(cluster: Cluster) -> Json:
@@ -48,6 +75,21 @@ def test_a_node_registers_as_its_flags_say(cluster: Cluster) -> None:
     assert found.status.reason == "TaintToleration"
     for name in ("driven-off", "tolerant"):
         cluster.delete(name, 1)
+
+
+def test_huge_pages_are_counted_in_the_units_of_their_name(cluster: Cluster, huge_pages: int) -> None:
+    """Schedulers and quotas show the quantity as it is written."""
+    if not huge_pages:
+        pytest.skip("the kernel has no room for a huge page of 2 MiB, or no such pages")
+    status = _node(cluster)["status"]
+    wanted = f"{2 * huge_pages}Mi"
+    assert (status["capacity"]["hugepages-2Mi"], status["allocatable"]["hugepages-2Mi"]) == (wanted, wanted)
+
+
+def test_search_domains_that_pods_cannot_have_are_an_event_of_the_node(cluster: Cluster, resolv_conf: Path) -> None:
+    told = cluster.wait_event(NODE, "CheckLimitsForResolvConf")
+    wanted = f"Resolv.conf file '{resolv_conf}' contains search line consisting of more than 32 domains!"
+    assert (told["type"], told["message"]) == ("Warning", wanted)
 
 
 def test_machine_of_a_node_has_the_tunables_and_the_chain_of_the_firewall(cluster: Cluster) -> None:
@@ -104,6 +146,50 @@ def test_a_restart_keeps_what_others_set(cluster: Cluster) -> None:
     cluster.ready("bound")
     cluster.delete("bound")
     cluster.api.merge(_PATH, {"spec": {"unschedulable": None}})
+
+
+def test_node_that_was_created_ahead_of_time_needs_no_right_to_create_it(cluster: Cluster, apiserver: EnvTest) -> None:
+    """The agent comes back as a user that may do all that a node does, but for that."""
+    own = apiserver.node_kubeconfig(NODE)
+    cluster.agent.stop()
+    with _allowed_all_but_to_create_nodes(cluster, "outsider"):
+        apiserver.kubeconfig("outsider", own)
+        try:
+            refused = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "another"}}
+            limited = KubeApi(apiserver.url, str(apiserver.home / "ca.crt"), apiserver.tokens["outsider"])
+            wait_for(lambda: limited.node(NODE) is not None, 10.0, str)
+            with pytest.raises(ApiError, match="403"):
+                limited.create("/api/v1/nodes", refused)
+            lost = {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}
+            cluster.api.strategic(f"{_PATH}/status", {"status": lost})
+            cluster.agent.start()
+            wait_for(lambda: cluster.api.node_condition(NODE).get("status") == "True", 20.0, cluster.agent.log_tail)
+            cluster.agent.stop()
+        finally:
+            apiserver.node_kubeconfig(NODE)
+    cluster.agent.start()
+
+
+@contextmanager
+def _allowed_all_but_to_create_nodes(cluster: Cluster, user: str) -> Iterator[None]:
+    group, rbac = "rbac.authorization.k8s.io", "/apis/rbac.authorization.k8s.io/v1"
+    kind = {"apiVersion": f"{group}/v1", "metadata": {"name": "precreated"}}
+    everything = {"apiGroups": ["*"], "resources": ["*"]}
+    creates = {"apiGroups": ["", "coordination.k8s.io", "storage.k8s.io"], "verbs": ["create"]}
+    rules = [
+        {**everything, "verbs": ["get", "list", "watch", "update", "patch", "delete"]},
+        {**creates, "resources": ["events", "leases", "csinodes", "pods"]},
+    ]
+    role = {"apiGroup": group, "kind": "ClusterRole", "name": "precreated"}
+    subjects = [{"apiGroup": group, "kind": "User", "name": user}]
+    cluster.api.create(f"{rbac}/clusterroles", {**kind, "kind": "ClusterRole", "rules": rules})
+    binding = {**kind, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": subjects}
+    cluster.api.create(f"{rbac}/clusterrolebindings", binding)
+    try:
+        yield
+    finally:
+        for directory in ("clusterrolebindings", "clusterroles"):
+            cluster.api.delete(f"{rbac}/{directory}/precreated")
 
 
 def test_node_marked_unknown_becomes_ready_again(cluster: Cluster) -> None:
