@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -370,8 +370,11 @@ def test_deferred_resize_survives_restart(newer: Cluster) -> None:
     assert condition.message.startswith("Node didn't have enough resource: memory, requested: ")
     newer.agent.kill()
     newer.agent.start()
+    asked = datetime.now(UTC).replace(microsecond=0)
     _resize(newer, "small", "100m", f"{there + 1}Mi")
-    newer.until("small", lambda p: _conditions(p)["PodResizePending"].reason == "Infeasible")
+    refused = newer.until("small", lambda p: _conditions(p)["PodResizePending"].reason == "Infeasible")
+    since = _conditions(refused)["PodResizePending"].last_transition_time
+    assert since is not None and since >= asked, "the time is that of the reason before"
     _resize(newer, "small", "100m", "300Mi")
     newer.until("small", lambda p: _conditions(p)["PodResizePending"].reason == "Deferred")
     newer.delete("large")

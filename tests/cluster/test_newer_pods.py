@@ -1,5 +1,6 @@
 """Newer API fields of pods and nodes, and the agent's requests to the API server, with the fake API server."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,14 +8,17 @@ from typing import Any
 import pytest
 
 from pykubelet.models.core_v1 import Pod
-from pykubelet.testing.agent import container_status, wait_for
+from pykubelet.testing.agent import container_status, is_ready, wait_for, waiting_reason
 from pykubelet.testing.fake_api.store import Place
 from pykubelet.testing.fake_api.thread import FakeApiThread
+from pykubelet.testing.fuse import Behaviour, FuseMount
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.cluster.conftest import NODE, Cluster
+from tests.cluster.test_storage import DRIVER, Storage
 from tests.manifests import container, lingering, mount, pod, serving, sh
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.serves]
+HAS_FUSE = os.access("/dev/fuse", os.R_OK | os.W_OK)
 _TOKEN_SECONDS = 20
 """Lifetime of tokens, shorter than a real API server permits, so that the renewal can be observed."""
 
@@ -37,6 +41,55 @@ def token(newer: Cluster) -> Iterator[Path]:
 def first_token(token: Path) -> str:
     """The first token in the file."""
     return token.read_text()
+
+
+class Background:
+    """What takes its time, and so begins before the first test."""
+
+    def __init__(self, cluster: Cluster, home: Path) -> None:
+        self.cluster = cluster
+        self.limit = home / "limit"
+        self.limit.write_text("5")
+        self.storage = Storage(cluster, home, DRIVER, "--limit", str(self.limit))
+        self.slow = FuseMount(home / "many" / "slow")
+
+    def begin(self) -> None:
+        """Publish a driver and then change its limit; start a pod with a volume whose files cannot be changed now."""
+        api, drivers = self.cluster.api, "/apis/storage.k8s.io/v1/csidrivers"
+        driver = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": DRIVER}}
+        api.create(drivers, {**driver, "spec": {"attachRequired": False, "nodeAllocatableUpdatePeriodSeconds": 10}})
+        self.storage.until(lambda: self.counts() == [5])
+        self.limit.write_text("7")
+        if HAS_FUSE:
+            self._own_slowly()
+
+    def _own_slowly(self) -> None:
+        self.slow.start(Behaviour.HANG)
+        here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [NODE]}
+        affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}}
+        self.storage.bind("many", local={"path": str(self.slow.point.parent)}, nodeAffinity=affinity)
+        volumes = [{"name": "many", "persistentVolumeClaim": {"claimName": "many"}}]
+        main = container(volumeMounts=[mount("many", "/many")])
+        self.cluster.run(pod("owner", main, volumes=volumes, securityContext={"fsGroup": 7}))
+
+    def counts(self) -> list[int]:
+        """Limits of the node's drivers, as the scheduler reads them."""
+        found = self.cluster.api.find(f"/apis/storage.k8s.io/v1/csinodes/{NODE}") or {}
+        return [each["allocatable"]["count"] for each in found.get("spec", {}).get("drivers", ())]
+
+    def end(self) -> None:
+        self.slow.stop()
+        self.storage.end()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def background(newer: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Background]:
+    made = Background(newer, tmp_path_factory.mktemp("background"))
+    try:
+        made.begin()
+        yield made
+    finally:
+        made.end()
 
 
 def test_status_is_patched_without_get(newer: Cluster, fake: FakeApiThread, first_token: str) -> None:
@@ -102,12 +155,6 @@ def test_node_reports_its_features(newer: Cluster, daemon: PrivateRuntime) -> No
         assert status["features"] == {"supplementalGroupsPolicy": True}
 
 
-def test_a_token_is_renewed_while_its_pod_runs(newer: Cluster, token: Path, first_token: str) -> None:
-    """The agent checks twice a minute."""
-    wait_for(lambda: token.read_text() != first_token, 60.0, newer.agent.log_tail)
-    assert newer.agent.exec("holder", "cat /token/token") == token.read_text()
-
-
 def test_pod_whose_init_container_failed_ends_after_its_sidecar(newer: Cluster) -> None:
     """Its phase is terminal when nothing of it runs any more, so that a Job does not replace it before."""
     sidecar = container("sidecar", lingering(), restartPolicy="Always")
@@ -150,3 +197,56 @@ def test_pod_that_ran_out_of_memory_restarts_at_once_when_its_limit_is_raised(ne
     ended = before.last_state.terminated.finished_at
     assert ended is not None and (after.state.running.started_at - ended).total_seconds() < 18
     newer.delete("hungry")
+
+
+def test_pod_with_resource_claims_does_not_start_without_its_devices(newer: Cluster) -> None:
+    """Nothing prepares claims here: the pod would run without the device that it was scheduled for."""
+    claims = [{"name": "gpu", "resourceClaimName": "gpu-1"}]
+    main = container(resources={"claims": [{"name": "gpu"}]})
+    newer.run(pod("claimant", main, resourceClaims=claims))
+    told = newer.wait_event("claimant", "FailedPrepareDynamicResources")
+    assert told["type"] == "Warning" and told["message"].endswith("Its claims: gpu"), told
+    found = newer.until("claimant", lambda p: waiting_reason(p) == "ContainerCreating")
+    assert found.status.phase == "Pending" and not found.status.pod_ip
+    newer.delete("claimant")
+
+
+def test_restart_of_all_containers_waits_for_no_back_off(newer: Cluster) -> None:
+    """RestartAllContainersOnContainerExits (beta in 1.36): with back-off, the third restart would come after 30 s."""
+    rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}
+    script = "n=$(cat /v/n || echo 0); echo $((n + 1)) >/v/n; [ $n -ge 3 ] || exit 42"
+    again = container(
+        "again", serving(script), volumeMounts=[mount("v", "/v")], restartPolicy="Never", restartPolicyRules=[rule]
+    )
+    newer.run(pod("renewed", again, container(), volumes=[{"name": "v", "emptyDir": {}}]))
+    found = newer.until(
+        "renewed", lambda p: is_ready(p) and all(each.restart_count == 3 for each in p.status.container_statuses)
+    )
+    state = container_status(found, "again").state
+    assert state is not None and state.running is not None and state.running.started_at is not None
+    assert found.status.start_time is not None
+    assert (state.running.started_at - found.status.start_time).total_seconds() < 28
+    newer.delete("renewed", 1)
+
+
+def test_a_token_is_renewed_while_its_pod_runs(newer: Cluster, token: Path, first_token: str) -> None:
+    """The agent checks twice a minute."""
+    wait_for(lambda: token.read_text() != first_token, 60.0, newer.agent.log_tail)
+    assert newer.agent.exec("holder", "cat /token/token") == token.read_text()
+
+
+def test_limit_of_volumes_follows_its_driver(background: Background) -> None:
+    """KEP-4876: attachments made outside of the cluster take places; the driver is asked every ten seconds."""
+    background.storage.until(lambda: background.counts() == [7])
+
+
+@pytest.mark.skipif(not HAS_FUSE, reason="needs /dev/fuse")
+def test_pod_whose_volume_has_many_files_says_what_it_waits_for(newer: Cluster, background: Background) -> None:
+    """Half a minute after the change of the files' group has begun; no deadline ends it while files are changed."""
+    told = newer.wait_event("owner", "VolumePermissionChangeInProgress", "Setting volume ownership for ")
+    assert told["type"] == "Warning"
+    waiting = newer.api.find_pod("owner")
+    assert waiting is not None and waiting_reason(waiting) == "ContainerCreating"
+    background.slow.stop()
+    newer.ready("owner")
+    newer.delete("owner", 1)
