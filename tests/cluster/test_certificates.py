@@ -39,6 +39,26 @@ def sign(api: KubeApi, server: EnvTest, request: Json, life: timedelta = timedel
     api.call("PUT", f"{path}/status", {**approved, "status": status})
 
 
+def refuse_until_bootstrap(api: KubeApi, agent: AgentProcess) -> Json:
+    """Deny what the node itself requests for its client; return the first request of its bootstrap token."""
+    found: list[Json] = []
+
+    def there() -> bool:
+        request = pending(api, _CLIENT)
+        if request is None:
+            return False
+        if request["spec"]["username"] != f"system:node:{NODE}":
+            found.append(request)
+            return True
+        condition = {"type": "Denied", "status": "True", "reason": "Test", "message": "by the test"}
+        path = f"{_REQUESTS}/{request['metadata']['name']}/approval"
+        api.call("PUT", path, {**request, "status": {"conditions": [condition]}})
+        return False
+
+    wait_for(there, 60.0, agent.log_tail)
+    return found[0]
+
+
 def wait_request(api: KubeApi, signer: str, agent: AgentProcess) -> Json:
     found: list[Json] = []
 
@@ -126,25 +146,32 @@ def test_a_node_joins_by_a_token_and_renews_its_certificates(
     assert set(serving["spec"]["usages"]) == {"digital signature", "server auth"}
     authority = apiserver.authority.certificate.subject
     assert shown(agent).issuer != authority
-    sign(api, apiserver, serving, timedelta(seconds=30))
+    sign(api, apiserver, serving, timedelta(seconds=15))
     wait_for(lambda: shown(agent).issuer == authority, 20.0, agent.log_tail)
     first_shown = shown(agent)
     names = first_shown.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == [NODE]
     assert [str(each) for each in names.get_values_for_type(x509.IPAddress)] == [node_address]
 
-    # Both have a short lifetime and are renewed before they expire.
-    before = current.resolve()
-    second = wait_request(api, _CLIENT, agent)
-    assert second["spec"]["username"] == f"system:node:{NODE}"
-    sign(api, apiserver, second)
-    wait_for(lambda: current.resolve() != before, 20.0, agent.log_tail)
+    # Both have a short lifetime and are renewed before they expire, the serving certificate first.
     sign(api, apiserver, wait_request(api, _SERVING, agent))
     wait_for(lambda: shown(agent).serial_number != first_shown.serial_number, 20.0, agent.log_tail)
     assert shown(agent).issuer == authority
+    before = current.resolve()
+    second = wait_request(api, _CLIENT, agent)
+    assert second["spec"]["username"] == f"system:node:{NODE}"
+    sign(api, apiserver, second, timedelta(seconds=8))
+    wait_for(lambda: current.resolve() != before, 20.0, agent.log_tail)
+
+    # A node whose certificate was not renewed in time comes back with its token, without a restart.
+    before = current.resolve()
     expires = x509.load_pem_x509_certificate(before.read_bytes()).not_valid_after_utc.timestamp()
-    wait_for(lambda: time.time() > expires + 1, 60.0, agent.log_tail)
-    lease = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{NODE}"
-    renewed = api.get(lease)["spec"]["renewTime"]
-    wait_for(lambda: api.get(lease)["spec"]["renewTime"] != renewed, 30.0, agent.log_tail)
+    with allowed_to_bootstrap(api):
+        third = refuse_until_bootstrap(api, agent)
+        assert time.time() >= expires
+        sign(api, apiserver, third)
+        wait_for(lambda: current.resolve() != before, 20.0, agent.log_tail)
+    lost = {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}
+    api.strategic(f"/api/v1/nodes/{NODE}/status", {"status": lost})
+    wait_for(lambda: api.node_condition(NODE).get("status") == "True", 30.0, agent.log_tail)
     assert agent.stop() == 0

@@ -152,13 +152,16 @@ class CertificateManager:
     async def request(self, template: Template, within: Seconds = APPROVAL_SECONDS) -> bool:
         """Request a certificate, wait for it and store it; return False if the template has changed meanwhile.
 
-        Permanent: it is denied. Transient: it is not signed within that many seconds. Also errors of the API server.
+        Permanent: it is denied. Transient: it is not signed within that many seconds, or before the certificate in use
+        ends, if there are other credentials then. Also errors of the API server.
         """
         key = await blocking.call_to_end("certificates", self._store.pending_key)
         request = signing_request(key, template)
         made = self._bootstrap if not self._usable else None
         other = await blocking.call("certificates", made) if made is not None else None
         client = other or self._client
+        if self._usable and self._bootstrap is not None and self._ends is not None:
+            within = min(within, self._ends - self._clock.now())
         try:
             name = await self._create_request(client, request, key=key, template=template)
             certificate = await self._wait_signed(client, name, within=within, template=template)

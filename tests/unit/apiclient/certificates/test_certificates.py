@@ -254,6 +254,36 @@ async def test_expired_certificate_is_requested_with_bootstrap_credentials(
         await until(lambda: len(made) == 2)
 
 
+async def test_renewal_that_is_not_signed_before_the_end_goes_on_with_bootstrap_credentials(
+    api: Api, tmp_path: Path, authority: ClusterAuthority
+) -> None:
+    """The node's own credentials are worth nothing then; they may not even see that the request is signed."""
+    made: list[ApiClient] = []
+
+    def bootstrap_client() -> ApiClient | None:
+        made.append(ApiClient(api.fake.config, api.clock, agent="with-the-bootstrap-token"))
+        return made[-1]
+
+    store = CertificateStore(tmp_path, "kubelet-client")
+    key = store.pending_key()
+    store.put(authority.sign(signing_request(key, TEMPLATE), timedelta(hours=1)), key, api.clock.now())
+    validity = store.validity()
+    assert validity is not None
+    api.clock.shift = validity.not_after - api.clock.now() - 1
+    manager = CertificateManager(
+        client=api.client, store=store, template=lambda: TEMPLATE, clock=api.clock, bootstrap=bootstrap_client
+    )
+    told: list[bool] = []
+    manager.subscribe(lambda: told.append(True))
+    async with running(manager.run()):
+        await until(lambda: made and api.all(CSRS, PREFIX))
+        (request,) = api.all(CSRS, PREFIX)  # the request of before, which may be signed by now
+        assert "status" not in request
+        api.clock.shift = 0.0  # the fake authority signs for an hour from now
+        await sign_next(api, authority)
+        await until(lambda: told)
+
+
 async def test_an_agent_without_a_valid_certificate_ends_only_if_the_server_responds(
     api: Api, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
