@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.agent import container_status, wait_for, waiting_reason
 from pykubelet.testing.kubeapi import Json
 from pykubelet.testing.ociimage import ImageSpec
@@ -146,13 +147,13 @@ def test_warnings_of_a_pod_do_not_silence_its_ordinary_events(cluster: Cluster) 
     """Twenty-five events of a kind are sent at once, then one in five minutes."""
     failing = [container(f"bad{n}", image=f"localhost/no/such:{n}", imagePullPolicy="Never") for n in range(26)]
     cluster.run(pod("noisy", *failing, container()))
-    cluster.until(
-        "noisy",
-        lambda p: (
-            sum(waiting_reason(p, c["name"]) == "ErrImageNeverPull" for c in failing) == len(failing)
-            and container_status(p, "main").state.running
-        ),  # type: ignore[union-attr]
-    )
+
+    def settled(found: Pod) -> bool:
+        main = container_status(found, "main").state
+        refused = [c for c in failing if waiting_reason(found, c["name"]) == "ErrImageNeverPull"]
+        return refused == failing and main is not None and main.running is not None
+
+    cluster.until("noisy", settled)
     cluster.wait_event("noisy", "ErrImageNeverPull")
     cluster.api.delete_pod("noisy")
     cluster.wait_event("noisy", "Killing", "Stopping container main")
