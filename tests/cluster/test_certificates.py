@@ -163,7 +163,7 @@ def test_a_node_joins_by_a_token_and_renews_its_certificates(
     sign(api, apiserver, second, timedelta(seconds=8))
     wait_for(lambda: current.resolve() != before, 20.0, agent.log_tail)
 
-    # A node whose certificate was not renewed in time requests one with its token, without a restart.
+    # A node whose certificate was not renewed in time gets one by its token, without a restart.
     before = current.resolve()
     expires = x509.load_pem_x509_certificate(before.read_bytes()).not_valid_after_utc.timestamp()
     with allowed_to_bootstrap(api):

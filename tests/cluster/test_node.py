@@ -150,7 +150,7 @@ def test_a_restart_keeps_what_others_set(cluster: Cluster) -> None:
 
 
 def test_node_that_was_created_ahead_of_time_needs_no_right_to_create_it(cluster: Cluster, apiserver: EnvTest) -> None:
-    """The agent starts again as a user that may do all that a node does, but for that."""
+    """The agent restarts as a user that may do all that a node does, but for that."""
     own = apiserver.node_kubeconfig(NODE)
     cluster.agent.stop()
     with _allowed_all_but_to_create_nodes(cluster, "outsider"):

@@ -148,12 +148,12 @@ def test_warnings_of_a_pod_do_not_silence_its_ordinary_events(cluster: Cluster) 
     failing = [container(f"bad{n}", image=f"localhost/no/such:{n}", imagePullPolicy="Never") for n in range(26)]
     cluster.run(pod("noisy", *failing, container()))
 
-    def settled(found: Pod) -> bool:
-        main = container_status(found, "main").state
+    def told(found: Pod) -> bool:
+        state = container_status(found, "main").state
         refused = [c for c in failing if waiting_reason(found, c["name"]) == "ErrImageNeverPull"]
-        return refused == failing and main is not None and main.running is not None
+        return len(refused) == len(failing) and state is not None and state.running is not None
 
-    cluster.until("noisy", settled)
+    cluster.until("noisy", told)
     cluster.wait_event("noisy", "ErrImageNeverPull")
     cluster.api.delete_pod("noisy")
     cluster.wait_event("noisy", "Killing", "Stopping container main")
