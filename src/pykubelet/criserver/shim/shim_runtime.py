@@ -43,6 +43,7 @@ from pykubelet.criserver.streaming.commands.session import ExecSession
 from pykubelet.criserver.streaming.streaming_types import StreamControl
 from pykubelet.criserver.streaming.streaming_types import Streams as ClientStreams
 from pykubelet.criserver.types import ProcessRef
+from pykubelet.linux import procfs
 from pykubelet.linux.pidfd import PidFd
 from pykubelet.pb import shim_task_pb2 as api
 
@@ -79,6 +80,8 @@ class ShimRuntime:
         self.supports_prelaunch = parts.program.of_runc
         self.names_host = not parts.program.of_runc
         self.connections = parts.connections
+        self._sigkilled: dict[str, Seconds] = {}
+        """When the shim took SIGKILL for a task the first time."""
 
     async def features(self) -> Features:
         """The optional features of the shim's containers."""
@@ -119,21 +122,30 @@ class ShimRuntime:
                 with suppress(FileNotFoundError):  # it was removed meanwhile
                     await blocking.call_to_end(_owner(task), files.note_exit, noted)
         await self._forget(task)
+        self._sigkilled.pop(task.id, None)
         await self._parts.logs.close(task)
         return noted
 
     async def signal(self, task: Task, number: int) -> None:
         """Send a signal to the first process. NotFound: it has ended, or the shim with it.
 
-        A shim that answers neither SIGKILL nor anything else is killed: its containers could not be stopped otherwise.
+        A shim that answers neither SIGKILL nor anything else is killed, and one that hides the end of a task whose
+        processes are gone: its containers could not be stopped otherwise.
         """
         try:
             await (await self.connections.client(task.sandbox)).kill(task.id, number)
         except ShimGone as error:
             raise NotFound(str(error)) from error
+        except NotFound:
+            if number == signal.SIGKILL:
+                await self._check_end(task)
+            raise
         except Transient:
             if number != signal.SIGKILL or not await self._killed_as_hung(task):
                 raise
+        else:
+            if number == signal.SIGKILL:
+                await self._check_end(task)
 
     async def end_launch(self, task: Task) -> None:
         """Kill the writer of the log; the task itself is removed by ``delete``."""
@@ -173,6 +185,7 @@ class ShimRuntime:
             self.connections.drop(task.sandbox)
             await blocking.call_to_end(_owner(task), files.remove_socket)
         self._parts.events.take_oom(task.id)
+        self._sigkilled.pop(task.id, None)
         await blocking.call_to_end(_owner(task), self._program.remove_state, task.id)
         await blocking.call_to_end(_owner(task), files.remove)
 
@@ -269,16 +282,36 @@ class ShimRuntime:
         except TimeoutError as error:
             raise Transient(f"container {task.id} does not end after SIGKILL") from error
 
+    async def _check_end(self, task: Task) -> None:
+        """Kill the shim of a task that has had SIGKILL for long, and whose processes are gone, unless it has ended."""
+        now = asyncio.get_running_loop().time()
+        if now - self._sigkilled.setdefault(task.id, now) >= _KILLED and await self._is_gone(task):
+            await self._kill_shim(task)
+
+    async def _is_gone(self, task: Task) -> bool:
+        """Whether no process of a task is left on this machine; False where that is unknown (virtual machines)."""
+        if not self._program.of_runc:
+            return False
+        return not await blocking.call(_owner(task), lambda: any(in_container(pid, task.id) for pid in procfs.pids()))
+
     async def _killed_as_hung(self, task: Task) -> bool:
-        """Kill the shim of a task if it answers nothing any more; whether it has ended."""
+        """Kill the shim of a task if it answers nothing any more, or does not let go a task whose processes are gone.
+
+        Returns whether it has ended.
+        """
         try:
             async with asyncio.timeout(_ANSWERS):
                 await (await self.connections.client(task.sandbox)).shim_pid(task.id)
-            return False
+            if not await self._is_gone(task):
+                return False
         except (ShimGone, TimeoutError):
             pass
         except PykubeletError:
             return False
+        return await self._kill_shim(task)
+
+    async def _kill_shim(self, task: Task) -> bool:
+        """Kill the shim of a task; whether it has ended."""
         note = await blocking.call(_owner(task), TaskFiles(self.connections.directory / task.sandbox).shim)
         process = open_process(note.process if note is not None else None)
         if process is None:

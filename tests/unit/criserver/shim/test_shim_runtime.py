@@ -6,12 +6,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from pykubelet.base.errors import Permanent, Transient
+from pykubelet.base.errors import NotFound, Permanent, Transient
 from pykubelet.criserver.conmon import Conmon, Exit
 from pykubelet.criserver.oci.runtime import Features
 from pykubelet.criserver.processes import reference
@@ -111,6 +111,48 @@ async def test_shim_that_still_answers_is_not_killed(
         with pytest.raises(Transient):
             await runtime.signal(_task(tmp_path, _CONTAINER), signal.SIGKILL)
         assert process.poll() is None
+
+
+@pytest.mark.parametrize("answer", [api.Nothing(), ttrpc_pb2.Status(code=5, message="process already finished")])
+@pytest.mark.parametrize(
+    ("name", "left", "killed"),
+    [
+        ("containerd-shim-runc-test-v1", False, True),
+        ("containerd-shim-runc-test-v1", True, False),
+        ("containerd-shim-other-v1", False, False),
+    ],
+)
+async def test_shim_that_hides_the_end_of_a_task_is_killed_where_the_machine_shows_it(
+    tmp_path: Path,
+    process: "subprocess.Popen[bytes]",
+    monkeypatch: pytest.MonkeyPatch,
+    answer: api.Nothing | ttrpc_pb2.Status,
+    name: str,
+    left: bool,
+    killed: bool,
+) -> None:
+    """It takes SIGKILL for a task, or says that it has ended, but never answers to ``Wait``."""
+    runtime = _runtime(tmp_path, "", name)
+    monkeypatch.setattr(shim_runtime, "in_container", lambda *_: left)
+    async with _shim(tmp_path, runtime, process.pid, {"Kill": lambda _: answer}):
+        with suppress(NotFound):
+            await runtime.signal(_task(tmp_path, _CONTAINER), signal.SIGKILL)
+        assert process.poll() is None, "it has some time"
+        monkeypatch.setattr(shim_runtime, "_KILLED", 0.0)
+        with suppress(NotFound):
+            await runtime.signal(_task(tmp_path, _CONTAINER), signal.SIGKILL)
+        assert (process.wait(20) == -signal.SIGKILL) if killed else (process.poll() is None)
+
+
+async def test_shim_that_does_not_remove_a_task_whose_processes_are_gone_is_killed(
+    tmp_path: Path, process: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = _runtime(tmp_path, "", "containerd-shim-runc-test-v1")
+    monkeypatch.setattr(TaskClient, "state", _times_out)
+    answers: dict[str, Answer] = {"Connect": lambda _: api.ConnectResponse(shim_pid=1)}
+    async with _shim(tmp_path, runtime, process.pid, answers):
+        await runtime.delete(_task(tmp_path, _CONTAINER), emptied=False)
+        assert process.wait(20) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("told_pid", [True, False])

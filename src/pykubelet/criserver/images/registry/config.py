@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Seconds
+from pykubelet.criserver.images.reference import canonical
 
 _DOCKER = "docker.io"
 _DOCKER_REGISTRY = "registry-1.docker.io"
-_DOCKER_NAMES = {_DOCKER, "index.docker.io", "registry-1.docker.io"}
 
 
 class Tls(Struct, frozen=True):
@@ -171,6 +171,4 @@ def _speaks_plain(host: str, entry: HostConfig | None) -> bool:
 
 
 def _canonical(text: str) -> str:
-    host = (urlsplit(text).netloc if "://" in text else text.partition("/")[0]).lower()
-    host = host.removesuffix(":443")
-    return _DOCKER if host in _DOCKER_NAMES else host
+    return canonical(urlsplit(text).netloc if "://" in text else text.partition("/")[0])
