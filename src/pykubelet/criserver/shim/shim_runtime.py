@@ -295,7 +295,7 @@ class ShimRuntime:
         return not await blocking.call(_owner(task), lambda: any(in_container(pid, task.id) for pid in procfs.pids()))
 
     async def _killed_as_hung(self, task: Task) -> bool:
-        """Kill the shim of a task if it answers nothing any more, or does not let go a task whose processes are gone.
+        """Kill the shim of a task if it answers nothing any more, or does not remove a task whose processes are gone.
 
         Returns whether it has ended.
         """
