@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from aiohttp.web_protocol import RequestHandler
 
-from pykubelet.base.concurrency.paced_protocol import PacedProtocol
+from pykubelet.base.http.paced_protocol import PacedProtocol
 
 
 class PacedReads(PacedProtocol):

@@ -7,8 +7,8 @@ from typing import Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from pykubelet.base.concurrency.paced_protocol import PacedProtocol
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, PykubeletError, Transient, Unsupported
+from pykubelet.base.http.paced_protocol import PacedProtocol
 from pykubelet.base.text import printable
 from pykubelet.base.units import MIB, Seconds
 from pykubelet.criserver.shim.ttrpc_frames import PIECE, REQUEST, RESPONSE, Frame, FrameReader

@@ -8,8 +8,8 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from pykubelet.base.concurrency.paced_protocol import PacedProtocol
 from pykubelet.base.errors import Permanent
+from pykubelet.base.http.paced_protocol import PacedProtocol
 from pykubelet.criserver.shim.ttrpc_frames import PIECE, REQUEST, RESPONSE, Frame, FrameReader
 from pykubelet.pb import shim_task_pb2, ttrpc_pb2
 from pykubelet.pb.containerd_events_service_pb2 import Envelope
