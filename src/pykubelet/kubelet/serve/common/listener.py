@@ -53,6 +53,8 @@ class Listener:
         self._limits = limits
         self._clock = clock
         self._tls = tls
+        self._context: ssl.SSLContext | None = None
+        """The context of the latest connection."""
         self._connections = Connections(limits, closed)
         self._by_handler: dict[RequestHandler, ConnectionRecord] = {}
         self._request_timers: dict[ConnectionRecord, asyncio.TimerHandle] = {}
@@ -154,6 +156,7 @@ class Listener:
                 async with asyncio.timeout(self._limits.handshake):
                     await _readable(connection)
                 context = await self._tls()
+                self._renew(context)
                 limits = {"ssl_handshake_timeout": self._limits.handshake, "ssl_shutdown_timeout": _SHUTDOWN}
             loop = asyncio.get_running_loop()
             await loop.connect_accepted_socket(
@@ -163,7 +166,19 @@ class Listener:
             self._connections.drop(record, CloseReason.HANDSHAKE)
             _log.debug("connection handshake failed", extra={"error": str(error)})
             return False
+        if context is not self._context:
+            record.close()  # it was replaced during the handshake
         return True
+
+    def _renew(self, context: ssl.SSLContext) -> None:
+        """Close the connections of an earlier context, thus of an earlier client CA, when their requests have ended."""
+        if context is not self._context:
+            self._context = context
+            for handler, record in self._by_handler.items():
+                if record.busy:
+                    handler.close()
+                else:
+                    record.close()
 
     def hand_over(self, transport: asyncio.Transport, record: ConnectionRecord) -> None:
         """Hand a connection that is up over to aiohttp."""

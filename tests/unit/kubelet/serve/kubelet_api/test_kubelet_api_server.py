@@ -104,6 +104,37 @@ async def test_a_certificate_of_another_authority_is_refused(world: NodeWorld) -
                 await response.read()
 
 
+async def test_connection_of_an_earlier_client_authority_ends_with_its_request(world: NodeWorld) -> None:
+    """Otherwise a client whose authority was replaced would have access for as long as it keeps its connection."""
+    clients = world.base / "clients.pem"
+    clients.write_bytes(world.authority.ca.read_bytes())
+    world.change(tls=replace(world.server_config.tls, client_ca=clients))
+    issued = world.admin()
+    context = ssl.create_default_context(cafile=str(world.authority.ca))
+    context.load_cert_chain(issued.certificate, issued.key)
+    request = "GET {} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    async with running_server(world) as server, client_of(world, server) as other:
+        kept = [await asyncio.open_connection("127.0.0.1", server.port, ssl=context) for _ in range(2)]
+        (idle, asking), (follower, following) = kept
+        asking.write(request.format("/healthz").encode())
+        assert (await idle.readuntil(b"ok")).startswith(b"HTTP/1.1 200")
+        following.write(request.format("/containerLogs/ns/web/app?follow=true").encode())
+        await follower.readuntil(b"two\n")
+
+        clients.write_bytes(Authority(world.base / "next", "the next authority").ca.read_bytes())
+        async with other.get("/pods") as response:
+            assert response.status == 401
+        with suppress(ConnectionError):
+            assert await idle.read() == b""
+        with (world.logs / "0.log").open("ab") as log:
+            log.write(raw("three", at=2))
+        assert b"three\n" in await follower.readuntil(b"three\n")
+        for _, writer in kept:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+
 async def test_an_api_server_that_is_away_is_no_permission(world: NodeWorld) -> None:
     telemetry = replace(world.server_deps.telemetry, clock=_Instant(world))
     world.server_deps = replace(world.server_deps, telemetry=telemetry)
