@@ -7,6 +7,7 @@ encoded. Python's TOML reader takes hours for a key of many parts. The functions
 
 import sys
 import tomllib
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +16,8 @@ from pykubelet.base.errors import Invalid, Transient
 
 _MOST_DOTS: Final = 256
 """Limit of dots in one line of TOML: the reader's time grows with the square of the parts of a key."""
+_JSON_LEVELS: Final = 64
+"""Depth of a JSON text that is read without YAML's reader, which has the same limit and explains it."""
 
 
 def read_json(data: bytes | str) -> object:
@@ -30,9 +33,15 @@ def read_json(data: bytes | str) -> object:
 def read_yaml(data: bytes) -> object:
     """The values of the first document of a YAML or JSON text; None for an empty one.
 
-    Raises Invalid; Transient: the reader cannot be loaded, such as for want of a file descriptor.
+    JSON has the rules of JSON, as in Kubernetes: ``1e3`` is a number, though YAML 1.1 takes it for a text. Raises
+    Invalid; Transient: the reader cannot be loaded, such as for want of a file descriptor.
     """
-    # Imported here: PyYAML takes 0.5 MiB, and most daemons of this machine are configured without YAML.
+    if data.lstrip()[:1] == b"{":
+        with suppress(Invalid):
+            value = read_json(data)
+            if not _deeper(value, _JSON_LEVELS):
+                return value
+    # Imported here: PyYAML takes 0.7 MiB, and most daemons of this machine are configured without YAML.
     try:
         from pykubelet.base.files.yaml_reader import load
     except (ImportError, OSError) as error:
@@ -46,6 +55,15 @@ def _forget_half_of_yaml() -> None:
     if not getattr(sys.modules.get("yaml"), "__with_libyaml__", False):
         for name in [each for each in sys.modules if each.partition(".")[0] == "yaml"]:
             del sys.modules[name]
+
+
+def _deeper(value: object, levels: int) -> bool:
+    match value:
+        case dict():
+            return levels == 0 or any(_deeper(each, levels - 1) for each in value.values())
+        case list():
+            return levels == 0 or any(_deeper(each, levels - 1) for each in value)
+    return False
 
 
 def read_toml(data: bytes) -> dict[str, Any]:

@@ -20,6 +20,8 @@ _BOMB = b"a0: &b0 [x, x]\n" + b"".join(b"a%d: &b%d [*b%d, *b%d]\n" % (i, i, i - 
         (b"", None),
         (b"a: [1, 'x', null]", {"a": [1, "x", None]}),
         (b'{"a": 1}', {"a": 1}),
+        (b' \n{"a": 1e3, "b": [{}]}\n', {"a": 1000.0, "b": [{}]}),
+        (b"{a: 1}", {"a": 1}),
         (b"a: &x 1\nb: *x", {"a": 1, "b": 1}),
     ],
 )
@@ -29,6 +31,17 @@ def test_read_yaml_good_text_gives_its_values(data: bytes, value: object) -> Non
 
 def test_read_yaml_text_of_the_allowed_depth_gives_its_values() -> None:
     assert read_yaml(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH) is not None
+    assert read_yaml(b'{"a":' * MAX_DEPTH + b"1" + b"}" * MAX_DEPTH) is not None
+
+
+def test_read_yaml_json_text_does_not_load_the_reader_of_yaml() -> None:
+    code = """
+import sys
+from pykubelet.base.files.documents import read_yaml
+print(read_yaml(b'{"a": [1]}'), "yaml" in sys.modules)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout.strip() == "{'a': [1]} False"
 
 
 @pytest.mark.parametrize(
@@ -37,6 +50,8 @@ def test_read_yaml_text_of_the_allowed_depth_gives_its_values() -> None:
         (b"[" * 1_000_000, "levels deep"),
         (b"- " * 1_000_000, "levels deep"),
         (b"{a: " * 300_000, "levels deep"),
+        (b'{"a":' * 65 + b"1" + b"}" * 65, "levels deep"),
+        (b'{"a":' * 300_000 + b"1" + b"}" * 300_000, "levels deep"),
         (b"a: &a [*a]", "contains itself"),
         (b"a: &a {b: *a}", "contains itself"),
         (_BOMB, "values once its aliases"),
