@@ -2,6 +2,9 @@
 
 import asyncio
 import gc
+import importlib
+import linecache
+import sys
 
 import pytest
 
@@ -35,5 +38,13 @@ async def test_soon_after_the_start_and_then_every_minute() -> None:
         gc.unfreeze()
 
 
-def test_giving_back_does_no_harm() -> None:
+def test_giving_back_forgets_what_imports_have_left_and_later_ones_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(linecache.cache, "<generated>", (1, None, ["x\n"], "<generated>"))
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    importlib.import_module("colorsys")
+    assert sys.path_importer_cache
     release_memory()
+    assert not sys.path_importer_cache
+    assert not linecache.cache
+    del sys.modules["colorsys"]
+    assert importlib.import_module("colorsys").rgb_to_hsv(0, 0, 0) == (0, 0, 0)
