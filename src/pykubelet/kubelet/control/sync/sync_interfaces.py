@@ -33,8 +33,8 @@ class Workers(Protocol):
     def adopt_orphan(self, ref: PodRef) -> None:
         """Stop and remove a pod that the runtime has and no source lists."""
 
-    def poke(self, uid: PodUID) -> None:
-        """Wake the pod's worker."""
+    def poke(self, uid: PodUID, *, probed: bool = False) -> None:
+        """Wake the pod's worker; ``probed``: since a probe has a new result."""
 
     def poke_all(self) -> None:
         """Wake every worker."""

@@ -75,7 +75,7 @@ class SyncLoop:
                 self._deps.workers.poke(uid)
             case ProbeUpdate(uid=uid):
                 self._deps.journal.add(uid, (event.decision,))
-                self._deps.workers.poke(uid)
+                self._deps.workers.poke(uid, probed=True)
             case PodsAffected(uids=uids):
                 self._poke(uids)
             case NodeRead(request=request):

@@ -111,9 +111,13 @@ class PodWorkers:
                 WorkerState(ref, None, phase=Phase.TERMINATING, wanted=False, grace_seconds=_ORPHAN_GRACE_SECONDS)
             )
 
-    def poke(self, uid: PodUID) -> None:
-        """Wake the pod's worker: its containers or their probes may have changed."""
-        self._steps.report_readiness(uid)
+    def poke(self, uid: PodUID, *, probed: bool = False) -> None:
+        """Wake the pod's worker: its containers may have changed.
+
+        ``probed``: a probe has a new result, which is reported even while the pod is being stopped.
+        """
+        if probed:
+            self._steps.report_readiness(uid)
         if worker := self._workers.get(uid):
             worker.poke()
 

@@ -129,8 +129,8 @@ class LoopFakes:
         self.calls.append(f"orphan {ref.uid}")
         self.workers.add(ref.uid)
 
-    def poke(self, uid: PodUID) -> None:
-        self.calls.append(f"poke {uid}")
+    def poke(self, uid: PodUID, *, probed: bool = False) -> None:
+        self.calls.append(f"poke {uid}{' probed' if probed else ''}")
 
     def poke_all(self) -> None:
         self.calls.append("poke all")
@@ -204,7 +204,7 @@ def update(op: PodOp) -> PodUpdate:
         (PodUpdate(PodOp.ADD, Source.FILE, ()), []),
         (PodLifecycleEvent(A, PodEventType.CONTAINER_DIED), ["poke a"]),
         (PodLifecycleEvent(A, PodEventType.CONTAINER_REMOVED), []),
-        (ProbeUpdate(A, ContainerID("c"), ProbeType.LIVENESS, ProbeResult.FAILURE), ["poke a"]),
+        (ProbeUpdate(A, ContainerID("c"), ProbeType.LIVENESS, ProbeResult.FAILURE), ["poke a probed"]),
         (PodsAffected(frozenset({A})), ["poke a"]),
         (RuntimeRecovered(), ["poke all"]),
     ],

@@ -410,18 +410,35 @@ async def test_readiness_of_a_pod_is_reported_while_it_is_being_stopped() -> Non
     async with running(node) as workers:
         workers.update(make_pod("u1"))
         await node.clock.settle()
-        workers.poke(U1)
+        workers.poke(U1, probed=True)
         workers.remove(U1)
         await node.clock.settle()
         node.reports.clear()
-        workers.poke(U1)
-        workers.poke(U2)
+        workers.poke(U1, probed=True)
+        workers.poke(U2, probed=True)
         assert [(uid, source.terminating, source.stopped) for uid, source in node.reports] == [(U1, True, False)]
         node.hold["kill"].set()
         await node.clock.settle()
         node.reports.clear()
+        workers.poke(U1, probed=True)
+        assert node.reports == []
+
+
+async def test_end_of_a_container_that_is_being_stopped_does_not_compute_the_status() -> None:
+    """Nothing is known of it before the stop has ended and the runtime's state is read again."""
+    node = Node()
+    node.hold["kill"] = asyncio.Event()
+    async with running(node) as workers:
+        workers.update(make_pod("u1"))
+        await node.clock.settle()
+        workers.remove(U1)
+        await node.clock.settle()
+        node.reports.clear()
         workers.poke(U1)
         assert node.reports == []
+        node.hold["kill"].set()
+        await node.clock.settle()
+        assert [(source.terminating, source.stopped) for _, source in node.reports] == [(True, True)]
 
 
 async def test_pod_listed_again_while_stopping_may_be_rejected() -> None:
