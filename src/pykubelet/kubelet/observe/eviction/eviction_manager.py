@@ -114,7 +114,11 @@ class EvictionManager:
             pause = left
             with self._rounds.item("memory"):
                 await alarm.arm(looks.growth(config, seen))
-                pause = QUIET_SECONDS if await alarm.wait(looks.next_look(config, seen, left)) else 0.0
+                look = looks.next_look(config, seen, left)
+                notified = await alarm.wait(look)
+                if not notified and look >= left:
+                    break  # the rest is over, and the check that follows reads all signals
+                pause = QUIET_SECONDS if notified else 0.0
                 seen = await self._deps.observer.read_memory()
                 if looks.newly_met(config, self._state.since, seen):
                     self._note_shortage()

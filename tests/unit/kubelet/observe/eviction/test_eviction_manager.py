@@ -301,6 +301,15 @@ async def test_notification_without_shortage_costs_one_reading_of_memory() -> No
         assert machine.looks == 2
 
 
+async def test_quiet_machine_is_read_once_every_ten_seconds() -> None:
+    machine = Machine(pods=[make_pod("a")])
+    machine.seen[Signal.MEMORY] = SignalObservation(20 * GI, 30 * GI)
+    async with watching(machine, HARD):
+        for looks in range(2, 5):
+            await machine.clock.advance(CHECK_SECONDS)
+            assert (machine.looks, machine.memory_looks) == (looks, 0)
+
+
 async def test_storm_of_notifications_costs_ten_readings_of_memory_per_second() -> None:
     machine = Machine(pods=[make_pod("a")])
     machine.seen[Signal.MEMORY] = SignalObservation(20 * GI, 30 * GI)
