@@ -229,10 +229,8 @@ class History:
         uids = desired() if self._restored else None
         if uids is not None:
             self._forget_absent(frozenset(uids))
-        delay = 0.0
         if not await self._write(_WRITE_SECONDS):
-            delay = self._backoff.next("", self._clock.monotonic())
-        await self._clock.sleep(delay)
+            await self._clock.sleep(self._backoff.next("", self._clock.monotonic()))
 
     async def _write(self, deadline: Seconds) -> bool:
         """Write what waits; return False if it could not be written, and waits again."""
