@@ -200,14 +200,23 @@ class DiskReclaimer:
         self._workers = workers
 
     async def reclaim(self, what: Collection[Reclaim]) -> None:
-        """Remove dead containers, unused images, or both."""
+        """Remove dead containers, also those of pods that have ended, unused images, or both."""
         if Reclaim.CONTAINERS in what:
-            await self._runtime.gc(self._with_worker)
+            await self._runtime.gc(self._with_worker, ended=self._ended)
         if Reclaim.IMAGES in what:
             await self._images.remove_unused()
 
     def _with_worker(self) -> frozenset[PodUID]:
         return frozenset(self._workers.known)
+
+    def _ended(self) -> frozenset[PodUID]:
+        """Return the pods that have ended and whose end the API server has recorded.
+
+        The containers of a static pod are the only record that it has ended: without them, it would run again after a
+        restart of the agent.
+        """
+        states = (state for state in self._workers.states if state.phase is Phase.TERMINATED)
+        return frozenset(each.ref.uid for each in states if each.pod is not None and not is_static(each.pod))
 
 
 class ResizeStates:

@@ -43,12 +43,15 @@ class Collector:
         """The containers that lived in the last round, whose links need no look in the next one."""
 
     async def collect(
-        self, policy: ContainerGcPolicy, keep: Callable[[], AbstractSet[PodUID]], ended: AbstractSet[PodUID]
+        self,
+        policy: ContainerGcPolicy,
+        keep: Callable[[], AbstractSet[PodUID]],
+        ended: Callable[[], AbstractSet[PodUID]],
     ) -> None:
         """Run one round: remove everything of pods outside ``keep``, and the dead containers of pods in ``ended``.
 
-        ``keep`` is called after the lists were read, so that a pod added meanwhile is safe. What cannot be listed or
-        removed is logged and retried in a later round; an error of the runtime's lists is raised.
+        Both are called after the lists were read, so that a pod added or started again meanwhile is safe. What cannot
+        be listed or removed is logged and retried in a later round; an error of the runtime's lists is raised.
         """
         dirs: dict[Path, PodUID] = {}
         links: dict[Path, ContainerID | None] = {}
@@ -58,10 +61,10 @@ class Collector:
             links = await blocking.call("logs", self._logs.links.dead, self._living)
         sandboxes, rows = await both(self._cri.list_pod_sandboxes(), self._cri.list_containers(), "gc-list")
         pods = conversion.runtime_pods(sandboxes, rows)
-        wanted = keep()
+        wanted, spent = keep(), ended()
 
         def removable(uid: PodUID) -> bool:
-            return uid not in wanted or uid in ended
+            return uid not in wanted or uid in spent
 
         by_id = {row.id: row for row in rows}
         removed: set[ContainerID] = set()

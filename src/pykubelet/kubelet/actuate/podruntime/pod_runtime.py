@@ -227,13 +227,13 @@ class PodRuntime:
         self,
         keep: Callable[[], AbstractSet[PodUID]],
         *,
-        ended: AbstractSet[PodUID] = frozenset(),
+        ended: Callable[[], AbstractSet[PodUID]] = frozenset,
         policy: ContainerGcPolicy | None = None,
     ) -> None:
         """Remove dead containers, sandboxes, logs and links. Call it only when all pod sources have been read.
 
-        ``keep`` returns the pods that are desired or have a worker; it is called after the runtime was listed. Dead
-        containers of pods in ``ended`` are removed too, although those pods are kept (disk pressure).
+        ``keep`` returns the pods that are desired or have a worker, ``ended`` those of them whose dead containers are
+        removed too (disk pressure); they are called after the runtime was listed.
         """
         self._starter.crashes.collect(self._telemetry.clock.monotonic())
         await self._collector.collect(policy or ContainerGcPolicy(), keep, ended)
