@@ -37,8 +37,8 @@ class Retainer(Protocol):
         """Keep these layers and those of containers; remove the others, now and whenever a container is removed."""
         ...
 
-    async def make_room(self) -> None:
-        """If space is short, wait a limited time until what was removed is deleted."""
+    async def make_room(self, *, always: bool) -> None:
+        """If space is short, or ``always``, wait a limited time until what was removed is deleted."""
         ...
 
     def unused_bytes(self, chain_ids: Collection[str]) -> Bytes:

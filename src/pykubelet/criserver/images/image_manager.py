@@ -166,7 +166,8 @@ class ImageManager:
     async def remove(self, ref_or_id: str) -> None:
         """Remove an image with all its references, as CRI's RemoveImage. Idempotent: no error if it is missing.
 
-        Layers that a container uses are kept until the container is removed.
+        Layers that a container uses are kept until the container is removed. Other files are deleted when this returns,
+        unless that takes long: a kubelet removes images for their space, measures it then, and would evict a pod.
         """
         async with self._change:
             found = self._find(ref_or_id)
@@ -174,7 +175,7 @@ class ImageManager:
                 return
             await blocking.call_to_end("images", self._index.remove, found.id, deadline=None)
         await self.collect()
-        await self._deps.retainer.make_room()
+        await self._deps.retainer.make_room(always=True)
 
     async def remove_name(self, ref_or_id: str, users: Callable[[str], Sequence[str]], *, force: bool) -> Removed:
         """Remove one name of an image, and the image with its last name; an id removes it with all names.

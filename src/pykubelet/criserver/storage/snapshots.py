@@ -221,9 +221,9 @@ class Snapshots:
         except NotFound:
             return None  # all of its volumes are covered by mounts
 
-    async def make_room(self) -> None:
-        """If space is short, wait a limited time until what was removed is deleted."""
-        await self._trash.make_room()
+    async def make_room(self, *, always: bool = False) -> None:
+        """If space is short, or ``always``, wait a limited time until what was removed is deleted."""
+        await self._trash.make_room(always=always)
 
     def _in_use(self) -> set[str]:
         return {chain_id for chain_ids in self._used.values() for chain_id in chain_ids}

@@ -28,7 +28,7 @@ from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import NotFound, Permanent, PykubeletError, Transient
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.directories import set_aside_obstacle
-from pykubelet.criserver.storage.plan.pace import DeletionPace, pace
+from pykubelet.criserver.storage.plan.pace import HURRIED, LONGEST_WAIT, DeletionPace, pace
 from pykubelet.criserver.storage.remove import removal_steps, remove_any
 from pykubelet.criserver.storage.usage import UsageCounter
 from pykubelet.linux.errors import wrap
@@ -86,6 +86,8 @@ class Trash:
         """When the failing trees failed first."""
         self._counts = UsageCounter()
         self._in_vain_until: Seconds = 0.0
+        self._awaited = 0
+        """Number of removals that wait for the deletion."""
         self._round: asyncio.Event | None = None
         """Set when the current round of ``run`` has ended; None while it does not run."""
 
@@ -137,8 +139,8 @@ class Trash:
             found = None
         return TrashUsage(len(names)) if found is None else TrashUsage(len(names), found.bytes, found.inodes)
 
-    async def make_room(self) -> None:
-        """If space is short, wait until what is in the trash now is deleted, for a limited time.
+    async def make_room(self, *, always: bool = False) -> None:
+        """If space is short, or ``always``, wait until what is in the trash now is deleted, for a limited time.
 
         When that was in vain, the removals of the next minute do not wait: a kubelet removes containers one by one.
         """
@@ -146,9 +148,14 @@ class Trash:
             return
         try:
             chosen = await blocking.call("trash", _pace, self.directory, deadline=_RESPONDING)
-            if chosen.wait > 0:
-                async with asyncio.timeout(chosen.wait):
-                    await self._wait_for_deletion()
+            wait = LONGEST_WAIT if always else chosen.wait
+            if wait > 0:
+                self._awaited += 1
+                try:
+                    async with asyncio.timeout(wait):
+                        await self._wait_for_deletion()
+                finally:
+                    self._awaited -= 1
         except (OSError, PykubeletError) as error:
             self._in_vain_until = self._clock.monotonic() + _IN_VAIN
             _log.info("not waiting any longer for the deletion of the trash", extra={"error": str(error)})
@@ -211,7 +218,10 @@ class Trash:
         """Delete a large tree for one slice."""
         del self._large[name]
         try:
-            chosen = await blocking.call("trash", _pace, self.directory, deadline=_RESPONDING)
+            if self._awaited:
+                chosen = HURRIED
+            else:
+                chosen = await blocking.call("trash", _pace, self.directory, deadline=_RESPONDING)
             done = await self._run_worker(name, chosen)
         except BaseException:
             self._large[name] = None

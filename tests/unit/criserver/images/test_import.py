@@ -1,10 +1,12 @@
 """Archives in and out, and root file systems made of them, for real (chroot and overlay need root)."""
 
+import asyncio
 import gzip
 import io
 import json
 import os
 import tarfile
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +14,11 @@ import pytest
 
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.criserver.images import Phase, Progress
+from pykubelet.criserver.storage import trash
+from pykubelet.criserver.storage.plan.pace import CALM
 from pykubelet.linux.filesystems.mountinfo import is_mount_point
 from pykubelet.testing.ociimage import ImageSpec, pack
+from pykubelet.testing.wait import until
 from tests.unit.criserver.images.stores import import_file, open_stores
 
 pytestmark = pytest.mark.root
@@ -98,6 +103,27 @@ async def test_layers_stay_while_a_container_uses_them(tmp_path: Path, archive: 
         await stores.snapshots.remove_rootfs("c1")
     assert stores.layers.get(image.layers[0]) is None
     assert [path.name for path in (tmp_path / "root/storage/layers").iterdir()] == ["0"]
+
+
+async def test_files_of_an_image_are_deleted_when_its_removal_returns(
+    tmp_path: Path, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kubelet that is short of space measures it then, and would evict a pod (upstream's ImageGCNoEviction)."""
+    monkeypatch.setattr(trash, "_pace", lambda path: CALM)
+    monkeypatch.setattr(trash, "_SMALL", 0)
+    stores = open_stores(tmp_path / "root")
+    await import_file(stores, archive)
+    opened = stores.layers.trash
+    assert list((tmp_path / "root/storage/layers").iterdir()) != []
+    task = asyncio.create_task(opened.run(), name="trash")
+    try:
+        await until(lambda: opened._round)
+        await stores.images.remove(NAME)
+        assert list(opened.directory.iterdir()) == []
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 async def test_everything_is_found_again_after_a_crash(tmp_path: Path, archive: Path) -> None:

@@ -39,7 +39,7 @@ class NoUnpacking:
     def used(self) -> tuple[Bytes, int]:
         return Bytes(0), 0
 
-    async def make_room(self) -> None:
+    async def make_room(self, *, always: bool) -> None:
         return None
 
     async def retain(self, chain_ids: Collection[str]) -> None:

@@ -332,6 +332,33 @@ async def test_removal_waits_for_the_deletion_only_if_space_is_short(
         assert _is_empty(tmp_path) == (chosen.wait > 0)
 
 
+async def test_removal_that_is_made_for_the_space_waits_and_hurries_whatever_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kubelet removes images for their space, above thresholds of its own that are unknown here."""
+    monkeypatch.setattr(trash, "_pace", lambda path: CALM)
+    monkeypatch.setattr(trash, "_SMALL", 0)
+    paces: list[DeletionPace] = []
+    run_worker = Trash._run_worker
+
+    async def noted(opened: Trash, name: str, chosen: DeletionPace) -> bool:
+        paces.append(chosen)
+        return await run_worker(opened, name, chosen)
+
+    monkeypatch.setattr(Trash, "_run_worker", noted)
+    opened = _open(tmp_path)
+    async with _running(opened):
+        await until(lambda: opened._round)
+        opened.take(_tree(tmp_path / "layer", 1000))
+        opened.wake()
+        await opened.make_room(always=True)
+        assert _is_empty(tmp_path)
+        opened.take(_tree(tmp_path / "layer", 1000))
+        opened.wake()
+        await until(lambda: _is_empty(tmp_path))
+    assert paces == [HURRIED, CALM], "only what a removal waits for is deleted at full speed"
+
+
 async def test_removals_wait_once_for_trash_that_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, asked = VirtualClock(), list[Path]()
 

@@ -10,7 +10,7 @@ _FREE_INODES = 0.1
 _SHORT_BYTES = 0.15
 _SHORT_INODES = 0.05
 """The default thresholds at which kubelets evict pods."""
-_LONGEST_WAIT: Seconds = 20.0
+LONGEST_WAIT: Seconds = 20.0
 """A fraction of the time that kubelets wait for a call (120 s by default)."""
 
 
@@ -28,7 +28,7 @@ class DeletionPace(Struct, frozen=True):
 
 CALM = DeletionPace(niceness=19, rest=1.0)
 HURRIED = DeletionPace(niceness=0, rest=0.0)
-PRESSED = DeletionPace(niceness=0, rest=0.0, wait=_LONGEST_WAIT)
+PRESSED = DeletionPace(niceness=0, rest=0.0, wait=LONGEST_WAIT)
 
 
 def pace(capacity: Bytes, available: Bytes, inodes: int, inodes_free: int) -> DeletionPace:
