@@ -39,15 +39,21 @@ Steps = Generator[None, None, None]
 class TreeWalk:
     """The counts so far: 512-byte blocks like ``du -x``, hard links once, other file systems not at all."""
 
-    def __init__(self, root: int, visit: Callable[[int, str], None] | None = None) -> None:
+    def __init__(
+        self, root: int, visit: Callable[[int, str], None] | None = None, *, other_file_systems: bool = False
+    ) -> None:
         """``root`` is the descriptor of the directory; ``steps`` closes it.
 
         ``visit`` is called for every entry below the root, with its directory's descriptor and its name.
+        ``other_file_systems``: directories of those are entered as well; subvolumes of btrfs count as such.
         """
         self._visit = visit
+        self._leaves_device = other_file_systems
         found = os.fstat(root)
         self.complete = True
         """False if an entry could not be read or was moved while it was counted."""
+        self.error: OSError | None = None
+        """Why an entry could not be read: the last such error."""
         self._device = found.st_dev
         self._blocks = float(found.st_blocks)
         self._inodes = 1.0
@@ -56,6 +62,8 @@ class TreeWalk:
         self._root = os.dup(root)
         self._closed = array("Q")
         """Inode numbers of the closed levels above the open ones, from the root down."""
+        self._devices = array("Q")
+        """Their devices."""
         self._entered: list[str] = []
         """For the first of the closed levels: the name of the subdirectory that was entered."""
 
@@ -92,10 +100,10 @@ class TreeWalk:
             fd = os.open(level.last, _OPEN, dir_fd=level.fd)
         except (FileNotFoundError, NotADirectoryError):
             return
-        except OSError:
-            self.complete = False
+        except OSError as error:
+            self._unreadable(error)
             return
-        if os.fstat(fd).st_dev != self._device:
+        if not self._leaves_device and os.fstat(fd).st_dev != self._device:
             os.close(fd)
             return
         below = _Level(fd)
@@ -104,7 +112,9 @@ class TreeWalk:
             highest = self._levels.popleft()
             if len(self._entered) == len(self._closed) < _MOST_ENTERED:
                 self._entered.append(highest.last)
-            self._closed.append(os.fstat(highest.fd).st_ino)
+            found = os.fstat(highest.fd)
+            self._closed.append(found.st_ino)
+            self._devices.append(found.st_dev)
             os.close(highest.fd)
         yield from self._read(below, counting=True)
 
@@ -113,18 +123,19 @@ class TreeWalk:
         if len(self._levels) == 1:
             if not self._closed:
                 return False
-            above = self._parent(level.fd, self._closed[-1])
+            above = self._parent(level.fd, (self._devices[-1], self._closed[-1]))
             if above is not None:
                 self._levels.appendleft(above)
                 if len(self._entered) == len(self._closed):
                     above.last, above.more = self._entered[-1], True
-                elif not (yield from self._find(above, os.fstat(level.fd).st_ino)):
+                elif not (yield from self._find(above, os.fstat(level.fd))):
                     os.close(self._levels.popleft().fd)
                     above = None
             if above is None:
                 self.complete = False
                 self._levels.appendleft(self._from_root())
             self._closed.pop()
+            self._devices.pop()
             del self._entered[len(self._closed) :]
         os.close(self._levels.pop().fd)
         return True
@@ -138,36 +149,48 @@ class TreeWalk:
             except OSError:
                 break
             found = os.fstat(below)
-            if (found.st_dev, found.st_ino) != (self._device, self._closed[depth + 1]):
+            if (found.st_dev, found.st_ino) != (self._devices[depth + 1], self._closed[depth + 1]):
                 os.close(below)
                 break
             os.close(fd)
             fd, depth = below, depth + 1
-        del self._closed[depth + 1 :], self._entered[depth + 1 :]
+        del self._closed[depth + 1 :], self._devices[depth + 1 :], self._entered[depth + 1 :]
         return _Level(fd, last=self._entered[depth], more=True)
 
-    def _parent(self, fd: int, inode: int) -> "_Level | None":
+    def _parent(self, fd: int, identity: tuple[int, int]) -> "_Level | None":
         """Open the level above a directory; None if that is another directory now, because this one was moved."""
         try:
             parent = os.open("..", _OPEN, dir_fd=fd)
         except OSError:
             return None
         found = os.fstat(parent)
-        if (found.st_dev, found.st_ino) != (self._device, inode):
+        if (found.st_dev, found.st_ino) != identity:
             os.close(parent)
             return None
         return _Level(parent)
 
-    def _find(self, level: "_Level", child: int) -> Generator[None, None, bool]:
-        """Continue in the level after the subdirectory with that inode; returns False if it is missing."""
+    def _find(self, level: "_Level", child: os.stat_result) -> Generator[None, None, bool]:
+        """Continue in the level after that subdirectory; returns False if it is missing."""
         with suppress(OSError), os.scandir(level.fd) as entries:
             for number, entry in enumerate(entries, 1):
                 if number % _PIECE == 0:
                     yield
-                if entry.inode() == child and entry.is_dir(follow_symlinks=False):
+                if self._is(entry, child):
                     level.last, level.more = entry.name, True
                     return True
         return False
+
+    def _is(self, entry: "os.DirEntry[str]", child: os.stat_result) -> bool:
+        if self._leaves_device:
+            # What a directory says of a mount is the inode below it.
+            try:
+                return os.path.samestat(entry.stat(follow_symlinks=False), child)
+            except OSError:
+                return False
+        return entry.inode() == child.st_ino and entry.is_dir(follow_symlinks=False)
+
+    def _unreadable(self, error: OSError) -> None:
+        self.complete, self.error = False, error
 
     def _read(self, level: "_Level", *, counting: bool) -> Steps:
         """Store the next subdirectories of a level in order of their names; with ``counting``, count its entries."""
@@ -185,8 +208,10 @@ class TreeWalk:
                         names.append(entry.name)
                         if len(names) > 2 * batch:
                             names = sorted(names)[: batch + 1]
-        except OSError:
-            self.complete = False
+        except FileNotFoundError:
+            pass  # the directory was removed meanwhile
+        except OSError as error:
+            self._unreadable(error)
         names.sort()
         level.pending, level.more = deque(names[:batch]), len(names) > batch
 
@@ -196,10 +221,10 @@ class TreeWalk:
             found = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
             return False
-        except OSError:
-            self.complete = False
+        except OSError as error:
+            self._unreadable(error)
             return False
-        if found.st_dev != self._device:
+        if not self._leaves_device and found.st_dev != self._device:
             return False
         share, is_dir = 1.0, stat.S_ISDIR(found.st_mode)
         if not is_dir and found.st_nlink > 1:

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from pykubelet.base.errors import Transient
 from pykubelet.base.files.safe_path import proc_path
+from pykubelet.base.text import printable
 from pykubelet.linux.filesystems.treewalk import TreeWalk
 
 _log = logging.getLogger(__name__)
@@ -70,8 +71,9 @@ def give_to_group(
     """Change the group of the whole volume; return how many files and directories were changed. Blocks.
 
     With the policy OnRootMismatch nothing is done if the root directory has the right group and mode; it is changed
-    last, so that an interrupted run is repeated. Links are not followed. Files that cannot be changed are logged and
-    skipped, as in the Go kubelet. Raises OSError if the root cannot be read, Transient when ``progress`` is stopped.
+    last, so that an interrupted run is repeated. Links get the group, too, and are not followed. What is mounted below
+    is changed. Files that cannot be changed are logged and skipped, as in the Go kubelet. Raises OSError if the root
+    cannot be read, Transient if a directory below cannot, and when ``progress`` is stopped.
     """
     progress = progress or ChangeProgress()
     root = os.open(path, _OPEN)
@@ -85,8 +87,13 @@ def give_to_group(
             changed += _change(name, directory, group, read_only)
             progress.files += 1
 
-        for _ in TreeWalk(os.dup(root), visit).steps():  # a pod may nest directories as deep as it likes
+        walk = TreeWalk(os.dup(root), visit, other_file_systems=True)
+        for _ in walk.steps():  # a pod may nest directories as deep as it likes
             progress.check()
+        if not walk.complete:
+            # With OnRootMismatch, the root must not say that the change is done.
+            reason = "a directory was moved meanwhile" if walk.error is None else printable(str(walk.error))
+            raise Transient(f"the volume's group is not changed everywhere: {reason}")
         return changed + _change(".", root, group, read_only)
     finally:
         os.close(root)
@@ -103,7 +110,9 @@ def _change(name: str, directory: int, group: int, read_only: bool) -> int:
     try:
         mode = os.fstat(fd).st_mode
         if stat.S_ISLNK(mode):
-            return 0  # the permissions of links mean nothing
+            # The permissions of links mean nothing. Whatever is put in its place is of the volume, too.
+            os.chown(name, -1, group, dir_fd=directory, follow_symlinks=False)
+            return 1
         os.chown(path, -1, group)
         Path(path).chmod(group_mode(mode, read_only=read_only))
     except OSError as error:

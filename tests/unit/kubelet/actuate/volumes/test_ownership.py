@@ -3,11 +3,14 @@
 import os
 import stat
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from pykubelet.base.errors import Transient
 from pykubelet.kubelet.actuate.volumes.ownership import give_to_group, group_mode, needs_change
+from pykubelet.linux.filesystems import mounts, treewalk
 
 GROUP = os.getgid()
 
@@ -47,7 +50,7 @@ def volume(tmp_path: Path) -> Path:
 
 
 def test_give_to_group_changes_everything_and_follows_no_links(volume: Path) -> None:
-    assert give_to_group(volume, GROUP) == 6
+    assert give_to_group(volume, GROUP) == 7
     assert [mode(volume / name) for name in ("f", "d/g", "d/e/h")] == [0o660] * 3
     assert [mode(volume / name) & 0o2770 for name in (".", "d", "d/e")] == [0o2770] * 3
     assert mode(volume.parent / "outside") == 0o600
@@ -60,11 +63,11 @@ def test_read_only_volumes_get_no_write_permission(volume: Path) -> None:
 
 
 def test_on_root_mismatch_trusts_the_root(volume: Path) -> None:
-    assert give_to_group(volume, GROUP, "OnRootMismatch") == 6
+    assert give_to_group(volume, GROUP, "OnRootMismatch") == 7
     (volume / "f").chmod(0o600)
     assert give_to_group(volume, GROUP, "OnRootMismatch") == 0
     assert mode(volume / "f") == 0o600
-    assert give_to_group(volume, GROUP, "Always") == 6
+    assert give_to_group(volume, GROUP, "Always") == 7
     assert mode(volume / "f") == 0o660
 
 
@@ -97,3 +100,75 @@ def test_give_to_group_a_tree_deeper_than_the_stack_changes_all_of_it(tmp_path: 
     finally:
         os.close(fd)
         subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)
+
+
+@pytest.mark.root
+def test_links_get_the_group_and_what_they_lead_to_does_not(volume: Path) -> None:
+    give_to_group(volume, 7632)
+    assert (volume / "link").lstat().st_gid == 7632
+    assert (volume.parent / "outside").stat().st_gid == GROUP
+
+
+@pytest.fixture
+def mounted(volume: Path) -> Iterator[Path]:
+    """A volume with a file system below it, and another one below that, each in a deep directory."""
+    below = volume / Path(*"d" * 40)
+    below.mkdir(parents=True)
+    points = [below]
+    mounts.tmpfs(str(below))
+    try:
+        lower = below / Path(*"d" * 40)
+        lower.mkdir(parents=True)
+        points.append(lower)
+        mounts.tmpfs(str(lower))
+        for directory in (volume, below, lower):
+            for name in ("d/c", "d/e", "z"):
+                (directory / name).mkdir(exist_ok=True, parents=True)
+        yield volume
+    finally:
+        for point in reversed(points):
+            mounts.unmount(str(point))
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("entered", [1 << 14, 10])
+def test_file_systems_below_are_given_to_the_group(
+    mounted: Path, entered: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Levels above are closed on both sides of a mount; without names, the level below is searched.
+    monkeypatch.setattr(treewalk, "_MOST_LEVELS", 3)
+    monkeypatch.setattr(treewalk, "_MOST_ENTERED", entered)
+    give_to_group(mounted, 7632)
+    found = {Path(parent, name) for parent, below, files in os.walk(mounted) for name in (".", *below, *files)}
+    assert [path for path in found if path.lstat().st_gid != 7632] == []
+    assert sum(path.name == "z" for path in found) == 3
+
+
+def test_change_that_leaves_out_a_directory_fails_and_is_not_taken_for_done(
+    volume: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def scandir(fd: int, scandir: object = os.scandir) -> object:
+        if os.path.samestat(os.fstat(fd), (volume / "d/e").stat()):
+            raise PermissionError(13, "Permission denied")
+        return scandir(fd)  # type: ignore[operator]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", scandir)
+        with pytest.raises(Transient, match=r"not changed everywhere: .*Permission denied"):
+            give_to_group(volume, GROUP, "OnRootMismatch")
+    assert mode(volume / "d/e/h") == 0o600
+    assert give_to_group(volume, GROUP, "OnRootMismatch") == 7
+    assert mode(volume / "d/e/h") == 0o660
+
+
+def test_directory_that_is_removed_during_the_change_is_no_error(volume: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def scandir(fd: int, scandir: object = os.scandir) -> object:
+        path = volume / "d/e"
+        if path.exists() and os.path.samestat(os.fstat(fd), path.stat()):
+            (path / "h").unlink()
+            path.rmdir()
+        return scandir(fd)  # type: ignore[operator]
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    give_to_group(volume, GROUP)
+    assert mode(volume / "d/g") == 0o660 and not (volume / "d/e").exists()
