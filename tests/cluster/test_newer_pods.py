@@ -51,7 +51,7 @@ class Background:
         self.limit = home / "limit"
         self.limit.write_text("5")
         self.storage = Storage(cluster, home, DRIVER, "--limit", str(self.limit))
-        self.slow = FuseMount(home / "many" / "slow")
+        self.slow = FuseMount(home / "many")
 
     def begin(self) -> None:
         """Publish a driver and then change its limit; start a pod with a volume whose files cannot be changed now."""
@@ -64,10 +64,10 @@ class Background:
             self._own_slowly()
 
     def _own_slowly(self) -> None:
-        self.slow.start(Behaviour.HANG)
+        self.slow.start(Behaviour.HANG_LISTS)
         here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [NODE]}
         affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}}
-        self.storage.bind("many", local={"path": str(self.slow.point.parent)}, nodeAffinity=affinity)
+        self.storage.bind("many", local={"path": str(self.slow.point)}, nodeAffinity=affinity)
         volumes = [{"name": "many", "persistentVolumeClaim": {"claimName": "many"}}]
         main = container(volumeMounts=[mount("many", "/many")])
         self.cluster.run(pod("owner", main, volumes=volumes, securityContext={"fsGroup": 7}))

@@ -65,6 +65,8 @@ class Behaviour(StrEnum):
     WORK = "work"
     HANG = "hang"
     """Read requests and never reply."""
+    HANG_LISTS = "hang-lists"
+    """Reply to all requests but those for the names in a directory."""
     FAIL = "fail"
     """Reply with EIO."""
 
@@ -147,6 +149,8 @@ class _Server:
     def _take(self, opcode: int, unique: int, node: int, body: bytes) -> None:
         how = Behaviour.WORK if opcode == _Op.INIT else Behaviour(self._order.read_text())
         if opcode in _UNANSWERED or how is Behaviour.HANG:
+            return
+        if opcode == _Op.READDIR and how is Behaviour.HANG_LISTS:
             return
         if how is Behaviour.FAIL:
             self._answer(unique, -errno.EIO)

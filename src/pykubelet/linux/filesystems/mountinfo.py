@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -68,6 +68,15 @@ def mount_of(all_mounts: Iterable[Mount], path: str) -> Mount | None:
     """
     fitting = [mount for mount in all_mounts if f"{path}/".startswith(f"{mount.path.rstrip('/')}/")]
     return max(reversed(fitting), key=lambda mount: len(mount.path), default=None)
+
+
+def mounts_of_directory(all_mounts: Sequence[Mount], path: str) -> list[Mount]:
+    """The mounts that show the same directory as `path` (absolute, without links) does, at their mount points."""
+    here = mount_of(all_mounts, path)
+    if here is None:
+        return []
+    inside = f"{here.root.rstrip('/')}/{path[len(here.path) :].lstrip('/')}".rstrip("/") or "/"
+    return [mount for mount in all_mounts if (mount.device, mount.root) == (here.device, inside)]
 
 
 def is_mount_point(path: str | os.PathLike[str]) -> bool:

@@ -8,8 +8,8 @@ below the new mount. Errors are raised as NotFound, Invalid, Permanent or Transi
 import errno
 import os
 import struct
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from enum import IntFlag
 
 from pykubelet.base.errors import NotFound, Transient
@@ -48,10 +48,11 @@ class UmountFlag(IntFlag):
     NOFOLLOW = 0x8
 
 
-_MOUNT_SETATTR = 442  # the same on every architecture
+_OPEN_TREE, _MOUNT_SETATTR = 428, 442  # the same on every architecture
 _AT_FDCWD = -100
 _AT_RECURSIVE = 0x8000
 _ATTR_RDONLY = 0x1
+_OPEN_TREE_CLONE = 0x1
 _UNMOUNT_ROUNDS = 20
 
 # statvfs(3) reports the present options with these bits; a remount must repeat them, otherwise it clears them.
@@ -96,6 +97,19 @@ def bind(source: str, target: str, *, recursive: bool = False, read_only: bool =
             with suppress(NotFound, Transient):
                 unmount(target, lazy=True)
             raise
+
+
+@contextmanager
+def detached_bind(source: str) -> Iterator[int]:
+    """A bind mount of a directory that has no path, without what is mounted below the directory: its descriptor."""
+    try:
+        fd = libc.syscall(_OPEN_TREE, _AT_FDCWD, os.fsencode(source), _OPEN_TREE_CLONE | os.O_CLOEXEC)
+    except OSError as error:
+        raise wrap(error, f"cannot bind {source}") from error
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def tmpfs(

@@ -13,6 +13,7 @@ from pykubelet.linux.filesystems.mountinfo import (
     mount_of,
     mounts,
     mounts_below,
+    mounts_of_directory,
     parse,
 )
 
@@ -53,6 +54,32 @@ def test_below_is_newest_first_and_goes_by_components() -> None:
 def test_what_a_path_lies_on(path: str, found: int | None) -> None:
     mount = mount_of(parse(LINES), path)
     assert (mount.id if mount else None) == found
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("/disk/a", [2, 4]),
+        ("/shown/a", [2, 4]),
+        ("/disk", [1]),
+        ("/disk/a/b", [5]),
+        ("/shown/b", []),
+        ("/disk/ab", []),
+        ("/below/x", [7]),
+        ("/nowhere", []),
+    ],
+)
+def test_mounts_that_show_the_same_directory_are_found(path: str, found: list[int]) -> None:
+    lines = """
+1 0 8:1 / /disk rw - ext4 /dev/a rw
+2 0 8:1 /a /pods/1/a rw - ext4 /dev/a rw
+3 0 8:2 /a /pods/2/a rw - ext4 /dev/b rw
+4 0 8:1 /a /shown/a rw - ext4 /dev/a rw
+5 0 8:1 /a/b /pods/3/b rw - ext4 /dev/a rw
+6 0 8:3 /deep/er /below rw - ext4 /dev/c rw
+7 0 8:3 /deep/er/x /pods/4/x ro - ext4 /dev/c rw
+"""
+    assert [mount.id for mount in mounts_of_directory(parse(lines), path)] == found
 
 
 def test_below_of_the_whole_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,8 @@ class ChangeProgress:
 
     def __init__(self) -> None:
         self.files = 0
+        self.warning = ""
+        """Why the volume is left as it is, if the user should know."""
         self._stopped = False
 
     def stop(self) -> None:

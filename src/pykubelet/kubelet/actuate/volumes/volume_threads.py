@@ -57,7 +57,9 @@ class SlowChanges:
         self._stall = stall
 
     async def run(self, pod: PodRef, owner: str, path: Path, change: Change) -> None:
-        """Run a change of the volume at ``path`` to its end. Raises its error, or Transient if it stalls.
+        """Run a change of the volume at ``path`` to its end, and send its warning as an event.
+
+        Raises its error, or Transient if it stalls.
 
         The thread of a change that has stalled or was cancelled ends at its next file; the owner's next call waits.
         """
@@ -69,6 +71,8 @@ class SlowChanges:
         try:
             await asyncio.wait((work, watch), return_when=asyncio.FIRST_COMPLETED)
             await (work if work.done() else watch)
+            if progress.warning:
+                self._events.event(pod, WARNING, Reason.ALREADY_MOUNTED_VOLUME, progress.warning)
         finally:
             progress.stop()
             for task in (work, watch):

@@ -63,6 +63,7 @@ class Reason:
     POSSIBLE_MEMORY_BACKED_VOLUMES_ON_DISK = "PossibleMemoryBackedVolumesOnDisk"
     FAILED_MOUNT = "FailedMount"
     FAILED_MAP_VOLUME = "FailedMapVolume"
+    ALREADY_MOUNTED_VOLUME = "AlreadyMountedVolume"
     VOLUME_PERMISSION_CHANGE = "VolumePermissionChangeInProgress"
     VOLUME_RESIZE_FAILED = "VolumeResizeFailed"
     FILE_SYSTEM_RESIZE_FAILED = "FileSystemResizeFailed"

@@ -3,6 +3,8 @@
 import os
 import stat
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -147,12 +149,19 @@ async def test_local_volume_whose_ownership_takes_longer_than_the_deadline_is_se
     claims.specs["c"] = {"local": {"path": str(tmp_path / "disk")}}
     changed: list[str] = []
 
+    @contextmanager
+    def bound(source: str) -> Iterator[int]:
+        fd = os.open(source, os.O_PATH)
+        yield fd
+        os.close(fd)
+
     def slow(path: str, group: int, policy: str, *, progress: ChangeProgress) -> None:
         threading.Event().wait(4 * kit.config.deadline)
-        changed.append(path)
+        changed.append(os.path.realpath(path))
 
     monkeypatch.setattr("pykubelet.kubelet.actuate.volumes.kinds.local.give_to_group", slow)
     monkeypatch.setattr("pykubelet.linux.filesystems.mounts.bind", lambda *_, **__: None)
+    monkeypatch.setattr("pykubelet.linux.filesystems.mounts.detached_bind", bound)
     deps = VolumeDeps(images=Images(), claims=claims, telemetry=kit.telemetry)
     kit.config = VolumeConfig(deadline=0.1)
     kit.manager = VolumeManager(dirs=kit.dirs, deps=deps, config=kit.config)

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Final
 
 from pykubelet.base.errors import Conflict, Invalid, Transient
+from pykubelet.base.files.safe_path import proc_path
 from pykubelet.kubelet.actuate.volumes.ownership import ChangeProgress, give_to_group
 from pykubelet.kubelet.actuate.volumes.volume_types import SetUpRequest, VolumeAttributes, Work
-from pykubelet.linux.filesystems import mounts
-from pykubelet.linux.filesystems.mountinfo import is_mount_point
+from pykubelet.linux.filesystems import mountinfo, mounts
+from pykubelet.linux.filesystems.mountinfo import is_mount_point, mounts_of_directory
 
 _DIRECTORY_MODE: Final = 0o750
 
@@ -49,8 +50,22 @@ def _check_device(path: str) -> None:
 
 
 def _give_to_group(request: SetUpRequest, link: str, group: int, policy: str, *, progress: ChangeProgress) -> None:
-    if not is_mount_point(request.path):
-        give_to_group(_content(request, link), group, policy, progress=progress)
+    """Change the group for the first pod that uses the volume; another group of a later pod is a warning."""
+    if is_mount_point(request.path):
+        return
+    path = _content(request, link)
+    pods = os.path.realpath(request.path.parents[3])  # the volume is in pods/UID/volumes/PLUGIN
+    if any(Path(mount.path).is_relative_to(pods) for mount in mounts_of_directory(mountinfo.mounts(), path)):
+        owner = Path(path).stat().st_gid
+        if owner != group and request.source is not None:
+            progress.warning = (
+                f"The requested fsGroup is {group}, but the volume {request.source.name} has GID {owner}. "
+                "The volume may not be shareable."
+            )
+        return
+    # What is mounted below the directory is not in the pod, and not changed.
+    with mounts.detached_bind(path) as shown:
+        give_to_group(f"{proc_path(shown)}/.", group, policy, progress=progress)
 
 
 def _show(request: SetUpRequest, link: str, *, read_only: bool) -> None:
