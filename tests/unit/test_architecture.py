@@ -14,10 +14,6 @@ SOURCE = ROOT / "src"
 OURS = [p for p in SOURCE.rglob("*.py") if not {"pb", "models"} & set(p.relative_to(SOURCE).parts)]
 
 
-DEFAULT_EXECUTOR = set((Path(__file__).with_name("default_executor.txt")).read_text().split())
-"""Modules that still hand blocking calls to asyncio's default executor, whose few threads all share."""
-
-
 def module_of(path: Path) -> str:
     return ".".join(path.relative_to(SOURCE).with_suffix("").parts)
 
@@ -48,7 +44,7 @@ def test_no_file_is_longer_than_400_lines(path: Path) -> None:
         (r"asyncio\.wait_for\(", set()),
         (r"\bimport ctypes|\bfrom ctypes", {"linux/libc.py"}),
         # Blocking calls of different pods never share threads: base/concurrency/blocking.py.
-        (r"to_thread\(|run_in_executor\(", DEFAULT_EXECUTOR),
+        (r"\b(to_thread|run_in_executor|set_default_executor)\b", set()),
         # A number may be another process's when the signal comes; only the parent of an unreaped child knows.
         (r"\bos\.(kill|killpg)\b", {"base/proc.py"}),
         (r"\bpidfd_send_signal\b", {"base/proc.py", "linux/pidfd.py", "criserver/spec/security/system_calls.py"}),

@@ -13,7 +13,7 @@ from aiohttp.streams import StreamReader
 from msgspec.structs import replace
 
 from pykubelet.base.http import hangup
-from pykubelet.kubelet.serve.common import slots
+from pykubelet.kubelet.serve.common import serving, slots
 from pykubelet.kubelet.serve.common.limits import ConnectionLimits, SlotLimits
 from pykubelet.kubelet.serve.kubelet_api import AuthConfig, KubeletApiServer
 from pykubelet.kubelet.serve.kubelet_api.access.token_review_budget import PER_SOURCE
@@ -262,6 +262,15 @@ async def test_request_beyond_its_deadline_gets_an_error(world: NodeWorld) -> No
             assert response.status == 503
             assert "GET /runningpods/ timed out after 0.05 s" in await response.text()
         assert await status(client, "/pods", "second") == 200
+
+
+async def test_connection_without_another_request_is_closed(world: NodeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "_IDLE", 0.1)
+    async with running_server(world) as server, tls(world, server) as (reader, writer):
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\n\r\n")
+        async with asyncio.timeout(20):
+            assert (await reader.readline()).startswith(b"HTTP/1.1 401")
+            await reader.read()
 
 
 async def test_connections_are_forgotten_when_they_end(world: NodeWorld) -> None:
