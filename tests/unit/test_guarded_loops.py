@@ -1,9 +1,9 @@
 """Every loop over items handles each one under a guard, and a test shows for each guard that one failing item does not
 end the loop.
 
-A new ``Guard("name", …)`` is registered in ``INJECTIONS`` with the test that lets one of its items raise and sees the
-others handled. A new endless loop either uses a guard or is listed in ``tests/unit/unguarded_loops.txt`` with the
-reason why no item can end it.
+A new ``Guard("name", …)`` or ``supervise("name", …)`` is registered in ``INJECTIONS`` with the test that lets one of
+its items raise and sees the others handled. A new endless loop, or loop in the ``run`` of a component, either uses a
+guard or is listed in ``tests/unit/unguarded_loops.txt`` with the reason why no item can end it.
 """
 
 import ast
@@ -126,6 +126,17 @@ INJECTIONS: dict[str, str] = {
     "node-shutdown.rounds": "unit/kubelet/observe/node_shutdown/test_shutdown_manager.py"
     "::test_round_that_raises_releases_the_lock",
     "supervisor.server": "unit/criserver/supervisor/test_supervisor.py::test_start_that_raises_is_retried",
+    "probes": "unit/kubelet/observe/probes/test_probe_manager.py::test_a_defect_in_one_probe_stops_no_other",
+    "workers.pods": "unit/kubelet/control/workers/test_worker_set.py"
+    "::test_unexpected_exception_in_a_step_is_retried_and_affects_no_other_pod",
+    "server.parts": "unit/criserver/test_scope.py::test_part_that_raises_is_run_again_and_keeps_no_other",
+    "server.metrics": "unit/criserver/test_scope.py::test_part_that_raises_is_run_again_and_keeps_no_other",
+    "containers.exits": (
+        "unit/criserver/container/test_calls.py::test_watch_of_a_container_that_raises_is_begun_again"
+    ),
+    "sandboxes.infra": (
+        "unit/criserver/sandbox/test_parts.py::test_watch_of_an_infra_process_that_raises_is_begun_again"
+    ),
     "store.owed": "unit/criserver/store/test_deferred.py::test_store_idle_after_disk_full_writes_deferred_changes",
 }
 """By the guard's name: the file, from ``tests/``, and the test in it, as pytest writes it."""
@@ -139,18 +150,26 @@ def guard_names() -> Counter[str]:
     found: Counter[str] = Counter()
     for path in MODULES:
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Guard":
+            if isinstance(node, ast.Call) and _called(node.func) in {"Guard", "supervise"}:
                 name = node.args[0]
                 assert isinstance(name, ast.Constant), f"{path}:{node.lineno}: the loop's name is no literal"
                 found[str(name.value)] += 1
     return found
 
 
+def _called(function: ast.expr) -> str:
+    match function:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
 def endless_loops() -> Iterator[tuple[str, ast.AST]]:
-    """Functions with ``while True`` or ``async for``, as ``file:Class.function``."""
+    """Functions with ``while True`` or ``async for``, and any ``while`` of ``run``, as ``file:Class.function``."""
     for path in MODULES:
         for name, function in _functions(ast.parse(path.read_text()), ""):
-            if any(_is_endless(node) for node in _own_nodes(function)):
+            runs = isinstance(function, ast.AsyncFunctionDef) and function.name == "run"
+            if any(_is_endless(node) or (runs and isinstance(node, ast.While)) for node in _own_nodes(function)):
                 yield f"{path.relative_to(PRODUCT)}:{name}", function
 
 

@@ -261,7 +261,7 @@ class Server:
             "shim-logs": ShimLogFiles(self._parts.settings.runtime_roots, scope.clock).run,
         }
         for name, follower in followers.items():
-            scope.supervise(follower, name)
+            scope.supervise("server.parts", follower, name)
         await server.serving.wait()
 
     def _observer(self) -> Observer | None:
@@ -272,7 +272,7 @@ class Server:
         from pykubelet.criserver.wiring.metrics import CallObserver, Figures, metrics_server
 
         figures = Figures(settings=parts.settings, pods=self.pods, images=parts.images, repairs=parts.scope.repairs)
-        parts.scope.supervise(metrics_server(address, parts.metrics, figures).run, "metrics")
+        parts.scope.supervise("server.metrics", metrics_server(address, parts.metrics, figures).run, "metrics")
         return CallObserver(
             metrics=parts.metrics,
             pods=self.pods,

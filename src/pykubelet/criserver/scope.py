@@ -35,12 +35,13 @@ class ServerScope(Struct, frozen=True, kw_only=True):
         """Run ``work`` as a task of the server. Transient: the server is being stopped and starts no more tasks."""
         return begin(self.tasks, work, name)
 
-    def supervise(self, work: Callable[[], Awaitable[None]], name: str) -> None:
+    def supervise(self, loop: str, work: Callable[[], Awaitable[None]], name: str) -> None:
         """Run ``work`` as a task that is restarted with growing delays when it raises. Errors as of ``begin``.
 
-        It outlives the call that begins it, so it is no part of the call's trace.
+        ``loop`` is a literal, under which failures are counted. The task outlives the call that begins it, so it is no
+        part of the call's trace.
         """
-        begin(self.tasks, partial(supervise, name, work, clock=self.clock), name, Context())
+        begin(self.tasks, partial(supervise, loop, name, work, clock=self.clock), name, Context())
 
     def now(self) -> int:
         """The time in nanoseconds since the epoch, as in CRI."""

@@ -43,6 +43,16 @@ def item_failures() -> Mapping[str, int]:
     return dict(_failures)
 
 
+def count_failures_of(loop: str) -> None:
+    """Have the loop among those of ``item_failures``, before any of its items has failed."""
+    _failures.setdefault(loop, 0)
+
+
+def count_failure(loop: str) -> None:
+    """Count a failed item of a loop that has no guard: ``supervise.py`` handles its items."""
+    _failures[loop] += 1
+
+
 class _Failing(Struct):
     """An item whose last attempt failed."""
 
@@ -65,7 +75,7 @@ class Guard:
         self._monotonic = monotonic
         self._backoff = Backoff(initial, maximum)
         self._failing: OrderedDict[str, _Failing] = OrderedDict()
-        _failures.setdefault(loop, 0)
+        count_failures_of(loop)
 
     def due(self, items: Iterable[_T], name: Callable[[_T], str] = str) -> Iterator[_T]:
         """The items that are not in back-off.
@@ -101,7 +111,7 @@ class Guard:
 
     def failed(self, name: str, error: Exception) -> None:
         """Log and count a failure and back the item off; for loops that catch the errors themselves."""
-        _failures[self.loop] += 1
+        count_failure(self.loop)
         told = printable(f"{type(error).__name__}: {error}")
         entry = self._failing.pop(name, None)
         news = entry is None or entry.error != told

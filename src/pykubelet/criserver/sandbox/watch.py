@@ -25,7 +25,7 @@ class InfraWatcher:
     def watch(self, sandbox: Sandbox) -> None:
         """Watch its infra process, if it has one, in a task of the server. Returns at once."""
         if sandbox.record.infra is not None:
-            self._scope.supervise(lambda: self._follow(sandbox), f"infra-{sandbox.id[:13]}")
+            self._scope.supervise("sandboxes.infra", lambda: self._follow(sandbox), f"infra-{sandbox.id[:13]}")
 
     async def _follow(self, sandbox: Sandbox) -> None:
         await self._infra.wait(sandbox)

@@ -5,6 +5,7 @@ import logging
 
 import pytest
 
+from pykubelet.base.concurrency.guard import item_failures
 from pykubelet.base.concurrency.supervise import RestartPolicy, supervise
 from pykubelet.base.errors import Permanent, Transient
 from pykubelet.testing.clock import VirtualClock
@@ -22,7 +23,7 @@ async def test_restarts_with_growing_delays_until_it_returns() -> None:
             raise Permanent("broken")
 
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(supervise("work", work, clock=clock, policy=POLICY))
+        task = group.create_task(supervise("test", "work", work, clock=clock, policy=POLICY))
         await clock.advance(60)
         assert task.done()
     assert started == [0, 1, 3, 7, 11]
@@ -40,7 +41,7 @@ async def test_long_run_resets_the_delay() -> None:
             raise Permanent("broken")
 
     async with asyncio.TaskGroup() as group:
-        group.create_task(supervise("work", work, clock=clock, policy=POLICY))
+        group.create_task(supervise("test", "work", work, clock=clock, policy=POLICY))
         await clock.advance(300)
     assert started == [0, 1, 3, 204, 206]
 
@@ -55,7 +56,7 @@ async def test_the_delay_asked_for_is_kept() -> None:
             raise Transient("busy", retry_after=30)
 
     async with asyncio.TaskGroup() as group:
-        group.create_task(supervise("work", work, clock=clock, policy=POLICY))
+        group.create_task(supervise("test", "work", work, clock=clock, policy=POLICY))
         await clock.advance(100)
     assert started == [0, 30]
 
@@ -69,31 +70,50 @@ async def test_cancellation_passes_through() -> None:
         await asyncio.Event().wait()
 
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(supervise("work", work, clock=clock, policy=POLICY))
+        task = group.create_task(supervise("test", "work", work, clock=clock, policy=POLICY))
         await entered.wait()
         task.cancel()
     assert task.cancelled()
 
 
-async def test_gives_up_after_max_restarts(caplog: pytest.LogCaptureFixture) -> None:
+async def test_same_failure_is_counted_each_time_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    clock = VirtualClock()
+    errors: list[Exception] = [ValueError("a defect"), ValueError("a defect"), Transient("away"), Transient("away")]
+    before = item_failures().get("test.once", 0)
+
+    async def work() -> None:
+        if errors:
+            raise errors.pop(0)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(supervise("test.once", "work", work, clock=clock, policy=POLICY))
+        await clock.advance(60)
+    assert item_failures()["test.once"] - before == 4
+    told = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert [record.__dict__["error"] for record in told] == ["ValueError('a defect')", "Transient('away')"]
+    assert [bool(record.exc_info) for record in told] == [True, False], "a defect is logged with its trace"
+
+
+async def test_failure_after_a_long_run_is_logged_again(caplog: pytest.LogCaptureFixture) -> None:
     clock = VirtualClock()
     runs = 0
 
     async def work() -> None:
         nonlocal runs
         runs += 1
-        raise ValueError("a defect")
-
-    async def outer() -> str:
-        policy = RestartPolicy(initial=1, jitter=0, max_restarts=2)
-        with pytest.raises(ValueError, match="a defect"):
-            await supervise("work", work, clock=clock, policy=policy)
-        return "raised"
+        if runs == 3:
+            await clock.sleep(200)
+        if runs < 4:
+            raise Permanent("broken")
 
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(outer())
-        await clock.advance(100)
-    assert (task.result(), runs) == ("raised", 3)
-    failures = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert [getattr(record, "restarts", None) for record in failures] == [1, 2]
-    assert all(record.exc_info for record in failures), "a defect is logged with its trace"
+        group.create_task(supervise("test", "work", work, clock=clock, policy=POLICY))
+        await clock.advance(300)
+    assert [record.__dict__["restarts"] for record in caplog.records if record.levelno == logging.ERROR] == [1, 3]
+
+
+async def test_loop_without_failures_is_among_those_that_are_counted() -> None:
+    async def work() -> None:
+        assert item_failures()["test.none"] == 0
+
+    await supervise("test.none", "work", work, clock=VirtualClock())

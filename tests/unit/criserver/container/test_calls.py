@@ -12,9 +12,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from pykubelet.base.concurrency.guard import item_failures
 from pykubelet.base.errors import Conflict, NotFound, Permanent, Transient
+from pykubelet.criserver.conmon import Exit
 from pykubelet.criserver.container import build_containers
 from pykubelet.criserver.event_hub import EventKind
+from pykubelet.criserver.runtimes import MonitoredRuntime
+from pykubelet.criserver.runtimes.runtime_interfaces import Task
 from pykubelet.criserver.types import ContainerPhase, ProtectedIds
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.wait import until
@@ -45,6 +49,27 @@ async def test_container_life_cycle(tmp_path: Path) -> None:
         assert (await rig.store.load())[1] == []
         kinds = [(await anext(events)).kind for _ in range(3)]
         assert kinds == [EventKind.STARTED, EventKind.STOPPED, EventKind.DELETED]
+
+
+async def test_watch_of_a_container_that_raises_is_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait, failures = MonitoredRuntime.wait, 1
+
+    async def fail_first(runtime: MonitoredRuntime, task: Task) -> Exit | None:
+        nonlocal failures
+        if failures:
+            failures -= 1
+            raise KeyError("defect")
+        return await wait(runtime, task)
+
+    monkeypatch.setattr(MonitoredRuntime, "wait", fail_first)
+    before = item_failures().get("containers.exits", 0)
+    async with rig_in(tmp_path) as rig:
+        bad, good = await rig.create("sh", "-c", "exit 3"), await rig.create("sh", "-c", "exit 4", attempt=1)
+        for container in (bad, good):
+            await rig.containers.starter.start(container.id)
+        await until(lambda: bad.ended.is_set() and good.ended.is_set())
+        assert (bad.record.exit_code, good.record.exit_code) == (3, 4)
+    assert item_failures()["containers.exits"] - before == 1
 
 
 async def test_exited_container_is_cleaned_up_once(tmp_path: Path) -> None:

@@ -9,12 +9,13 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 
+from pykubelet.base.concurrency.guard import item_failures
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.criserver.cni import Attached, AttachRequest
 from pykubelet.criserver.event_hub import EventKind
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.runtimes import MonitoredRuntime, RuntimeHandlers
-from pykubelet.criserver.sandbox import SandboxViews
+from pykubelet.criserver.sandbox import Sandbox, SandboxViews
 from pykubelet.criserver.sandbox.files import SandboxFiles
 from pykubelet.criserver.types import ProtectedIds, SandboxID, SandboxPhase
 from pykubelet.linux.system import hostname
@@ -203,6 +204,28 @@ async def test_half_made_sandbox_is_undone_with_its_infra_process(
         assert infra.stops == 1
         assert [process.poll() is not None for process in infra.processes.values()] == [True]
         assert rig.nothing_left()
+
+
+async def test_watch_of_an_infra_process_that_raises_is_begun_again(
+    tmp_path: Path, infra: FakeInfra, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait, failures = infra.wait, 1
+
+    async def fail_first(sandbox: Sandbox) -> None:
+        nonlocal failures
+        if failures:
+            failures -= 1
+            raise KeyError("defect")
+        await wait(sandbox)
+
+    monkeypatch.setattr(infra, "wait", fail_first)
+    before = item_failures().get("sandboxes.infra", 0)
+    async with rig_in(tmp_path, infra) as rig:
+        identity = await rig.sandboxes.runner.run(_shared(), "")
+        await until(lambda: item_failures()["sandboxes.infra"] > before)
+        infra.kill()
+        await rig.clock.advance(10)
+        await until(lambda: not rig.sandboxes.table.get(identity).ready)
 
 
 async def test_failure_of_one_part_ends_the_others_before_the_undo(

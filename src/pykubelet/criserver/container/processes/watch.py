@@ -40,7 +40,7 @@ class ContainerWatcher:
 
     def watch(self, container: Container) -> None:
         """Watch a running container until its exit, in a task of the server. Returns at once."""
-        self._scope.supervise(lambda: self._follow(container), f"container-{container.id[:13]}")
+        self._scope.supervise("containers.exits", lambda: self._follow(container), f"container-{container.id[:13]}")
 
     async def finish(self, container: Container, noted: Exit | None) -> None:
         """Record its exit (None: unknown) and release what only a running one needs. The caller holds its lock."""

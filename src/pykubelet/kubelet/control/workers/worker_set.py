@@ -195,7 +195,8 @@ class PodWorkers:
 
     async def _run_worker(self, worker: PodWorker) -> None:
         ref = worker.state.ref
-        await supervise(f"pod worker {ref}", worker.run, clock=self._telemetry.clock, policy=_RESTART)
+        name = f"pod worker {ref}"
+        await supervise("workers.pods", name, worker.run, clock=self._telemetry.clock, policy=_RESTART)
         self._timers.cancel(ref.uid)
         del self._workers[ref.uid]
         if self._active.get(ref.full_name) == ref.uid:

@@ -152,7 +152,7 @@ class ProbeManager:
         if self._group is None or given_up or self._workers.get(target.key) is not worker:
             return
         name = f"{target.probe_type} probe {target.ref} {target.container.name}"
-        work = supervise(name, worker.run, clock=self._deps.telemetry.clock, policy=_RESTART)
+        work = supervise("probes", name, worker.run, clock=self._deps.telemetry.clock, policy=_RESTART)
         # A context of its own: the probes are no part of the sync that begins them, nor of its trace.
         worker.task = self._group.create_task(work, name=name, context=Context())
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
+from pykubelet.base.concurrency.guard import item_failures
 from pykubelet.base.errors import Permanent, Transient
 from pykubelet.kubelet.compose.adapters import ShutdownWorkers
 from pykubelet.kubelet.control.workers import PodWorkers
@@ -273,11 +274,13 @@ async def test_errors_of_the_runtime_are_retried(error: Permanent | Transient) -
 
 async def test_unexpected_exception_in_a_step_is_retried_and_affects_no_other_pod() -> None:
     node = Node(errors={"sync": [RuntimeError("defect")]})  # type: ignore[list-item]  # a defect, on purpose
+    before = item_failures().get("workers.pods", 0)
     async with running(node) as workers:
         workers.update(make_pod("u1", "a"))
         workers.update(make_pod("u2", "b"))
         await node.clock.settle()
         assert node.running == {U2: "b"}
+        assert item_failures()["workers.pods"] - before == 1
         await node.clock.advance(2)
         assert set(node.running) == {U1, U2}
 

@@ -74,6 +74,7 @@ class Node:
     """The headers of the trace in which each probe is made."""
     takes: Seconds = 0.0
     defect: Exception | None = None
+    """Raised by liveness probes."""
     closed: bool = False
     updates: list[tuple[str, str, str]] = field(default_factory=list)
     recorded: list[tuple[str, str, str]] = field(default_factory=list)
@@ -93,7 +94,7 @@ class Node:
         )
 
     async def probe(self, target: ProbeTarget) -> ProbeObservation:
-        if self.defect:
+        if self.defect and target.probe_type is ProbeType.LIVENESS:
             raise self.defect
         self.asked.append((round(self.clock.monotonic() - self.began, 3), target.probe_type, target.container_id))
         self.targets.append(target)

@@ -3,6 +3,7 @@ import logging
 import pytest
 
 from pykubelet.base import tracing
+from pykubelet.base.concurrency.guard import item_failures
 from pykubelet.kubelet.observe.probes import ProbeObservation, ProbeVerdict
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.probes import ContainerProbes, ProbeResult, ProbeType
@@ -258,17 +259,20 @@ async def test_the_address_of_the_pod_may_change() -> None:
 
 async def test_a_defect_in_one_probe_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
     node = Node(defect=ZeroDivisionError())
-    pod, at = pod_with(liveness=probe()), now_running(node)
+    pod, at = pod_with(liveness=probe(), readiness=probe()), now_running(node)
+    before = item_failures().get("probes", 0)
     async with node.running():
         node.manager.sync_pod(pod, at)
         await node.clock.advance(0.5)
         assert "task failed: restarting it" in caplog.messages
+        assert item_failures()["probes"] - before == 1
+        assert node.times(READINESS) and not node.times(LIVENESS)
         node.defect = None
         await node.clock.advance(3)
-        assert len(node.asked) == 1
+        assert len(node.times(LIVENESS)) == 1
         caplog.set_level(logging.INFO)
         await node.clock.advance(30)
-        assert len(node.asked) == 4
+        assert len(node.times(LIVENESS)) == 4
 
 
 async def test_results_read_while_a_conclusion_is_told_are_the_new_ones() -> None:
