@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from pykubelet.base.http.http_get import HttpGet, HttpGetter, with_defaults
 from pykubelet.base.units import Seconds
+from pykubelet.kubelet.actuate.cgroups.qos_levels import QosLevels
 from pykubelet.kubelet.actuate.cri import CriClient, CriTimeout
 from pykubelet.kubelet.actuate.cri.plan.conversion import runtime_conditions
 from pykubelet.kubelet.actuate.images.image_gc import ImageGc
@@ -28,6 +29,7 @@ from pykubelet.kubelet.report.metrics import (
     NodeCounts,
     PodConfig,
     ProbeSample,
+    Protected,
     WorkingPods,
     count_runtime,
 )
@@ -238,12 +240,15 @@ class NodeCounter(Struct, frozen=True, kw_only=True):
     pleg: Pleg
     pleg_meter: PlegMeter
     volumes: VolumeManager
+    cgroups: QosLevels
     csi: "CsiParts | None"
 
     def __call__(self) -> NodeCounts:
         found = node_counts(self.pods, self.workers.states, self.pleg.pods.values(), self.pleg_meter.last)
         plugins = self.csi.drivers.counts() if self.csi is not None else {}
-        return replace(found, volumes=self.volumes.counts(), plugins=plugins)
+        memory = self.cgroups.protected()
+        protected = None if memory is None else Protected(min=memory.min or 0, low=memory.low or 0)
+        return replace(found, volumes=self.volumes.counts(), plugins=plugins, protected=protected)
 
 
 def node_counts(

@@ -207,6 +207,7 @@ def _count_components(ground: Foundation, stages: Stages) -> None:
         pleg=observers.pleg,
         pleg_meter=observers.pleg_meter,
         volumes=actuators.volumes,
+        cgroups=actuators.resources.levels,
         csi=actuators.csi,
     )
     CountsCollector(counter, ground.recorders.metrics.registry)

@@ -19,7 +19,7 @@ from pykubelet.base.units import Bytes, MilliCPU, Seconds
 from pykubelet.kubelet.actuate.cgroups.cgroup_types import PodCgroupConfig
 from pykubelet.kubelet.actuate.cgroups.plan import cgroup_names as names
 from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import MIN_SHARES, burstable_shares, milli_cpu_to_shares
-from pykubelet.kubelet.actuate.cgroups.plan.memory_qos import level_protection
+from pykubelet.kubelet.actuate.cgroups.plan.memory_qos import Protection, level_protection
 from pykubelet.kubelet.actuate.cgroups.reserved import enforce_reserved
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.resources.qos import QosClass
@@ -117,6 +117,16 @@ class QosLevels:
         """Take the pod's requests out of account. Idempotent."""
         if self._requests.pop(uid, None) is not None:
             self._dirty.set()
+
+    def protected(self) -> Protection | None:
+        """Return the memory that is protected for Guaranteed (min) and for Burstable pods (low), as in the metrics of
+        the Go kubelet; None without memory QoS."""
+        qos = self._config.policy.memory_qos
+        if qos is None:
+            return None
+        levels = level_protection(((each.qos, each.memory) for each in self._requests.values()), qos)
+        low = levels[QosClass.BURSTABLE].low or Bytes(0)
+        return Protection(min=Bytes((levels[QosClass.GUARANTEED].min or 0) - low), low=low)
 
     async def _refresh(self) -> None:
         while True:

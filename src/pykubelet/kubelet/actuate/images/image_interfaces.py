@@ -28,6 +28,9 @@ class ImageMetrics(Protocol):
     def image_pulled(self, seconds: Seconds, size_bytes: int) -> None:
         """Record an image pull: its duration without waiting for a slot, and the image's size."""
 
+    def image_requested(self, policy: str, present: bool | None, must_pull: bool | None) -> None:
+        """Count a request for an image; None: there was an error before that was known."""
+
     def credential_plugin(self, plugin: str, seconds: Seconds, failed: bool) -> None:
         """Record a run of a credential provider plugin."""
 

@@ -21,7 +21,7 @@ from pykubelet.base.image_reference import default_pull_policy, parse, with_defa
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.actuate_types import ImageError, ImageFacts, ImageReason
 from pykubelet.kubelet.actuate.cri.errors import CriError
-from pykubelet.kubelet.actuate.images.image_types import ImageConfig, ImageDeps, Pulled, Wanted
+from pykubelet.kubelet.actuate.images.image_types import ImageConfig, ImageDeps, ImageRequest, Pulled, Wanted
 from pykubelet.kubelet.actuate.images.plan import pull_policy
 from pykubelet.kubelet.actuate.images.plan.keyring import RegistryCredentials, keyring_of
 from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
@@ -121,6 +121,13 @@ class ImageManager:
             self._backoff.reset(key)
 
     async def _ensure(self, pod: Pod, wanted: Wanted) -> str:
+        known = ImageRequest()
+        try:
+            return await self._ensure_known(pod, wanted, known)
+        finally:
+            self._metrics.image_requested(wanted.policy, known.present, known.must_pull)
+
+    async def _ensure_known(self, pod: Pod, wanted: Wanted, known: ImageRequest) -> str:
         ref = ref_of(pod)
         try:
             image = with_default_tag(wanted.image)
@@ -129,13 +136,17 @@ class ImageManager:
             self._event(ref, wanted, WARNING, Reason.FAILED_TO_INSPECT_IMAGE, message)
             raise ImageError(ImageReason.INVALID_IMAGE_NAME, message) from error
         spec = pb.ImageSpec(image=image, annotations=dict(pod.metadata.annotations))
-        present = None if wanted.policy == pull_policy.ALWAYS else await self._inspect(ref, wanted, spec)
+        present = None
+        if wanted.policy != pull_policy.ALWAYS:
+            present = await self._inspect(ref, wanted, spec)
+            known.present = present is not None
         credentials = _Once(lambda: self._credentials(pod, image))
         if present is not None and await self._must_pull(wanted, present.id, credentials):
             present = None  # the pod is not told that it is there
         match pull_policy.step(wanted.policy, present is not None):
             case pull_policy.PullStep.USE:
                 assert present is not None
+                known.must_pull = False
                 self._event(ref, wanted, NORMAL, Reason.PULLED_IMAGE, pull_policy.present_message(wanted.image))
                 return present.id
             case pull_policy.PullStep.REFUSE:
@@ -143,6 +154,7 @@ class ImageManager:
                 self._event(ref, wanted, WARNING, Reason.ERR_IMAGE_NEVER_PULL, message)
                 raise ImageError(ImageReason.ERR_IMAGE_NEVER_PULL, message)
             case pull_policy.PullStep.PULL:
+                known.must_pull = True
                 return await self._pull(pod, wanted, spec, credentials)
 
     async def _must_pull(self, wanted: Wanted, ref: str, credentials: "_Once") -> bool:
@@ -314,10 +326,8 @@ class ImageManager:
                 found.append(self._secrets.get_secret(ref_of(pod).namespace, reference.name))
             except PykubeletError as error:
                 missing.append(reference.name)
-                _log.info(
-                    "pull secret missing",
-                    extra={"pod": str(ref_of(pod)), "secret": reference.name, "error": str(error)},
-                )
+                extra = {"pod": str(ref_of(pod)), "secret": reference.name, "error": str(error)}
+                _log.info("pull secret missing", extra=extra)
         return found, missing
 
     def _remember(self, image: pb.Image, *names: str) -> ImageFacts:
@@ -373,8 +383,7 @@ def _error_message(error: PykubeletError) -> str:
         return str(error)
     if error.code is StatusCode.UNKNOWN:
         return error.details
-    code = error.code.name.title().replace("_", "")
-    return f"rpc error: code = {code} desc = {error.details}"
+    return f"rpc error: code = {error.code.name.title().replace('_', '')} desc = {error.details}"
 
 
 def _sandbox_of(pod: Pod) -> pb.PodSandboxConfig:
@@ -387,8 +396,5 @@ def _sandbox_of(pod: Pod) -> pb.PodSandboxConfig:
 def _auth(credentials: RegistryCredentials | None) -> pb.AuthConfig | None:
     if credentials is None:
         return None
-    return pb.AuthConfig(
-        username=credentials.username,
-        password=credentials.password,
-        identity_token=credentials.identity_token,
-    )
+    user, password, token = credentials.username, credentials.password, credentials.identity_token
+    return pb.AuthConfig(username=user, password=password, identity_token=token)

@@ -58,6 +58,13 @@ class Wanted(Struct, frozen=True):
     """Name of the container, for events and the timeline; empty for an image volume."""
 
 
+class ImageRequest(Struct):
+    """What is known of a request for an image; None: not known, or not asked for."""
+
+    present: bool | None = None
+    must_pull: bool | None = None
+
+
 class Pulled(Struct, frozen=True):
     """Result of a pull."""
 

@@ -5,7 +5,14 @@ Start reading in ``instruments.py`` for names, labels and buckets. Imports besid
 """
 
 from pykubelet.kubelet.report.metrics.kubelet_metrics import KubeletMetrics, ProbeSample
-from pykubelet.kubelet.report.metrics.metric_types import Lifecycle, NodeCounts, PodConfig, WorkingPods, count_runtime
+from pykubelet.kubelet.report.metrics.metric_types import (
+    Lifecycle,
+    NodeCounts,
+    PodConfig,
+    Protected,
+    WorkingPods,
+    count_runtime,
+)
 from pykubelet.kubelet.report.metrics.node_counts import CountsCollector
 from pykubelet.kubelet.report.metrics.usage_texts import UsageTexts
 
@@ -16,6 +23,7 @@ __all__ = [
     "NodeCounts",
     "PodConfig",
     "ProbeSample",
+    "Protected",
     "UsageTexts",
     "WorkingPods",
     "count_runtime",

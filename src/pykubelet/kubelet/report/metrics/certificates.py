@@ -10,6 +10,8 @@ from pykubelet.base.units import Seconds
 _AGES: Final = (60, 3600, 14400, 86400, 604800, 2592000, 7776000, 15552000, 31104000, 124416000)
 CLIENT_ERRORS: Final = "kubelet_certificate_manager_client_expiration_renew_errors"
 SERVER_ERRORS: Final = "kubelet_server_expiration_renew_errors"
+_CLIENT_TTL: Final = "kubelet_certificate_manager_client_ttl_seconds"
+_SERVER_TTL: Final = "kubelet_certificate_manager_server_ttl_seconds"
 
 
 class CertificateRenewals:
@@ -39,5 +41,5 @@ class CertificateRenewals:
     def export_ttl(self, seconds: Callable[[], Seconds]) -> None:
         """Export how long the certificate is valid; infinite: no certificate."""
         text = f"Seconds until the {self._which}'s certificate expires."
-        name = f"kubelet_certificate_manager_{self._which}_ttl_seconds"
+        name = _CLIENT_TTL if self._which == "client" else _SERVER_TTL
         Gauge(name, text, registry=self._registry).set_function(seconds)

@@ -35,6 +35,8 @@ class Instruments:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
         self.node_name = self._gauge("node_name", "The node's name; always 1.", "node")
+        text = "Where the figures of containers come from: cadvisor means from their cgroups; always 1."
+        self.metrics_provider = self._gauge("metrics_provider", text, "provider")
         self.containers_per_pod = self._histogram("containers_per_pod_count", "Containers per pod.", (1, 2, 4, 8, 16))
         self._pods()
         self._resizes()
@@ -122,6 +124,10 @@ class Instruments:
         self.credential_config = self._gauge("credential_provider_config_info", text, "hash")
         text = "Checks whether a pod may use a present image without a pull, by result."
         self.pull_checks = self._counter("imagemanager_image_mustpull_checks_total", text, "result")
+        text = "Requests for images, by policy, and whether the image was present and had to be pulled."
+        self.image_requests = self._counter(
+            "image_manager_ensure_image_requests_total", text, "pull_policy", "present_locally", "pull_required"
+        )
         self.pull_intents = self._gauge("imagemanager_ondisk_pullintents", "Intents to pull an image on the disk.")
         self.pulled_records = self._gauge("imagemanager_ondisk_pulledrecords", "Records of pulled images on the disk.")
         self.images_collected = self._counter("image_garbage_collected_total", "Unused images removed.", "reason")

@@ -84,6 +84,7 @@ class KubeletMetrics:
         self._probe_labels: dict[PodUID, set[tuple[str, ...]]] = {}
         self._setup_seconds = setup_seconds
         self._own.node_name.labels(node_name).set(1)
+        self._own.metrics_provider.labels("cadvisor").set(1)
         major, minor = KUBERNETES_VERSION.removeprefix("v").split(".")[:2]
         self._own.build_info.labels(KUBERNETES_VERSION, major, minor, "linux").set(1)
         self.registry.register(FailuresCollector())
@@ -120,6 +121,10 @@ class KubeletMetrics:
     def image_pulled(self, seconds: Seconds, size_bytes: int) -> None:
         """Record an image pull."""
         self._own.image_pull_duration.labels(image_size_label(size_bytes)).observe(seconds)
+
+    def image_requested(self, policy: str, present: bool | None, must_pull: bool | None) -> None:
+        """Count a request for an image; None: there was an error before that was known."""
+        self._own.image_requests.labels(policy.lower(), _known(present), _known(must_pull)).inc()
 
     def credential_plugin(self, plugin: str, seconds: Seconds, failed: bool) -> None:
         """Record a run of a credential provider plugin."""
@@ -339,3 +344,7 @@ class KubeletMetrics:
     def history_failed(self) -> None:
         """Count a failure to read or write the history file."""
         self._own.history_failures.inc()
+
+
+def _known(value: bool | None) -> str:
+    return "unknown" if value is None else str(value).lower()

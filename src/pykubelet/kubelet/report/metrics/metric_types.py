@@ -60,6 +60,15 @@ class WorkingPods(Struct, frozen=True):
     static: str = "true"
 
 
+class Protected(Struct, frozen=True):
+    """Memory that cgroups protect by the requests of pods (feature gate MemoryQoS)."""
+
+    min: int
+    """Of Guaranteed pods: never reclaimed."""
+    low: int
+    """Of Burstable pods: reclaimed last."""
+
+
 class NodeCounts(Struct, frozen=True):
     """What the node has now; computed at each scrape only."""
 
@@ -79,6 +88,8 @@ class NodeCounts(Struct, frozen=True):
     """Volumes of pods, by plugin and state."""
     plugins: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Sockets of plugins, by path and state."""
+    protected: Protected | None = None
+    """None: without MemoryQoS."""
     pleg_last_seen: float = 0.0
     """Unix time of the last complete relist."""
 

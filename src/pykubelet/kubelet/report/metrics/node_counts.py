@@ -55,5 +55,10 @@ class CountsCollector(Collector):
             for key, number in by_state.items():
                 family.add_metric(key, number)
             yield family
+        if counts.protected is not None:
+            text = "Memory that is never reclaimed, by the requests of Guaranteed pods."
+            yield GaugeMetricFamily("kubelet_memory_qos_node_memory_min_bytes", text, value=counts.protected.min)
+            text = "Memory that is reclaimed last, by the requests of Burstable pods."
+            yield GaugeMetricFamily("kubelet_memory_qos_node_memory_low_bytes", text, value=counts.protected.low)
         text = "Unix time of the last complete list of the runtime's pods."
         yield GaugeMetricFamily("kubelet_pleg_last_seen_seconds", text, value=counts.pleg_last_seen)

@@ -147,6 +147,7 @@ async def test_pods_and_classes_are_protected_in_the_tree(tmp_path: Path) -> Non
         assert content("kubepods/podguaranteed/memory.min") == str(256 * MI)
         assert content("kubepods/burstable/podburstable/memory.low") == str(256 * MI)
         await levels(256 + 256 + 128, 256 + 128)
+        assert made.levels.protected() == Protection(min=Bytes(256 * MI), low=Bytes(384 * MI))
         await made.remove_pod(PodUID("burstable"))
         await levels(256 + 128, 128)
         resized = pod("no-limit", {"memory": "64Mi"})
@@ -155,8 +156,11 @@ async def test_pods_and_classes_are_protected_in_the_tree(tmp_path: Path) -> Non
         assert content("kubepods/burstable/podno-limit/memory.low") == str(64 * MI)
         await levels(256 + 64, 64)
         task.cancel()
+    assert manager(files, THROTTLE, clock).levels.protected() == Protection(min=Bytes(0), low=Bytes(0))
     # Without reservations, the next agent removes those of the classes, without which those of pods have no effect.
-    await manager(files, None, clock).levels.start()
+    without = manager(files, None, clock)
+    assert without.levels.protected() is None
+    await without.levels.start()
     assert [content("kubepods/memory.min"), content("kubepods/burstable/memory.low")] == ["0", "0"]
 
 

@@ -56,6 +56,8 @@ class Recorder:
     """Results of checks whether a present image may be used."""
     counts: tuple[int, int] = (0, 0)
     """Intents and records."""
+    requests: list[tuple[str, bool | None, bool | None]] = field(default_factory=list)
+    """Requests for images: policy, whether it was present, whether it was pulled."""
 
     def event(
         self, pod: PodRef | None, event_type: str, reason: str, message: str, *, container: str = "", **more: object
@@ -70,6 +72,9 @@ class Recorder:
 
     def pull_check(self, result: str) -> None:
         self.checks.append(result)
+
+    def image_requested(self, policy: str, present: bool | None, must_pull: bool | None) -> None:
+        self.requests.append((policy, present, must_pull))
 
     def pull_records(self, intents: int, records: int) -> None:
         self.counts = (intents, records)

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,27 @@ async def test_invalid_image_name_is_refused(kit: Kit) -> None:
     assert error.message.startswith('Failed to apply default image tag "BAD": couldn\'t parse image name "BAD": ')
     assert kit.recorder.events == [("Warning", "InspectFailed", error.message)]
     assert kit.cri.log == []
+
+
+@pytest.mark.parametrize(
+    ("image", "policy", "counted"),
+    [
+        ("here:1", "IfNotPresent", ("IfNotPresent", True, False)),
+        ("here:1", "Never", ("Never", True, False)),
+        ("here:1", "Always", ("Always", None, True)),
+        ("there:1", "IfNotPresent", ("IfNotPresent", False, True)),
+        ("there:1", "Never", ("Never", False, None)),
+        ("BAD", "IfNotPresent", ("IfNotPresent", None, None)),
+    ],
+)
+async def test_request_for_an_image_is_counted_with_what_was_known(
+    kit: Kit, image: str, policy: str, counted: tuple[str, bool | None, bool | None]
+) -> None:
+    kit.cri.add_image("here:1")
+    kit.cri.publish_image("there:1")
+    with suppress(ImageError):
+        await kit.manager().ensure(pod(), container(image, policy), KIND)
+    assert kit.recorder.requests == [counted]
 
 
 async def test_a_failing_inspection_is_reported(kit: Kit) -> None:

@@ -12,6 +12,7 @@ from pykubelet.kubelet.report.metrics import (
     Lifecycle,
     NodeCounts,
     ProbeSample,
+    Protected,
     WorkingPods,
 )
 from pykubelet.kubelet.types.probes import ProbeType
@@ -45,6 +46,7 @@ gauge     kubelet_http_inflight_requests                           long_running 
 histogram kubelet_http_requests_duration_seconds                   long_running method path server_type
 counter   kubelet_http_requests_total                              long_running method path server_type
 counter   kubelet_image_garbage_collected_total                    reason
+counter   kubelet_image_manager_ensure_image_requests_total        present_locally pull_policy pull_required
 histogram kubelet_image_pull_duration_seconds                      image_size_in_bytes
 counter   kubelet_image_volume_mounted_errors_total
 counter   kubelet_image_volume_mounted_succeed_total
@@ -54,6 +56,9 @@ gauge     kubelet_imagemanager_ondisk_pulledrecords
 gauge     kubelet_imagemanager_ondisk_pullintents
 counter   kubelet_lifecycle_handler_http_fallbacks_total
 gauge     kubelet_managed_ephemeral_containers
+gauge     kubelet_memory_qos_node_memory_low_bytes
+gauge     kubelet_memory_qos_node_memory_min_bytes
+gauge     kubelet_metrics_provider                                 provider
 gauge     kubelet_mirror_pods
 gauge     kubelet_node_name                                        node
 gauge     kubelet_node_startup_duration_seconds
@@ -115,6 +120,7 @@ COUNTS = NodeCounts(
     running_containers={"running": 1},
     plugins={("/r/d.sock", "desired_state_of_world"): 1},
     volumes={("kubernetes.io/csi:d.csi", "actual_state_of_world"): 1},
+    protected=Protected(min=3, low=2),
 )
 
 
@@ -127,6 +133,7 @@ def told() -> bytes:
     metrics.runtime_operation("create_container", 0.1, True)
     metrics.csi_operation("d.csi", "/m", "OK", 0.1)
     metrics.image_pulled(1, 1)
+    metrics.image_requested("IfNotPresent", True, None)
     metrics.credential_plugin("ecr", 1, True)
     metrics.credential_config("sha256:ab")
     metrics.pull_check("error")
@@ -198,6 +205,19 @@ def test_own_metrics_are_those_of_the_documentation() -> None:
 def test_nothing_else_has_the_prefix() -> None:
     shown = set(re.findall(r"^# TYPE (kubelet_\w+) ", SHOWN, re.MULTILINE))
     assert shown == {row[1] for row in ROWS if row[1].startswith("kubelet_")}
+
+
+def test_protected_memory_is_shown_with_memory_qos_only() -> None:
+    metrics = KubeletMetrics(node_name="n", clock=VirtualClock())
+    CountsCollector(lambda: replace(COUNTS, protected=None), metrics.registry)
+    assert "memory_qos" not in metrics.render().decode()
+    assert "kubelet_memory_qos_node_memory_min_bytes 3.0\n" in SHOWN
+    assert "kubelet_memory_qos_node_memory_low_bytes 2.0\n" in SHOWN
+
+
+def test_requests_for_images_have_the_labels_of_the_go_kubelet() -> None:
+    labels = '{present_locally="true",pull_policy="ifnotpresent",pull_required="unknown"}'
+    assert f"kubelet_image_manager_ensure_image_requests_total{labels} 1.0\n" in SHOWN
 
 
 async def test_the_start_of_a_new_node_is_told_once() -> None:

@@ -58,18 +58,41 @@ UPSTREAM = frozenset(
     kubelet_terminated_containers_total kubelet_topology_manager_admission_duration_ms
     kubelet_topology_manager_admission_errors_total kubelet_topology_manager_admission_requests_total
     kubelet_volume_stats_health_status_abnormal kubelet_working_pods kubernetes_build_info
-    reconstruct_volume_operations_errors_total reconstruct_volume_operations_total
+    dra_resource_claims_in_use disabled_metrics_total hidden_metrics_total informer_processing_latency_seconds
+    informer_queued_items kubelet_certificate_manager_client_ttl_seconds
+    kubelet_certificate_manager_server_ttl_seconds kubelet_container_log_filesystem_used_bytes
+    kubelet_credential_provider_config_info kubelet_credential_provider_plugin_duration
+    kubelet_credential_provider_plugin_errors_total kubelet_http_inflight_requests
+    kubelet_http_requests_duration_seconds kubelet_http_requests_total
+    kubelet_image_manager_ensure_image_requests_total kubelet_imagemanager_image_mustpull_checks_total
+    kubelet_imagemanager_inmemory_pulledrecords_usage_percent kubelet_imagemanager_inmemory_pullintents_usage_percent
+    kubelet_imagemanager_ondisk_pulledrecords kubelet_imagemanager_ondisk_pullintents kubelet_metrics_provider
+    kubelet_volume_metric_collection_duration_seconds kubelet_volume_stats_available_bytes
+    kubelet_volume_stats_capacity_bytes kubelet_volume_stats_inodes kubelet_volume_stats_inodes_free
+    kubelet_volume_stats_inodes_used kubelet_volume_stats_used_bytes kubelet_websocket_streaming_requests_total
+    kubernetes_feature_enabled kubernetes_healthcheck kubernetes_healthchecks_total leader_election_master_status
+    leader_election_slowpath_total plugin_manager_total_plugins prober_probe_duration_seconds prober_probe_total
+    reconstruct_volume_operations_errors_total reconstruct_volume_operations_total registered_metrics_total
     rest_client_dns_resolution_duration_seconds rest_client_exec_plugin_call_total
-    rest_client_exec_plugin_certificate_rotation_age rest_client_exec_plugin_ttl_seconds
+    rest_client_exec_plugin_certificate_rotation_age rest_client_exec_plugin_policy_call_total
+    rest_client_exec_plugin_ttl_seconds rest_client_request_duration_seconds rest_client_requests_total
     rest_client_rate_limiter_duration_seconds rest_client_request_retries_total rest_client_request_size_bytes
     rest_client_response_size_bytes rest_client_transport_cache_entries rest_client_transport_create_calls_total
-    volume_metric_collection_duration_seconds
+    running_managed_controllers storage_operation_duration_seconds version_info
+    volume_manager_selinux_container_errors_total
+    volume_manager_selinux_container_warnings_total volume_manager_selinux_pod_context_mismatch_errors_total
+    volume_manager_selinux_pod_context_mismatch_warnings_total
+    volume_manager_selinux_volume_context_mismatch_errors_total
+    volume_manager_selinux_volume_context_mismatch_warnings_total volume_manager_selinux_volumes_admitted_total
+    volume_manager_total_volumes volume_operation_total_seconds workqueue_adds_total workqueue_depth
+    workqueue_longest_running_processor_seconds workqueue_queue_duration_seconds workqueue_retries_total
+    workqueue_unfinished_work_seconds workqueue_work_duration_seconds
     """,
     )
 )
-"""Metrics of 1.36: those of ``pkg/kubelet/metrics/metrics.go``, and those of its libraries that dashboards use.
+"""Metrics of 1.36: those that Kubernetes documents for the kubelet, and those of its libraries that dashboards use.
 
-Without ``kubelet_node_startup_*``, which `test_names.py` reads.
+Without those of ``/metrics/resource``, and ``kubelet_node_startup_*``, which `test_names.py` reads.
 """
 
 
