@@ -215,9 +215,16 @@ def _volume_source(volume: Volume) -> str:
         return f"configMap {volume.config_map.name}"
     if volume.secret:
         return f"secret {volume.secret.secret_name}"
-    if volume.downward_api:
-        return "downwardAPI"
-    return "projected" if volume.projected else "other"
+    if volume.image:
+        return f"image {volume.image.reference}"
+    if volume.nfs:
+        return f"nfs {volume.nfs.server}:{volume.nfs.path}"
+    if volume.csi:
+        return f"csi {volume.csi.driver}"
+    if volume.persistent_volume_claim:
+        return f"persistentVolumeClaim {volume.persistent_volume_claim.claim_name}"
+    fields = (each for each in msgspec.structs.fields(Volume) if each.name != "name")
+    return next((each.encode_name for each in fields if getattr(volume, each.name) is not None), "emptyDir on disk")
 
 
 def _restarts(ends: list[ContainerEnd]) -> Iterator[str]:
