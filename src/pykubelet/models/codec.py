@@ -78,7 +78,7 @@ def _decode_hook(target: type, value: object) -> object:
         if moment.tzinfo is None:
             raise ValueError(f"{value!r} has no time zone: end it with Z")
         return MicroTime.combine(moment.date(), moment.timetz())
-    if target is object:  # the values of a RawObject, whose shape nobody here knows
+    if target is object:  # the values of a RawObject, whose shape is not known
         return value
     raise NotImplementedError(f"cannot decode a {target.__name__}")
 

@@ -2,7 +2,7 @@
 
 Values are exact integers of nano units, the finest that the API keeps. The rules are those of apimachinery's
 ``resource.Quantity``: finer values round away from zero to a nano, larger ones are cut to 2⁶³-1, and a
-whole-unit reading rounds away from zero, so that nobody gets less than asked for.
+whole-unit reading rounds away from zero, so that no pod gets less than it asked for.
 """
 
 import re
@@ -73,7 +73,7 @@ class Amount(Struct, frozen=True):
 
 
 def parse(quantity: Quantity) -> Amount:
-    """Read a quantity. Raises Invalid with what was expected when it is none."""
+    """Read a quantity. Raises Invalid, which says what was expected."""
     if isinstance(quantity, int) and abs(quantity) > MAX_VALUE:
         quantity = MAX_VALUE if quantity > 0 else -MAX_VALUE  # int-to-text conversion has a limit of its own
     text = str(quantity).strip()

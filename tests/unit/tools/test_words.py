@@ -116,7 +116,19 @@ def test_project_without_listed_words_passes(project: Path, capsys: pytest.Captu
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("path", ["src/pykubelet/pb/cri_pb2.py", "LICENSE", "tools/words.py", "data.bin"])
+@pytest.mark.parametrize("path", ["src/pykubelet/models/quantity.py", "src/pykubelet/base/clock.py", "docs/page.md"])
+def test_files_that_were_written_by_hand_are_read(project: Path, path: str) -> None:
+    add(project, path, "folder\n")
+    assert words.main() == 1
+
+
+_OF_OTHERS = (
+    *("src/pykubelet/pb/cri_pb2.py", "src/pykubelet/models/core_v1.py", "src/pykubelet/models/certificates_v1beta1.py"),
+    *("LICENSE", "tools/words.py", "data.bin"),
+)
+
+
+@pytest.mark.parametrize("path", _OF_OTHERS)
 def test_files_of_others_and_files_that_are_not_text_are_not_read(project: Path, path: str) -> None:
     add(project, path, "folder\n")
     assert words.main() == 0
