@@ -124,12 +124,17 @@ _NOTHING: Final[Mapping[str, tuple[str, ...]]] = {
         *("qosReserved", "reservedMemory", "reservedSystemCPUs", "topologyManagerPolicy"),
         *("topologyManagerPolicyOptions", "topologyManagerScope"),
     ),
-    "no code of this agent reads it": (
-        *("configMapAndSecretChangeDetectionStrategy", "contentType", "enableContentionProfiling", "hairpinMode"),
-        *("iptablesDropBit", "iptablesMasqueradeBit", "kubeletCgroups", "maxOpenFiles", "podCIDR", "runOnce"),
-        *("showHiddenMetricsForVersion", "streamingConnectionIdleTimeout", "systemCgroups", "tlsCurvePreferences"),
-        "volumePluginDir",
-    ),
+    "ConfigMaps and Secrets are always watched": ("configMapAndSecretChangeDetectionStrategy",),
+    "objects are exchanged with the API server as JSON": ("contentType",),
+    "it belongs to the runtime of Go": ("enableContentionProfiling",),
+    "the runtime's network configuration decides": ("hairpinMode", "podCIDR"),
+    "no rule of the agent marks packets": ("iptablesDropBit", "iptablesMasqueradeBit"),
+    "the service manager decides (Slice=, LimitNOFILE=)": ("kubeletCgroups", "maxOpenFiles", "systemCgroups"),
+    "pykubelet run-once does that": ("runOnce",),
+    "no metric is hidden": ("showHiddenMetricsForVersion",),
+    "the end of streams is noticed without it, as in the Go kubelet": ("streamingConnectionIdleTimeout",),
+    "Python's TLS takes a single curve": ("tlsCurvePreferences",),
+    "flexVolume is not supported": ("volumePluginDir",),
 }
 
 CLUSTER_ONLY: Final = frozenset(
