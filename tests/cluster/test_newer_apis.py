@@ -387,3 +387,22 @@ def test_deferred_resize_survives_restart(newer: Cluster) -> None:
     newer.until("small", _has_size("100m", "80Mi"))
     assert cgroup_of(newer.agent, "small").above().memory_limit == 80 << 20
     newer.delete("small")
+
+
+def test_node_is_ready_only_when_its_csi_node_is_there(newer: Cluster, fake: FakeApiThread) -> None:
+    """Otherwise the scheduler would bind pods with volumes before it knows their limits."""
+    path = f"/apis/storage.k8s.io/v1/csinodes/{NODE}"
+    assert newer.agent.stop() == 0
+    newer.api.delete(path)
+    fake.fail(Fault("POST .*/csinodes", status=500, times=1000))
+    newer.agent.start()
+
+    def told() -> bool:
+        found = newer.api.node_condition(NODE)
+        return found.get("status") == "False" and "CSINode" in found["message"]
+
+    wait_for(told, 30.0, newer.agent.log_tail)
+    assert newer.api.find(path) is None
+    fake.fail()
+    wait_for(lambda: newer.api.node_condition(NODE).get("status") == "True", 60.0, newer.agent.log_tail)
+    assert newer.api.find(path) is not None
