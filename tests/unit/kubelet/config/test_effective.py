@@ -8,7 +8,9 @@ import msgspec
 from pykubelet.kubelet.config.plan.field_effects import EFFECTIVE
 from pykubelet.kubelet.config.v1beta1 import KubeletConfiguration
 
-PARITY = Path(__file__).resolve().parents[4] / "docs" / "parity.md"
+ROOT = Path(__file__).resolve().parents[4]
+PARITY = ROOT / "docs" / "parity.md"
+PRODUCT = ROOT / "src" / "pykubelet"
 
 
 def test_effective_fields_are_fields_of_the_configuration() -> None:
@@ -19,3 +21,18 @@ def test_documentation_lists_the_effective_fields() -> None:
     text = PARITY.read_text().partition("## Fields of KubeletConfiguration that have an effect")[2]
     listed = text.partition("All other fields")[0]
     assert set(re.findall(r"`(\w+)`", listed)) == EFFECTIVE - {"kind", "apiVersion"}
+
+
+def fields_that_code_reads() -> set[str]:
+    """The attributes of values called ``config`` or ``…config`` that the agent reads, besides the checks of values."""
+    checks = {"load.py", "v1beta1.py", "value_rules.py", "strict_fields.py"}
+    files = (*PRODUCT.glob("kubelet/**/*.py"), *PRODUCT.glob("cli/**/*.py"))
+    read = (path for path in files if path.parent != PRODUCT / "kubelet" / "config" or path.name not in checks)
+    return {name for path in read for name in re.findall(r"config\.(\w+)", path.read_text())}
+
+
+def test_fields_have_an_effect_if_code_reads_them() -> None:
+    reads = fields_that_code_reads()
+    fields = {each.name: each.encode_name for each in msgspec.structs.fields(KubeletConfiguration)}
+    read = {encoded for name, encoded in fields.items() if name in reads}
+    assert read | {"kind", "apiVersion"} == EFFECTIVE
