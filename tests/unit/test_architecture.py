@@ -375,3 +375,42 @@ def test_names_of_tests_say_what_is_expected() -> None:
 def test_names_of_a_subject_only_are_recognized() -> None:
     assert names_a_subject_only("test_mounts") and names_a_subject_only("test_the_mounts_of_a_pod")
     assert not names_a_subject_only("test_mounts_are_listed")
+
+
+TESTS_WITH_HELPERS = {
+    "tests.cluster.test_certificates",
+    "tests.cluster.test_storage",
+    "tests.contract.api.test_api",
+    "tests.integration.test_pressure",
+    "tests.unit.apiclient.test_reflector",
+    "tests.unit.criserver.cni.test_network_manager",
+    "tests.unit.criserver.spec.security.test_seccomp",
+    "tests.unit.criserver.storage.test_layers",
+    "tests.unit.criserver.storage.test_layers_rules",
+    "tests.unit.criserver.store.test_store",
+    "tests.unit.kubelet.actuate.volumes.test_volumes_of_claims",
+    "tests.unit.kubelet.control.sync.test_sync_loop",
+    "tests.unit.kubelet.control.workers.test_lifecycle",
+    "tests.unit.kubelet.control.workers.test_worker_set",
+    "tests.unit.kubelet.desired.admission.test_admission_manager",
+    "tests.unit.kubelet.desired.admission.test_rules",
+    "tests.unit.kubelet.desired.manifest.test_validate",
+    "tests.unit.kubelet.desired.pods.test_pods",
+    "tests.unit.kubelet.observe.eviction.test_eviction_manager",
+    "tests.unit.kubelet.observe.eviction.test_thresholds",
+    "tests.unit.kubelet.observe.node_shutdown.test_groups",
+    "tests.unit.kubelet.report.status.test_delivery",
+    "tests.unit.kubelet.report.status.test_pod_status",
+    "tests.unit.kubelet.report.status.test_status_manager",
+    "tests.unit.kubelet.serve.local_socket.test_local_server",
+    "tests.unit.linux.test_memory_events",
+    "tests.unit.test_architecture",
+}
+"""Modules of tests from which others import. Must only become fewer: what tests share is in ``pykubelet.testing``, or,
+for one package, in a module beside them whose name says what it provides, without ``test_``."""
+
+
+def test_modules_of_tests_are_imported_by_no_others() -> None:
+    texts = (path.read_text() for path in UNIT_TESTS.parent.rglob("*.py"))
+    pattern = re.compile(r"^from (tests\.[\w.]*\btest_\w+) import", re.MULTILINE)
+    assert {name for text in texts for name in pattern.findall(text)} == TESTS_WITH_HELPERS
