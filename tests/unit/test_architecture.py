@@ -385,7 +385,6 @@ TESTS_WITH_HELPERS = {
     "tests.unit.apiclient.test_reflector",
     "tests.unit.criserver.cni.test_network_manager",
     "tests.unit.criserver.spec.security.test_seccomp",
-    "tests.unit.criserver.storage.test_layers",
     "tests.unit.criserver.storage.test_layers_rules",
     "tests.unit.criserver.store.test_store",
     "tests.unit.kubelet.actuate.volumes.test_volumes_of_claims",

@@ -14,7 +14,7 @@ from pykubelet.criserver.storage import Layers
 from pykubelet.criserver.wiring.images import open_images
 from pykubelet.linux import selinux
 from pykubelet.linux.selinux import ContainerLabels
-from tests.unit.criserver.storage.test_layers import World, directory, entry, link
+from tests.unit.criserver.storage.world import World, directory, entry, link
 
 pytestmark = pytest.mark.root
 LABEL = "system_u:object_r:container_ro_file_t:s0"

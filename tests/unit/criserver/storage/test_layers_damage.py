@@ -12,7 +12,7 @@ from pykubelet.criserver.storage import Layers, Snapshots, layers
 from pykubelet.criserver.storage.remove import remove_any
 from pykubelet.criserver.storage.trash import Trash
 from pykubelet.testing.clock import VirtualClock
-from tests.unit.criserver.storage.test_layers import World, entry
+from tests.unit.criserver.storage.world import World, entry
 
 pytestmark = pytest.mark.root
 

@@ -16,7 +16,7 @@ from pykubelet.base.units import Bytes
 from pykubelet.criserver.unpack.limits import Limits
 from pykubelet.linux.filesystems.fsusage import tree_usage
 from pykubelet.linux.filesystems.mounts import mount, unmount
-from tests.unit.criserver.storage.test_layers import World, directory, entry, hard, link, tar
+from tests.unit.criserver.storage.world import World, directory, entry, hard, link, tar
 
 pytestmark = pytest.mark.root
 

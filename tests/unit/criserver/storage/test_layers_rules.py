@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Invalid
-from tests.unit.criserver.storage.test_layers import World, directory, entry, hard, link
+from tests.unit.criserver.storage.world import World, directory, entry, hard, link
 
 pytestmark = pytest.mark.root
 

@@ -16,7 +16,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.criserver.storage import unpacking
 from pykubelet.testing.limits import no_descriptors
 from pykubelet.testing.wait import until
-from tests.unit.criserver.storage.test_layers import World, entry, tar
+from tests.unit.criserver.storage.world import World, entry, tar
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(60)]
 

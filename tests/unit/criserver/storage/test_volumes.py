@@ -19,7 +19,7 @@ from pykubelet.criserver.storage.plan.volumes import is_covered, volumes_to_make
 from pykubelet.criserver.storage.volumes import make_volumes
 from pykubelet.linux.filesystems.mounts import mount, unmount
 from pykubelet.testing.wait import until, until_answer
-from tests.unit.criserver.storage.test_layers import World, directory, entry, hard, link, tar
+from tests.unit.criserver.storage.world import World, directory, entry, hard, link, tar
 
 root_only = pytest.mark.root
 

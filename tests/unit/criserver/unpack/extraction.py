@@ -7,7 +7,7 @@ from typing import Final
 from pykubelet.criserver.unpack.account import BLOCK
 from pykubelet.criserver.unpack.extract import Written
 from pykubelet.criserver.unpack.limits import Limits
-from tests.unit.criserver.storage.test_layers import Entries, tar
+from tests.unit.criserver.storage.world import Entries, tar
 from tests.unit.criserver.unpack.forks import Forks, Request
 
 ROOT = (BLOCK, 1)

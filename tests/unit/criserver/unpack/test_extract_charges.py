@@ -8,7 +8,7 @@ import pytest
 from pykubelet.base.units import Bytes
 from pykubelet.criserver.unpack.account import BLOCK
 from pykubelet.criserver.unpack.limits import BadLayer, Limits
-from tests.unit.criserver.storage.test_layers import Entries, directory, entry, hard, link
+from tests.unit.criserver.storage.world import Entries, directory, entry, hard, link
 from tests.unit.criserver.unpack.extraction import charged, extract, listed, names
 
 pytestmark = pytest.mark.root
