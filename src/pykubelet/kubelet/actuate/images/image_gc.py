@@ -95,6 +95,8 @@ class ImageGc:
         self._listed: tuple[list[pb.Image], Seconds] = ([], 0.0)
         """The runtime's images at the last round, and when they were listed (Unix time)."""
         self._started = deps.telemetry.clock.monotonic()
+        self._first_round: Seconds | None = None
+        """When the images were listed first."""
         self._round_lock = asyncio.Lock()
         self._failures = 0
         self._rounds = Guard("image-gc.rounds", deps.telemetry.clock.monotonic)
@@ -150,10 +152,12 @@ class ImageGc:
             await self._deps.pulled.prune([image for image in listed if image.id in self._records], listed_at)
 
     async def remove_unused(self) -> Bytes:
-        """Remove all removable images, whatever their age (disk pressure); return the bytes freed."""
+        """Remove all removable images but very new ones (disk pressure); return the bytes freed."""
         async with self._round_lock:
-            free = await self._update_records(self._deps.telemetry.clock.monotonic())
-            freed = await self._remove(free, SPACE)
+            now = self._deps.telemetry.clock.monotonic()
+            free = await self._update_records(now)
+            assert self._first_round is not None, "records have been updated"
+            freed = await self._remove(image_gc.unneeded(free, self._policy, self._first_round, now), SPACE)
             await self._prune()
             return freed
 
@@ -164,6 +168,7 @@ class ImageGc:
         self._listed = (listed, listed_at)
         used = await self._used(listed)
         images = [ImageRecord(each.id, Bytes(each.size), each.pinned, now) for each in listed]
+        self._first_round = now if self._first_round is None else self._first_round
         self._records = image_gc.seen(self._records, images, used, now)
         return image_gc.removable(self._records, used)
 

@@ -159,6 +159,23 @@ async def test_pinned_images_and_that_of_sandboxes_stay() -> None:
     assert sorted(node.images) == ["pause", "pinned"]
 
 
+async def test_disk_pressure_spares_images_that_were_just_pulled() -> None:
+    """They may have been pulled for a container that is not created yet; upstream keeps them as well."""
+    node = Node()
+    node.add("there")
+    gc = node.gc(ImageGcPolicy(minimum_age=120))
+    await gc.collect()
+    await node.clock.advance(60)
+    node.add("pulled")
+    assert await gc.remove_unused() == 100
+    assert sorted(node.images) == ["pulled"], "of those that the agent found there, the age is unknown"
+    await node.clock.advance(119)
+    assert await gc.remove_unused() == 0
+    await node.clock.advance(1)
+    assert await gc.remove_unused() == 100
+    assert not node.images
+
+
 async def test_new_images_are_kept() -> None:
     node = Node(available=100)
     node.add("a")

@@ -95,6 +95,17 @@ def for_space(free: Iterable[ImageRecord], need: Bytes, policy: ImageGcPolicy, n
     return chosen
 
 
+def unneeded(
+    free: Iterable[ImageRecord], policy: ImageGcPolicy, first_round: Seconds, now: Seconds
+) -> list[ImageRecord]:
+    """Select all images but very new ones, which may have been pulled for a container that is not created yet.
+
+    Images that were there in the first round are old enough, whenever the agent started: upstream keeps these, too, and
+    evicts pods instead.
+    """
+    return [r for r in free if r.first_seen <= first_round or now - r.first_seen >= policy.minimum_age]
+
+
 def too_little_freed(disk: ImageDiskUse, freed: Bytes) -> str:
     """Event text for the case that removing images was not enough."""
     use = f"{disk.percent}% of {_size(disk.capacity)} used"
