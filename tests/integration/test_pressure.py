@@ -17,6 +17,7 @@ from pykubelet.testing.agent import AgentProcess, container_status, is_ready, wa
 from pykubelet.testing.fake_api import FakeApi
 from pykubelet.testing.fake_api.store import Place
 from pykubelet.testing.isolation import Isolation
+from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.manifests import Json, container, mount, pod, serving
 
@@ -43,7 +44,7 @@ class Api:
 
     def __enter__(self) -> "Api":
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(10 * PATIENCE)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -54,7 +55,7 @@ class Api:
         async def run() -> Any:
             return work()
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(10 * PATIENCE)
 
     def put_pod(self, manifest: Json) -> None:
         manifest["spec"]["nodeName"] = _NODE

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -25,6 +26,13 @@ from pykubelet.testing.traces import remove_cgroups, remove_mounts
 
 _START_SECONDS = 20.0
 _POLL_SECONDS = 0.04
+
+
+class _PatientApi(LocalApi):
+    """Waits for answers as much longer as the tests wait for everything."""
+
+    def _connected(self, seconds: float | None) -> socket.socket:
+        return super()._connected(None if seconds is None else seconds * PATIENCE)
 
 
 @dataclass
@@ -76,7 +84,7 @@ class AgentProcess:
 
     @property
     def api(self) -> LocalApi:
-        return LocalApi(self.socket)
+        return _PatientApi(self.socket)
 
     @property
     def pid(self) -> int:
