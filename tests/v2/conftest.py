@@ -25,6 +25,7 @@ ORDER = (
     "test_node_shutdown",
     "test_memory",
     "test_apparmor",
+    "test_crun",
     "test_inside",
     "test_selinux",
     "test_removal",

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Callable
 from typing import Any
 
-from tests.v2.guest import traces, wait_gone
+from tests.v2.guest import container, traces, usage_and_cgroup, wait_gone
 from tools.v2.image import PROJECT_DIRECTORY
 from tools.v2.machine import Done, Machine
 from tools.v2.project import BUSYBOX
@@ -23,7 +23,7 @@ class Node:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
 
-        self._configuration: dict[str, Any] = {}
+        self._configuration: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
         self._pods: set[str] = set()
         self.before: dict[str, list[str]] = {}
         """What was on the machine before the first installation (``guest.traces``)."""
@@ -38,21 +38,24 @@ class Node:
         self.configure()
         self.pykubelet(f"image import -q {PROJECT_DIRECTORY}/busybox.tar")
 
-    def configure(self, **fields: Any) -> None:
-        """Install and start the units with these fields of KubeletConfiguration, unless they run with them."""
+    def configure(self, *, handler: str = "runc", **fields: Any) -> None:
+        """Install and start the units with these fields of KubeletConfiguration, unless they run with them.
+
+        ``handler``: the OCI runtime.
+        """
         agent = {
             "kind": "KubeletConfiguration",
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "cgroupDriver": "systemd",
             **fields,
         }
-        if agent == self._configuration:
+        server = {"cgroup_manager": "systemd", "default_handler": handler}
+        if (agent, server) == self._configuration:
             return
-        server = {"cgroup_manager": "systemd", "default_handler": "runc"}
         self.machine.write("/etc/pykubelet/criserver.yaml", json.dumps(server))
         self.machine.write("/etc/pykubelet/config.yaml", json.dumps(agent))
         self.pykubelet(f"install --now {FILES}")
-        self._configuration = agent
+        self._configuration = (agent, server)
 
     def pykubelet(self, command: str) -> Done:
         """Run a command of the command line, which must succeed."""
@@ -102,3 +105,18 @@ class Node:
     def logs(self) -> str:
         """The end of the units' logs."""
         return self.machine.run("journalctl --no-pager -o cat -n 40 -u pykubelet -u pykubelet-criserver").out
+
+
+def check_stats(node: Node, name: str) -> None:
+    """Check what the agent measures of a pod's container against the control files before and after."""
+    found = node.ask(usage_and_cgroup, name, node.ask(container, name)["id"])
+    measured = found["measured"]
+    values = {
+        "cpu_ns": measured["cpu"]["usageCoreNanoSeconds"],
+        "usage": measured["memory"]["usageBytes"],
+        "working_set": measured["memory"]["workingSetBytes"],
+        "rss": measured["memory"]["rssBytes"],
+        "faults": measured["memory"]["pageFaults"],
+    }
+    for value_name, value in values.items():
+        assert found["before"][value_name] <= value <= found["after"][value_name], (value_name, found)

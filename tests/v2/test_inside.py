@@ -1,6 +1,6 @@
 """Suites that run inside the machine: the CRI contract with both OCI runtimes, limits and evictions on cgroup v2.
 
-They use the cgroupfs driver, beside the installed units.
+They use the cgroupfs driver, beside the installed units, except for one run of the contract on the installed server.
 """
 
 import re
@@ -10,16 +10,21 @@ import pytest
 
 from tests.v2.node import Node
 from tools.v2.image import PROJECT_DIRECTORY
+from tools.v2.project import BUSYBOX
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(7200)]
 SECONDS = 7000.0
+SERVER = "unix:///run/pykubelet/criserver/criserver.sock"
+SLICE = "v2contract.slice"
+BY_DRIVER = ("confinement", "sandboxes")
 PATIENCE = 20
 """Factor on the suites' time limits."""
 
 
-def run(node: Node, tests: str, oci: str = "runc") -> str:
-    """Run tests with pytest in the machine; its last lines."""
-    variables = f"PYKUBELET_TEST_PATIENCE={PATIENCE} PYKUBELET_TEST_OCI={oci} HOME=/root"
+def run(node: Node, tests: str, oci: str = "runc", **more: str) -> str:
+    """Run tests with pytest in the machine; its last lines. ``more``: further environment variables."""
+    given = {"PYKUBELET_TEST_PATIENCE": str(PATIENCE), "PYKUBELET_TEST_OCI": oci, "HOME": "/root", **more}
+    variables = " ".join(f"{name}={value}" for name, value in given.items())
     flags = "-q --no-header -p no:cacheprovider --basetemp=/var/tmp/inside --runtime=criserver"
     # The console shows how far they are.
     pytests = f"{variables} .venv/bin/python -m pytest {flags} {tests} 2>&1"
@@ -33,6 +38,24 @@ def run(node: Node, tests: str, oci: str = "runc") -> str:
 @pytest.mark.parametrize("oci", ["runc", "crun"])
 def test_cri_contract_holds(node: Node, oci: str) -> None:
     run(node, "tests/integration/test_cri_contract.py", oci)
+
+
+def test_cri_contract_of_pods_and_limits_holds_on_the_installed_server_with_the_systemd_driver(node: Node) -> None:
+    node.configure()
+    # The agent would end pods that it does not know.
+    node.shell("systemctl stop pykubelet.service")
+    try:
+        variables = {
+            "PYKUBELET_TEST_CRI_ENDPOINT": SERVER,
+            "PYKUBELET_TEST_IMAGE": BUSYBOX,
+            "PYKUBELET_TEST_CGROUP_PARENT": SLICE,
+        }
+        # What depends on the driver; the whole contract takes a quarter of an hour.
+        run(node, "-k real " + " ".join(f"tests/contract/cri/test_{each}.py" for each in BY_DRIVER), **variables)
+        # systemd tells of each slice that it makes for pods.
+        node.shell(f"journalctl --no-pager -b -u {SLICE} | grep 'Created slice'")
+    finally:
+        node.shell("systemctl start pykubelet.service")
 
 
 def test_limits_are_in_the_control_files(node: Node) -> None:

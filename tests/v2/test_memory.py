@@ -19,7 +19,7 @@ MI = 1 << 20
 PAGE = 4096
 FACTOR = 0.5
 PORT = 10255
-SERVED = {
+SERVED: dict[str, Any] = {
     "address": "127.0.0.1",
     "readOnlyPort": PORT,
     # Without an API server, the agent only serves if it needs none to authorize its clients.

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.v2.guest import cgroup_of, container, usage_and_cgroup, wait_container
-from tests.v2.node import Node
+from tests.v2.guest import cgroup_of, wait_container
+from tests.v2.node import Node, check_stats
 from tools.v2.machine import Machine
 from tools.v2.smoke import limited
 
@@ -51,17 +51,7 @@ def test_memory_limit_ends_the_container_as_oom_killed(node: Node, pods: None) -
 
 
 def test_stats_are_those_of_the_cgroup_files(node: Node, pods: None) -> None:
-    found = node.ask(usage_and_cgroup, "smoke-stays", node.ask(container, "smoke-stays")["id"])
-    measured = found["measured"]
-    values = {
-        "cpu_ns": measured["cpu"]["usageCoreNanoSeconds"],
-        "usage": measured["memory"]["usageBytes"],
-        "working_set": measured["memory"]["workingSetBytes"],
-        "rss": measured["memory"]["rssBytes"],
-        "faults": measured["memory"]["pageFaults"],
-    }
-    for name, value in values.items():
-        assert found["before"][name] <= value <= found["after"][name], (name, found)
+    check_stats(node, "smoke-stays")
 
 
 def test_privileged_container_leaves_the_options_of_the_cgroups_of_the_node(node: Node, pods: None) -> None:

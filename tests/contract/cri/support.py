@@ -20,6 +20,8 @@ HAVE_REAL = {ENDPOINT, IMAGE} <= os.environ.keys()
 MARK = "pykubelet.contract"
 """Label of all objects that the tests create."""
 CGROUP = f"pykubelet-contract-{os.getpid()}"
+PARENT = os.environ.get("PYKUBELET_TEST_CGROUP_PARENT", f"/{CGROUP}")
+"""The cgroup of the pods as the kubelet gives it: with the systemd driver the name of a slice."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Runtime:
             log_directory=str(self.logs),
             labels={MARK: uid, "attempt": str(attempt)},
             annotations={"contract/note": "kept as it is"},
-            linux=pb.LinuxPodSandboxConfig(cgroup_parent=f"/{CGROUP}"),
+            linux=pb.LinuxPodSandboxConfig(cgroup_parent=PARENT),
         )
 
     async def sandbox(self, config: pb.PodSandboxConfig | None = None, handler: str = "") -> SandboxID:
