@@ -14,6 +14,7 @@ from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.actuate.node.iptables_hint import CHAIN
 from pykubelet.kubelet.actuate.node.tunables import TUNABLES
 from pykubelet.models.core_v1 import Pod
+from pykubelet.testing import shifted
 from pykubelet.testing.agent import AgentProcess, wait_for
 from pykubelet.testing.envtest import ADMIN, EnvTest, find_assets
 from pykubelet.testing.fake_api.thread import FakeApiThread, fake_api_thread
@@ -188,18 +189,25 @@ def fake() -> Iterator[FakeApiThread]:
 
 
 @pytest.fixture(scope="module")
+def agent_module() -> str:
+    """Python module that runs the agent of ``newer``; modules override it."""
+    return shifted.module()
+
+
+@pytest.fixture(scope="module")
 def newer(
     request: pytest.FixtureRequest,
     isolation: Isolation,
     daemon: PrivateRuntime,
     fake: FakeApiThread,
     node_address: str,
+    agent_module: str,
 ) -> Iterator[Cluster]:
     """The module's agent that is a node of the fake API server."""
     home = isolation.home / request.module.__name__.rpartition(".")[2].removeprefix("test_")
     home.mkdir()
     flags = ["--kubeconfig", str(fake.kubeconfig(home / "kubelet.conf")), "--node-ip", node_address]
-    agent = AgentProcess(home, daemon.endpoint, isolation.cgroup_root, NODE, flags=flags)
+    agent = AgentProcess(home, daemon.endpoint, isolation.cgroup_root, NODE, flags=flags, module=agent_module)
     agent.start()
     api = KubeApi(fake.url, "", "")
     try:

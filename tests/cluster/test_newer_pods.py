@@ -19,8 +19,15 @@ from tests.manifests import container, lingering, mount, pod, serving, sh
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.serves]
 HAS_FUSE = os.access("/dev/fuse", os.R_OK | os.W_OK)
+_LIMITED = {"name": "limited", "persistentVolumeClaim": {"claimName": "limited"}}
 _TOKEN_SECONDS = 20
 """Lifetime of tokens, shorter than a real API server permits, so that the renewal can be observed."""
+
+
+@pytest.fixture(scope="module")
+def agent_module() -> str:
+    """Waits for seconds until a volume is attached, not for two minutes."""
+    return "pykubelet.testing.impatient"
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +61,17 @@ class Background:
         self.slow = FuseMount(home / "many")
 
     def begin(self) -> None:
-        """Publish a driver and then change its limit; start a pod with a volume whose files cannot be changed now."""
+        """Publish a driver and then change its limit; start a pod with a volume that is beyond the limit, and one with
+        a volume whose files cannot be changed now."""
         api, drivers = self.cluster.api, "/apis/storage.k8s.io/v1/csidrivers"
         driver = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": DRIVER}}
-        api.create(drivers, {**driver, "spec": {"attachRequired": False, "nodeAllocatableUpdatePeriodSeconds": 10}})
+        api.create(drivers, {**driver, "spec": {"nodeAllocatableUpdatePeriodSeconds": 10}})
         self.storage.until(lambda: self.counts() == [5])
         self.limit.write_text("7")
+        self.storage.bind("limited", csi={"driver": DRIVER, "volumeHandle": "vol-8"})
+        error = {"message": "rpc error: code = ResourceExhausted desc = limit is 7", "errorCode": 8}
+        self.storage.attachment("vol-8", {"attached": False, "attachError": error})
+        self.cluster.run(pod("beyond", container(volumeMounts=[mount("limited", "/limited")]), volumes=[_LIMITED]))
         if HAS_FUSE:
             self._own_slowly()
 
@@ -238,6 +250,22 @@ def test_a_token_is_renewed_while_its_pod_runs(newer: Cluster, token: Path, firs
 def test_limit_of_volumes_follows_its_driver(background: Background) -> None:
     """KEP-4876: attachments made outside of the cluster take places; the driver is asked every ten seconds."""
     background.storage.until(lambda: background.counts() == [7])
+
+
+def test_pod_whose_volume_is_beyond_the_limit_fails_and_others_run(newer: Cluster, background: Background) -> None:
+    """Its controller replaces it, and the scheduler, which knows the limit, places that pod on another node."""
+    found = newer.until("beyond", lambda p: p.status.phase == "Failed", 60.0)
+    assert found.status.reason == "VolumeAttachmentLimitExceeded"
+    assert found.status.message.startswith("Pod was rejected: Node has reached its volume attachment limit, rejecting")
+    assert "unattached volumes=[limited]" in found.status.message and "limit is 7" in found.status.message
+    assert not container_status(found).container_id
+    told = newer.wait_event("beyond", "VolumeAttachmentLimitExceeded", "limit is 7")
+    assert told["type"] == "Warning"
+    background.storage.until(lambda: not background.storage.status("volumesInUse"))
+    newer.run(pod("within"))
+    newer.ready("within")
+    newer.delete("within", 1)
+    newer.delete("beyond")
 
 
 @pytest.mark.skipif(not HAS_FUSE, reason="needs /dev/fuse")

@@ -72,11 +72,12 @@ class Storage:
         names = [f"kubernetes.io/csi/{DRIVER}^{handle}" for handle in handles]
         wait_for(lambda: set(names) <= set(self.status("volumesInUse")), 30.0, self.cluster.agent.log_tail)
         for handle in handles:
-            self._attachment(handle)
+            self.attachment(handle, {"attached": True, "attachmentMetadata": {"device": "sdz"}})
         attached = {"volumesAttached": [{"name": name, "devicePath": ""} for name in names]}
         api.merge(f"/api/v1/nodes/{NODE}/status", {"status": attached})
 
-    def _attachment(self, handle: str) -> None:
+    def attachment(self, handle: str, status: Json) -> None:
+        """Act as the attach/detach controller, which creates a volume's attachment, and the attacher: its status."""
         api = self.cluster.api
         meta = {"name": f"csi-{sha256(f'{handle}{DRIVER}{NODE}'.encode()).hexdigest()}"}
         spec = {"attacher": DRIVER, "nodeName": NODE, "source": {"persistentVolumeName": "pv-data"}}
@@ -86,7 +87,6 @@ class Storage:
                 attachments,
                 {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": meta, "spec": spec},
             )
-        status = {"attached": True, "attachmentMetadata": {"device": "sdz"}}
         api.merge(f"{attachments}/{meta['name']}/status", {"status": status})
 
     def status(self, field: str) -> list[str]:

@@ -18,9 +18,16 @@ from pykubelet.kubelet.actuate.criconfig.config_types import DownwardContext
 from pykubelet.kubelet.actuate.node import NodeFacts
 from pykubelet.kubelet.actuate.podruntime import PodRuntime
 from pykubelet.kubelet.actuate.userns import IdRangeManager
-from pykubelet.kubelet.actuate.volumes import VolumeContext, VolumeManager, only_shows_objects, referenced_objects
+from pykubelet.kubelet.actuate.volumes import (
+    VolumeContext,
+    VolumeManager,
+    failure_reason,
+    only_shows_objects,
+    referenced_objects,
+)
 from pykubelet.kubelet.actuate.volumes.volume_interfaces import ConfigReader
 from pykubelet.kubelet.telemetry import Telemetry
+from pykubelet.kubelet.types.admission import REJECTIONS
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.outcome import Failure, Prepared, SyncAction
 from pykubelet.kubelet.types.reports.events import WARNING, Reason
@@ -94,8 +101,10 @@ class PodResources:
                 await self._await_inputs(pod)
             await self._deps.volumes.mount(pod, self._context(status))
         except PykubeletError as error:
-            self._deps.telemetry.events.event(ref, WARNING, Reason.FAILED_MOUNT, str(error))
-            return (_failure(pod, Reason.FAILED_MOUNT, error),)
+            reason = failure_reason(error, status)
+            if reason not in REJECTIONS:
+                self._deps.telemetry.events.event(ref, WARNING, reason, str(error))
+            return (_failure(pod, reason, error),)
         if first:
             timeline.end(ref.uid, Step.VOLUMES)
             self._prepared.add(ref.uid)

@@ -1,9 +1,11 @@
 """The result of the admission of a pod, and the texts for pods that are ended or rejected for the node's sake."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.reports.decisions import Decision, Topic
+from pykubelet.kubelet.types.reports.events import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ ADMITTED = AdmissionVerdict(rule="no rule rejects it")
 
 NODE_AFFINITY = "NodeAffinity"
 """The reason of a pod whose node selector or affinity the node's labels do not match."""
+REJECTIONS: Final = frozenset({Reason.VOLUME_ATTACHMENT_LIMIT_EXCEEDED})
+"""Reasons of failures to prepare an admitted pod for which it is rejected, so that it runs on another node."""
 PREEMPTION_MESSAGE = "Preempted in order to admit critical pod"
 
 SHUTDOWN_REASON = "Terminated"

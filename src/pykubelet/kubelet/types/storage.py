@@ -5,6 +5,8 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from pykubelet.base.errors import Transient
+
 MIGRATED_PLUGINS: Final = (
     "kubernetes.io/aws-ebs",
     "kubernetes.io/azure-disk",
@@ -15,6 +17,10 @@ MIGRATED_PLUGINS: Final = (
     "kubernetes.io/vsphere-volume",
 )
 """In-tree plugins whose volumes CSI drivers handle (KEP-625)."""
+
+
+class AttachLimitExceeded(Transient):
+    """A volume is not attached since the node has as many volumes of its driver as it can have (KEP-4876)."""
 
 
 class DriverNodeInfo(Struct, frozen=True):

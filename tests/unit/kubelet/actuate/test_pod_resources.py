@@ -9,8 +9,9 @@ import pytest
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.kubelet.actuate.pod_resources import PodResources, PodResourcesDeps
 from pykubelet.kubelet.actuate.volumes import VolumeContext
-from pykubelet.kubelet.types.ids import SandboxID, ref_of
-from pykubelet.kubelet.types.runtime import PodRuntimeStatus, SandboxStatus
+from pykubelet.kubelet.types.ids import ContainerID, SandboxID, ref_of
+from pykubelet.kubelet.types.runtime import ContainerState, ContainerStatus, PodRuntimeStatus, SandboxStatus
+from pykubelet.kubelet.types.storage import AttachLimitExceeded
 from pykubelet.models.core_v1 import ConfigMap, Pod, Secret
 from tests.unit.kubelet.actuate.podruntime.build import pod_of
 
@@ -128,3 +129,26 @@ async def test_volumes_set_up_later_report_their_failure() -> None:
     assert prepared.rest is not None
     (failure,) = await prepared.rest()
     assert (failure.reason, failure.message) == ("FailedMount", "no token")
+
+
+@pytest.mark.parametrize(
+    ("running", "reason", "events"),
+    [
+        (False, "VolumeAttachmentLimitExceeded", []),  # its worker reports it
+        (True, "FailedMount", [("Warning", "FailedMount", "the node is full")]),
+    ],
+)
+async def test_pod_beyond_the_limit_of_attached_volumes_fails_unless_it_runs(
+    monkeypatch: pytest.MonkeyPatch, running: bool, reason: str, events: list[tuple[str, ...]]
+) -> None:
+    rest, pod, told = Rest(), pod_of(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]), []
+
+    async def refuse(pod: Pod, context: VolumeContext) -> None:
+        raise AttachLimitExceeded("the node is full")
+
+    monkeypatch.setattr(rest, "mount", refuse)
+    monkeypatch.setattr(rest, "event", lambda _pod, *event: told.append(event))
+    state = ContainerState.RUNNING if running else ContainerState.EXITED
+    status = PodRuntimeStatus(ref_of(pod), containers=(ContainerStatus(ContainerID("c1"), "c", state),))
+    (failure,) = (await _pod_resources(rest).prepare(pod, status)).failures
+    assert (failure.reason, failure.message, told) == (reason, "the node is full", events)

@@ -207,5 +207,8 @@ class Node:
     def pod_restarted(self, *, static: bool) -> None:
         self.metered.append(f"restarted static={static}")
 
+    def admission_rejected(self, reason: str) -> None:
+        self.metered.append(f"rejected {reason}")
+
     def pod_orphaned(self) -> None:
         self.metered.append("orphaned")

@@ -11,7 +11,7 @@ side.
 """
 
 from pykubelet.kubelet.actuate.volumes.kinds.directories import SWAPPED_VOLUMES, memory_volumes_may_swap
-from pykubelet.kubelet.actuate.volumes.plan.pod_volumes import only_shows_objects, referenced_objects
+from pykubelet.kubelet.actuate.volumes.plan.pod_volumes import failure_reason, only_shows_objects, referenced_objects
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.actuate.volumes.volume_manager import VolumeManager
 from pykubelet.kubelet.actuate.volumes.volume_types import VolumeConfig, VolumeContext, VolumeDeps
@@ -23,6 +23,7 @@ __all__ = [
     "VolumeContext",
     "VolumeDeps",
     "VolumeManager",
+    "failure_reason",
     "memory_volumes_may_swap",
     "only_shows_objects",
     "referenced_objects",

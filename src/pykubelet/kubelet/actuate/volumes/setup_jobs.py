@@ -79,6 +79,19 @@ def not_processed(problems: Mapping[str, str]) -> str:
     )
 
 
+def attach_limit_exceeded(unmounted: Iterable[str], unattached: Mapping[str, str], failed: Iterable[str]) -> str:
+    """Message of the Go kubelet for a pod that is rejected since volumes cannot be attached.
+
+    ``unmounted``: volumes that are not set up; ``unattached``: those that cannot be attached, with their causes;
+    ``failed``: those whose source could not be looked up.
+    """
+    return (
+        "Node has reached its volume attachment limit, rejecting pod. "
+        f"unmounted volumes=[{' '.join(sorted(unmounted))}], unattached volumes=[{' '.join(sorted(unattached))}], "
+        f"failed to process volumes=[{' '.join(sorted(failed))}]: {'; '.join(unattached.values())}"
+    )
+
+
 def _observe(job: VolumeJob) -> Ready | None:
     try:
         info = job.path.lstat()

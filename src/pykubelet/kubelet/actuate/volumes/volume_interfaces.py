@@ -46,7 +46,10 @@ class CsiObjects(Protocol):
         """Read a Secret for a driver. Raises NotFound."""
 
     async def wait_attached(self, unique_name: str, attachment: str) -> None:
-        """Wait until the node's status lists the volume as in use and attached. Raises Transient on timeout."""
+        """Wait until the node's status lists the volume as in use and attached.
+
+        Raises Transient on timeout; AttachLimitExceeded if the node has as many volumes as it can have.
+        """
 
     async def attachment_metadata(self, name: str) -> Mapping[str, str]:
         """Attachment metadata of the controller (VolumeAttachment status). Raises NotFound, Transient."""

@@ -39,6 +39,7 @@ from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.actuate.volumes.setup_jobs import (
     VolumeJob,
     WrittenBytes,
+    attach_limit_exceeded,
     is_unchanged,
     not_processed,
     not_set_up,
@@ -60,7 +61,7 @@ from pykubelet.kubelet.actuate.volumes.volume_types import (
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.kubelet.types.reports.events import WARNING, Reason
-from pykubelet.kubelet.types.storage import VolumeSizes
+from pykubelet.kubelet.types.storage import AttachLimitExceeded, VolumeSizes
 from pykubelet.models.core_v1 import Pod
 
 _log = logging.getLogger(__name__)
@@ -146,7 +147,8 @@ class VolumeManager:
 
         Repeatable; takes well under a millisecond when there is nothing to do. Raises VolumeError with the volumes that
         could not be set up. A volume that cannot be refreshed (its ConfigMap was deleted, for example) keeps its
-        content; that is reported by an event, as in the Go kubelet.
+        content; that is reported by an event, as in the Go kubelet. AttachLimitExceeded: volumes cannot be attached,
+        since the node can have no more of them.
         """
         state = self._states.setdefault(ref_of(pod).uid, _PodState(self._deps.telemetry.clock.monotonic()))
         there = set(state.ready)
@@ -157,6 +159,7 @@ class VolumeManager:
         jobs: dict[str, VolumeJob] = {}
         remote: dict[str, Source] = {}
         problems: dict[str, str] = {}
+        beyond: dict[str, str] = {}
         written = WrittenBytes(state.ready.values())
         async for name, source in with_turns(state.sources.items()):
             if name in unknown:
@@ -180,12 +183,19 @@ class VolumeManager:
         if remote and state.prepared:
             failed = await self._remote.set_up(pod, remote)
             state.ready |= dict.fromkeys(remote.keys() - failed.keys())
-            problems |= failed
+            problems |= {name: str(error) for name, error in failed.items()}
+            beyond = {name: problems[name] for name, error in failed.items() if isinstance(error, AttachLimitExceeded)}
         self._measure.mounted([state.sources[name] for name in state.ready.keys() - there], state.since)
         if self._expansion is not None:
             for name in [name for name in state.sources if name in state.ready]:
                 await self._expansion.expand_if_due(pod, name, state.sources[name])
-        self._report(pod, state, problems, unknown)
+        try:
+            self._report(pod, state, problems, unknown)
+        except VolumeError as error:
+            if not beyond:
+                raise
+            unmounted = (problems.keys() | unknown.keys()) - state.ready.keys()
+            raise AttachLimitExceeded(attach_limit_exceeded(unmounted, beyond, unknown)) from error
 
     async def container_mounts(
         self, pod: Pod, container: AnyContainer, env: Mapping[str, str]

@@ -14,7 +14,8 @@ from pykubelet.base.errors import PykubeletError, Transient
 from pykubelet.base.event_times import EventTimes
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.control.workers.plan.deadline import deadline_of
-from pykubelet.kubelet.control.workers.worker_interfaces import Conditions, Probes, Resources, Runtime, Status
+from pykubelet.kubelet.control.workers.plan.rejection import rejection_of
+from pykubelet.kubelet.control.workers.worker_interfaces import Conditions, Meter, Probes, Resources, Runtime, Status
 from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import PodUID, ref_of
@@ -43,7 +44,7 @@ class PodSteps:
         probes: Probes,
         status: Status,
         conditions: Conditions,
-        telemetry: Telemetry[object],
+        telemetry: Telemetry[Meter],
         watch_closely: Callable[[PodUID], None],
     ) -> None:
         """``watch_closely`` is called when a step has changed the pod, so that PLEG lists it soon where the runtime
@@ -113,6 +114,8 @@ class PodSteps:
             return StepResult(finished=True, terminal_reason=Reason.DEADLINE_EXCEEDED, terminal_message=message)
         no_network = self._network_failure(pod)
         prepared = Prepared(no_network) if no_network else await self._resources.prepare(pod, runtime)
+        if (rejection := rejection_of(prepared.failures)) is not None:
+            return self._reject(state, rejection)
         if prepared.failures:
             self._report(state, pod, runtime, prepared.failures)
             return StepResult(failures=prepared.failures, wake_at=deadline)
@@ -124,6 +127,13 @@ class PodSteps:
             self._report(state, pod, runtime, outcome.failures)
         wake = min((t for t in (deadline, outcome.wake_at) if t is not None), default=None)
         return StepResult(again=outcome.changed, wake_at=wake, failures=outcome.failures, decisions=outcome.decisions)
+
+    def _reject(self, state: WorkerState, failure: Failure) -> StepResult:
+        """End a pod that cannot be prepared on this node, as if it had not been admitted (upstream: ``rejectPod``)."""
+        self._telemetry.events.event(state.ref, WARNING, failure.reason, failure.message)
+        self._telemetry.metrics.admission_rejected(failure.reason)
+        message = f"Pod was rejected: {failure.message}"
+        return StepResult(finished=True, terminal_reason=failure.reason, terminal_message=message)
 
     def _sandbox_ready(self, state: WorkerState, pod: Pod, runtime: PodRuntimeStatus, sandbox: SandboxStatus) -> None:
         """Report a new sandbox at once: pulls and starts may take long (PodReadyToStartContainers, KEP-3085)."""

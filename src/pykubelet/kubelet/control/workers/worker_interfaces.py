@@ -101,6 +101,9 @@ class Meter(Protocol):
     def pod_restarted(self, *, static: bool) -> None:
         """Count a pod that its source listed again, under the same uid, while it was being stopped."""
 
+    def admission_rejected(self, reason: str) -> None:
+        """Count a pod that was admitted and then rejected, since it cannot be prepared here."""
+
     def pod_orphaned(self) -> None:
         """Count an orphaned pod of the runtime."""
 

@@ -22,11 +22,12 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.desired.objects.api_objects import PATIENCE
+from pykubelet.kubelet.desired.objects.plan.attachments import not_attached
 from pykubelet.kubelet.desired.objects.tokens import ServiceAccountTokens
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret
 from pykubelet.models.scalars import time_from_unix
-from pykubelet.models.storage_v1 import CSIDriver, TokenRequest, VolumeAttachment
+from pykubelet.models.storage_v1 import CSIDriver, TokenRequest
 
 ATTACH_PATIENCE: Final[Seconds] = 120.0
 """Time that a pod waits for a volume to be attached before it fails with a transient error."""
@@ -112,14 +113,16 @@ class StorageObjects:
         return self._drivers.get(("", name))
 
     async def wait_attached(self, unique_name: str, attachment: str) -> None:
-        """Wait until the node's status lists the volume as in use and as attached. Raises Transient with the cause."""
+        """Wait until the node's status lists the volume as in use and as attached.
+
+        Raises Transient with the cause; AttachLimitExceeded if the node has as many volumes as it can have.
+        """
         try:
             async with asyncio.timeout(self._patience):
                 while unique_name not in self._in_use or unique_name not in self._attached:
                     await self._node_news.wait()
         except TimeoutError as error:
-            why = await self._why_not(attachment)
-            raise Transient(f"volume not attached according to node status: {unique_name}: {why}") from error
+            raise await self._not_attached(unique_name, attachment) from error
 
     async def attachment_metadata(self, name: str) -> Mapping[str, str]:
         """Read the metadata that the controller set when it attached the volume. Raises NotFound, Transient."""
@@ -147,13 +150,10 @@ class StorageObjects:
         self._drivers = drivers
         self._read.set()
 
-    async def _why_not(self, name: str) -> str:
+    async def _not_attached(self, unique_name: str, name: str) -> Transient:
         try:
-            found: VolumeAttachment = await self._client.get(VOLUME_ATTACHMENTS.at("", name))
+            return not_attached(unique_name, name, await self._client.get(VOLUME_ATTACHMENTS.at("", name)))
         except NotFound:
-            return f"there is no VolumeAttachment {name}; is the cluster's attach/detach controller running?"
+            return not_attached(unique_name, name, None)
         except Transient as error:
-            return str(error)
-        if found.status is not None and found.status.attach_error is not None:
-            return f"VolumeAttachment {name}: {found.status.attach_error.message}"
-        return f"see kubectl describe volumeattachment {name}; is the driver's external-attacher running?"
+            return Transient(f"volume not attached according to node status: {unique_name}: {error}")

@@ -65,6 +65,7 @@ class Reason:
     FAILED_MAP_VOLUME = "FailedMapVolume"
     ALREADY_MOUNTED_VOLUME = "AlreadyMountedVolume"
     VOLUME_PERMISSION_CHANGE = "VolumePermissionChangeInProgress"
+    VOLUME_ATTACHMENT_LIMIT_EXCEEDED = "VolumeAttachmentLimitExceeded"
     VOLUME_RESIZE_FAILED = "VolumeResizeFailed"
     FILE_SYSTEM_RESIZE_FAILED = "FileSystemResizeFailed"
     FILE_SYSTEM_RESIZE_SUCCESS = "FileSystemResizeSuccessful"

@@ -7,22 +7,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.base.errors import Invalid, NotFound, Unsupported
+from pykubelet.base.errors import Invalid, NotFound, Transient, Unsupported
 from pykubelet.kubelet.actuate.actuate_types import VolumeError
 from pykubelet.kubelet.actuate.criconfig.config_types import HostDevice
 from pykubelet.kubelet.actuate.volumes import VolumeConfig, VolumeDeps, VolumeManager
+from pykubelet.kubelet.actuate.volumes.csi import CsiVolumes
 from pykubelet.kubelet.actuate.volumes.csi.plan.csi_rules import volume_of
 from pykubelet.kubelet.actuate.volumes.mount import nfs
 from pykubelet.kubelet.actuate.volumes.ownership import ChangeProgress
 from pykubelet.kubelet.actuate.volumes.source_lookup import SourceLookup
 from pykubelet.kubelet.actuate.volumes.volume_source import Source
 from pykubelet.kubelet.types.ids import ref_of
-from pykubelet.kubelet.types.storage import VolumeSizes
+from pykubelet.kubelet.types.storage import AttachLimitExceeded, VolumeSizes
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import (
     NFSVolumeSource,
@@ -326,3 +327,41 @@ async def test_sizes_of_host_paths_are_unknown_and_devices_have_a_capacity(
     assert await kit.manager.sizes(other) == {"data": VolumeSizes("shop/d", 4096)}
     (tmp_path / "device").unlink()
     assert await kit.manager.sizes(other) == {}
+
+
+class Attaching:
+    """CSI volumes of which some are not attached; by volume handle."""
+
+    def __init__(self) -> None:
+        self.errors: dict[str, Exception] = {}
+
+    def is_due(self, pod: Pod, source: Source) -> bool:
+        return False
+
+    async def set_up(self, pod: Pod, source: Source) -> None:
+        if (error := self.errors.get(volume_of(pod, source).ref.handle)) is not None:
+            raise error
+
+
+async def test_volumes_that_cannot_be_attached_reject_the_pod_whatever_else_fails(kit: Kit, claims: Claims) -> None:
+    csi = Attaching()
+    deps = VolumeDeps(images=Images(), claims=claims, csi=cast(CsiVolumes, csi), telemetry=kit.telemetry)
+    kit.manager = VolumeManager(dirs=kit.dirs, deps=deps)
+    claims.specs = {name: {"csi": {"driver": "d", "volumeHandle": name}} for name in ("b", "a", "c")}
+    names = ("b", "a", "c", "gone")
+    volumes: list[Fields] = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+    pod = pod_with(
+        *volumes,
+        containers=[{"name": "app", "volumeMounts": [{"name": name, "mountPath": f"/{name}"} for name in names]}],
+    )
+    csi.errors = {"a": Transient("not staged")}
+    with pytest.raises(VolumeError, match="not staged"):
+        await kit.mount(pod)
+    csi.errors["b"] = AttachLimitExceeded("limit is 9")
+    restarted = VolumeManager(dirs=kit.dirs, deps=deps)
+    with pytest.raises(AttachLimitExceeded) as caught:
+        await restarted.mount(pod, kit.context)
+    assert str(caught.value) == (
+        "Node has reached its volume attachment limit, rejecting pod. unmounted volumes=[a b gone], "
+        "unattached volumes=[b], failed to process volumes=[gone]: limit is 9"
+    )

@@ -11,6 +11,7 @@ from pykubelet.base.errors import NotFound, Transient
 from pykubelet.kubelet.desired.objects.storage import StorageObjects
 from pykubelet.kubelet.desired.objects.tokens import ServiceAccountTokens
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.storage import AttachLimitExceeded
 from pykubelet.models import core_v1 as core
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.models.storage_v1 import TokenRequest
@@ -94,6 +95,18 @@ async def test_a_volume_that_is_not_attached_says_why(rig: Rig) -> None:
     rig.api.change("volumeattachments", "csi-1", namespace="", prefix=STORAGE, status=status)
     with pytest.raises(Transient, match="external-attacher"):
         await rig.storage.wait_attached("v", "csi-1")
+
+
+async def test_volume_beyond_the_limit_of_the_node_says_so_after_the_patience(rig: Rig) -> None:
+    """It may still be attached meanwhile, when another volume has been detached."""
+    status = {"attached": False, "attachError": {"message": "limit is 9", "errorCode": 8}}
+    rig.api.put("volumeattachments", "csi-1", namespace="", prefix=STORAGE, spec={}, status=status)
+    with pytest.raises(AttachLimitExceeded, match="VolumeAttachment csi-1: limit is 9"):
+        await rig.storage.wait_attached("v", "csi-1")
+    task = asyncio.create_task(rig.storage.wait_attached("v", "csi-1"))
+    await settle()
+    rig.storage.node_seen(_node(("v",), ("v",)))
+    await task
 
 
 async def test_what_the_controller_said(rig: Rig) -> None:

@@ -55,6 +55,7 @@ def build_csi(context: CsiContext, objects: CsiObjects, config: CsiConfig) -> Cs
             node=context.node,
             telemetry=context.telemetry,
             in_use_changed=events.in_use_changed,
+            limit_reached=events.limit_reached,
         ),
         config,
     )

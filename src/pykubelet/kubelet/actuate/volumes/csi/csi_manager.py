@@ -33,7 +33,7 @@ from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking, SlowChang
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.reports.work_meter import StoragePlugin, WorkMeter
-from pykubelet.kubelet.types.storage import VolumeSizes
+from pykubelet.kubelet.types.storage import AttachLimitExceeded, VolumeSizes
 from pykubelet.models.core_v1 import Pod, SecretReference
 from pykubelet.models.storage_v1 import CSIDriver
 
@@ -54,6 +54,8 @@ class CsiDeps(Struct, frozen=True, kw_only=True):
     blocking: Blocking
     node: str
     telemetry: Telemetry[WorkMeter]
+    limit_reached: Callable[[str], None]
+    """Called with the driver of a volume that is not attached since the node has as many as it can have."""
     in_use_changed: Callable[[], None] = lambda: None
     """Called when :meth:`CsiVolumes.in_use` has changed."""
 
@@ -122,7 +124,10 @@ class CsiVolumes:
         return held.republish and age >= self._config.republish_every
 
     async def set_up(self, pod: Pod, source: Source) -> None:
-        """Wait for attachment, stage and publish. Repeatable. Raises base errors with messages of the Go kubelet."""
+        """Wait for attachment, stage and publish. Repeatable. Raises base errors with messages of the Go kubelet.
+
+        AttachLimitExceeded: the node can have no more volumes of the driver; the pod has to run elsewhere.
+        """
         uid = ref_of(pod).uid
         volume = csi_rules.volume_of(pod, source)
         self._check_single_pod(uid, volume)
@@ -146,7 +151,7 @@ class CsiVolumes:
                 )
             if held.attach:
                 self._deps.in_use_changed()
-                held.context = await self._attached(volume.ref)
+                held.context = await self._attached(volume.ref, driver)
         setting = _SetUp(pod, volume, driver, client, held.context)
         if volume.ephemeral:
             await self._publish(setting, "", again=again)
@@ -264,10 +269,16 @@ class CsiVolumes:
         ):
             raise Conflict(f"volume uses the {_ONE_POD} access mode and is already in use by another pod")
 
-    async def _attached(self, ref: VolumeRef) -> dict[str, str]:
+    async def _attached(self, ref: VolumeRef, driver: CSIDriver | None) -> dict[str, str]:
         attachment = csi_rules.attachment_name(ref, self._deps.node)
-        with self._measured(ref, "verify_controller_attached_volume"):
-            await self._deps.objects.wait_attached(ref.unique_name, attachment)
+        try:
+            with self._measured(ref, "verify_controller_attached_volume"):
+                await self._deps.objects.wait_attached(ref.unique_name, attachment)
+        except AttachLimitExceeded as error:
+            if not csi_rules.heeds_limit(driver):
+                raise Transient(str(error)) from error
+            self._deps.limit_reached(ref.driver)
+            raise
         return dict(await self._deps.objects.attachment_metadata(attachment))
 
     async def _stage(self, setting: _SetUp, *, again: bool) -> str:

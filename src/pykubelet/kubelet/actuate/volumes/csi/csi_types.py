@@ -113,5 +113,7 @@ class CsiEvents(Struct, frozen=True, kw_only=True):
     """The registration of a driver has ended well: its name."""
     removed: Callbacks[[str]] = field(default_factory=Callbacks)
     """A driver has unregistered: its name."""
+    limit_reached: Callbacks[[str]] = field(default_factory=Callbacks)
+    """A volume is not attached since the node has as many as it can have: the driver's name."""
     in_use_changed: Callbacks[[]] = field(default_factory=Callbacks)
     """`CsiVolumes.in_use` has changed."""

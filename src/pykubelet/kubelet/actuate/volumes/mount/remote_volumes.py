@@ -78,10 +78,10 @@ class RemoteVolumes(Struct, frozen=True, kw_only=True):
         """Whether a volume that is set up has to be republished."""
         return source.kind == CSI and self.csi is not None and self.csi.is_due(pod, source)
 
-    async def set_up(self, pod: Pod, sources: Mapping[str, Source]) -> dict[str, str]:
-        """Set up volumes, by their names in the pod; return the problems by name."""
+    async def set_up(self, pod: Pod, sources: Mapping[str, Source]) -> dict[str, PykubeletError | OSError]:
+        """Set up volumes, by their names in the pod; return the errors by name."""
         found = await asyncio.gather(*(self._set_up(pod, source) for source in sources.values()))
-        return {name: text for name, text in zip(sources, found, strict=True) if text}
+        return {name: error for name, error in zip(sources, found, strict=True) if error is not None}
 
     def has_any(self, uid: PodUID) -> bool:
         """Whether the pod may have remote volumes, by directories on disk and operations in progress."""
@@ -116,13 +116,13 @@ class RemoteVolumes(Struct, frozen=True, kw_only=True):
         read = _device_sizes if source.block else _filesystem_sizes
         return await self.blocking.run(f"volume/sizes {path}", lambda: read(str(path)))
 
-    async def _set_up(self, pod: Pod, source: Source) -> str:
+    async def _set_up(self, pod: Pod, source: Source) -> PykubeletError | OSError | None:
         try:
             with self.measure.mounting(source):
                 await self._do_set_up(pod, source)
         except (PykubeletError, OSError) as error:
-            return str(error)
-        return ""
+            return error
+        return None
 
     async def _do_set_up(self, pod: Pod, source: Source) -> None:
         if source.kind == NFS:

@@ -4,12 +4,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from posixpath import normpath
 from typing import Final
 
-from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.base.errors import Invalid, NotFound, PykubeletError
 from pykubelet.base.expand import expand, references
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.actuate_types import Propagation
 from pykubelet.kubelet.types.podspec import each_container
+from pykubelet.kubelet.types.reports.events import Reason
 from pykubelet.kubelet.types.resources.podresources import HUGEPAGES_PREFIX, MEMORY, limit_declared, pod_limits
+from pykubelet.kubelet.types.runtime import PodRuntimeStatus
+from pykubelet.kubelet.types.storage import AttachLimitExceeded
 from pykubelet.models.core_v1 import Pod, Volume, VolumeMount, VolumeProjection
 from pykubelet.models.quantity import parse, to_bytes
 from pykubelet.models.scalars import Quantity
@@ -33,6 +36,16 @@ def source_of(volume: Volume) -> str:
         (name for name in volume.__struct_fields__ if name != "name" and getattr(volume, name) is not None),
         EMPTY_DIR,
     )
+
+
+def failure_reason(error: PykubeletError, status: PodRuntimeStatus) -> str:
+    """Return the reason of the failure of a pod whose volumes are not set up: it waits, or has to run elsewhere.
+
+    A pod that has running containers, and so had its volumes, waits in any case.
+    """
+    if isinstance(error, AttachLimitExceeded) and not status.running:
+        return Reason.VOLUME_ATTACHMENT_LIMIT_EXCEEDED
+    return Reason.FAILED_MOUNT
 
 
 def unsupported(source: str) -> str:

@@ -33,7 +33,7 @@ from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.actuate.volumes.volume_source import Source
 from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking
 from pykubelet.kubelet.types.ids import PodUID, ref_of
-from pykubelet.kubelet.types.storage import DriverNodeInfo, VolumeSizes
+from pykubelet.kubelet.types.storage import AttachLimitExceeded, DriverNodeInfo, VolumeSizes
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import PersistentVolume, Pod, Secret, Volume
 from pykubelet.models.storage_v1 import CSIDriver, TokenRequest
@@ -69,6 +69,7 @@ class Objects:
     secrets: dict[str, Secret] = field(default_factory=dict)
     attached: asyncio.Event = field(default_factory=asyncio.Event)
     waited: list[str] = field(default_factory=list)
+    attach_error: Transient | None = None
     metadata: dict[str, Mapping[str, str]] = field(default_factory=dict)
     touched: set[PodUID] = field(default_factory=set)
 
@@ -82,6 +83,8 @@ class Objects:
 
     async def wait_attached(self, unique_name: str, attachment: str) -> None:
         self.waited.append(unique_name)
+        if self.attach_error is not None:
+            raise self.attach_error
         await self.attached.wait()
 
     async def attachment_metadata(self, name: str) -> Mapping[str, str]:
@@ -120,6 +123,7 @@ class World:
         self.objects.drivers[NAME] = driver_object(attachRequired=False)
         self.reports = Reports()
         self.news = asyncio.Event()
+        self.reached: list[str] = []
         self.events = CsiEvents()
         self.events.installed.subscribe(self.reports.installed)
         self.events.removed.subscribe(self.reports.removed)
@@ -134,6 +138,7 @@ class World:
             blocking=Blocking(10.0),
             node="node-a",
             telemetry=telemetry(self.clock, self.meter),
+            limit_reached=self.reached.append,
         )
         self.csi = CsiVolumes(self.deps, CsiConfig())
 
@@ -429,6 +434,27 @@ async def test_volume_that_needs_attachment_fails_without_controller(root: Path,
             await alone.set_up(world.pod("u2"), VOLUME)
         assert len(driver.made("NodePublishVolume")) == 1
         await alone.tear_down(PodUID("u1"))
+
+
+async def test_limit_of_attached_volumes_counts_if_the_driver_tells_its_changes(root: Path, driver: FakeDriver) -> None:
+    """Otherwise the scheduler would place the next pod on the same node, and so on."""
+    async with ready(root, driver) as world:
+        world.objects.attach_error = AttachLimitExceeded("limit is 3")
+        for period in (None, 0):
+            world.objects.drivers[NAME] = driver_object(nodeAllocatableUpdatePeriodSeconds=period)
+            with pytest.raises(Transient, match="limit is 3") as waits:
+                await world.csi.set_up(world.pod("u1"), VOLUME)
+            assert not isinstance(waits.value, AttachLimitExceeded) and world.reached == []
+        world.objects.drivers[NAME] = driver_object(nodeAllocatableUpdatePeriodSeconds=60)
+        with pytest.raises(AttachLimitExceeded, match="limit is 3"):
+            await world.csi.set_up(world.pod("u1"), VOLUME)
+        assert world.reached == [NAME]
+        world.objects.attach_error = Transient("quota")
+        with pytest.raises(Transient, match="quota"):
+            await world.csi.set_up(world.pod("u1"), VOLUME)
+        assert world.reached == [NAME] and not driver.made("NodeStageVolume")
+        await world.csi.tear_down(PodUID("u1"))
+        assert world.csi.in_use() == ()  # the controller gives up the attachment
 
 
 async def test_a_volume_waits_until_it_is_attached(root: Path, driver: FakeDriver) -> None:

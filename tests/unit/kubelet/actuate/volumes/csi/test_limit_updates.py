@@ -10,6 +10,7 @@ from pykubelet.kubelet.actuate.volumes.csi.limit_updates import LimitUpdates
 from pykubelet.kubelet.types.storage import DriverNodeInfo
 from pykubelet.models.storage_v1 import CSIDriver, CSIDriverSpec
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.wait import settle
 
 
 @dataclass
@@ -63,6 +64,39 @@ async def test_driver_that_fails_does_not_delay_the_others() -> None:
         world.asked.clear()
         await clock.advance(60)
         assert "changing" not in world.asked
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def test_driver_is_asked_at_once_when_its_limit_is_reached_but_not_too_often() -> None:
+    world, events, clock = World(), CsiEvents(), VirtualClock()
+    told: list[tuple[str, int]] = []
+    updates = LimitUpdates(drivers=cast(Any, world), objects=cast(Any, world), events=events, clock=clock)
+    world.periods = {"full": 3600, "static": None}
+    world.limits = {"full": 5, "static": 5}
+    for name in world.periods:
+        events.installed(name, DriverNodeInfo("id", 5, {}))
+    events.installed.subscribe(lambda name, info: told.append((name, info.max_volumes)))
+    task = asyncio.create_task(updates.run())
+    try:
+        await clock.advance(100)
+        assert world.asked == []
+        world.limits["full"] = 3
+        events.limit_reached("full")
+        await settle()
+        assert world.asked == ["full"] and told == [("full", 3)]
+        for _ in range(3):
+            events.limit_reached("full")
+            await settle()
+        assert world.asked == ["full"], "it was asked just now"
+        await clock.advance(11)
+        assert world.asked == ["full", "full"] and told == [("full", 3)]
+        await clock.advance(100)
+        assert world.asked == ["full", "full"], "its limit was not reached again"
+        events.limit_reached("static")
+        await clock.advance(11)
+        assert "static" not in world.asked
     finally:
         task.cancel()
         await asyncio.wait([task])

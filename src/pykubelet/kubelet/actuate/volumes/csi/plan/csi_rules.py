@@ -91,6 +91,14 @@ def needs_attach(driver: CSIDriver | None) -> bool:
     return driver is None or driver.spec.attach_required is not False
 
 
+def heeds_limit(driver: CSIDriver | None) -> bool:
+    """Whether pods fail for which the node can have no more volumes: only if the driver tells changes of its limit.
+
+    Otherwise the scheduler would place the pod's successor on this node again (KEP-4876).
+    """
+    return driver is not None and bool(driver.spec.node_allocatable_update_period_seconds)
+
+
 def check_lifecycle(volume: CsiVolume, driver: CSIDriver | None) -> None:
     """Raise Unsupported, with the message of the Go kubelet, if the driver does not support this lifecycle mode."""
     mode = _EPHEMERAL if volume.ephemeral else _PERSISTENT
