@@ -1,9 +1,11 @@
 """Kubernetes objects to bytes and back: JSON for the wire, plain values for YAML, times as the API has them.
 
 Everything that decodes or encodes a model goes through here, because msgspec needs our hooks for
-:class:`~pykubelet.models.scalars.MicroTime`. Decoders are cached per type.
+:class:`~pykubelet.models.scalars.MicroTime`. Decoders are cached per type, and made by one thread at a time: msgspec
+crashes the process if two threads need the same type for the first time at once.
 """
 
+import threading
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
@@ -24,6 +26,8 @@ def _encode_hook(value: object) -> object:
 _encoder: Final = msgspec.json.Encoder(enc_hook=_encode_hook)
 _stable_encoder: Final = msgspec.json.Encoder(enc_hook=_encode_hook, order="deterministic")
 _decoders: Final[dict[type, msgspec.json.Decoder[Any]]] = {}
+_making: Final = threading.Lock()
+"""Held while a decoder is made, which is when msgspec looks at the type and those of its fields."""
 
 
 def decode(data: bytes | str, target: type[T]) -> T:
@@ -59,6 +63,7 @@ def to_builtins(value: object) -> object:
 
 def from_builtins(value: object, target: type[T]) -> T:
     """The object from dicts and lists, as JSON and YAML readers give them. Raises Invalid on a misfit."""
+    _decoder(target)  # the type is known from here on
     try:
         return msgspec.convert(_drop_nulls(value), target, dec_hook=_decode_hook)
     except (ValueError, RecursionError) as error:
@@ -68,7 +73,8 @@ def from_builtins(value: object, target: type[T]) -> T:
 def _decoder(target: type[T]) -> msgspec.json.Decoder[T]:
     decoder = _decoders.get(target)
     if decoder is None:
-        decoder = _decoders[target] = msgspec.json.Decoder(target, dec_hook=_decode_hook)
+        with _making:
+            decoder = _decoders[target] = msgspec.json.Decoder(target, dec_hook=_decode_hook)
     return decoder
 
 

@@ -1,5 +1,7 @@
 """Decoding, encoding, and what null, unknown fields and times become."""
 
+import subprocess
+import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -12,11 +14,35 @@ from pykubelet.models import coordination_v1 as coordination
 from pykubelet.models import core_v1 as core
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.models.scalars import MicroTime, micro_time_from_unix, time_from_unix
+from pykubelet.testing.agent import environment
 
 
 def test_unknown_fields_of_a_newer_server_are_ignored() -> None:
     pod = codec.decode(b'{"spec":{"futureField":{"a":[1]},"containers":[{"name":"a","new":1}]}}', core.Pod)
     assert pod.spec.containers == (core.Container(name="a"),)
+
+
+_FIRST_USE = """
+import sys, threading
+sys.setswitchinterval(1e-6)
+from pykubelet.models import codec, core_v1
+start = threading.Barrier(2)
+def convert():
+    start.wait()
+    codec.from_builtins({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c"}]}}, core_v1.Pod)
+threads = [threading.Thread(target=convert) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print("whole")
+"""
+
+
+def test_threads_may_need_a_type_for_the_first_time_at_once() -> None:
+    """msgspec alone crashes the process then, nearly always."""
+    done = subprocess.run([sys.executable, "-c", _FIRST_USE], capture_output=True, text=True, env=environment())
+    assert (done.returncode, done.stdout) == (0, "whole\n"), done.stderr[-2000:]
 
 
 def test_absent_parts_of_whole_objects_are_empty_ones() -> None:
