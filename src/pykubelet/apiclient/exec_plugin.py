@@ -12,6 +12,7 @@ from pykubelet.apiclient.kubeconfig import ClusterConfig, ExecPlugin
 from pykubelet.base import proc
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Transient
+from pykubelet.base.files.decoding import decode_json
 from pykubelet.base.text import printable
 from pykubelet.base.units import Seconds
 
@@ -88,7 +89,7 @@ async def run_plugin(plugin: ExecPlugin, config: ClusterConfig, *, deadline: Sec
 
 def _read(plugin: ExecPlugin, output: bytes) -> ExecCredentials:
     try:
-        credential = msgspec.json.decode(output, type=_Credential)
+        credential = decode_json(output, _Credential)
     except (ValueError, RecursionError) as error:
         raise Invalid(f"exec plugin {plugin.command}: its output is not an ExecCredential: {error}") from error
     if credential.kind != "ExecCredential" or credential.api_version != plugin.api_version:

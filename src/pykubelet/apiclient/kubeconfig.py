@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct, field
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.files.decoding import convert
 from pykubelet.base.files.documents import read_yaml
 
 
@@ -147,7 +148,7 @@ def load_kubeconfig(path: Path) -> ClusterConfig:
     except Invalid as error:
         raise Invalid(f"{path}: {error}") from error
     try:
-        config = msgspec.convert(document, _Config)
+        config = convert(document, _Config)
     except (ValueError, RecursionError) as error:
         raise Invalid(f"{path}: not a kubeconfig: {error}") from error
     return _resolve(config, path)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from pykubelet.apiclient.errors import error_of
 from pykubelet.base.errors import Invalid, Transient
+from pykubelet.base.files.decoding import decode_json
 from pykubelet.models.codec import decode
 from pykubelet.models.meta_v1 import ListMeta, ObjectMeta, Status
 from pykubelet.models.scalars import KubeStruct
@@ -86,7 +87,7 @@ class Lines:
 def read_event(line: bytes, target: type[T]) -> WatchEvent[T]:
     """Decode one line of a watch. Raises the error of an ERROR event, and Transient for an invalid line."""
     try:
-        envelope = msgspec.json.decode(line, type=_Envelope)
+        envelope = decode_json(line, _Envelope)
     except (ValueError, RecursionError) as error:
         raise Transient(f"watch: the stream is broken: {error}") from error
     raw = bytes(envelope.object)
@@ -114,7 +115,7 @@ def read_list(body: bytes, target: type[T]) -> tuple[Listing[T], str]:
     An object that cannot be decoded does not affect the others. Raises Transient.
     """
     try:
-        raw = msgspec.json.decode(body, type=_RawList)
+        raw = decode_json(body, _RawList)
     except (ValueError, RecursionError) as error:
         raise Transient(f"list: the answer is not a list: {error}") from error
     items: list[T] = []

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from pykubelet.base import proc
 from pykubelet.base.errors import Invalid, NotFound, Permanent
+from pykubelet.base.files.decoding import decode_json
 from pykubelet.base.text import printable
 from pykubelet.base.units import Seconds
 
@@ -100,7 +101,7 @@ async def ask_helper(helper: Helper, *, deadline: Seconds = _DEADLINE) -> Helper
         text = f"credential helper {helper.program} ended with exit code {done.returncode}"
         raise Permanent(f"{text}: {said}" if said else text)
     try:
-        answer = msgspec.json.decode(done.stdout, type=_Answer)
+        answer = decode_json(done.stdout, _Answer)
     except (ValueError, RecursionError):
         raise Invalid(f"credential helper {helper.program}: its output is not the JSON of a login") from None
     if answer.username == _TOKEN_USER:

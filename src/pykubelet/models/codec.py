@@ -1,17 +1,16 @@
 """Kubernetes objects to bytes and back: JSON for the wire, plain values for YAML, times as the API has them.
 
 Everything that decodes or encodes a model goes through here, because msgspec needs our hooks for
-:class:`~pykubelet.models.scalars.MicroTime`. Decoders are cached per type, and made by one thread at a time: msgspec
-crashes the process if two threads need the same type for the first time at once.
+:class:`~pykubelet.models.scalars.MicroTime`. Decoders are cached per type.
 """
 
-import threading
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.files.decoding import convert, examine
 from pykubelet.models.scalars import MicroTime
 
 T = TypeVar("T")
@@ -26,8 +25,6 @@ def _encode_hook(value: object) -> object:
 _encoder: Final = msgspec.json.Encoder(enc_hook=_encode_hook)
 _stable_encoder: Final = msgspec.json.Encoder(enc_hook=_encode_hook, order="deterministic")
 _decoders: Final[dict[type, msgspec.json.Decoder[Any]]] = {}
-_making: Final = threading.Lock()
-"""Held while a decoder is made, which is when msgspec looks at the type and those of its fields."""
 
 
 def decode(data: bytes | str, target: type[T]) -> T:
@@ -63,9 +60,8 @@ def to_builtins(value: object) -> object:
 
 def from_builtins(value: object, target: type[T]) -> T:
     """The object from dicts and lists, as JSON and YAML readers give them. Raises Invalid on a misfit."""
-    _decoder(target)  # the type is known from here on
     try:
-        return msgspec.convert(_drop_nulls(value), target, dec_hook=_decode_hook)
+        return convert(_drop_nulls(value), target, dec_hook=_decode_hook)
     except (ValueError, RecursionError) as error:
         raise Invalid(f"not a valid {target.__name__}: {error}") from error
 
@@ -73,14 +69,14 @@ def from_builtins(value: object, target: type[T]) -> T:
 def _decoder(target: type[T]) -> msgspec.json.Decoder[T]:
     decoder = _decoders.get(target)
     if decoder is None:
-        with _making:
-            decoder = _decoders[target] = msgspec.json.Decoder(target, dec_hook=_decode_hook)
+        examine(target)
+        decoder = _decoders[target] = msgspec.json.Decoder(target, dec_hook=_decode_hook)
     return decoder
 
 
 def _decode_hook(target: type, value: object) -> object:
     if target is MicroTime:
-        moment = msgspec.convert(value, datetime)
+        moment = convert(value, datetime)
         if moment.tzinfo is None:
             raise ValueError(f"{value!r} has no time zone: end it with Z")
         return MicroTime.combine(moment.date(), moment.timetz())

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from pykubelet.base.errors import Permanent
+from pykubelet.base.files.decoding import convert
 from pykubelet.base.files.regular_file import is_plain_name
 from pykubelet.base.text import printable
 from pykubelet.base.units import Bytes
@@ -45,7 +46,7 @@ def sources_of(paths: Iterable[Path]) -> list[CheckSource]:
 def node_of(api: LocalApi) -> NodeView:
     """Return the node of a running agent. Raises PykubeletError, Transient if none responds."""
     try:
-        return msgspec.convert(api.get(_PATH), NodeView)
+        return convert(api.get(_PATH), NodeView)
     except msgspec.ValidationError as error:
         raise Permanent(
             f"the agent at {api.path} is of another version, and its node cannot be read: {error}"

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from pykubelet.base.errors import PykubeletError
+from pykubelet.base.files.decoding import decode_json
 from pykubelet.kubelet.desired.changes import ManifestDirectory
 from pykubelet.kubelet.desired.manifest import ManifestObject, ObjectKey, parse
 from pykubelet.linux.errors import wrap
@@ -117,7 +118,7 @@ def _abandoned(home: Path) -> Iterator[tuple[Path, list[_Object]]]:
         finally:
             os.close(fd)
         try:
-            yield path, msgspec.json.decode(data, type=list[_Object])
+            yield path, decode_json(data, list[_Object])
         except msgspec.MsgspecError:
             yield path, []
 

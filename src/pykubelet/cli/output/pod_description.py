@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from pykubelet.base.errors import NotFound
+from pykubelet.base.files.decoding import convert
 from pykubelet.base.text import printable
 from pykubelet.cli.arguments.lookup import FoundPod
 from pykubelet.cli.arguments.pod_objects import pod_object
@@ -52,7 +53,7 @@ def _ends_of(api: LocalApi, pod: Pod) -> list[ContainerEnd]:
         items = api.get(f"/pykubelet/v1/restarts/{pod.metadata.namespace}/{pod.metadata.name}")["items"]
     except NotFound:  # an older agent, or the pod is gone by now
         return []
-    return msgspec.convert(items, list[ContainerEnd])
+    return convert(items, list[ContainerEnd])
 
 
 def _manifest_of(api: LocalApi, pod: Pod) -> list[str]:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct, field
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.files.decoding import convert
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import KIB
 from pykubelet.criserver.config.field_errors import field_error
@@ -73,7 +74,7 @@ class ImagePolicyFile:
         if known is not None and known[0] == mark:
             return known[1]
         try:
-            rules = msgspec.convert(read_document(self.path), ImageRules)
+            rules = convert(read_document(self.path), ImageRules)
         except msgspec.ValidationError as error:
             raise field_error(error, ImageRules, self.path) from error
         for scope, rule in (("", rules.default), *rules.images.items()):

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from pykubelet.base.errors import PASSING, Invalid, Transient
+from pykubelet.base.files.decoding import convert
 from pykubelet.base.files.documents import has_nul, read_toml, read_yaml
 from pykubelet.base.files.path_pattern import path_pattern
 from pykubelet.base.files.safe_path import read_regular
@@ -34,7 +35,7 @@ def load_settings(file: Path | None, *, defaults: Mapping[str, object] | None = 
     document |= {key: value for key, value in overrides.items() if value is not None}
     origin = str(file) if file else "flags"
     try:
-        settings = msgspec.convert(document, Settings, dec_hook=_path)
+        settings = convert(document, Settings, dec_hook=_path)
     except msgspec.ValidationError as error:
         raise (field_error(error, Settings, file) if file else Invalid(f"{origin}: {error}")) from error
     for handler, options in settings.handlers.items():

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct, field
 
 from pykubelet.base.errors import Invalid, Transient
+from pykubelet.base.files.decoding import convert
 from pykubelet.criserver.config.field_errors import field_error
 from pykubelet.criserver.config.load import read_document
 from pykubelet.criserver.config.settings import RegistryHost
@@ -71,7 +72,7 @@ class RegistryTable:
         if stamp == last.stamp:
             return last
         try:
-            found = msgspec.convert(read_document(self._file), _File).registries
+            found = convert(read_document(self._file), _File).registries
         except msgspec.ValidationError as error:
             return self._refuse(last, stamp, str(field_error(error, _File, self._file)))
         except Invalid as error:

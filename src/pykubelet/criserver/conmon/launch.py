@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from pykubelet.base import tracing
 from pykubelet.base.errors import NotFound, Permanent, Transient
+from pykubelet.base.files.decoding import decode_json
 from pykubelet.base.proc import run
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.oci.checkpoint import said_by_criu
@@ -166,7 +167,7 @@ class _Receiver:
 
 def _launched(launch: Launch, data: bytes) -> Launched:
     try:
-        reply = msgspec.json.decode(data, type=_Reply)
+        reply = decode_json(data, _Reply)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Transient(f"container {launch.container}: conmon died before it created the container") from error
     if reply.data <= 0:

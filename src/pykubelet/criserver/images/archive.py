@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.files.decoding import decode_json
 from pykubelet.base.units import GIB, MIB, Bytes
 from pykubelet.criserver.images import limits, manifests
 from pykubelet.criserver.images.content import ContentStore
@@ -164,7 +165,7 @@ def _from_docker(contents: _Contents, store: ContentStore, what: str) -> Iterato
     data = store.read(contents.blobs["manifest.json"].digest, limits.MAX_DOCUMENT)
     limits.check_parts(data, f"{what}: its manifest.json")
     try:
-        images = msgspec.json.decode(data, type=tuple[_DockerImage, ...])
+        images = decode_json(data, tuple[_DockerImage, ...])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid(f"{what}: its manifest.json is invalid: {error}") from error
     if len(images) > limits.MAX_MANIFESTS:

@@ -15,6 +15,7 @@ from msgspec import Raw, Struct, structs
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.files.atomic import remove_temporary_files, write_atomic
+from pykubelet.base.files.decoding import decode_json
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import MIB
 from pykubelet.criserver.directories import set_aside
@@ -88,7 +89,7 @@ class ImageIndex:
     def _load(self) -> Iterable[ImageRecord]:
         try:
             data = read_regular(self._path, _LONGEST)
-            version = msgspec.json.decode(data, type=_Versioned).version
+            version = decode_json(data, _Versioned).version
             if version != _VERSION:
                 raise Invalid(f"it has version {version}; this program supports version {_VERSION}")
             return self._sound(_decoder.decode(data).images)
@@ -147,7 +148,7 @@ def quarantined_names(index: Path) -> dict[str, str]:
     found = {}
     for number, each in enumerate(_quarantined(quarantine_of(index)) or ()):
         with suppress(*_DAMAGE):
-            named = msgspec.json.decode(each, type=_Named)
+            named = decode_json(each, _Named)
             identity = named.id[:_SHOWN] or f"number {number + 1}"
             found[identity] = next(iter((*named.tags, *named.digests)), "without a name")[:_SHOWN]
             continue
@@ -158,7 +159,7 @@ def quarantined_names(index: Path) -> dict[str, str]:
 def _quarantined(file: Path) -> tuple[Raw, ...] | None:
     """Read the quarantine file; None if it is damaged."""
     try:
-        return msgspec.json.decode(read_regular(file, _LONGEST), type=tuple[Raw, ...])
+        return decode_json(read_regular(file, _LONGEST), tuple[Raw, ...])
     except FileNotFoundError:
         return ()
     except (OSError, *_DAMAGE):

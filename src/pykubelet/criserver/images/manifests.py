@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct, field
 
 from pykubelet.base.errors import Invalid, Unsupported
+from pykubelet.base.files.decoding import decode_json
 from pykubelet.base.text import printable
 from pykubelet.base.units import GIB
 from pykubelet.criserver.images.image_types import ImageConfig, Layer
@@ -143,7 +144,7 @@ def digest_as(digest: str, data: bytes) -> str:
 def media_type_of(data: bytes, default: str = OCI_MANIFEST) -> str:
     """The media type in a document; it is optional in OCI documents."""
     try:
-        return msgspec.json.decode(data, type=_Typed).media_type or default
+        return decode_json(data, _Typed).media_type or default
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return default
 
@@ -213,7 +214,7 @@ def parse_config(data: bytes, what: str) -> ParsedConfig:
     """Parse an image's configuration. Raises Invalid, which names ``what`` and a field that is too large."""
     check_parts(data, f"{what}: its configuration")
     try:
-        parsed = msgspec.json.decode(data, type=_Config)
+        parsed = decode_json(data, _Config)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid(f"{what}: its configuration is invalid: {error}") from error
     if len(parsed.rootfs.diff_ids) > MAX_LAYERS:
@@ -328,7 +329,7 @@ def _name(platform: Platform | None) -> str:
 def _document(data: bytes, media_type: str, what: str) -> _Document:
     check_parts(data, what)
     try:
-        document = msgspec.json.decode(data, type=_Document)
+        document = decode_json(data, _Document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid(f"{what}: not a manifest: {error}") from error
     if document.schema_version == 1:

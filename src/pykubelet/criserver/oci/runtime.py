@@ -21,6 +21,7 @@ from pykubelet.base import tracing
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import NotFound, Permanent, PykubeletError, Transient
+from pykubelet.base.files.decoding import decode_json
 from pykubelet.base.proc import Completed, ExitError, ProgramTimeout, run
 from pykubelet.base.units import KIB, MIB, Seconds
 from pykubelet.criserver.oci.command import Command
@@ -141,7 +142,7 @@ class OciRuntime:
         if self._features is None:
             try:
                 completed = await run([self.path, "features"], timeout=_CALL, env=self._env)
-                said = msgspec.json.decode(completed.stdout, type=_Features)
+                said = decode_json(completed.stdout, _Features)
             except (ExitError, msgspec.DecodeError, UnicodeDecodeError):
                 said = _Features(linux=_LinuxFeatures(["user"]))
             self._features = Features("rro" in said.mountOptions, "user" in said.linux.namespaces)
@@ -312,7 +313,7 @@ def _words(path: Path) -> str:
     with suppress(OSError):
         for line in path.read_bytes()[-65536:].splitlines():
             with suppress(msgspec.DecodeError, UnicodeDecodeError):
-                entry = msgspec.json.decode(line, type=_LogLine)
+                entry = decode_json(line, _LogLine)
                 if entry.level in ("error", "fatal"):
                     found.append(entry.msg)
     return found[-1] if found else ""

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from pykubelet.base.files.atomic import write_atomic
+from pykubelet.base.files.decoding import decode_json
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.criserver.conmon import Exit
 from pykubelet.criserver.shim.shim_program import Bootstrap
@@ -68,7 +69,7 @@ class TaskFiles:
     def shim(self) -> ShimNote | None:
         """Read the shim's address; None: it was not started, or the server was killed meanwhile. Transient."""
         try:
-            return msgspec.json.decode(read_regular(self.directory / _SHIM, _LIMIT), type=ShimNote)
+            return decode_json(read_regular(self.directory / _SHIM, _LIMIT), ShimNote)
         except (OSError, msgspec.DecodeError) as error:
             raise_passing(error, str(self.directory))
             return None
@@ -97,7 +98,7 @@ class TaskFiles:
     def exit(self) -> Exit | None:
         """Read the stored exit; None: none is stored. Transient: it cannot be read for now."""
         try:
-            return msgspec.json.decode(read_regular(self.directory / _EXIT, _LIMIT), type=Exit)
+            return decode_json(read_regular(self.directory / _EXIT, _LIMIT), Exit)
         except (OSError, msgspec.DecodeError) as error:
             raise_passing(error, str(self.directory))
             return None

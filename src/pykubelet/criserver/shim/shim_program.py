@@ -17,6 +17,7 @@ from google.protobuf.any_pb2 import Any
 from google.protobuf.message import DecodeError
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent
+from pykubelet.base.files.decoding import decode_json
 from pykubelet.base.proc import ExitError, run
 from pykubelet.base.text import printable
 from pykubelet.base.units import Seconds
@@ -176,7 +177,7 @@ class ShimProgram:
                 result = api.BootstrapResult.FromString(said)
                 found = Bootstrap(result.address, result.version, result.protocol)
             else:
-                found = msgspec.json.decode(text, type=Bootstrap) if text.startswith("{") else Bootstrap(text)
+                found = decode_json(text, Bootstrap) if text.startswith("{") else Bootstrap(text)
         except (msgspec.DecodeError, DecodeError, RecursionError) as error:
             raise Permanent(f"shim {self.name} start: unknown reply {_short(text)}") from error
         if found.protocol != "ttrpc" or found.version not in VERSIONS or not found.address.startswith(_UNIX):

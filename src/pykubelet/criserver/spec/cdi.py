@@ -5,9 +5,10 @@ A file names a kind (``vendor.com/class``) with devices; each device, and the fi
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from msgspec import Struct, ValidationError, convert
+from msgspec import Struct, ValidationError
 
 from pykubelet.base.errors import Invalid, NotFound, Unsupported
+from pykubelet.base.files.decoding import convert
 from pykubelet.criserver.spec.spec_types import HostDevice, Json, device_node
 
 _HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")

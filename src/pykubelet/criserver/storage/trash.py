@@ -26,6 +26,7 @@ from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.guard import MAXIMUM, Attempt, Guard
 from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import NotFound, Permanent, PykubeletError, Transient
+from pykubelet.base.files.decoding import convert
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.directories import set_aside_obstacle
 from pykubelet.criserver.storage.plan.pace import HURRIED, LONGEST_WAIT, DeletionPace, pace
@@ -238,7 +239,7 @@ class Trash:
         done = await proc.run(argv, timeout=_SLICE + _RESPONDING, check=False)
         try:
             # It may contain names that are not valid UTF-8, which msgspec's own decoder rejects.
-            outcome = msgspec.convert(json.loads(done.stdout), _Outcome)
+            outcome = convert(json.loads(done.stdout), _Outcome)
         except (ValueError, msgspec.ValidationError) as error:
             said = done.stderr[-500:].decode(errors="replace").strip()
             raise Transient(f"cannot delete {path}: the worker ended with {done.returncode}: {said}") from error

@@ -22,6 +22,7 @@ from msgspec.structs import asdict
 from pykubelet.base import proc
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid, NotFound, Permanent, Transient
+from pykubelet.base.files.decoding import convert
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.images.image_types import Layer
 from pykubelet.criserver.storage.layer_records import LayerMeta
@@ -251,7 +252,7 @@ def lock_layer(directory: Path, kind: int) -> int:
 def _decode(done: proc.Completed, what: str) -> Outcome:
     try:
         # It may contain names that are not valid UTF-8, which msgspec's own decoder rejects.
-        return msgspec.convert(json.loads(done.stdout), Outcome)
+        return convert(json.loads(done.stdout), Outcome)
     except (ValueError, msgspec.ValidationError) as error:
         said = done.stderr[-500:].decode(errors="replace").strip()
         raise Transient(f"cannot unpack {what}: the worker ended with {done.returncode}: {said}") from error

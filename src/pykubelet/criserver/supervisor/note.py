@@ -7,6 +7,7 @@ import msgspec
 
 from pykubelet import __version__
 from pykubelet.base.files.atomic import write_atomic
+from pykubelet.base.files.decoding import decode_json
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.directories import set_aside_obstacle
@@ -26,7 +27,7 @@ def note_of(settings: Settings, process: ProcessRef, kept: bool) -> ServerNote:
 def read_note(run: Path) -> ServerNote | None:
     """Read the note in a run directory; its server may have ended. None: there is no readable note."""
     try:
-        return msgspec.json.decode(read_regular(run / _FILE, _LIMIT), type=ServerNote)
+        return decode_json(read_regular(run / _FILE, _LIMIT), ServerNote)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
 

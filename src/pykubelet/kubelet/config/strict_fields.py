@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.files.decoding import convert
 from pykubelet.base.suggestion import closest
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -39,7 +40,7 @@ def convert_strictly(document: dict[str, Any], kind: type[S], origin: Origin) ->
     if unknown:
         raise origin.error(unknown)
     try:
-        return msgspec.convert(document, kind)
+        return convert(document, kind)
     except msgspec.ValidationError as error:
         text, _, place = str(error).partition(" - at ")
         field = place.strip("`").removeprefix("$.") or "document"

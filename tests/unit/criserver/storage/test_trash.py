@@ -345,7 +345,15 @@ async def test_removal_that_is_made_for_the_space_waits_and_hurries_whatever_is_
         paces.append(chosen)
         return await run_worker(opened, name, chosen)
 
+    carry_on = Trash._continue
+
+    async def once_it_is_awaited(opened: Trash, name: str) -> None:
+        if not paces:
+            await until(lambda: opened._awaited)
+        await carry_on(opened, name)
+
     monkeypatch.setattr(Trash, "_run_worker", noted)
+    monkeypatch.setattr(Trash, "_continue", once_it_is_awaited)
     opened = _open(tmp_path)
     async with _running(opened):
         await until(lambda: opened._round)

@@ -15,6 +15,7 @@ import click
 import msgspec
 
 from pykubelet.base.errors import PykubeletError
+from pykubelet.base.files.decoding import convert, decode_json
 from pykubelet.base.files.state_files import DamagedFile
 from pykubelet.base.text import printable
 from pykubelet.cli.changes.run_records import leftovers
@@ -137,7 +138,7 @@ def _print(findings: Sequence[Finding]) -> None:
 def damaged_findings(agent: LocalApi) -> Iterator[Finding]:
     """Yield the damaged files that a running agent has found."""
     try:
-        items = msgspec.convert(agent.get("/pykubelet/v1/damaged")["items"], list[DamagedFile])
+        items = convert(agent.get("/pykubelet/v1/damaged")["items"], list[DamagedFile])
     except (PykubeletError, msgspec.ValidationError, LookupError, TypeError):
         return  # no agent runs, or an older one
     for item in items:
@@ -365,7 +366,7 @@ def _configuration(text: str) -> Iterator[Finding]:
 def _decoded(text: str, kind: type[_T]) -> _T | None:
     """What pykubelet's own server says; None: it is another runtime, which means something else by the same name."""
     try:
-        return msgspec.json.decode(text, type=kind)
+        return decode_json(text, kind)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
 

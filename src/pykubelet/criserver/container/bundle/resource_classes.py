@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.base.files.decoding import convert
 from pykubelet.base.files.documents import read_yaml
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import MIB
@@ -47,7 +48,7 @@ def _block_io(name: str, container: str, files: ResourceClassFiles) -> Json | No
             "blockio_config_file in the configuration of the runtime server"
         )
     try:
-        document = msgspec.convert(read_yaml(read_regular(file, _LONGEST)) or {}, BlockioFile)
+        document = convert(read_yaml(read_regular(file, _LONGEST)) or {}, BlockioFile)
     except OSError as error:
         raise Invalid(f"blockio_config_file {file} cannot be read: {error.strerror}") from error
     except (msgspec.ValidationError, Invalid) as error:

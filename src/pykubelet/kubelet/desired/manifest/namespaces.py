@@ -13,6 +13,7 @@ import msgspec
 import yaml
 
 from pykubelet.base.errors import Conflict, Invalid
+from pykubelet.base.files.decoding import decode_json
 from pykubelet.kubelet.desired.manifest.manifest_types import Report
 from pykubelet.kubelet.desired.manifest.tree import ListNode, MapNode, Node, ScalarNode, is_null, read_documents
 
@@ -144,7 +145,7 @@ def _json_object(fields: _Fields, namespace: str) -> _Fields:
 
 
 def _decoded(data: bytes | msgspec.Raw, kind: type[T]) -> T:
-    return msgspec.json.decode(data, type=kind)
+    return decode_json(data, kind)
 
 
 def _raw(value: object) -> msgspec.Raw:

@@ -13,9 +13,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Final
 
-import msgspec
-
 from pykubelet.base.errors import Invalid
+from pykubelet.base.files.decoding import convert
 from pykubelet.base.suggestion import closest
 from pykubelet.base.text import encodable, printable
 from pykubelet.kubelet.desired.manifest.manifest_types import MAX_NODES, MAX_PROBLEMS, Finding
@@ -239,7 +238,7 @@ class Walker:
 
     def _time(self, node: ScalarNode, path: str) -> object:
         try:
-            moment = msgspec.convert(node.text, datetime)
+            moment = convert(node.text, datetime)
         except ValueError:  # of msgspec, or of the encoder for half a surrogate pair
             return self._fail(path, f"{shown(node.text)} is not a time", "write it like 2006-01-02T15:04:05Z")
         if moment.tzinfo is None:

@@ -29,6 +29,9 @@ class _State(msgspec.Struct, frozen=True, rename="camel"):
     end_time: datetime = _ZERO
 
 
+_decoder: Final = msgspec.json.Decoder(_State)
+
+
 def write_times(path: Path, times: ShutdownTimes) -> None:
     """Replace the file durably. Blocks; raises OSError."""
     clear_path(path)
@@ -39,7 +42,7 @@ def write_times(path: Path, times: ShutdownTimes) -> None:
 def read_times(path: Path) -> ShutdownTimes:
     """Read the file; a missing one gives zeros. Blocks; raises Invalid if it is damaged, and OSError."""
     try:
-        state = read_state_file(path, _LIMIT, msgspec.json.Decoder(_State).decode)
+        state = read_state_file(path, _LIMIT, _decoder.decode)
     except FileNotFoundError:
         return ShutdownTimes()
     return ShutdownTimes(_read(state.start_time), _read(state.end_time))

@@ -8,6 +8,7 @@ from aiohttp import web
 from msgspec.structs import asdict
 
 from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.base.files.decoding import decode_json
 from pykubelet.base.files.state_files import damaged_files
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.serve.common.plan.query import integer
@@ -105,7 +106,7 @@ class AgentRoutes:
     async def _apply(self, request: web.Request) -> web.Response:
         """Create or change objects in the manifest directory. Its limit is that of every body, 64 KiB."""
         try:
-            wanted = msgspec.json.decode(await request.read(), type=ApplyRequest)
+            wanted = decode_json(await request.read(), ApplyRequest)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise Invalid(f"the request is no list of documents to apply: {error}") from error
         return json_response(await self._node.apply(wanted))

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct, field
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.files.decoding import decode_json
 from pykubelet.criserver.spec.spec_types import Json
 
 _T = TypeVar("_T")
@@ -158,7 +159,7 @@ def _decode(data: bytes, kind: type[_T], what: str, file: str) -> _T:
     if data.count(b",") > _MAX_PARTS:
         raise Invalid(f"{what}: {file} has more than {_MAX_PARTS} values")
     try:
-        return msgspec.json.decode(data, type=kind)
+        return decode_json(data, kind)
     except _INVALID as error:
         raise Invalid(f"{what}: {file} is invalid: {error}") from error
 

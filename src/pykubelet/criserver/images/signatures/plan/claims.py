@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct, field
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.files.decoding import decode_json
 from pykubelet.base.text import printable
 from pykubelet.base.units import KIB
 from pykubelet.criserver.images.manifests import Descriptor
@@ -77,7 +78,7 @@ def _decoded(blob: Descriptor) -> bytes:
 def check_claim(payload: bytes, digests: Collection[str], repository: str) -> None:
     """Check that a payload is about one of these digests and this repository. Raises Invalid with what differs."""
     try:
-        critical = msgspec.json.decode(payload, type=_Payload).critical
+        critical = decode_json(payload, _Payload).critical
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid(f"a signature's payload is invalid: {error}") from error
     if critical.type != _TYPE:

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.files.decoding import decode_json
 from pykubelet.base.units import Seconds, parse_duration
 from pykubelet.kubelet.actuate.images.plan.keyring import SERVICE_ACCOUNT, Owner, RegistryCredentials, location_matches
 
@@ -91,7 +92,7 @@ def read_answer(output: bytes, api_version: str, default_cache: Seconds) -> Prov
     """Read the response that a plugin has printed. Raises Invalid, whose message has nothing of the output: it may hold
     credentials."""
     try:
-        found = msgspec.json.decode(output, type=_Response)
+        found = decode_json(output, _Response)
     except (ValueError, RecursionError):
         raise Invalid(f"error decoding credential provider plugin response from stdout: no {_RESPONSE}") from None
     if found.kind != _RESPONSE or found.api_version != api_version:

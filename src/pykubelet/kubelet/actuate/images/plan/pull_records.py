@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.files.decoding import convert
 from pykubelet.base.files.documents import read_json
 from pykubelet.base.image_reference import parse, without_tag
 from pykubelet.kubelet.actuate.images.plan.keyring import SECRET, RegistryCredentials
@@ -274,4 +275,4 @@ def _read(data: bytes, kind: str, struct: type[_T]) -> _T:
         raise Invalid(f"no {kind}")
     if (version := document.pop("apiVersion", "")) not in _VERSIONS:
         raise Invalid(f"apiVersion {version!r} is unknown")
-    return msgspec.convert(document, struct)
+    return convert(document, struct)

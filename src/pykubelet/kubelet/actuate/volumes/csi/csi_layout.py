@@ -26,6 +26,7 @@ import msgspec
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.files.atomic import write_atomic
+from pykubelet.base.files.decoding import convert
 from pykubelet.base.files.documents import read_json
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.files.state_files import clear_path
@@ -213,7 +214,7 @@ def _read(directory: Path) -> Record | None:
     """
     path = directory / _RECORD
     try:
-        fields = msgspec.convert(read_json(read_regular(path, _MAX_FILE)), dict[str, str])
+        fields = convert(read_json(read_regular(path, _MAX_FILE)), dict[str, str])
         ref = VolumeRef(fields["driverName"], fields["volumeHandle"])
     except FileNotFoundError:
         return None
