@@ -13,9 +13,10 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+_TIME = rb"(?P<moment>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d+))?(?P<zone>Z|[+-]\d\d:\d\d)"
+_ONLY_TIME = re.compile(_TIME)
 _RECORD = re.compile(
-    rb"(?P<moment>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d+))?(?P<zone>Z|[+-]\d\d:\d\d)"
-    rb" (?P<stream>stdout|stderr) (?P<tag>[^ :]*)[^ ]* (?P<content>.*)",
+    _TIME + rb" (?P<stream>stdout|stderr) (?P<tag>[^ :]*)[^ ]* (?P<content>.*)",
     re.DOTALL,
 )
 _NANO = 1_000_000_000
@@ -51,19 +52,29 @@ class LogRecord(Struct, frozen=True):
         return self.content if self.partial else self.content + b"\n"
 
 
+def parse_time_ns(text: str) -> int | None:
+    """Parse a time of RFC 3339 to Unix nanoseconds, without rounding; None if it does not have this format."""
+    match = _ONLY_TIME.fullmatch(text.encode(errors="replace"))
+    if match is None:
+        return None
+    moment, fraction, zone = match.groups()
+    seconds = _seconds(moment + zone)
+    return None if seconds is None else seconds * _NANO + int(_nanos(fraction))
+
+
 def parse_record(line: bytes) -> LogRecord | None:
     """Parse a line of a log file, with or without its line end; None if it does not have this format."""
     match = _RECORD.fullmatch(line.removesuffix(b"\n"))
     if match is None:
         return None
     moment, fraction, zone, stream, tag, content = match.groups()
-    shown = moment.decode() + "." + (fraction or b"").decode()[:9].ljust(9, "0")
+    nanos = _nanos(fraction)
     seconds = _seconds(moment + zone)
     if seconds is None:
         return None
     return LogRecord(
-        timestamp=shown + ("Z" if zone == b"+00:00" else zone.decode()),
-        time_ns=seconds * _NANO + int(shown[-9:]),
+        timestamp=f"{moment.decode()}.{nanos}" + ("Z" if zone == b"+00:00" else zone.decode()),
+        time_ns=seconds * _NANO + int(nanos),
         stream=_STREAMS[stream],
         partial=tag == b"P",
         content=content,
@@ -86,6 +97,10 @@ def last_lines(data: bytes, count: int) -> bytes:
         if position < 0:
             return data
     return data[position + 1 :]
+
+
+def _nanos(fraction: bytes | None) -> str:
+    return (fraction or b"").decode()[:9].ljust(9, "0")
 
 
 @functools.lru_cache(maxsize=64)  # consecutive lines mostly have the same second

@@ -38,6 +38,9 @@ def test_log_options_are_read_from_the_query() -> None:
         ("2023-11-14T22:13:20Z", 1_700_000_000_000_000_000),
         ("2023-11-14T22:13:20.5Z", 1_700_000_000_500_000_000),
         ("2023-11-15T00:13:20+02:00", 1_700_000_000_000_000_000),
+        ("2023-11-14T22:13:20.123456789Z", 1_700_000_000_123_456_789),
+        ("2023-11-14T22:13:20.000000001Z", 1_700_000_000_000_000_001),
+        ("0001-01-01T00:00:00+14:00", -62_135_647_200_000_000_000),
     ],
 )
 def test_since_time_becomes_nanoseconds_since_the_epoch(moment: str, expected: int) -> None:
@@ -56,6 +59,11 @@ def test_since_time_becomes_nanoseconds_since_the_epoch(moment: str, expected: i
         {"limitBytes": "0"},
         {"sinceTime": "yesterday"},
         {"sinceTime": "2023-11-14T22:13:20"},
+        {"sinceTime": "2023-11-14"},
+        {"sinceTime": "\udcff"},
+        {"sinceTime": "2023-02-30T22:13:20Z"},
+        {"sinceTime": "2023-11-14T22:13:20Z\n"},
+        {"sinceTime": "2023-11-14T22:13:2\u0661Z"},
         {"sinceSeconds": "5", "sinceTime": "2023-11-14T22:13:20Z"},
         {"follow": "perhaps"},
         {"stream": "stdin"},

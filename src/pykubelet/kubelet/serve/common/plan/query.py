@@ -1,13 +1,13 @@
 """Parses query parameters of requests; names and rules are those of the Kubernetes API. Pure."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Final
 
 from pykubelet.base.errors import Invalid
 from pykubelet.base.http.port_number import parse_port
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.serve.common.server_types import LogOptions, LogStreams, StreamOptions
+from pykubelet.kubelet.types.crilog import parse_time_ns
 
 _TRUE: Final = frozenset({"", "1", "t", "T", "true", "True", "TRUE"})
 _FALSE: Final = frozenset({"0", "f", "F", "false", "False", "FALSE"})
@@ -110,11 +110,7 @@ def _since(query: Mapping[str, str], now: Seconds) -> int | None:
         return round((now - min(seconds, _MAX_SECONDS)) * 1e9)
     if moment is None:
         return None
-    try:
-        parsed = datetime.fromisoformat(moment)
-        if parsed.tzinfo is None:
-            raise ValueError("no time zone")
-        return round(parsed.timestamp() * 1e9)
-    except (ValueError, OverflowError) as error:
-        wrong = f"sinceTime: {moment!r} is not a time such as 2026-01-31T12:00:00Z"
-        raise InvalidParameter("sinceTime", wrong) from error
+    since_ns = parse_time_ns(moment)
+    if since_ns is None:
+        raise InvalidParameter("sinceTime", f"sinceTime: {moment!r} is not a time such as 2026-01-31T12:00:00Z")
+    return since_ns
