@@ -74,6 +74,25 @@ def open_regular_in_root(root: str | os.PathLike[str], relative: str, flags: int
 
 
 @contextmanager
+def directory_at(above: int, name: str) -> Iterator[int]:
+    """Open the directory ``name``, a single name and no link, in that of a descriptor; yield a descriptor.
+
+    Raises OSError (ENOTDIR for a link), Invalid for an invalid name. The descriptor is closed at the end.
+    """
+    if not _is_name(name):
+        raise Invalid(f"{name!r} cannot be the name of a directory")
+    fd = os.open(name, _CREATED, dir_fd=above)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _is_name(name: str) -> bool:
+    return name not in ("", ".", "..") and "/" not in name and "\0" not in name
+
+
+@contextmanager
 def directory_in_root(root: str | os.PathLike[str], *names: str, make: int | None = None) -> Iterator[int]:
     """Open the directory ``names[0]/names[1]/…`` below ``root``, each a single name and no link; yield a descriptor.
 
@@ -83,7 +102,7 @@ def directory_in_root(root: str | os.PathLike[str], *names: str, make: int | Non
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for name in names:
-            if name in ("", ".", "..") or "/" in name or "\0" in name:
+            if not _is_name(name):
                 raise Invalid(f"{name!r} cannot be the name of a directory in {os.fspath(root)}")
             if make is not None:
                 with suppress(FileExistsError):

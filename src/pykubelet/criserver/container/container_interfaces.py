@@ -81,6 +81,10 @@ class Sandboxes(Protocol):
         """Return what a container needs of its sandbox. NotFound; Permanent: it is not ready."""
         ...
 
+    def check_ready(self, sandbox: SandboxID) -> None:
+        """Check that containers may be created and started in it. NotFound; Permanent: not ready, or being stopped."""
+        ...
+
     def handler(self, sandbox: SandboxID) -> str:
         """The runtime handler of the sandbox."""
         ...

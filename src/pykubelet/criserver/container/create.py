@@ -63,7 +63,7 @@ class ContainerCreator:
         """
         name, request = _name(config), request_digest(config)
         await self._clear(sandbox, name)
-        self._sandboxes.view(sandbox)
+        self._sandboxes.check_ready(sandbox)
         if holder := self._holder(sandbox, name):
             return id_for_retry(holder.record, request)
         identity = ContainerID(new_id())

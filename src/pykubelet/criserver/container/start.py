@@ -59,7 +59,7 @@ class ContainerStarter:
             if record.phase is not ContainerPhase.CREATED:
                 raise Permanent(f"container {record.id} is {record.phase.value}; only a created one can be started")
             # Nothing is awaited before the call is registered: a stop of the sandbox sees it, or it sees the stop.
-            self._sandboxes.view(record.sandbox_id)
+            self._sandboxes.check_ready(record.sandbox_id)
             try:
                 with container.in_progress.call(f"the start of container {record.id}"):
                     started = await self._run(container)

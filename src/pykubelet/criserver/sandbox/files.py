@@ -7,6 +7,7 @@ of the sandbox: writes are bounded, charged to the memory of the writer, and use
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
@@ -19,6 +20,9 @@ from pykubelet.linux.errors import raise_passing
 from pykubelet.linux.filesystems.mounts import tmpfs, unmount_all_under
 from pykubelet.pb import runtime_v1_pb2 as pb
 
+RESOLV_CONF: Final = "resolv.conf"
+HOSTS: Final = "hosts"
+HOSTNAME: Final = "hostname"
 _SHM_SIZE = Bytes(64 * MIB)
 _FILES_SIZE = Bytes(1 * MIB)
 """Size for resolv.conf, hosts and hostname together, with space for additions by containers."""
@@ -31,23 +35,11 @@ class SandboxFiles(Struct, frozen=True):
     directory: Path
 
     @property
-    def resolv_conf(self) -> Path:
-        return self._etc / "resolv.conf"
-
-    @property
-    def hosts(self) -> Path:
-        return self._etc / "hosts"
-
-    @property
-    def hostname(self) -> Path:
-        return self._etc / "hostname"
-
-    @property
     def shm(self) -> Path:
         return self.directory / "shm"
 
-    @property
-    def _etc(self) -> Path:
+    def etc(self) -> Path:
+        """Look up the directory that has RESOLV_CONF, HOSTS and HOSTNAME."""
         bounded = self.directory / "etc"
         # Earlier versions wrote the files to the directory itself.
         return bounded if bounded.is_dir() else self.directory
@@ -70,9 +62,9 @@ class SandboxFiles(Struct, frozen=True):
         bounded = self.directory / "etc"
         bounded.mkdir(mode=0o755, exist_ok=True)
         tmpfs(str(bounded), size=_FILES_SIZE, mode=0o755)
-        self.resolv_conf.write_text(resolver)
-        self.hosts.write_text(_read("/etc/hosts"))
-        self.hostname.write_text(f"{hostname}\n")
+        (bounded / RESOLV_CONF).write_text(resolver)
+        (bounded / HOSTS).write_text(_read("/etc/hosts"))
+        (bounded / HOSTNAME).write_text(f"{hostname}\n")
         if namespace_options(config).ipc != pb.NODE:
             self.shm.mkdir(mode=0o1777, exist_ok=True)
             tmpfs(str(self.shm), size=_SHM_SIZE, mode=0o1777)

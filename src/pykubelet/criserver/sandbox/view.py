@@ -3,7 +3,9 @@
 from pykubelet.base.errors import Permanent
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.runtimes import ContainerRuntime
+from pykubelet.criserver.sandbox.files import HOSTNAME, HOSTS, RESOLV_CONF
 from pykubelet.criserver.sandbox.layout import SandboxLayout
+from pykubelet.criserver.sandbox.state.sandbox_state import Sandbox
 from pykubelet.criserver.sandbox.state.table import SandboxTable
 from pykubelet.criserver.spec import SandboxView
 from pykubelet.criserver.types import SandboxID
@@ -21,25 +23,26 @@ class SandboxViews:
 
     def view(self, sandbox: SandboxID) -> SandboxView:
         """Return what a container needs of its sandbox. NotFound; Permanent: it is not ready or is being stopped."""
-        found = self._table.get(sandbox)
-        if not found.ready:
-            raise Permanent(f"sandbox {sandbox} is not ready")
-        if found.stopping:
-            raise Permanent(f"sandbox {sandbox} is being stopped")
+        found = self._ready(sandbox)
         files = self._layout.files(found.id)
+        etc = files.etc()
         return SandboxView(
             hostname=found.config.hostname or hostname(),
             config=found.config,
             namespaces=self._layout.namespace_paths(found),
-            resolv_conf=str(files.resolv_conf),
-            hosts=str(files.hosts),
-            hostname_file=str(files.hostname),
+            resolv_conf=str(etc / RESOLV_CONF),
+            hosts=str(etc / HOSTS),
+            hostname_file=str(etc / HOSTNAME),
             shm=str(files.shm),
             user=self._layout.user_namespace(found),
             id=found.id,
             selinux_level=found.record.selinux_level,
             handler=self._machine.options(found.record.handler),
         )
+
+    def check_ready(self, sandbox: SandboxID) -> None:
+        """Check that containers may be created and started in it. NotFound; Permanent: not ready, or being stopped."""
+        self._ready(sandbox)
 
     def handler(self, sandbox: SandboxID) -> str:
         """The runtime handler of a sandbox; the default one if it is unknown or no longer configured."""
@@ -54,3 +57,11 @@ class SandboxViews:
         """PID of its infra process, which holds the PID namespace; 0: it has no infra process. NotFound."""
         infra = self._table.get(sandbox).record.infra
         return infra.pid if infra else 0
+
+    def _ready(self, sandbox: SandboxID) -> Sandbox:
+        found = self._table.get(sandbox)
+        if not found.ready:
+            raise Permanent(f"sandbox {sandbox} is not ready")
+        if found.stopping:
+            raise Permanent(f"sandbox {sandbox} is being stopped")
+        return found

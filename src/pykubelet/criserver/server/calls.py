@@ -3,7 +3,7 @@
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import grpc
 from google.protobuf.message import Message
@@ -22,16 +22,12 @@ _CHUNK_BYTES = 1 * MIB
 """Maximum size of a message of a stream; clients accept 4 MiB by default."""
 
 
-class Observer:
-    """Learns of each call that is served; this one ignores them."""
+class Observer(Protocol):
+    """Learns of each call that is served."""
 
     def begin(self, method: str, request: Message) -> Callable[[str], None]:
         """Take the begin of a call; the function that is returned takes its end, with the name of its code."""
-        return _ignore
-
-
-def _ignore(code: str) -> None:
-    return None
+        ...
 
 
 class Calls:
@@ -39,7 +35,7 @@ class Calls:
 
     def __init__(self, service: str, observer: Observer | None = None) -> None:
         self._service = service
-        self._observer = observer or Observer()
+        self._observer = observer
         self._methods: dict[str, grpc.RpcMethodHandler[Any, Message]] = {}
 
     def unary(self, name: str, request: type[_Request], function: Callable[[_Request], Awaitable[Message]]) -> None:
@@ -47,9 +43,13 @@ class Calls:
         title, attributes = tracing.rpc_span(self._service, name)
 
         async def handle(given: Received[_Request], context: _Context) -> Message:
-            end, result = self._observer.begin(name, given.message), grpc.StatusCode.CANCELLED
+            end, result = self._begin(name, given), grpc.StatusCode.CANCELLED
             try:
-                with tracing.served(title, attributes, _trace_headers(context)):
+                if tracing.recording():
+                    headers = tracing.trace_headers(context.invocation_metadata() or ())
+                    with tracing.served(title, attributes, headers):
+                        reply = await function(given.checked())
+                else:
                     reply = await function(given.checked())
                 result = grpc.StatusCode.OK
                 return reply
@@ -58,7 +58,8 @@ class Calls:
                 _log.debug("call refused", extra={"call": name, "code": result.name, "error": details})
                 await context.abort(result, details)
             finally:
-                end(result.name)
+                if end is not None:
+                    end(result.name)
 
         self._methods[name] = grpc.unary_unary_rpc_method_handler(handle, received(request), _serialise)
 
@@ -68,7 +69,7 @@ class Calls:
         """Serve a call with a stream of replies."""
 
         async def handle(given: Received[_Request], context: _Context) -> AsyncGenerator[Message, None]:
-            end, result = self._observer.begin(name, given.message), grpc.StatusCode.CANCELLED
+            end, result = self._begin(name, given), grpc.StatusCode.CANCELLED
             try:
                 async for reply in function(given.checked()):
                     yield reply
@@ -77,7 +78,8 @@ class Calls:
                 result, details = status_of(error, name)
                 await context.abort(result, details)
             finally:
-                end(result.name)
+                if end is not None:
+                    end(result.name)
 
         self._methods[name] = grpc.unary_stream_rpc_method_handler(handle, received(request), _serialise)
 
@@ -100,6 +102,9 @@ class Calls:
 
         self._methods[name] = grpc.stream_stream_rpc_method_handler(handle, request.FromString, _serialise)
 
+    def _begin(self, name: str, given: Received[Any]) -> Callable[[str], None] | None:
+        return None if self._observer is None else self._observer.begin(name, given.message)
+
     def handler(self) -> "grpc.GenericRpcHandler[Any, Message]":
         """The table in gRPC's form."""
         return grpc.method_handlers_generic_handler(self._service, self._methods)
@@ -115,11 +120,6 @@ def chunks(items: Sequence[_Item]) -> list[Sequence[_Item]]:
             begin, size = position, 0
         size += length
     return [*pieces, items[begin:]]
-
-
-def _trace_headers(context: _Context) -> dict[str, str]:
-    """Return the client's trace, if it sends one and spans are recorded."""
-    return tracing.trace_headers(context.invocation_metadata() or ()) if tracing.recording() else {}
 
 
 def _serialise(message: Message) -> bytes:

@@ -1,6 +1,7 @@
 """Converts records to CRI messages, and applies the filters of lists. Pure."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from google.protobuf.message import Message
 
@@ -117,7 +118,7 @@ def as_asked(message: Message) -> dict[str, object]:
 
 def labels_match(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:
     """Whether an object has all labels of the selector."""
-    return all(labels.get(name) == value for name, value in selector.items())
+    return not selector or all(labels.get(name) == value for name, value in selector.items())
 
 
 def sandbox_matches(sandbox: Sandbox, wanted: pb.PodSandboxFilter) -> bool:
@@ -162,9 +163,13 @@ def image_name(container: Container) -> str:
     With containerd it is one of the image's tags, in full; tools compare it with the names of images.
     """
     image = container.config.image
-    text = image.user_specified_image or image.image
+    return _full_name(image.user_specified_image or image.image, container.record.image_id)
+
+
+@lru_cache(maxsize=1024)  # lists name the same few images again and again
+def _full_name(text: str, image_id: str) -> str:
     digits = id_prefix(text)
-    if is_digest(text) or (digits and container.record.image_id.removeprefix("sha256:").startswith(digits)):
+    if is_digest(text) or (digits and image_id.removeprefix("sha256:").startswith(digits)):
         return text
     try:
         full = parse(text)

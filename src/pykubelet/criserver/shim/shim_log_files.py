@@ -55,12 +55,25 @@ class ShimLogFiles:
                     _log.warning("log of a shim emptied: it was too large", extra={"file": str(task / _NAME)})
 
     def _found(self) -> list[Path]:
-        return [task for handler in _entries(self._directory) for task in _entries(handler)]
+        """Return the directories of the tasks whose logs take too much space."""
+        return [task for handler in _entries(self._directory) for task in _entries(handler) if _is_large(task)]
 
 
 def _entries(directory: Path) -> Iterator[Path]:
     with suppress(OSError):  # it was removed, or is a file
         yield from directory.iterdir()
+
+
+def _is_large(task: Path) -> bool:
+    """Whether the log of a task takes too much space; False without one, as in an OCI runtime's directory."""
+    try:
+        return _takes_too_much(os.lstat(task / _NAME))
+    except OSError:
+        return False
+
+
+def _takes_too_much(found: os.stat_result) -> bool:
+    return found.st_blocks * _BLOCK > LARGEST
 
 
 def emptied(task: Path) -> bool:
@@ -72,12 +85,12 @@ def emptied(task: Path) -> bool:
     try:
         fd = open_regular_at(directory, _NAME, os.O_RDWR)
     except FileNotFoundError:
-        return False  # an OCI runtime's directory
+        return False
     finally:
         os.close(directory)
     try:
         found = os.fstat(fd)
-        if found.st_blocks * _BLOCK <= LARGEST:
+        if not _takes_too_much(found):
             return False
         end = os.pread(fd, KEPT, max(0, found.st_size - KEPT))
         # First: what follows may fail without a loss that matters.

@@ -9,7 +9,7 @@ import pytest
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound
 from pykubelet.base.files import safe_path
-from pykubelet.base.files.safe_path import directory_in_root, open_regular_at, read_regular
+from pykubelet.base.files.safe_path import directory_at, directory_in_root, open_regular_at, read_regular
 
 
 def read(fd: int) -> bytes:
@@ -248,7 +248,24 @@ def test_directory_in_root_never_goes_through_a_link(tmp_path: Path) -> None:
 def test_directory_in_root_refuses_what_is_no_name(tmp_path: Path, name: str) -> None:
     with pytest.raises(Invalid, match="cannot be the name"), directory_in_root(tmp_path, name, make=0o755):
         pytest.fail("it was opened")
+    with directory_in_root(tmp_path) as top:
+        with pytest.raises(Invalid, match="cannot be the name"), directory_at(top, name):
+            pytest.fail("it was opened")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_directory_at_opens_no_link(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "link").symlink_to("a")
+    (tmp_path / "file").touch()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with directory_in_root(tmp_path) as top:
+        with directory_at(top, "a") as fd:
+            assert os.fstat(fd).st_ino == (tmp_path / "a").stat().st_ino
+        for name in ("link", "file", "absent"):
+            with pytest.raises((NotADirectoryError, FileNotFoundError)), directory_at(top, name):
+                pytest.fail("it was opened")
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_open_regular_at_opens_nothing_but_files(tmp_path: Path) -> None:

@@ -138,9 +138,12 @@ class OneSandbox:
     def __init__(self, runtime: MonitoredRuntime) -> None:
         self._runtime = runtime
 
-    def view(self, sandbox: SandboxID) -> SandboxView:
+    def check_ready(self, sandbox: SandboxID) -> None:
         if not self.ready:
             raise Permanent("sandbox s1 is not ready")
+
+    def view(self, sandbox: SandboxID) -> SandboxView:
+        self.check_ready(sandbox)
         return SandboxView("web", pb.PodSandboxConfig(log_directory=self.logs), {}, "", "", "", "/dev/shm")
 
     def handler(self, sandbox: SandboxID) -> str:

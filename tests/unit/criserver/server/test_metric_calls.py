@@ -37,7 +37,10 @@ class Collector:
 
 def _container(identity: str) -> Any:
     return SimpleNamespace(
-        id=identity, running=True, config=pb.ContainerConfig(), record=SimpleNamespace(cgroup=f"/{identity}")
+        id=identity,
+        running=True,
+        config=pb.ContainerConfig(),
+        record=SimpleNamespace(cgroup=f"/{identity}", image_id=""),
     )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pykubelet.criserver.shim import shim_log_files
 from pykubelet.criserver.shim.shim_log_files import CHECK_SECONDS, KEPT, LARGEST, ShimLogFiles
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.wait import until
@@ -38,14 +39,28 @@ async def test_log_that_cannot_be_read_keeps_no_other(tmp_path: Path, monkeypatc
     os.mkfifo(tmp_path / "shim/a/log")
     (tmp_path / "shim/b").mkdir()
     (tmp_path / "shim/b/log").symlink_to("/dev/zero")
+    large = _task(tmp_path, "c", LARGEST)
+    # They were large when they were found, and were replaced since.
+    found = [tmp_path / "shim" / name for name in ("a", "b", "gone", "c")]
+    monkeypatch.setattr(ShimLogFiles, "_found", lambda self: found)
+    await ShimLogFiles(tmp_path, VirtualClock()).check()
+    assert (large / "log").stat().st_size == 0
+
+
+async def test_only_large_logs_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _task(tmp_path, "small", 1000)
     (tmp_path / "runc/state").mkdir(parents=True)
     (tmp_path / "file").touch()
-    large = _task(tmp_path, "c", LARGEST)
-    # In this order, whatever the file system's is.
-    logs, listed = ShimLogFiles(tmp_path, VirtualClock()), ShimLogFiles._found
-    monkeypatch.setattr(ShimLogFiles, "_found", lambda self: sorted(listed(self)))
-    await logs.check()
-    assert (large / "log").stat().st_size == 0
+    large = _task(tmp_path, "large", LARGEST)
+    opened: list[Path] = []
+
+    def emptied(task: Path) -> bool:
+        opened.append(task)
+        return True
+
+    monkeypatch.setattr(shim_log_files, "emptied", emptied)
+    await ShimLogFiles(tmp_path, VirtualClock()).check()
+    assert opened == [large]
 
 
 async def test_round_that_raises_is_followed_by_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

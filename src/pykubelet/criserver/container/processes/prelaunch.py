@@ -154,7 +154,7 @@ class Launcher:
     async def _try_launch(self, container: Container) -> Launched | None:
         """Launch; None: it failed, and StartContainer will launch again and report the error."""
         try:
-            self._sandboxes.view(container.record.sandbox_id)
+            self._sandboxes.check_ready(container.record.sandbox_id)
             launched = await self._launch(container)
             if not (await self.runtime(container).found(self.task(container), monitored=True)).program_runs:
                 return launched

@@ -22,9 +22,9 @@ class ContainerTable:
     def __contains__(self, container: Container) -> bool:
         return self._containers.get(container.id) is container
 
-    def visible(self) -> Iterator[Container]:
+    def visible(self) -> list[Container]:
         """The containers that clients may see."""
-        return (each for each in self if each.visible)
+        return [each for each in self._containers.values() if each.visible]
 
     def find(self, container: str) -> Container | None:
         """Find a container by its id or a unique prefix; None: unknown, or its creation is not finished."""

@@ -22,9 +22,9 @@ class SandboxTable:
     def __contains__(self, sandbox: SandboxID) -> bool:
         return sandbox in self._sandboxes
 
-    def visible(self) -> Iterator[Sandbox]:
+    def visible(self) -> list[Sandbox]:
         """The sandboxes that clients may see."""
-        return (each for each in self if each.visible)
+        return [each for each in self._sandboxes.values() if each.visible]
 
     def lookup(self, sandbox: SandboxID) -> Sandbox | None:
         """The sandbox with exactly this id, in any phase; None: it is unknown."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from pykubelet.base.errors import Invalid
-from pykubelet.base.files.safe_path import directory_in_root, open_regular_at
+from pykubelet.base.files.safe_path import directory_at, directory_in_root, open_regular_at
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.criconfig.names import uid_of_log_dir
 from pykubelet.kubelet.actuate.logs.log_types import LogPlace, RotationConfig
@@ -44,12 +44,18 @@ def overgrown(config: RotationConfig, pod: str) -> tuple[list[LogPlace], dict[st
 
     The second value has the containers whose directories cannot be read. Raises OSError if the pod's cannot be read.
     """
+    with suppress(FileNotFoundError), directory_in_root(config.root) as top:
+        return _overgrown_in(config, top, pod)
+    return [], {}
+
+
+def _overgrown_in(config: RotationConfig, top: int, pod: str) -> tuple[list[LogPlace], dict[str, OSError]]:
     places: list[LogPlace] = []
     failed: dict[str, OSError] = {}
-    with suppress(FileNotFoundError, NotADirectoryError), directory_in_root(config.root, pod) as directory:
+    with suppress(FileNotFoundError, NotADirectoryError), directory_at(top, pod) as directory:
         for container in _directories(directory):
             try:
-                place = _overgrown(config, pod, container)
+                place = _overgrown(config, directory, pod, container)
             except OSError as error:
                 failed[container] = error
                 continue
@@ -60,18 +66,20 @@ def overgrown(config: RotationConfig, pod: str) -> tuple[list[LogPlace], dict[st
 
 def worth_a_look(config: RotationConfig, pods: Sequence[str]) -> list[str]:
     """Return the pods that have logs to rotate, or directories that cannot be read."""
-    return [pod for pod in pods if _is_worth_a_look(config, pod)]
+    with suppress(FileNotFoundError), directory_in_root(config.root) as top:
+        return [pod for pod in pods if _is_worth_a_look(config, top, pod)]
+    return []
 
 
-def _is_worth_a_look(config: RotationConfig, pod: str) -> bool:
+def _is_worth_a_look(config: RotationConfig, top: int, pod: str) -> bool:
     try:
-        return overgrown(config, pod) != ([], {})
+        return _overgrown_in(config, top, pod) != ([], {})
     except Exception:  # the error is reported when the pod is checked alone
         return True
 
 
-def _overgrown(config: RotationConfig, pod: str, container: str) -> LogPlace | None:
-    with suppress(FileNotFoundError, NotADirectoryError), directory_in_root(config.root, pod, container) as directory:
+def _overgrown(config: RotationConfig, above: int, pod: str, container: str) -> LogPlace | None:
+    with suppress(FileNotFoundError, NotADirectoryError), directory_at(above, container) as directory:
         names = _names(directory)
         attempt = log_names.current_attempt(names)
         if attempt is not None:
