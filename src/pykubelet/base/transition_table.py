@@ -3,7 +3,6 @@
 The rows of a table are also the source of the diagrams in docs/machines (``tools/gen_diagrams.py``).
 """
 
-from collections import deque
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Generic, TypeVar
@@ -41,7 +40,7 @@ class Life(Generic[_P]):
         self._cycle = cycle
         self._identity = identity
         self._monotonic = monotonic
-        self._phases = deque([(phase, monotonic())], maxlen=_REMEMBERED)
+        self._phases: tuple[tuple[_P, Seconds], ...] = ((phase, monotonic()),)  # a deque would take 600 bytes more
 
     @property
     def phase(self) -> _P:
@@ -59,7 +58,7 @@ class Life(Generic[_P]):
     def enter(self, to: _P) -> None:
         """Make the transition to this phase. Permanent, as of ``check``: it is impossible; nothing was changed."""
         self.check(to)
-        self._phases.append((to, self._monotonic()))
+        self._phases = (*self._phases[1 - _REMEMBERED :], (to, self._monotonic()))
 
     def history(self) -> str:
         """The last phases, oldest first, and how long ago each was entered: ``created 3.1 s ago, running 2.9 s ago``.

@@ -248,9 +248,12 @@ def test_directory_in_root_never_goes_through_a_link(tmp_path: Path) -> None:
 def test_directory_in_root_refuses_what_is_no_name(tmp_path: Path, name: str) -> None:
     with pytest.raises(Invalid, match="cannot be the name"), directory_in_root(tmp_path, name, make=0o755):
         pytest.fail("it was opened")
-    with directory_in_root(tmp_path) as top:
-        with pytest.raises(Invalid, match="cannot be the name"), directory_at(top, name):
-            pytest.fail("it was opened")
+    with (
+        directory_in_root(tmp_path) as top,
+        pytest.raises(Invalid, match="cannot be the name"),
+        directory_at(top, name),
+    ):
+        pytest.fail("it was opened")
     assert list(tmp_path.iterdir()) == []
 
 
