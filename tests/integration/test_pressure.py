@@ -19,7 +19,7 @@ from pykubelet.testing.fake_api.store import Place
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
-from tests.manifests import Json, container, mount, pod, serving
+from tests.manifests import Json, container, mount, pod, serving, sh
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.slow]
 
@@ -167,6 +167,36 @@ def test_threshold_that_is_raised_while_the_agent_runs_evicts_a_pod(
         assert agent.pid == pid and is_ready(agent.pod("static"))
         api.remove_pod("victim")
         agent.wait_gone("victim")
+
+
+def test_pods_keep_logs_and_results_when_a_disk_is_short_before_the_api_server_has_listed_them(
+    isolation: Isolation, daemon: PrivateRuntime, tmp_path: Path
+) -> None:
+    """An agent that has just started does not know its pods yet: what they have in the runtime is not garbage."""
+    agent = AgentProcess(isolation.home / "unread", daemon.endpoint, isolation.cgroup_root)
+    agent.config = {"enableServer": False}
+    try:
+        with Api() as api:
+            agent.flags = ("--kubeconfig", str(api.kubeconfig(tmp_path / "kubeconfig")))
+            agent.start()
+            api.put_pod(pod("runs", container(command=serving("echo here", status=143))))
+            api.put_pod(pod("done", container(command=sh("echo here")), restartPolicy="Never"))
+            agent.wait_pod("runs", is_ready)
+            agent.wait_pod("done", lambda seen: seen.status.phase == "Succeeded")
+            logs = sorted(agent.pod_logs.rglob("*.log"))
+            assert len(logs) == 2
+            assert agent.stop() == 0
+        agent.config["evictionHard"] = {"nodefs.available": "99%"}
+        agent.start()
+        wait_for(lambda: "nothing to evict" in agent.log_tail(), 30, agent.log_tail)
+        assert sorted(agent.pod_logs.rglob("*.log")) == logs
+        assert agent.stop() == 0
+        agent.config, agent.flags = {}, ()
+        agent.start()  # without the API server, these pods are orphans
+        wait_for(lambda: not list(agent.pod_logs.rglob("*.log")), 30, agent.log_tail)
+        assert agent.stop() == 0
+    finally:
+        agent.destroy()
 
 
 def replace_file(path: Path, text: str) -> None:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -34,7 +34,7 @@ from pykubelet.kubelet.report.metrics import (
     count_runtime,
 )
 from pykubelet.kubelet.serve.local_socket import PodsView
-from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
+from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, ref_of
 from pykubelet.kubelet.types.probes import ProbeType
 from pykubelet.kubelet.types.resources.resize import Allocations, PendingResizes, ResizeState
 from pykubelet.kubelet.types.runtime import ContainerState, RuntimeConditions, RuntimePod
@@ -51,6 +51,7 @@ _LIFECYCLES = {
     Phase.REMOVED: Lifecycle.TERMINATED,
 }
 
+_FINAL: Final = ("Succeeded", "Failed")
 _HOOK_AGENT = "kube-lifecycle/1.36"
 
 
@@ -194,16 +195,30 @@ class RuntimeStatusReader:
 
 
 class DiskReclaimer:
-    """The reclaim of disk space that no pod needs."""
+    """The reclaim of disk space that no pod needs.
 
-    def __init__(self, *, runtime: PodRuntime, images: ImageGc, workers: PodWorkers) -> None:
+    ``sources_ready`` returns whether every source has been read. Until then the agent does not know its pods, and would
+    take what all of them have in the runtime for garbage.
+    """
+
+    def __init__(
+        self,
+        *,
+        runtime: PodRuntime,
+        images: ImageGc,
+        pods: PodManager,
+        workers: PodWorkers,
+        sources_ready: Callable[[], bool],
+    ) -> None:
         self._runtime = runtime
         self._images = images
+        self._pods = pods
         self._workers = workers
+        self._sources_ready = sources_ready
 
     async def reclaim(self, what: Collection[Reclaim]) -> None:
         """Remove dead containers, also those of pods that have ended, unused images, or both."""
-        if Reclaim.CONTAINERS in what:
+        if Reclaim.CONTAINERS in what and self._sources_ready():
             await self._runtime.gc(self._with_worker, ended=self._ended)
         if Reclaim.IMAGES in what:
             await self._images.remove_unused()
@@ -214,11 +229,16 @@ class DiskReclaimer:
     def _ended(self) -> frozenset[PodUID]:
         """Return the pods that have ended and whose end the API server has recorded.
 
-        The containers of a static pod are the only record that it has ended: without them, it would run again after a
-        restart of the agent.
+        Otherwise containers are the only record of it, as they always are for a static pod: without them, the pod would
+        run again after a restart of the agent.
         """
-        states = (state for state in self._workers.states if state.phase is Phase.TERMINATED)
-        return frozenset(each.ref.uid for each in states if each.pod is not None and not is_static(each.pod))
+        ended = (state.ref.uid for state in self._workers.states if state.phase is Phase.TERMINATED)
+        known = (self._pods.by_uid(uid) for uid in ended)
+        return frozenset(ref_of(pod).uid for pod in known if pod is not None and _is_recorded(pod))
+
+
+def _is_recorded(pod: Pod) -> bool:
+    return not is_static(pod) and pod.status.phase in _FINAL
 
 
 class ResizeStates:

@@ -26,6 +26,7 @@ from pykubelet.kubelet.compose.clients import RuntimeClients
 from pykubelet.kubelet.config import KubeletConfiguration, Settings
 from pykubelet.kubelet.control.sync.events import EventQueue
 from pykubelet.kubelet.control.workers import PodWorkers
+from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.observe.eviction import EvictionConfig, EvictionDeps, EvictionManager
 from pykubelet.kubelet.observe.eviction.eviction_types import Signal
 from pykubelet.kubelet.observe.eviction.memory_alarm import AlarmConfig, MemoryAlarm
@@ -165,7 +166,9 @@ class NodeEvictionDeps(Struct, frozen=True, kw_only=True):
 
     clients: RuntimeClients
     actuators: Actuators
+    pods: PodManager
     workers: PodWorkers
+    sources_ready: Callable[[], bool]
     usage: NodeUsage
     telemetry: Telemetry[KubeletMetrics]
 
@@ -186,7 +189,13 @@ def build_eviction(settings: Settings, deps: NodeEvictionDeps) -> EvictionManage
             usage=deps.usage.summary,
             alarm=MemoryAlarm(alarm_config(settings), telemetry.clock),
             workers=deps.workers,
-            reclaimer=DiskReclaimer(runtime=actuators.runtime, images=actuators.image_gc, workers=deps.workers),
+            reclaimer=DiskReclaimer(
+                runtime=actuators.runtime,
+                images=actuators.image_gc,
+                pods=deps.pods,
+                workers=deps.workers,
+                sources_ready=deps.sources_ready,
+            ),
             telemetry=telemetry,
         ),
         config,

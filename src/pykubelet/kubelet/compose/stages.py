@@ -58,13 +58,21 @@ def build_stages(ground: Foundation) -> Stages:
     observers = build_observers(clients, actuators, queue, telemetry)
     usage = build_usage(settings, clients=clients, actuators=actuators, pods=reports.view, clock=clock)
     workers = build_workers(actuators=actuators, observers=observers, statuses=reports.statuses, recorders=recorders)
+    sources = build_sources(settings, manifests=manifests, access=access, queue=queue, clock=clock)
     eviction = build_eviction(
         settings,
-        NodeEvictionDeps(clients=clients, actuators=actuators, workers=workers, usage=usage, telemetry=telemetry),
+        NodeEvictionDeps(
+            clients=clients,
+            actuators=actuators,
+            pods=ground.pods,
+            workers=workers,
+            sources_ready=sources.mux.all_ready,
+            usage=usage,
+            telemetry=telemetry,
+        ),
     )
     shutdown_changed = Callbacks[[]]()
     shutdown = build_node_shutdown(settings, workers=workers, changed=shutdown_changed, telemetry=telemetry)
-    sources = build_sources(settings, manifests=manifests, access=access, queue=queue, clock=clock)
     return Stages(
         clients=clients,
         actuators=actuators,

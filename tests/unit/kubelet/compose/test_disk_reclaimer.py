@@ -7,11 +7,14 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.kubelet.compose.adapters import DiskReclaimer
 from pykubelet.kubelet.control.workers import PodWorkers
+from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.observe.eviction.eviction_types import Reclaim
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.models.core_v1 import PodStatus
 from tests.unit.kubelet.control.fakes import Node, make_pod
 
 RUNNING, ENDED, STATIC = PodUID("running"), PodUID("ended"), PodUID("static")
@@ -32,18 +35,41 @@ class Disk:
         self.calls.append("images")
 
 
+class Rig:
+    """The disk, a reclaimer, and pods with their workers."""
+
+    def __init__(self, node: Node) -> None:
+        self.disk = Disk()
+        self.desired = PodManager()
+        self.workers = PodWorkers(node.deps())
+        self.ready = True
+        self.reclaimer = DiskReclaimer(
+            runtime=cast("Any", self.disk),
+            images=cast("Any", self.disk),
+            pods=self.desired,
+            workers=self.workers,
+            sources_ready=lambda: self.ready,
+        )
+
+    def seen(self, uid: PodUID, phase: str) -> None:
+        """The API server's object of a pod arrives."""
+        self.desired.set(replace(make_pod(uid, name=uid, source="api"), status=PodStatus(phase=phase)))
+
+
 @asynccontextmanager
-async def pods() -> AsyncIterator[PodWorkers]:
+async def pods() -> AsyncIterator[Rig]:
     """A running pod of an API server, one that has ended, and a static one that has ended."""
     node = Node(exited={ENDED, STATIC})
-    workers = PodWorkers(node.deps())
-    task = asyncio.create_task(workers.run(), name="workers")
+    rig = Rig(node)
+    task = asyncio.create_task(rig.workers.run(), name="workers")
     for uid, source in ((RUNNING, "api"), (ENDED, "api"), (STATIC, "file")):
-        workers.update(make_pod(uid, name=uid, source=source))
+        pod = make_pod(uid, name=uid, source=source)
+        rig.desired.set(pod)
+        rig.workers.update(pod)
     await node.clock.settle()
-    assert {uid for uid in workers.known if workers.ended(uid)} == {ENDED, STATIC}
+    assert {uid for uid in rig.workers.known if rig.workers.ended(uid)} == {ENDED, STATIC}
     try:
-        yield workers
+        yield rig
     finally:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -52,18 +78,32 @@ async def pods() -> AsyncIterator[PodWorkers]:
 
 async def test_dead_containers_of_ended_pods_of_the_api_server_are_removed_before_images() -> None:
     """Those of a static pod stay: without them, it would run again after a restart of the agent."""
-    disk = Disk()
-    async with pods() as workers:
-        reclaimer = DiskReclaimer(runtime=cast("Any", disk), images=cast("Any", disk), workers=workers)
-        await reclaimer.reclaim(tuple(Reclaim))
-    assert disk.calls == [({RUNNING, ENDED, STATIC}, {ENDED}), "images"]
+    async with pods() as rig:
+        rig.seen(ENDED, "Succeeded")
+        await rig.reclaimer.reclaim(tuple(Reclaim))
+    assert rig.disk.calls == [({RUNNING, ENDED, STATIC}, {ENDED}), "images"]
+
+
+async def test_dead_containers_of_an_ended_pod_stay_until_the_api_server_has_its_end() -> None:
+    """Without them, and with the API server unavailable, a restarted agent would run the pod again."""
+    async with pods() as rig:
+        rig.seen(ENDED, "Running")
+        await rig.reclaimer.reclaim((Reclaim.CONTAINERS,))
+        assert rig.disk.calls == [({RUNNING, ENDED, STATIC}, set())]
+
+
+async def test_containers_stay_until_all_sources_have_been_read() -> None:
+    """Until then, nothing of any pod is known to be garbage."""
+    async with pods() as rig:
+        rig.ready = False
+        await rig.reclaimer.reclaim(tuple(Reclaim))
+    assert rig.disk.calls == ["images"]
 
 
 async def test_only_what_is_on_the_short_disk_is_removed() -> None:
-    disk = Disk()
-    async with pods() as workers:
-        reclaimer = DiskReclaimer(runtime=cast("Any", disk), images=cast("Any", disk), workers=workers)
-        await reclaimer.reclaim((Reclaim.IMAGES,))
-        assert disk.calls == ["images"]
-        await reclaimer.reclaim((Reclaim.CONTAINERS,))
-    assert disk.calls == ["images", ({RUNNING, ENDED, STATIC}, {ENDED})]
+    async with pods() as rig:
+        rig.seen(ENDED, "Failed")
+        await rig.reclaimer.reclaim((Reclaim.IMAGES,))
+        assert rig.disk.calls == ["images"]
+        await rig.reclaimer.reclaim((Reclaim.CONTAINERS,))
+    assert rig.disk.calls == ["images", ({RUNNING, ENDED, STATIC}, {ENDED})]
