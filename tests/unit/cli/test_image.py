@@ -181,7 +181,7 @@ async def test_interrupted_pull_is_cancelled(commands: Commands) -> None:
 
             with pytest.raises(KeyboardInterrupt):
                 await asyncio.to_thread(_interrupted, client, f"{registry.host}/app:1", update)
-        await until(lambda: not (commands.rooms.images._working or commands.rooms.content.digests()))
+        await until(lambda: not (commands.rooms.images.running_pulls or commands.rooms.content.digests()))
         registry.pause.set()
     assert steps
     assert list((commands.rooms.content.root / "ingest").iterdir()) == []

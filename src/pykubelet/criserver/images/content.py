@@ -198,12 +198,13 @@ class BlobWriter:
     def resume(self) -> int:
         """Read the partial file into the digest; returns the offset to go on from. Transient: no room for the rest."""
         self._opened = True
-        while piece := os.read(self._fd, _PIECE):
-            self._hash.update(piece)
-            self.offset += len(piece)
-        if self.offset > self._size:
-            self.restart()
         try:
+            os.utime(self._fd)  # so that `sweep` does not take it for abandoned
+            while piece := os.read(self._fd, _PIECE):
+                self._hash.update(piece)
+                self.offset += len(piece)
+            if self.offset > self._size:
+                self.restart()
             self._room.take(self._size - self.offset)
         except OSError as error:
             raise wrap(error, f"cannot write {self._partial}") from error

@@ -1,16 +1,17 @@
 """Fetching of one image: choose its manifest, download its blobs and unpack its layers, several in parallel."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from weakref import WeakValueDictionary
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.tasks import wait_all
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Unsupported
 from pykubelet.base.image_reference import Reference
-from pykubelet.base.units import Bytes
+from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.images import limits, manifests
 from pykubelet.criserver.images.content import ContentStore
 from pykubelet.criserver.images.image_interfaces import LayerStore, Repository
@@ -42,11 +43,13 @@ class Present(Struct, frozen=True):
 
 
 class FetchJob(Struct, frozen=True):
-    """One pull or import: the image's name for messages, the progress callback, and the blobs requested so far."""
+    """One pull or import: the image's name for messages, the progress callback, and what was requested so far."""
 
     what: str
     on_progress: OnProgress
-    blobs: set[str]
+    blobs: set[str] = field(default_factory=set)
+    layers: set[str] = field(default_factory=set)
+    """Chain ids."""
 
     def tell(self, phase: Phase, layer: str = "", done: int = 0, total: int = 0) -> None:
         self.on_progress(Progress(self.what, layer, phase, Bytes(done), Bytes(total)))
@@ -60,7 +63,34 @@ class Fetcher:
         self._store = store
         self._layers = layers
         self._platform = platform
-        self._fetching: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Each is held while its blob is looked for, fetched or removed."""
+        self._jobs: list[FetchJob] = []
+
+    @contextmanager
+    def job(self, what: str, on_progress: OnProgress) -> Iterator[FetchJob]:
+        """Begin a pull: what it requests is needed until the context is left."""
+        job = FetchJob(what, on_progress)
+        self._jobs.append(job)
+        try:
+            yield job
+        finally:
+            self._jobs = [each for each in self._jobs if each is not job]
+
+    def needed_blobs(self) -> set[str]:
+        """Return the blobs that running pulls have requested."""
+        return {digest for job in self._jobs for digest in job.blobs}
+
+    def needed_layers(self) -> set[str]:
+        """Return the layers (chain ids) that running pulls have requested."""
+        return {chain_id for job in self._jobs for chain_id in job.layers}
+
+    async def remove(self, digest: str, deadline: Seconds) -> None:
+        """Remove a blob from the store, unless a pull has requested it meanwhile."""
+        lock = self._lock(digest)
+        if not (lock.locked() or any(digest in job.blobs for job in self._jobs)):
+            async with lock:
+                await blocking.call_to_end("images", self._store.remove, digest, deadline=deadline)
 
     async def pull(
         self, repository: Repository, wanted: Reference, job: FetchJob, present: Present
@@ -73,8 +103,8 @@ class Fetcher:
         job.tell(Phase.RESOLVING)
         rule = await self._trust.rule_for(wanted)
         try:
-            found = await self._find(repository, wanted, present.manifests)
-            top, manifest = found or await self._resolve(repository, wanted)
+            found = await self._find(repository, wanted, present.manifests, job)
+            top, manifest = found or await self._resolve(repository, wanted, job)
         except PykubeletError as error:
             # Kubelets and users distinguish this text from that of an interrupted transfer.
             said = str(error).removeprefix(f"{wanted}: ")
@@ -91,7 +121,7 @@ class Fetcher:
 
     async def adopt(self, manifest: Descriptor, job: FetchJob) -> ImageRecord:
         """Take over an image whose blobs are all in the store. Invalid: one is missing, or they do not match."""
-        record = await self._record(manifest, job.what)
+        record = await self._record(manifest, job)
         for layer in record.stack:
             if not await blocking.call(f"blob/{layer.digest}", self._store.has, layer.digest, layer.size):
                 raise Invalid(f"{job.what}: layer {layer.digest} of {layer.size} bytes is not in it")
@@ -102,13 +132,13 @@ class Fetcher:
     async def drop_partial(self, blobs: Iterable[str]) -> None:
         """Remove the partial files of blobs that no pull fetches any more."""
         for digest in blobs:
-            lock = self._fetching.setdefault(digest, asyncio.Lock())
+            lock = self._lock(digest)
             if not lock.locked():
                 async with lock:
                     await blocking.call_to_end(f"blob/{digest}", self._store.drop_partial, digest)
 
     async def _find(
-        self, repository: Repository, wanted: Reference, present: Mapping[str, str]
+        self, repository: Repository, wanted: Reference, present: Mapping[str, str], job: FetchJob
     ) -> tuple[str, Descriptor] | None:
         """The manifest of an image that is here already, if the registry says that the reference still means it.
 
@@ -120,20 +150,22 @@ class Fetcher:
         manifest = present.get(top)
         if manifest is None or (wanted.digest and top != wanted.digest):
             return None
+        job.blobs.add(manifest)
         try:
-            data = await self._read(manifest)
+            async with self._lock(manifest):
+                data = await self._read(manifest)
         except (NotFound, Invalid):
             return None
         return top, Descriptor(manifest, len(data), manifests.media_type_of(data))
 
-    async def _resolve(self, repository: Repository, wanted: Reference) -> tuple[str, Descriptor]:
+    async def _resolve(self, repository: Repository, wanted: Reference, job: FetchJob) -> tuple[str, Descriptor]:
         """Resolve a reference to its digest and to the manifest for this platform, and store the manifests."""
         data, media_type = await repository.manifest(wanted.target)
         top = wanted.digest or manifests.digest_of(data)
         digest = top
         for _ in range(_MAX_NESTED):
             if media_type not in manifests.INDEXES:
-                await blocking.call_to_end(f"blob/{digest}", self._store.add, digest, data, deadline=None)
+                await self._add(digest, data, job)
                 return top, Descriptor(digest, len(data), media_type)
             entries = manifests.parse_index(data, media_type, str(wanted))
             chosen = manifests.choose(entries, self._platform, str(wanted))
@@ -148,7 +180,6 @@ class Fetcher:
 
     async def _fetch(self, repository: Repository, manifest: Descriptor, job: FetchJob) -> ImageRecord:
         """Fetch all blobs of a manifest and unpack its layers, several in parallel."""
-        job.blobs.add(manifest.digest)
         data = await self._read(manifest.digest)
         parsed = manifests.parse_manifest(data, manifest.media_type, job.what)
         if parsed.config.size > limits.MAX_DOCUMENT:
@@ -159,9 +190,10 @@ class Fetcher:
         job.tell(Phase.RESOLVED, total=total)
         for digest, size in sizes.items():
             job.tell(Phase.WAITING, digest, total=size)
-        if not await self._add_empty(parsed):
-            await self._blob(repository, parsed.config, FetchJob(job.what, ignore_progress, job.blobs))
-        record = await self._record(manifest, job.what)
+        if not await self._add_empty(parsed, job):
+            await self._blob(repository, parsed.config, FetchJob(job.what, ignore_progress))
+        record = await self._record(manifest, job)
+        job.layers.update(record.layers)
         slots = asyncio.Semaphore(_PARALLEL)
 
         async def one(count: int) -> None:
@@ -188,7 +220,7 @@ class Fetcher:
 
     async def _blob(self, repository: Repository, blob: Descriptor, job: FetchJob) -> None:
         """Ensure that a blob is in the store; if two pulls need it, it is fetched once."""
-        async with self._fetching.setdefault(blob.digest, asyncio.Lock()):
+        async with self._lock(blob.digest):
             if await blocking.call(f"blob/{blob.digest}", self._store.has, blob.digest, blob.size):
                 job.tell(Phase.PRESENT, blob.digest, blob.size, blob.size)
                 return
@@ -211,11 +243,12 @@ class Fetcher:
         await self._layers.ensure(stack)
         job.tell(Phase.DONE, top.digest, top.size, top.size)
 
-    async def _record(self, manifest: Descriptor, what: str) -> ImageRecord:
+    async def _record(self, manifest: Descriptor, job: FetchJob) -> ImageRecord:
         """The record of an image from its stored manifest and configuration, without references."""
+        what = job.what
         data = await self._read(manifest.digest)
         parsed = manifests.parse_manifest(data, manifest.media_type, what)
-        await self._add_empty(parsed)
+        await self._add_empty(parsed, job)
         try:
             config_data = await self._read(parsed.config.digest)
         except NotFound as error:
@@ -247,13 +280,20 @@ class Fetcher:
             checkpoint=parsed.checkpoint,
         )
 
-    async def _add_empty(self, manifest: Manifest) -> bool:
+    async def _add_empty(self, manifest: Manifest, job: FetchJob) -> bool:
         """Store the empty configuration if that is the manifest's, as registries and archives may omit it."""
         if not manifest.artifact_type or manifest.config.digest != manifests.EMPTY_DIGEST:
             return False
-        digest = manifests.EMPTY_DIGEST
-        await blocking.call_to_end(f"blob/{digest}", self._store.add, digest, manifests.EMPTY, deadline=None)
+        await self._add(manifests.EMPTY_DIGEST, manifests.EMPTY, job)
         return True
+
+    async def _add(self, digest: str, data: bytes, job: FetchJob) -> None:
+        job.blobs.add(digest)
+        async with self._lock(digest):
+            await blocking.call_to_end(f"blob/{digest}", self._store.add, digest, data, deadline=None)
+
+    def _lock(self, digest: str) -> asyncio.Lock:
+        return self._locks.setdefault(digest, asyncio.Lock())
 
 
 def _size_of(stack: Sequence[Layer]) -> int:

@@ -91,7 +91,7 @@ class ImageManager:
         self._change = asyncio.Lock()
         """Held while the index is changed, and while blobs are removed."""
         self._working = 0
-        """Number of running pulls, imports and exports; no blob is removed meanwhile."""
+        """Number of running imports and exports; no blob is removed meanwhile."""
         self._unfinished: dict[str, tuple[Seconds, frozenset[str]]] = {}
         """Interrupted pulls: the time of the interruption, and the blobs requested until then."""
 
@@ -131,12 +131,15 @@ class ImageManager:
         """
         wanted = parse(reference)
         name = str(wanted)
-        with self._pulls.follow(name, on_progress) as note:
-            return await self._pull(wanted, auth, FetchJob(name, note, set()))
+        try:
+            with self._pulls.follow(name, on_progress) as note, self._fetcher.job(name, note) as job:
+                return await self._pull(wanted, auth, job)
+        finally:
+            await shielded(self.collect)
 
     async def _pull(self, wanted: Reference, auth: AuthConfig | None, job: FetchJob) -> ImageRecord:
         name = job.what
-        async with self._work(), self._deps.registry.open(wanted, auth) as repository:
+        async with self._deps.registry.open(wanted, auth) as repository:
             try:
                 record, top = await self._fetcher.pull(repository, wanted, job, self._present(wanted))
             except RegistryUnavailable:
@@ -228,7 +231,7 @@ class ImageManager:
         return self._pulls.list()
 
     def _freed(self, removed: Sequence[ImageRecord]) -> Bytes:
-        """The bytes that the removal of images frees, as soon as no pull runs."""
+        """The bytes that the removal of images frees, apart from what a running pull needs."""
         going = {image.id for image in removed}
         kept = [image for image in self._index.images.values() if image.id not in going]
         unpacked = self._deps.retainer.unused_bytes(released_layers(removed, kept))
@@ -274,7 +277,7 @@ class ImageManager:
             if names and len({image.manifest.digest for image in found}) > 1:
                 known = ", ".join(tag for image in found for tag in image.tags) or "without names"
                 raise Invalid(f"{what} has {len(found)} images ({known}); they cannot all have the names given")
-            return tuple([await self._adopt(image, names, FetchJob(what, on_progress, set())) for image in found])
+            return tuple([await self._adopt(image, names, FetchJob(what, on_progress)) for image in found])
 
     async def _adopt(self, found: ArchivedImage, names: Sequence[str], job: FetchJob) -> ImageRecord:
         record = await self._fetcher.adopt(found.manifest, job)
@@ -297,21 +300,26 @@ class ImageManager:
         return Chosen(found, (name,) if name in found.tags else found.tags)
 
     async def collect(self) -> None:
-        """Remove blobs and layers that no image needs; during a pull this is postponed to its end."""
+        """Remove blobs and layers that no image and no running pull needs; an import or export postpones it to its end.
+
+        A pull may take days, if a registry sends little at a time, and must not keep the space of other images.
+        """
         async with self._change:
             if self._working:
                 return
             images = self._index.images.values()
             old = self._deps.clock.now() - _KEEP_PARTIAL
             self._unfinished = {name: kept for name, kept in self._unfinished.items() if kept[0] > old}
-            wanted = {digest for image in images for digest in image.blobs}
+            wanted = self._fetcher.needed_blobs()
+            wanted.update(digest for image in images for digest in image.blobs)
             wanted.update(digest for _, blobs in self._unfinished.values() for digest in blobs)
             for digest in self._removals.due(sorted(self._store.digests() - wanted)):
                 with self._removals.item(digest):
-                    await blocking.call_to_end("images", self._store.remove, digest, deadline=_REMOVAL)
+                    await self._fetcher.remove(digest, _REMOVAL)
             with self._sweeps.item("partial blobs"):
                 await blocking.call_to_end("images", self._store.sweep, old, deadline=_REMOVAL)
-            await self._deps.retainer.retain({chain for image in images for chain in image.layers})
+            layers = {chain for image in images for chain in image.layers}
+            await self._deps.retainer.retain(layers | self._fetcher.needed_layers())
 
     @asynccontextmanager
     async def _work(self) -> AsyncIterator[None]:

@@ -2,19 +2,23 @@
 
 import asyncio
 import random
+import threading
+from collections.abc import Callable
+from functools import partialmethod
 from pathlib import Path
 
 import pytest
 
 from pykubelet.base.clock import SystemClock
-from pykubelet.base.errors import Transient
+from pykubelet.base.errors import Invalid, Transient
 from pykubelet.base.units import Bytes
+from pykubelet.criserver.images.content import ContentStore
 from pykubelet.criserver.images.image_types import Phase, Progress, RegistryUnavailable
 from pykubelet.criserver.images.manifests import Descriptor
 from pykubelet.criserver.images.reference import parse
 from pykubelet.criserver.images.registry import HostConfig, PullBandwidth, RegistryClient
 from pykubelet.linux.filesystems.mounts import mount, unmount
-from pykubelet.testing.wait import settle
+from pykubelet.testing.wait import settle, until
 from tests.unit.criserver.images.fakeregistry import FakeRegistry, digest
 from tests.unit.criserver.images.world import DIFFS, LAYERS, World, check
 
@@ -216,3 +220,57 @@ async def test_limited_pull_takes_its_time(registry: FakeRegistry, tmp_path: Pat
     assert [world.content.has(diff, Bytes(len(layer))) for layer, diff in zip(LAYERS, DIFFS, strict=True)][:2] == [
         True
     ] * 2
+
+
+async def test_removed_image_is_deleted_while_another_pull_goes_on(registry: FakeRegistry, tmp_path: Path) -> None:
+    """A registry that sends a little at a time keeps a pull going for days: the disk must not stay full so long."""
+    registry.add_image("app:1", LAYERS[:2], DIFFS[:2])
+    registry.add_image("slow:1", LAYERS[1:3], DIFFS[1:3])
+    world = World(tmp_path)
+    app = await world.images.pull(f"{registry.host}/app:1")
+    registry.pause = asyncio.Event()
+    slow = asyncio.create_task(world.images.pull(f"{registry.host}/slow:1"))
+    await registry.halfway.wait()
+    await world.images.remove(app.id)
+    assert not world.content.digests() & {DIFFS[0], app.id, app.manifest}
+    registry.pause.set()
+    check(world, await slow)
+    assert not [path for path, _, _ in registry.seen if DIFFS[1] in path][1:], "the layer that both have was kept"
+
+
+async def test_failed_pull_is_cleaned_up_while_another_goes_on(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("bad:1", LAYERS[:1], DIFFS[:2])
+    manifest = registry.add_image("slow:1", LAYERS[1:2], DIFFS[1:2])
+    registry.pause = asyncio.Event()
+    world = World(tmp_path)
+    slow = asyncio.create_task(world.images.pull(f"{registry.host}/slow:1"))
+    await registry.halfway.wait()
+    paused, registry.pause = registry.pause, None
+    with pytest.raises(Invalid):
+        await world.images.pull(f"{registry.host}/bad:1")
+    assert world.content.digests() == {manifest}
+    paused.set()
+    check(world, await slow)
+
+
+async def test_blob_that_is_being_removed_when_a_pull_begins_is_fetched_again(
+    registry: FakeRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    world = World(tmp_path)
+    app = await world.images.pull(f"{registry.host}/app:1")
+    begun, go_on = threading.Event(), threading.Event()
+
+    def removed_slowly(self: ContentStore, blob: str, remove: Callable[[ContentStore, str], None]) -> None:
+        begun.set()
+        assert go_on.wait(30)
+        remove(self, blob)
+
+    monkeypatch.setattr(ContentStore, "remove", partialmethod(removed_slowly, remove=ContentStore.remove))
+    removal = asyncio.create_task(world.images.remove(app.id))
+    await until(begun.is_set)
+    again = asyncio.create_task(world.images.pull(f"{registry.host}/app:1"))
+    await until(lambda: world.images.running_pulls and world.images.running_pulls[0].phase is not Phase.RESOLVING)
+    go_on.set()
+    await removal
+    check(world, await again)
