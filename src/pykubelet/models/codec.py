@@ -4,7 +4,7 @@ Everything that decodes or encodes a model goes through here, because msgspec ne
 :class:`~pykubelet.models.scalars.MicroTime`. Decoders are cached per type.
 """
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -79,7 +79,11 @@ def _decode_hook(target: type, value: object) -> object:
         moment = convert(value, datetime)
         if moment.tzinfo is None:
             raise ValueError(f"{value!r} has no time zone: end it with Z")
-        return MicroTime.combine(moment.date(), moment.timetz())
+        try:
+            utc = moment.astimezone(UTC)
+        except OverflowError as error:
+            raise ValueError(f"{value!r} is not between the years 1 and 9999 in UTC") from error
+        return MicroTime.combine(utc.date(), utc.timetz())
     if target is object:  # the values of a RawObject, whose shape is not known
         return value
     raise NotImplementedError(f"cannot decode a {target.__name__}")

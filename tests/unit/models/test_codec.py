@@ -130,6 +130,12 @@ def test_times_without_a_zone_or_form_are_refused(text: str) -> None:
         codec.decode(f'{{"creationTimestamp":{text}}}', ObjectMeta)
 
 
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_micro_times_outside_the_years_of_utc_are_refused(text: str) -> None:
+    with pytest.raises(Invalid, match="years"):
+        codec.decode(f'{{"renewTime":"{text}"}}', coordination.LeaseSpec)
+
+
 def test_equal_objects_have_one_stable_text() -> None:
     one = ObjectMeta(labels={"a": "1", "b": "2"})
     other = ObjectMeta(labels={"b": "2", "a": "1"})

@@ -70,7 +70,7 @@ class TaskFiles:
         """Read the shim's address; None: it was not started, or the server was killed meanwhile. Transient."""
         try:
             return decode_json(read_regular(self.directory / _SHIM, _LIMIT), ShimNote)
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise_passing(error, str(self.directory))
             return None
 
@@ -99,7 +99,7 @@ class TaskFiles:
         """Read the stored exit; None: none is stored. Transient: it cannot be read for now."""
         try:
             return decode_json(read_regular(self.directory / _EXIT, _LIMIT), Exit)
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise_passing(error, str(self.directory))
             return None
 

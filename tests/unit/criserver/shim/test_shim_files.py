@@ -58,10 +58,15 @@ def test_notes_that_cannot_be_read_for_now_are_not_missing(tmp_path: Path) -> No
     assert files.exit() == Exit(0, 5, False) and files.shim() is not None
 
 
-def test_damaged_notes_count_as_missing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "content",
+    [b"{", b'{"bootstrap":{"address":"\xff"},"code":"\xff"}', b'{"x":' + b"[" * 30_000],
+    ids=["cut", "bytes", "deep"],
+)
+def test_damaged_notes_count_as_missing(tmp_path: Path, content: bytes) -> None:
     files = TaskFiles(tmp_path)
     for name in ("pykubelet-shim.json", "pykubelet-exit.json"):
-        (tmp_path / name).write_text("{")
+        (tmp_path / name).write_bytes(content)
     assert (files.shim(), files.exit()) == (None, None)
 
 
