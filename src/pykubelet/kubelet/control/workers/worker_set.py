@@ -152,7 +152,7 @@ class PodWorkers:
         return worker is None or worker.state.phase in (Phase.TERMINATED, Phase.REMOVED)
 
     def active(self, *, ending: bool = True) -> Iterable[Pod]:
-        """Return the pods whose requests admission counts; those that the agent has decided to end if ``ending``."""
+        """Return the pods whose requests admission counts; those with a grace period of the node only if ``ending``."""
         matches = lifecycle.is_active if ending else lifecycle.is_evictable
         states = [worker.state for worker in self._workers.values() if matches(worker.state)]
         return [pod for state in states if (pod := state.restart or state.pod) is not None]

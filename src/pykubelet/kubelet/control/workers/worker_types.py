@@ -43,6 +43,8 @@ class WorkerState(Struct, frozen=True):
     """A source still lists the pod."""
     grace_seconds: int | None = None
     """Override of the grace period in seconds; the shortest one requested."""
+    ends_in_time: bool = False
+    """The node has set a grace period itself, so that the pod cannot take as long to end as its spec says."""
     restart: Pod | None = None
     """The pod to start afterwards: its source listed the same uid again while it was being stopped."""
     restart_refusal: tuple[str, str] | None = None

@@ -55,7 +55,7 @@ class Workers(Protocol):
     """The pod workers."""
 
     def active(self, *, ending: bool) -> Iterable[Pod]:
-        """Return the pods that run; those that the agent has decided to end only if ``ending``."""
+        """Return the pods that run; those that end by a grace period of the node only if ``ending``."""
 
     def fail(
         self, uid: PodUID, reason: str, message: str, grace_seconds: int | None = None, *, disrupts: bool = True

@@ -142,8 +142,23 @@ def test_pod_that_has_ended_is_not_failed(phase: Phase) -> None:
 
 def test_pod_may_be_evicted_while_it_is_active_and_once() -> None:
     assert lifecycle.is_evictable(state())
-    assert not lifecycle.is_evictable(lifecycle.failed(state(), "Evicted", "no memory"))
+    assert not lifecycle.is_evictable(lifecycle.failed(state(), "Evicted", "no memory", 5))
     assert not lifecycle.is_evictable(state(Phase.TERMINATED))
+
+
+def test_pod_that_takes_its_own_time_to_end_may_be_evicted() -> None:
+    """Its grace period may be years, in which it fills the disk."""
+    late = StepResult(finished=True, terminal_reason="DeadlineExceeded", terminal_message="late")
+    for ending in (
+        lifecycle.stepped(state(), Phase.SYNC, late),
+        lifecycle.failed(state(), "Preempting", "made room"),
+        lifecycle.wanted(lifecycle.stepped(state(), Phase.SYNC, late), pod(deleted=True, grace=2_000_000_000)),
+    ):
+        assert (ending.phase, ending.terminal_reason != "") == (Phase.TERMINATING, True)
+        assert lifecycle.is_evictable(ending)
+        evicted = lifecycle.failed(ending, "Evicted", "no memory", 1)
+        assert (evicted.terminal_reason, evicted.grace_seconds) == (ending.terminal_reason, 1)
+        assert not lifecycle.is_evictable(evicted)
 
 
 def test_failed_preparation_is_retried_with_growing_delay() -> None:

@@ -392,6 +392,9 @@ async def test_pod_ended_by_the_node_fails_with_the_reason() -> None:
         node.hold["kill"] = asyncio.Event()
         workers.fail(U1, "Preempting", "made room")
         await node.clock.settle()
+        assert [pod.metadata.uid for pod in workers.active(ending=False)] == ["u1"]
+        workers.fail(U1, "Evicted", "no memory", 1)
+        await node.clock.settle()
         assert list(workers.active(ending=False)) == []
         assert [pod.metadata.uid for pod in workers.active()] == ["u1"], "its resources are in use until it has stopped"
         assert not any(source.stopped for _, source in node.reports)

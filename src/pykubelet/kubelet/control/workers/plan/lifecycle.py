@@ -56,6 +56,8 @@ def failed(
         return state
     if not state.terminal_reason:
         state = replace(state, terminal_reason=reason, terminal_message=message, disrupts=disrupts)
+    if grace_seconds is not None:
+        state = replace(state, ends_in_time=True)
     return _terminate(state, grace_seconds)
 
 
@@ -67,8 +69,11 @@ def is_active(state: WorkerState) -> bool:
 
 
 def is_evictable(state: WorkerState) -> bool:
-    """Whether the pod may be evicted: it is active, and the agent has not decided to end it already."""
-    return is_active(state) and not state.terminal_reason
+    """Whether the pod may be evicted: it is active, and the node has not set the time for its end already.
+
+    A pod whose deadline has passed, or that was preempted, ends with the grace period of its spec, which may be years.
+    """
+    return is_active(state) and not state.ends_in_time
 
 
 def may_run(state: WorkerState) -> bool:
