@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.guard import Guard
-from pykubelet.base.errors import Conflict, Invalid, Transient
+from pykubelet.base.errors import Conflict, Invalid, PykubeletError, Transient
 from pykubelet.base.files.documents import read_json
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.images.plan import image_gc
@@ -174,7 +174,7 @@ class ImageGc:
 
     async def _used(self, listed: Iterable[pb.Image]) -> set[str]:
         """Ids of images in use, by containers or as volumes. Containers refer to images by id, digest or tag."""
-        names = await self._volumes()
+        names = await self._volumes(listed)
         for row in await self._deps.users.list_containers():
             names |= {row.image_ref, row.image_id, row.image.image}
         status = await self._deps.users.status(verbose=True)
@@ -187,11 +187,19 @@ class ImageGc:
             if image.id in names or not names.isdisjoint((*image.repo_tags, *image.repo_digests))
         }
 
-    async def _volumes(self) -> set[str]:
+    async def _volumes(self, listed: Iterable[pb.Image]) -> set[str]:
         """Ids of the images of image volumes (KEP-4639), as far as they are present."""
         references = {v.image.reference for pod in self._deps.pods() for v in pod.spec.volumes if v.image is not None}
-        found = [await self._deps.images.image_status(pb.ImageSpec(image=each)) for each in sorted(references)]
-        return {image.id for image in found if image is not None}
+        found: set[str] = set()
+        for each in sorted(references):
+            try:
+                image = await self._deps.images.image_status(pb.ImageSpec(image=each))
+                found |= {image.id} if image is not None else set()
+            except PykubeletError as error:
+                # Of one pod: it is empty, or the beginning of several ids. It must not keep all images on the disk.
+                _log.debug("image volume unknown to the runtime", extra={"image": each, "error": str(error)})
+                found |= {i.id for i in listed if image_gc.may_mean(each, i.id, (*i.repo_tags, *i.repo_digests))}
+        return found
 
     async def _disk(self) -> ImageDiskUse:
         info = await self._deps.images.image_fs_info()

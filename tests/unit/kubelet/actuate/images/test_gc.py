@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from pykubelet.base.errors import PykubeletError, Transient
+from pykubelet.base.errors import Conflict, Invalid, PykubeletError, Transient
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.images.image_gc import GC_SECONDS, GcDeps, ImageGc, disk_use
 from pykubelet.kubelet.actuate.images.plan.image_gc import ImageDiskUse, ImageGcPolicy
@@ -70,6 +70,11 @@ class Node:
         return self.pods
 
     async def image_status(self, image: pb.ImageSpec) -> pb.Image | None:
+        if not image.image:
+            raise Invalid("an image reference is needed")
+        found = [name for name in self.images if name.startswith(image.image)]
+        if len(found) > 1:
+            raise Conflict(f"image id {image.image!r} is the beginning of {len(found)} ids")
         return self.images.get(image.image.removesuffix(":1"))
 
     async def remove_image(self, image: pb.ImageSpec) -> None:
@@ -148,6 +153,20 @@ async def test_images_mounted_as_volumes_stay() -> None:
     with pytest.raises(Transient):
         await machine.gc(ImageGcPolicy(minimum_age=0)).collect()
     assert set(machine.images) == {"data"}
+
+
+@pytest.mark.parametrize("reference", ["", "abc"])
+async def test_image_volume_that_the_runtime_does_not_know_keeps_no_other_image(reference: str) -> None:
+    """Two images whose ids begin alike are made in no time: a pod that mounts "abc" must not keep the disk full."""
+    machine = Node(available=120)
+    for name in ("abcd", "abce", "other"):
+        machine.add(name)
+    volume = Volume(name="v", image=ImageVolumeSource(reference=reference))
+    machine.pods.append(Pod(spec=PodSpec(volumes=(volume,))))
+    gc = machine.gc(ImageGcPolicy(minimum_age=0))
+    await gc.remove_unused()
+    assert sorted(machine.images) == (["abcd", "abce"] if reference == "abc" else [])
+    assert machine.events == []
 
 
 async def test_pinned_images_and_that_of_sandboxes_stay() -> None:

@@ -5,11 +5,15 @@ never pinned or very new images, nor images of existing containers, even exited 
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pykubelet.base.image_reference import InvalidReference, parse
 from pykubelet.base.units import Bytes, Seconds
+
+_ALGORITHM: Final = "sha256:"
 
 
 class ImageGcPolicy(Struct, frozen=True):
@@ -61,6 +65,17 @@ def seen(
         last = now if image.id in used else before.last_used if before else None
         records[image.id] = replace(image, first_seen=first, last_used=last)
     return records
+
+
+def may_mean(reference: str, image_id: str, names: Collection[str]) -> bool:
+    """Whether a reference that the runtime does not resolve to one image may mean this one: by its id or a name."""
+    digits = reference.removeprefix(_ALGORITHM)
+    if digits and image_id.removeprefix(_ALGORITHM).startswith(digits):
+        return True
+    try:
+        return str(parse(reference)) in names
+    except InvalidReference:
+        return False
 
 
 def removable(records: Mapping[str, ImageRecord], used: Collection[str]) -> list[ImageRecord]:
