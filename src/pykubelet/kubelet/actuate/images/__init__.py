@@ -1,8 +1,8 @@
 """Images: pulls with limits and back-off, credentials, facts about images, and image garbage collection.
 
 The pod runtime requests a container's image before it creates the container; the volume manager requests the image of
-an image volume. Imports of this stage: ``cri``. Start reading in ``image_manager.py`` (pulls) and ``image_gc.py``
-(garbage collection); ``plan/`` is pure.
+an image volume. Imports of this stage: ``cri``. Start reading in ``image_manager.py`` (whether to pull), which hands
+pulls to ``image_puller.py`` and so to ``pull_queue.py``, and ``image_gc.py`` (garbage collection); ``plan/`` is pure.
 """
 
 from pykubelet.kubelet.actuate.images.credential_plugins import CredentialPlugins, PluginDeps

@@ -1,14 +1,13 @@
-"""Settings and values of the image manager."""
+"""Settings and dependencies of the image manager."""
 
 from typing import Final
 
 from msgspec import Struct
 
-from pykubelet.base.units import Bytes, Seconds
+from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.images.credential_plugins import CredentialPlugins
 from pykubelet.kubelet.actuate.images.image_interfaces import ImageMetrics, ImageService, Secrets
 from pykubelet.kubelet.actuate.images.node_credentials import NodeCredentials
-from pykubelet.kubelet.actuate.images.plan.keyring import RegistryCredentials
 from pykubelet.kubelet.actuate.images.pulled_images import PulledImages
 from pykubelet.kubelet.telemetry import Telemetry
 
@@ -45,33 +44,3 @@ class ImageDeps(Struct, frozen=True, kw_only=True):
     plugins: CredentialPlugins
     pulled: PulledImages
     telemetry: Telemetry[ImageMetrics]
-
-
-class Wanted(Struct, frozen=True):
-    """Image that a pod needs."""
-
-    image: str
-    """Name of the image in the pod's spec."""
-    policy: str
-    """Always, IfNotPresent or Never."""
-    container: str = ""
-    """Name of the container, for events and the timeline; empty for an image volume."""
-
-
-class ImageRequest(Struct):
-    """What is known of a request for an image; None: not known, or not asked for."""
-
-    present: bool | None = None
-    must_pull: bool | None = None
-
-
-class Pulled(Struct, frozen=True):
-    """Result of a pull."""
-
-    ref: str
-    size: Bytes
-    took: Seconds
-    image_id: str
-    """The runtime's id of the image; the same as ``ref`` if it could not be read."""
-    used: RegistryCredentials | None
-    """None: pulled without credentials."""

@@ -41,7 +41,7 @@ UPSTREAM = frozenset(
 """Reasons of a 1.36 kubelet: those of ``pkg/kubelet/events/event.go``, then those that its code writes out."""
 
 
-_WITH_NAMES = {"condition_events.py", "dns.py", "image_manager.py"}
+_WITH_NAMES = {"condition_events.py", "dns.py", "pod_credentials.py"}
 """Modules with reasons that are not in `Reason`."""
 
 
