@@ -148,8 +148,7 @@ class Trash:
         if self._clock.monotonic() < self._in_vain_until:
             return
         try:
-            chosen = await blocking.call("trash", _pace, self.directory, deadline=_RESPONDING)
-            wait = LONGEST_WAIT if always else chosen.wait
+            wait = LONGEST_WAIT if always else (await self._current_pace()).wait
             if wait > 0:
                 self._awaited += 1
                 try:
@@ -219,10 +218,7 @@ class Trash:
         """Delete a large tree for one slice."""
         del self._large[name]
         try:
-            if self._awaited:
-                chosen = HURRIED
-            else:
-                chosen = await blocking.call("trash", _pace, self.directory, deadline=_RESPONDING)
+            chosen = HURRIED if self._awaited else await self._current_pace()
             done = await self._run_worker(name, chosen)
         except BaseException:
             self._large[name] = None
@@ -246,6 +242,10 @@ class Trash:
         if outcome.error:
             raise (Permanent if outcome.refused else Transient)(f"cannot delete {path}: {outcome.error}")
         return outcome.done
+
+    async def _current_pace(self) -> DeletionPace:
+        """The pace for the free space of the disk now."""
+        return await blocking.call("trash", _pace, self.directory, deadline=_RESPONDING)
 
     def _names(self) -> list[str]:
         try:

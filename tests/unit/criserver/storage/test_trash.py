@@ -367,6 +367,33 @@ async def test_removal_that_is_made_for_the_space_waits_and_hurries_whatever_is_
     assert paces == [HURRIED, CALM], "only what a removal waits for is deleted at full speed"
 
 
+async def test_removal_that_is_made_for_the_space_does_not_ask_how_much_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Path] = []
+
+    def unknown(path: Path) -> DeletionPace:
+        asked.append(path)
+        raise OSError(errno.EIO, "statfs")
+
+    begin = Trash._begin
+
+    async def once_it_is_awaited(opened: Trash, name: str) -> None:
+        await until(lambda: opened._awaited)
+        await begin(opened, name)
+
+    monkeypatch.setattr(trash, "_pace", unknown)
+    monkeypatch.setattr(Trash, "_begin", once_it_is_awaited)
+    opened = _open(tmp_path)
+    async with _running(opened):
+        await until(lambda: opened._round)
+        opened.take(_tree(tmp_path / "layer"))
+        opened.wake()
+        await opened.make_room(always=True)
+        assert _is_empty(tmp_path)
+    assert asked == []
+
+
 async def test_removals_wait_once_for_trash_that_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, asked = VirtualClock(), list[Path]()
 
