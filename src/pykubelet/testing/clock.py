@@ -6,12 +6,14 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pykubelet.base.concurrency import blocking
 from pykubelet.base.units import Seconds
+from pykubelet.testing.patience import PATIENCE
+from pykubelet.testing.wait import awaits_blocking_calls
 
 _IDLE_ROUNDS = 3
 _MAX_ROUNDS = 10_000
 _THREAD_SECONDS = 0.0005
+_LONGEST: Seconds = 60.0
 
 
 @dataclass(order=True, slots=True)
@@ -84,18 +86,25 @@ class VirtualClock:
         await self.settle()
 
     async def settle(self) -> None:
-        """Run the loop until no callback is ready and no blocking call runs; long blocking calls are ignored.
+        """Run the loop until no callback is ready and no blocking call runs, except those that hang.
 
         It does not wait for other threads and subprocesses.
         """
-        ready: object = getattr(asyncio.get_running_loop(), "_ready", None)
-        idle = 0
-        for _ in range(_MAX_ROUNDS):
+        loop = asyncio.get_running_loop()
+        ready: object = getattr(loop, "_ready", None)
+        end = loop.time() + _LONGEST * PATIENCE
+        busy = idle = 0
+        while busy < _MAX_ROUNDS and loop.time() < end:
             await asyncio.sleep(0)
             # CPython keeps runnable callbacks in `_ready`; if it is empty now, no other callback is ready.
-            idle = 0 if ready else idle + 1
-            if idle >= _IDLE_ROUNDS:
-                if not blocking.short_calls():
-                    return
-                await asyncio.sleep(_THREAD_SECONDS)
-        raise RuntimeError(f"the event loop is still busy after {_MAX_ROUNDS} rounds; a task is spinning")
+            if ready:
+                busy, idle = busy + 1, 0
+                continue
+            idle += 1
+            if idle < _IDLE_ROUNDS:
+                continue
+            if not awaits_blocking_calls():
+                return
+            await asyncio.sleep(_THREAD_SECONDS)
+            idle = 0
+        raise RuntimeError(f"the event loop is still busy after {busy} rounds; a task is spinning")

@@ -2,13 +2,14 @@
 
 ``until`` and ``until_answer`` wait for a condition, ``settle`` runs the event loop until it is idle, and
 ``nothing_within`` is the last resort to verify that other processes or threads do not do something, if no later event
-proves that they would have done it by now. ``turns_of_another`` counts the turns that other tasks have. Tests without
+proves that they would have done it by now. ``held_calls`` is for tests that hold blocking calls, so that ``settle`` and
+the virtual clock do not wait for these. ``turns_of_another`` counts the turns that other tasks have. Tests without
 an event loop use ``wait_for`` and ``nothing_within`` of ``testing.agent``.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final, TypeVar
 
 from pykubelet.base.concurrency import blocking
@@ -19,6 +20,29 @@ _T = TypeVar("_T")
 _POLL: Final[Seconds] = 0.005
 _IDLE_ROUNDS: Final = 3
 _LONGEST: Final[Seconds] = 30.0
+_HANGING: Final[Seconds] = 10.0
+_HELD: Final[Seconds] = 0.05
+_patience: Final[list[Seconds]] = [_HANGING * PATIENCE]
+"""How long to wait for a blocking call; the last one is in force."""
+
+
+def awaits_blocking_calls() -> bool:
+    """Whether blocking calls of this event loop run that have to be waited for.
+
+    All are, however busy the machine is; a call that takes longer than 10 s (times PATIENCE) counts as hanging. It is
+    not waited for, nor is one that missed its deadline.
+    """
+    return blocking.running_calls(_patience[-1]) > 0
+
+
+@contextmanager
+def held_calls() -> Iterator[None]:
+    """Wait only a moment for blocking calls within the block, since the test holds them itself."""
+    _patience.append(_HELD)
+    try:
+        yield
+    finally:
+        _patience.pop()
 
 
 async def until(condition: Callable[[], object], seconds: Seconds = 30.0) -> None:
@@ -71,13 +95,13 @@ async def settle(seconds: Seconds = 0.1) -> None:
     """Let the event loop do all the work that it would do within ``seconds``, and return as soon as it is done.
 
     Afterwards no callback is ready, no timer within that time is pending, no socket of this process has unread data
-    from another, and no blocking call runs, except long ones. It does not wait for other threads and processes.
+    from another, and no blocking call runs, except hanging ones. It does not wait for other threads and processes.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     found_idle = False
     while loop.time() < end + _LONGEST * PATIENCE:
-        if not await _idle(loop) or blocking.short_calls():
+        if not await _idle(loop) or awaits_blocking_calls():
             found_idle = False
             await asyncio.sleep(_POLL)
         elif (due := _next_timer(loop)) is not None and due <= end:

@@ -1,12 +1,16 @@
 """Waiting without fixed sleeps."""
 
 import asyncio
+import threading
 import time
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from pykubelet.base.concurrency import blocking
-from pykubelet.testing.wait import nothing_within, settle, until
+from pykubelet.base.concurrency import blocking, thread_calls
+from pykubelet.base.errors import Transient
+from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.wait import awaits_blocking_calls, held_calls, nothing_within, settle, until
 
 
 async def test_until_condition_never_holds_fails_at_the_limit() -> None:
@@ -40,6 +44,38 @@ async def test_settle_waits_for_callbacks_timers_sockets_and_blocking_calls() ->
     assert sorted(done) == ["call", "timer", "x"]
     assert talking.done()
     later.cancel()
+
+
+@pytest.mark.parametrize("settled", [settle, VirtualClock().settle])
+async def test_long_blocking_call_is_waited_for(
+    settled: Callable[[], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine, a call takes long that is short on every other, such as a write to the disk."""
+    monkeypatch.setattr(thread_calls, "SHORT", 0.001)
+    end = threading.Event()
+    call = asyncio.create_task(blocking.call("test", end.wait))
+    asyncio.get_running_loop().call_later(0.3, end.set)
+    await settled()
+    assert call.done()
+
+
+@pytest.mark.parametrize("settled", [settle, VirtualClock().settle])
+async def test_calls_that_the_test_holds_or_that_missed_their_deadline_are_not_waited_for(
+    settled: Callable[[], Awaitable[None]],
+) -> None:
+    end = threading.Event()
+    try:
+        with pytest.raises(Transient):
+            await blocking.call("test", end.wait, deadline=0.001)
+        assert not awaits_blocking_calls()
+        held = asyncio.create_task(blocking.call("test", end.wait))
+        with held_calls():
+            await settled()
+            assert not held.done()
+        assert awaits_blocking_calls(), "it was not waited for until it would have counted as hanging"
+    finally:
+        end.set()
+    assert await held
 
 
 async def test_settle_with_nothing_to_do_returns_before_its_time() -> None:

@@ -87,9 +87,12 @@ async def call_stoppable(
     return await _ended(Job(owner, partial(function, stop), deadline=None, at_once=at_once, stall=stall, stop=stop))
 
 
-def short_calls() -> int:
-    """Number of running calls of this event loop that have taken less than ``SHORT`` so far."""
-    return scheduler_of_loop().short_calls
+def running_calls(longest: Seconds) -> int:
+    """Number of running calls of this event loop that have taken less than ``longest`` seconds.
+
+    Those that were given up at their deadline do not count.
+    """
+    return scheduler_of_loop().running_calls(longest)
 
 
 def hung() -> tuple[Hung, ...]:

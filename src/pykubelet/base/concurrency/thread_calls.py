@@ -239,11 +239,14 @@ class Scheduler:
         self._short_slots = _Slots(_PARALLEL)
         self._short: dict[Job[Any], None] = {}
         """The short calls, in the order of their starts. One timer serves all: most have ended before it fires."""
+        self._long: dict[Job[Any], None] = {}
+        """The running calls that are not short any more."""
         self._timer: asyncio.TimerHandle | None = None
 
-    @property
-    def short_calls(self) -> int:
-        return len(self._short)
+    def running_calls(self, longest: Seconds) -> int:
+        """Number of running calls, without those that began ``longest`` seconds ago or earlier, or were given up."""
+        since = asyncio.get_running_loop().time() - longest
+        return sum(job.began > since and not job.answered for job in (*self._short, *self._long))
 
     def start_at_once(self, job: Job[Any]) -> bool:
         """Run the function in a thread, unless the job has to wait for a slot. Raises Transient: no thread."""
@@ -294,7 +297,10 @@ class Scheduler:
         job.settle(value, error)
 
     def _free(self, job: Job[Any], owner: _Owner) -> None:
-        self._end_short(job)
+        if job in self._short:
+            self._end_short(job)
+        else:
+            self._long.pop(job, None)
         owner.slots.give()
         self._leave(job.owner, owner)
 
@@ -307,12 +313,12 @@ class Scheduler:
                 self._timer = loop.call_at(job.began + SHORT, self._look_at_short_calls)
                 return
             self._end_short(job)
+            self._long[job] = None
             job.watch()
 
     def _end_short(self, job: Job[Any]) -> None:
-        if job in self._short:
-            del self._short[job]
-            self._short_slots.give()
+        del self._short[job]
+        self._short_slots.give()
 
     def _leave(self, name: str, owner: _Owner) -> None:
         owner.users -= 1

@@ -10,14 +10,15 @@ import pytest
 
 from pykubelet.base.concurrency import blocking, thread_calls, thread_pool
 from pykubelet.base.errors import Transient
-from pykubelet.testing.wait import settle, until
+from pykubelet.testing.wait import held_calls, settle, until
 
 
 @pytest.fixture
 def release() -> Iterator[threading.Event]:
     """What hanging calls wait for; set at the end, so that no thread stays."""
     event = threading.Event()
-    yield event
+    with held_calls():
+        yield event
     event.set()
 
 

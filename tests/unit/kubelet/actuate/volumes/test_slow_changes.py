@@ -14,7 +14,7 @@ from pykubelet.kubelet.actuate.volumes.ownership import ChangeProgress, give_to_
 from pykubelet.kubelet.actuate.volumes.volume_threads import SlowChanges
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.testing.clock import VirtualClock
-from pykubelet.testing.wait import until
+from pykubelet.testing.wait import held_calls, until
 from tests.unit.kubelet.actuate.volumes.build import Events
 
 POD = PodRef(namespace="shop", name="web", uid=PodUID("u-1"))
@@ -51,7 +51,8 @@ class Steps:
 @pytest.fixture
 def steps() -> Iterator[Steps]:
     made = Steps()
-    yield made
+    with held_calls():
+        yield made
     made.last = True
     made.go.release()
     if made.progress is not None:

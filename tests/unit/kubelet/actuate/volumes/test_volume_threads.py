@@ -10,7 +10,7 @@ import pytest
 
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking
-from pykubelet.testing.wait import settle, until
+from pykubelet.testing.wait import held_calls, settle, until
 
 
 class Gate:
@@ -33,7 +33,8 @@ class Gate:
 @pytest.fixture
 def gate() -> Iterator[Gate]:
     gate = Gate()
-    yield gate
+    with held_calls():
+        yield gate
     gate.event.set()
 
 
