@@ -66,7 +66,7 @@ async def test_calls_that_the_test_holds_or_that_missed_their_deadline_are_not_w
     end = threading.Event()
     try:
         with pytest.raises(Transient):
-            await blocking.call("test", end.wait, deadline=0.001)
+            await blocking.call("late", end.wait, deadline=0.001)
         assert not awaits_blocking_calls()
         held = asyncio.create_task(blocking.call("test", end.wait))
         with held_calls():
@@ -76,6 +76,7 @@ async def test_calls_that_the_test_holds_or_that_missed_their_deadline_are_not_w
     finally:
         end.set()
     assert await held
+    await until(lambda: "late" not in {each.owner for each in blocking.hung()})
 
 
 async def test_settle_with_nothing_to_do_returns_before_its_time() -> None:
