@@ -246,7 +246,6 @@ SMALL_PACKAGES = {
     "kubelet/desired/pods": "the pods that are wanted",
     "kubelet/observe/node_shutdown": "what a shutdown of the machine does",
     "kubelet/reload": "what a reload of the agent does",
-    "kubelet/report/events": "where events are recorded",
     "kubelet/report/explain": "what pykubelet explain shows",
     "kubelet/report/timeline": "what pykubelet timeline shows",
     "kubelet/serve/streams": "the proxy of exec, attach and port-forward",

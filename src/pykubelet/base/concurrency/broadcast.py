@@ -35,8 +35,12 @@ class Subscription(Generic[K, V]):
         return self.drain()
 
     async def wait(self) -> None:
-        """Wait until something is queued."""
+        """Wait until something is queued, or `wake` is called."""
         await self._wake.wait()
+
+    def wake(self) -> None:
+        """End a wait, though nothing may be queued."""
+        self._wake.set()
 
     def drain(self) -> list[V]:
         """Return all queued values, oldest first; may be empty."""

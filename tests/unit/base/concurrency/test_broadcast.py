@@ -56,3 +56,12 @@ def test_queue_is_bounded_and_keeps_the_newest(keys: list[int], limit: int) -> N
     expected = sorted(newest.values())[-limit:]
     if expected:
         assert asyncio.run(subscription.take()) == expected
+
+
+async def test_wake_ends_a_wait_with_nothing_queued() -> None:
+    broadcast: Broadcast[str, int] = Broadcast()
+    with broadcast.subscribe() as watcher:
+        watcher.wake()
+        assert await watcher.take() == []
+        broadcast.publish("a", 1)
+        assert await watcher.take() == [1]

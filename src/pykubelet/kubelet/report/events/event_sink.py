@@ -3,12 +3,13 @@
 The event log has combined and counted them already. Repetitions during a request are sent as the event's newest state;
 while the API server is unavailable, events wait within the event log's own bounds. Events are sent with a small delay,
 by when the pod they are about has probably started: until then the machine and the API server have more urgent work.
+Warnings and the ends of pulls are sent at once (``plan/send_order.py``).
 """
 
 import asyncio
 import contextlib
 import logging
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -18,10 +19,13 @@ from pykubelet.apiclient import AlreadyExists, ApiClient
 from pykubelet.apiclient.resources import EVENTS
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
+from pykubelet.base.concurrency.broadcast import Subscription
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.concurrency.rate_limit import RateLimit
 from pykubelet.base.concurrency.watch_table import Change, WatchTable
 from pykubelet.base.errors import NotFound, PykubeletError, Transient
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.report.events.plan.send_order import SendOrder, is_urgent
 from pykubelet.models.codec import to_builtins
 from pykubelet.models.core_v1 import Event
 from pykubelet.models.meta_v1 import ObjectMeta
@@ -60,27 +64,50 @@ class EventSink:
 
     async def run(self) -> None:
         """Send present and future events until cancelled."""
+        order: SendOrder[Change[Event]] = SendOrder(_LATER)
         with self._table.subscribe() as changes:
-            waiting = deque(change for change in self._table.changes() if not self._is_old(change))
+            for change in self._table.changes():
+                if not self._is_old(change):
+                    order.add(change.key, change, about="", urgent=True, now=0.0)
             try:
                 while True:
-                    while waiting:
-                        with self._guard.item(waiting[0].key):
-                            if not waiting[0].deleted:
-                                await self._deliver(waiting[0])
-                        waiting.popleft()
-                    await changes.wait()
-                    await self._clock.sleep(_LATER)
-                    waiting.extend(changes.drain())
+                    now = self._clock.monotonic()
+                    self._take_over(changes.drain(), order, now)
+                    first = order.first(now)
+                    if first is None:
+                        await self._wait(changes, order.seconds(now))
+                        continue
+                    with self._guard.item(first.key):
+                        await self._deliver(first)
+                    order.remove(first.key)
             finally:
-                await self._flush((*waiting, *changes.drain()))
+                self._take_over(changes.drain(), order, self._clock.monotonic())
+                await self._flush(order)
+
+    def _take_over(self, changes: Iterable[Change[Event]], order: SendOrder[Change[Event]], now: Seconds) -> None:
+        """Put news in the order of what is to be sent."""
+        for change in changes:
+            if change.deleted:
+                order.remove(change.key)
+            else:
+                event = change.value
+                about = event.involved_object.uid
+                order.add(change.key, change, about=about, urgent=is_urgent(event), now=now)
+
+    async def _wait(self, changes: Subscription[str, Change[Event]], seconds: Seconds | None) -> None:
+        """Wait for news, at most so long; None: without an end."""
+        timer = None if seconds is None else self._clock.call_later(seconds, changes.wake)
+        try:
+            await changes.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     async def _flush(self, changes: Iterable[Change[Event]]) -> None:
         with contextlib.suppress(TimeoutError, PykubeletError):
             async with asyncio.timeout(_FLUSH_SECONDS):
                 for change in changes:
-                    if not change.deleted:
-                        await self._send(change)
+                    await self._send(change)
 
     async def _deliver(self, change: Change[Event]) -> None:
         """Send one event; wait while the API server is unavailable, give up when it rejects the event."""

@@ -8,6 +8,8 @@ from pykubelet.kubelet.types.ids import PodRef
 
 NORMAL = "Normal"
 WARNING = "Warning"
+SUCCESSFULLY_PULLED: Final = "Successfully pulled image"
+"""The beginning of the message of `Reason.PULLED_IMAGE` after a pull; that of an image that was there has another."""
 NO_ANNOTATIONS: Final[Mapping[str, str]] = MappingProxyType({})
 
 

@@ -1,7 +1,9 @@
 """Sending events to the API server."""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,8 @@ from pykubelet.testing.wait import settle, until
 from tests.unit.kubelet.apitools import Api, fake_api, running
 
 POD = PodRef("ns", "web", PodUID("1"))
+OTHER = PodRef("ns", "other", PodUID("2"))
+PULLED = 'Successfully pulled image "web" in 10s (10s including waiting). Image size: 1 bytes.'
 
 
 @dataclass
@@ -25,6 +29,14 @@ class Rig:
 
     def told(self) -> dict[str, int]:
         return {each["reason"]: each["count"] for each in self.api.all("events")}
+
+    def in_order(self, field: str = "reason") -> list[str]:
+        """A field of the events in the order in which the API server got them."""
+        return [each[field] for each in sorted(self.api.all("events"), key=_version)]
+
+
+def _version(event: dict[str, Any]) -> int:
+    return int(event["metadata"]["resourceVersion"])
 
 
 @pytest.fixture
@@ -82,6 +94,61 @@ async def test_rejected_event_does_not_block_others(rig: Rig) -> None:
     rig.log.event(POD, "Normal", "Good", "m")
     await until(lambda: "Good" in rig.told())
     assert "Refused" not in rig.told()
+
+
+@asynccontextmanager
+async def still() -> AsyncIterator[tuple[Rig, VirtualClock]]:
+    """Yield a sink whose clock goes on only when the test says so."""
+    async with fake_api() as api:
+        clock = VirtualClock()
+        log = EventLog(clock=api.clock, node_name="n", find_pod=lambda uid: None)
+        sink = EventSink(client=api.client, table=log.table, limit=RateLimit(0, 1, clock=clock), clock=clock)
+        async with running(sink.run()):
+            await clock.settle()
+            yield Rig(api, log), clock
+
+
+async def test_warning_is_sent_at_once_after_the_earlier_events_of_its_pod() -> None:
+    """Who looks after a failure finds its event; events of other starts still wait until those pods have started."""
+    async with still() as (rig, clock):
+        rig.log.event(OTHER, "Normal", "Created", "of the other pod")
+        rig.log.event(POD, "Normal", "Pulling", "m", container="c")
+        rig.log.event(POD, "Warning", "Failed", "no such image", container="c")
+        await until(lambda: "Failed" in rig.told())
+        await settle()
+        assert rig.in_order() == ["Pulling", "Failed"]
+        rig.log.event(POD, "Warning", "Failed", "no such image", container="c")
+        await until(lambda: rig.told()["Failed"] == 2)
+        await clock.advance(1)
+        await until(lambda: rig.told() == {"Pulling": 1, "Failed": 2, "Created": 1})
+
+
+async def test_end_of_a_pull_is_sent_at_once() -> None:
+    """Upstream's specs and others who have waited for a pull read its event when they see the pod running."""
+    async with still() as (rig, clock):
+        rig.log.event(OTHER, "Normal", "Pulled", 'Container image "web" already present on machine')
+        rig.log.event(POD, "Normal", "Pulled", PULLED)
+        rig.log.event(POD, "Normal", "Created", "m")
+        await until(lambda: bool(rig.told()))
+        await settle()
+        assert rig.in_order("message") == [PULLED]
+        await clock.advance(1)
+        await until(lambda: len(rig.api.all("events")) == 3)
+
+
+async def test_warning_goes_before_others_whose_time_has_come() -> None:
+    async with still() as (rig, clock):
+        rig.api.fake.faults = [Fault("POST", status=503)]
+        for number in range(3):
+            rig.log.event(OTHER, "Normal", f"R{number}", "m")
+        await clock.advance(0.6)
+        await until(lambda: any(line.startswith("POST") for line in rig.api.fake.requests))
+        await settle()
+        rig.api.fake.faults = []
+        rig.log.event(POD, "Warning", "Failed", "m")
+        await clock.advance(10)
+        await until(lambda: len(rig.told()) == 4)
+        assert rig.in_order() == ["R0", "Failed", "R1", "R2"]
 
 
 async def test_pending_events_are_sent_when_the_agent_stops() -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.actuate_types import ImageReason
+from pykubelet.kubelet.types.reports.events import SUCCESSFULLY_PULLED
 
 ALWAYS: Final = "Always"
 IF_NOT_PRESENT: Final = "IfNotPresent"
@@ -59,7 +60,7 @@ def back_off_message(image: str, previous: str) -> str:
 def pulled_message(image: str, pull: Seconds, total: Seconds, size: int) -> str:
     """Event text after a pull; `total` includes the time spent waiting for a pull slot."""
     return (
-        f'Successfully pulled image "{image}" in {duration(pull)} ({duration(total)} including waiting). '
+        f'{SUCCESSFULLY_PULLED} "{image}" in {duration(pull)} ({duration(total)} including waiting). '
         f"Image size: {size} bytes."
     )
 
