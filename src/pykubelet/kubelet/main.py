@@ -37,10 +37,12 @@ async def run_kubelet(settings: Settings, failed: Callable[[], None], given: Con
     async with AsyncExitStack() as stack:
         _start_tracing(settings)
         stack.push_async_callback(tracing.stop)
-        settings = await with_runtime_driver(settings)
+        settings, outdated = await with_runtime_driver(settings)
         clock = SystemClock()
         await make_ready(settings, clock)
         agent = build_agent(settings, clock, given)
+        if outdated:
+            agent.recorders.metrics.runtime_outdated()
         for close in agent.closers:
             stack.push_async_callback(close)
         await run_agent(agent, settings, failed=failed, notifier=given.notifier)
@@ -61,7 +63,8 @@ async def run_agent(agent: Agent, settings: Settings, *, failed: Callable[[], No
         async with asyncio.TaskGroup() as group:
             for name, part in agent.parts().items():
                 group.create_task(_run_part(name, part, failed), name=name)
-            driver = check_runtime_driver(settings, agent.recorders.clock)
+            recorders = agent.recorders
+            driver = check_runtime_driver(settings, recorders.clock, recorders.metrics.runtime_outdated)
             group.create_task(_run_part("cgroup-driver", driver, failed), name="cgroup-driver")
             group.create_task(_run_part("watchdog", _serve(agent, notifier), failed), name="watchdog")
 

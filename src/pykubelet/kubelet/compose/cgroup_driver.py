@@ -1,6 +1,7 @@
 """The cgroup driver: agent and runtime must use the same one, and the runtime's takes precedence (KEP-4033)."""
 
 import logging
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
@@ -18,34 +19,35 @@ _RETRY: Seconds = 5.0
 _NAMES = {pb.CGROUPFS: "cgroupfs", pb.SYSTEMD: "systemd"}
 
 
-async def with_runtime_driver(settings: Settings) -> Settings:
-    """Return the settings with the cgroup driver that the runtime reports.
+async def with_runtime_driver(settings: Settings) -> tuple[Settings, bool]:
+    """Return the settings with the cgroup driver that the runtime reports, and whether it is too old to report it.
 
-    They are unchanged if the runtime does not respond, or is too old to report it (containerd before 2.0).
+    They are unchanged if the runtime does not respond, or is too old (containerd before 2.0).
     """
     try:
         driver = await _driver_of_runtime(settings)
     except PykubeletError as error:
         _log.debug("cgroup driver of the runtime unknown", extra={"error": str(error)})
-        return settings
+        return settings, isinstance(error, CriUnsupported)
     configured = settings.config.cgroup_driver
     if driver in ("", configured):
-        return settings
+        return settings, False
     _log.warning("cgroup driver: using that of the runtime", extra={"driver": driver, "configured": configured})
-    return replace(settings, config=replace(settings.config, cgroup_driver=driver))
+    return replace(settings, config=replace(settings.config, cgroup_driver=driver)), False
 
 
-async def check_runtime_driver(settings: Settings, clock: Clock) -> None:
+async def check_runtime_driver(settings: Settings, clock: Clock, outdated: Callable[[], None]) -> None:
     """Wait until the runtime reports its cgroup driver: it may have been away when the agent started.
 
-    Permanent: it is another one than the agent uses. The pods' cgroups would be where the runtime does not look, so the
-    agent has to start again.
+    ``outdated`` is called if it is too old for that. Permanent: it is another one than the agent uses. The pods'
+    cgroups would be where the runtime does not look, so the agent has to start again.
     """
     used = settings.config.cgroup_driver
     while True:
         try:
             driver = await _driver_of_runtime(settings)
         except CriUnsupported:
+            outdated()
             return
         except PykubeletError:
             await clock.sleep(_RETRY)

@@ -12,6 +12,7 @@ import pytest
 from pykubelet.base.errors import Permanent
 from pykubelet.kubelet.compose.cgroup_driver import check_runtime_driver, with_runtime_driver
 from pykubelet.kubelet.config import KubeletConfiguration, Settings
+from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.wait import until
@@ -69,13 +70,14 @@ async def test_cgroup_driver_of_the_runtime_takes_precedence(
     tmp_path: Path, configured: str, reply: pb.RuntimeConfigResponse | None, used: str
 ) -> None:
     async with _runtime(tmp_path, reply):
-        settings = await with_runtime_driver(_settings(tmp_path / "cri.sock", configured))
+        settings, outdated = await with_runtime_driver(_settings(tmp_path / "cri.sock", configured))
     assert settings.config.cgroup_driver == used
+    assert outdated == (reply is None)
 
 
 async def test_unavailable_runtime_changes_nothing(tmp_path: Path) -> None:
     settings = _settings(tmp_path / "none.sock", "systemd")
-    assert await with_runtime_driver(settings) == settings
+    assert await with_runtime_driver(settings) == (settings, False)
 
 
 @pytest.mark.parametrize("reply", [_reply(pb.SYSTEMD), pb.RuntimeConfigResponse(), None])
@@ -83,16 +85,21 @@ async def test_runtime_that_was_away_may_come_with_the_same_driver(
     tmp_path: Path, reply: pb.RuntimeConfigResponse | None
 ) -> None:
     clock = VirtualClock()
-    checking = asyncio.create_task(check_runtime_driver(_settings(tmp_path / "cri.sock", "systemd"), clock))
+    metrics = KubeletMetrics(node_name="node", clock=clock)
+    check = check_runtime_driver(_settings(tmp_path / "cri.sock", "systemd"), clock, metrics.runtime_outdated)
+    checking = asyncio.create_task(check)
     await until(lambda: clock.sleepers == 1)
     async with _runtime(tmp_path, reply):
         await clock.advance(5)
         await checking
+    shown = b'kubelet_cri_losing_support{version="1.37.0"} 1.0' in metrics.render()
+    assert shown == (reply is None)
 
 
 async def test_runtime_that_comes_later_with_another_driver_ends_the_agent(tmp_path: Path) -> None:
     clock = VirtualClock()
-    checking = asyncio.create_task(check_runtime_driver(_settings(tmp_path / "cri.sock", "cgroupfs"), clock))
+    check = check_runtime_driver(_settings(tmp_path / "cri.sock", "cgroupfs"), clock, lambda: None)
+    checking = asyncio.create_task(check)
     await until(lambda: clock.sleepers == 1)
     async with _runtime(tmp_path, _reply(pb.SYSTEMD)):
         await clock.advance(5)

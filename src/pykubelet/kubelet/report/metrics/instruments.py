@@ -114,6 +114,10 @@ class Instruments:
         self.runtime_errors = self._counter("runtime_operations_errors_total", text, "operation_type")
         text = "Seconds that calls to the container runtime took."
         self.runtime_duration = self._histogram("runtime_operations_duration_seconds", text, _RUNTIME, "operation_type")
+        text = (
+            "Version of Kubernetes that no longer supports the runtime, as it lacks the call RuntimeConfig; always 1."
+        )
+        self.losing_support = self._gauge("cri_losing_support", text, "version")
         text = "Seconds to pull an image, waiting included."
         self.image_pull_duration = self._histogram("image_pull_duration_seconds", text, _PULL, "image_size_in_bytes")
         text = "Seconds that a credential provider plugin ran."

@@ -114,6 +114,10 @@ class KubeletMetrics:
             if operation == "run_podsandbox":
                 self._own.started_pods_errors.inc()
 
+    def runtime_outdated(self) -> None:
+        """Record that the runtime lacks the call RuntimeConfig, without which it cannot be used from 1.37 on."""
+        self._own.losing_support.labels("1.37.0").set(1)
+
     def csi_operation(self, driver: str, method: str, code: str, seconds: Seconds) -> None:
         """Record a call to a CSI driver; ``code`` is the gRPC code's readable name (``DeadlineExceeded``)."""
         self._own.csi_duration.labels(driver, method, code, "false").observe(seconds)

@@ -33,6 +33,7 @@ histogram kubelet_containers_per_pod_count
 gauge     kubelet_credential_provider_config_info                  hash
 histogram kubelet_credential_provider_plugin_duration              plugin_name
 counter   kubelet_credential_provider_plugin_errors_total          plugin_name
+gauge     kubelet_cri_losing_support                               version
 gauge     kubelet_desired_pods                                     static
 counter   kubelet_evented_pleg_connection_error_count
 histogram kubelet_evented_pleg_connection_latency_seconds
@@ -131,6 +132,7 @@ def told() -> bytes:
     CountsCollector(lambda: COUNTS, metrics.registry)
     metrics.cgroup_version(2)
     metrics.runtime_operation("create_container", 0.1, True)
+    metrics.runtime_outdated()
     metrics.csi_operation("d.csi", "/m", "OK", 0.1)
     metrics.image_pulled(1, 1)
     metrics.image_requested("IfNotPresent", True, None)
