@@ -77,7 +77,7 @@ class NodeUsage:
 
         Without ``rates``, CPU usage that needs a second reading is left out, which saves a quarter of a second.
         """
-        files = {} if only_cpu_and_memory else await self._files()
+        files = {} if only_cpu_and_memory else await self._files(rates=rates)
         async with self._lock:
             seen = await self._snapshot(full=False, rates=rates, max_age=max_age)
             disk = None if only_cpu_and_memory else Disk(await self._storages(), files=files)
@@ -89,10 +89,10 @@ class NodeUsage:
             self._rates.keep_only(usage.path for usage in _usages(seen))
             return found
 
-    async def _files(self) -> Mapping[PodUID, PodFiles]:
+    async def _files(self, *, rates: bool) -> Mapping[PodUID, PodFiles]:
         """Return the disk usage of pods. It may take long, so the lock is not held meanwhile."""
         async with self._lock:
-            seen = await self._snapshot(full=False, rates=True)
+            seen = await self._snapshot(full=False, rates=rates)
         return await self._disk.of(pod.pod for pod in seen.pods)
 
     async def readings(self, *, full: bool = True) -> Readings:

@@ -145,6 +145,13 @@ async def test_first_summary_has_a_cpu_usage(node: Node) -> None:
     assert pod.cpu is not None and pod.cpu.usage_nano_cores == 0
 
 
+async def test_summary_without_rates_does_not_wait_for_a_second_reading(node: Node) -> None:
+    async with node.running():
+        pod = only(await node.usage.summary(rates=False))  # the clock stands still
+    assert pod.cpu is not None and pod.cpu.usage_core_nano_seconds == 0
+    assert pod.ephemeral_storage is not None
+
+
 @pytest.mark.parametrize(
     ("max_age", "passed", "is_new"), [(2, 1.9, False), (2, 2.0, True), (0, 0.9, False), (0, 1.0, True), (60, 10, True)]
 )

@@ -85,6 +85,16 @@ async def test_a_token_that_the_api_server_knows(world: NodeWorld) -> None:
             assert response.status == 401
 
 
+async def test_scrape_does_not_wait_for_a_cpu_usage_that_it_does_not_show(world: NodeWorld) -> None:
+    world.change(auth=AuthConfig(anonymous=True))
+    world.reviews.rights = {("system:anonymous", "get", "metrics"), ("system:anonymous", "get", "stats")}
+    async with running_server(world) as server, client_of(world, server) as client:
+        for path in ("/metrics", "/stats/summary"):
+            async with client.get(path) as response:
+                assert response.status == 200
+    assert world.stats.rates == [False, True]
+
+
 async def test_anonymous_access_still_needs_rights(world: NodeWorld) -> None:
     world.change(auth=AuthConfig(anonymous=True))
     world.reviews.rights = {("system:anonymous", "get", "healthz")}

@@ -64,8 +64,11 @@ class FakeStats:
 
     def __init__(self) -> None:
         self.error: Exception | None = None
+        self.rates: list[bool] = []
+        """Whether a summary was to have CPU usage that takes a second reading."""
 
-    async def summary(self, *, only_cpu_and_memory: bool = False) -> Summary:
+    async def summary(self, *, only_cpu_and_memory: bool = False, rates: bool = True) -> Summary:
+        self.rates.append(rates)
         return Summary(node=NodeStats(node_name="light" if only_cpu_and_memory else "node-1"), pods=())
 
     async def readings(self, *, full: bool = True) -> Readings:

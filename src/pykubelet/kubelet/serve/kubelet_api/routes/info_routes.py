@@ -60,7 +60,8 @@ class InfoRoutes:
     async def _metrics(self, _: web.Request) -> web.Response:
         disks = b""
         try:
-            disks = self._deps.telemetry.metrics.usage_texts.disks(await self._deps.stats.summary())
+            found = await self._deps.stats.summary(rates=False)
+            disks = self._deps.telemetry.metrics.usage_texts.disks(found)
         except PykubeletError as error:
             _log.warning("metrics: reading disk usage failed", extra={"error": str(error)})
         return _text(self._deps.telemetry.metrics.render() + disks)
