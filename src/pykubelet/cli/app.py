@@ -1,5 +1,6 @@
 """The command tree. A command's module is imported on use, so that each command loads only its own libraries."""
 
+import contextlib
 import importlib
 import io
 import os
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 import pykubelet
+from pykubelet.base.daemon.lean_imports import lean_imports
 from pykubelet.cli.client.agent_socket import default_socket
 from pykubelet.cli.command_group import SuggestingGroup
 from pykubelet.cli.ending import PipeClosed, leave, status_of
@@ -82,7 +84,8 @@ class _Lazy(SuggestingGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"pykubelet.cli.commands.{_COMMANDS[cmd_name][0]}")
+        with lean_imports() if cmd_name in _DAEMONS else contextlib.nullcontext():
+            module = importlib.import_module(f"pykubelet.cli.commands.{_COMMANDS[cmd_name][0]}")
         command = getattr(module, "command", None)
         return command if isinstance(command, click.Command) else None
 

@@ -11,6 +11,7 @@ import click
 
 from pykubelet.base.daemon import grpc_core
 from pykubelet.base.daemon.foreground import ignore_here_only, run_until_signal
+from pykubelet.base.daemon.lean_imports import lean_imports
 from pykubelet.base.daemon.log import setup
 from pykubelet.base.daemon.loop import run_daemon
 from pykubelet.base.daemon.notify import Notifier
@@ -58,6 +59,7 @@ def command(
 
 
 async def _server(source: ConfigInput, kept: bool, notifier: Notifier, failed: Callable[[], None]) -> None:
-    from pykubelet.criserver.main import run_criserver
+    with lean_imports():
+        from pykubelet.criserver.main import run_criserver
 
     await run_criserver(source, failed, notifier, kept=kept)

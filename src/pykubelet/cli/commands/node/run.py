@@ -17,6 +17,7 @@ from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.base.daemon import grpc_core
 from pykubelet.base.daemon.foreground import run_until_signal
+from pykubelet.base.daemon.lean_imports import lean_imports
 from pykubelet.base.daemon.log import Format, setup
 from pykubelet.base.daemon.loop import run_daemon
 from pykubelet.base.daemon.notify import Notifier
@@ -152,7 +153,8 @@ def _check(settings: Settings, given: ConfigInput) -> None:
 
     Raises Invalid, or Permanent: a port is taken.
     """
-    from pykubelet.kubelet.compose.reload.check_settings import check_ports, check_start
+    with lean_imports():
+        from pykubelet.kubelet.compose.reload.check_settings import check_ports, check_start
 
     try:
         check_start(settings)
@@ -294,7 +296,8 @@ def _settings(flags: _Flags, config: KubeletConfiguration, server: "SupervisorCo
 async def _agent(
     settings: Settings, server: "SupervisorConfig | None", given: ConfigInput, failed: Callable[[], None]
 ) -> None:
-    from pykubelet.kubelet.main import run_kubelet
+    with lean_imports():
+        from pykubelet.kubelet.main import run_kubelet
 
     _set_oom_score(settings.config.oom_score_adj)
     await blocking.call("root", _make_root_shared, settings.root_dir)
