@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pykubelet.testing.free_ports import free_port
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.traces import remove_mounts
 from tests.faults.hanging import SCRIPT, started, wait_reached
@@ -94,6 +95,22 @@ def test_run_with_a_pipe_as_its_configuration_says_so_and_exits(home: Path) -> N
         output, _ = process.communicate(timeout=20 * PATIENCE)
         assert process.returncode == 2, output
         assert f"{home}/config.yaml: is a pipe, socket or device, not a regular file" in output
+
+
+def test_client_that_connects_before_the_servers_serve_waits(home: Path) -> None:
+    """It was refused before, for as long as the agent needed to start; one that cannot start refuses it."""
+    port = free_port()
+    with started(["-c", SCRIPT, STAGES[2], "waits", *command(home, port)]) as process:
+        wait_reached(process)
+        with socket.create_connection(("127.0.0.1", port), 20 * PATIENCE) as client:
+            client.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+            process.send_signal(signal.SIGTERM)
+            output, _ = process.communicate(timeout=20 * PATIENCE)
+            assert process.returncode == 0, output
+            with pytest.raises(ConnectionResetError):
+                client.recv(1)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), 20 * PATIENCE)
 
 
 @pytest.mark.parametrize("silent", [False, True], ids=["no runtime", "a silent runtime"])

@@ -17,6 +17,7 @@ from pykubelet.base.daemon.watchdog import Watchdog
 from pykubelet.kubelet.compose.agent import Agent, build_agent, start_faults
 from pykubelet.kubelet.compose.cgroup_driver import check_runtime_driver, with_runtime_driver
 from pykubelet.kubelet.compose.cluster.entry import make_ready
+from pykubelet.kubelet.compose.reload.held_ports import HeldPorts
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.reload.config_input import ConfigInput
 from pykubelet.kubelet.types.reports.events import NORMAL, WARNING, Reason
@@ -25,7 +26,7 @@ from pykubelet.linux import memory
 _log = logging.getLogger(__name__)
 
 
-async def run_kubelet(settings: Settings, failed: Callable[[], None], given: ConfigInput) -> None:
+async def run_kubelet(settings: Settings, failed: Callable[[], None], *, given: ConfigInput, ports: HeldPorts) -> None:
     """Run the agent until cancelled; pods keep running.
 
     ``given`` reads the configuration again, and has the notifier that tells systemd when the local API answers.
@@ -40,7 +41,7 @@ async def run_kubelet(settings: Settings, failed: Callable[[], None], given: Con
         settings, outdated = await with_runtime_driver(settings)
         clock = SystemClock()
         await make_ready(settings, clock)
-        agent = build_agent(settings, clock, given)
+        agent = build_agent(settings, clock, given, listen=ports.listen)
         if outdated:
             agent.recorders.metrics.runtime_outdated()
         for close in agent.closers:

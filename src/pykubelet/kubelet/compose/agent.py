@@ -35,6 +35,7 @@ from pykubelet.kubelet.desired.admission import Admission
 from pykubelet.kubelet.reload.config_input import ConfigInput
 from pykubelet.kubelet.reload.config_reloader import ConfigReloader
 from pykubelet.kubelet.report.metrics import CountsCollector
+from pykubelet.kubelet.serve.common.binding import Listen, bind
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.reports.events import Reason
 from pykubelet.linux.memory_trim import trim_periodically
@@ -64,10 +65,11 @@ class Agent(Struct, frozen=True, kw_only=True):
     """Close the connections; called in reverse order."""
 
 
-def build_agent(settings: Settings, clock: Clock, given: ConfigInput | None = None) -> Agent:
+def build_agent(settings: Settings, clock: Clock, given: ConfigInput | None = None, *, listen: Listen = bind) -> Agent:
     """Build all components of one agent. Nothing runs yet, and nothing is changed on the machine.
 
-    ``given``: the files of the configuration; None: there are none, and it never changes.
+    ``given``: the files of the configuration; None: there are none, and it never changes. ``listen`` returns the
+    servers' sockets.
 
     Raises PykubeletError for an invalid configuration.
     """
@@ -118,6 +120,7 @@ def build_agent(settings: Settings, clock: Clock, given: ConfigInput | None = No
             usage=stages.usage,
             access=ground.access,
             recorders=ground.recorders,
+            listen=listen,
         ),
     )
     _count_components(ground, stages)

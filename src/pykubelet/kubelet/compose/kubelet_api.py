@@ -15,6 +15,7 @@ from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.config.server import server_enabled
 from pykubelet.kubelet.observe.stats import NodeUsage
 from pykubelet.kubelet.report.metrics import KubeletMetrics
+from pykubelet.kubelet.serve.common.binding import Listen
 from pykubelet.kubelet.serve.local_socket import HealthCheck, PodsView, StreamOptions, Streams
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import ContainerID, PodUID
@@ -44,6 +45,7 @@ class KubeletApiDeps(Struct, frozen=True, kw_only=True):
     access: "ApiAccess | None"
     """None: there is no API server."""
     telemetry: Telemetry[KubeletMetrics]
+    listen: Listen
 
 
 def build_kubelet_api(settings: Settings, deps: KubeletApiDeps) -> "KubeletApiServer | None":
@@ -73,7 +75,7 @@ def build_kubelet_api(settings: Settings, deps: KubeletApiDeps) -> "KubeletApiSe
         reviews=Reviews(access.client) if access is not None else None,
         telemetry=deps.telemetry,
     )
-    return KubeletApiServer(_server_config(settings), server_deps)
+    return KubeletApiServer(_server_config(settings), server_deps, listen=deps.listen)
 
 
 def check_tls_names(settings: Settings) -> None:

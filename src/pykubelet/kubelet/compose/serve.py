@@ -15,6 +15,7 @@ from pykubelet.kubelet.compose.recorders import Recorders
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.control.sync import SyncLoop
 from pykubelet.kubelet.observe.stats import NodeUsage
+from pykubelet.kubelet.serve.common.binding import Listen
 from pykubelet.kubelet.serve.common.health import HealthServer
 from pykubelet.kubelet.serve.common.server_interfaces import HealthConfig, HealthDeps
 from pykubelet.kubelet.serve.local_socket import (
@@ -44,6 +45,8 @@ class ServeDeps(Struct, frozen=True, kw_only=True):
     access: "ApiAccess | None"
     """None: there is no API server."""
     recorders: Recorders
+    listen: Listen
+    """Returns the listening sockets of the servers."""
 
 
 class Servers(Struct, frozen=True, kw_only=True):
@@ -98,10 +101,11 @@ def build_servers(settings: Settings, deps: ServeDeps) -> Servers:
         checks=deps.checks,
         access=deps.access,
         telemetry=telemetry,
+        listen=deps.listen,
     )
     return Servers(
         local=LocalServer(LocalConfig(settings.socket, settings.pod_log_dir), local),
-        health=HealthServer(HealthConfig(config.healthz_bind_address, config.healthz_port), health)
+        health=HealthServer(HealthConfig(config.healthz_bind_address, config.healthz_port), health, listen=deps.listen)
         if config.healthz_port
         else None,
         kubelet_api=build_kubelet_api(settings, api),

@@ -28,6 +28,7 @@ from pykubelet.cli.arguments.cluster_flags import cluster_options, take_cluster_
 from pykubelet.cli.arguments.kubelet_flags import kubelet_options, take_kubelet_flags
 from pykubelet.cli.client.agent_socket import linked
 from pykubelet.cli.terminal import echo
+from pykubelet.kubelet.compose.reload.held_ports import HeldPorts, held_ports
 from pykubelet.kubelet.config import KubeletConfiguration, Settings, load_configuration, unusable_gates, without_effect
 from pykubelet.kubelet.config.credential_providers import load_credential_providers
 from pykubelet.kubelet.config.machine import given_ips, node_ips, node_name
@@ -141,14 +142,15 @@ def command(log_level: str | None, log_format: str | None, verbosity: str, versi
     grpc_core.configure("ERROR")
     notifier = Notifier.from_environment()
     given = replace(reloads, requested=requested, notifier=notifier)
-    _check(settings, given)
-    _remove_leftovers(config.static_pod_path)
-    agent = partial(_agent, settings, server, given)
-    with contextlib.suppress(KeyboardInterrupt), linked(settings.socket):
-        run_daemon(run_until_signal(agent, notifier, name="kubelet", reload=requested))
+    with held_ports(settings) as held:  # as early as possible: the imports of the checks take most of the start
+        _check(settings, given, held)
+        _remove_leftovers(config.static_pod_path)
+        agent = partial(_agent, settings, server, given, held)
+        with contextlib.suppress(KeyboardInterrupt), linked(settings.socket):
+            run_daemon(run_until_signal(agent, notifier, name="kubelet", reload=requested))
 
 
-def _check(settings: Settings, given: ConfigInput) -> None:
+def _check(settings: Settings, given: ConfigInput, held: HeldPorts) -> None:
     """Check what the components require of the configuration, before anything changes.
 
     Raises Invalid, or Permanent: a port is taken.
@@ -161,7 +163,7 @@ def _check(settings: Settings, given: ConfigInput) -> None:
     except Invalid as error:
         raise given.located(error) from error
     try:
-        check_ports(settings)
+        check_ports(settings, taken=held.ports)
     except Invalid as error:  # another program has the port: nothing is written wrongly
         raise Permanent(str(given.located(error))) from error
 
@@ -294,7 +296,11 @@ def _settings(flags: _Flags, config: KubeletConfiguration, server: "SupervisorCo
 
 
 async def _agent(
-    settings: Settings, server: "SupervisorConfig | None", given: ConfigInput, failed: Callable[[], None]
+    settings: Settings,
+    server: "SupervisorConfig | None",
+    given: ConfigInput,
+    held: HeldPorts,
+    failed: Callable[[], None],
 ) -> None:
     with lean_imports():
         from pykubelet.kubelet.main import run_kubelet
@@ -302,12 +308,12 @@ async def _agent(
     _set_oom_score(settings.config.oom_score_adj)
     await blocking.call("root", _make_root_shared, settings.root_dir)
     if server is None:
-        await run_kubelet(settings, failed, given)
+        await run_kubelet(settings, failed, given=given, ports=held)
         return
     from pykubelet.cli.embedded_server import supervised
 
     async with supervised(server):
-        await run_kubelet(settings, failed, given)
+        await run_kubelet(settings, failed, given=given, ports=held)
 
 
 def _set_oom_score(score: int) -> None:

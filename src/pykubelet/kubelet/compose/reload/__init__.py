@@ -1,4 +1,4 @@
-"""Which components take changes of the configuration while the agent runs. Start reading in ``live_parts.py``.
+"""Which components take changes of the configuration while the agent runs, what a start checks, and its ports.
 
-Imports no package beside it.
+Start reading in ``live_parts.py``. Imports no package beside it.
 """

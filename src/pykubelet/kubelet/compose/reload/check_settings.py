@@ -10,6 +10,7 @@ from pykubelet.kubelet.actuate.node import read_machine
 from pykubelet.kubelet.actuate.node.enforcement import reserved_cgroups
 from pykubelet.kubelet.compose.kubelet_api import check_files, check_tls_names
 from pykubelet.kubelet.compose.observe import eviction_config, shutdown_periods, stats_config
+from pykubelet.kubelet.compose.reload.held_ports import Port, server_ports
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.config.server import check_server, server_enabled
 from pykubelet.kubelet.desired.manifest.validate.names import label_value, qualified_name
@@ -59,28 +60,20 @@ def check_reload(started: Settings, wanted: Settings) -> None:
         check_machine(wanted)
     if server_enabled(wanted) and (_differ(started, wanted, _FILES) or not server_enabled(started)):
         check_files(wanted)
-    check_ports(wanted, taken=_ports(started))
+    check_ports(wanted, taken=server_ports(started))
 
 
-def check_ports(settings: Settings, taken: Sequence[tuple[str, str, int]] = ()) -> None:
+def check_ports(settings: Settings, taken: Sequence[Port] = ()) -> None:
     """Check that the servers can listen on their ports; ``taken`` are the agent's own. Raises Invalid. Blocks."""
-    own = {port for _, _, port in taken}
-    for field, address, port in _ports(settings):
+    own = {port.number for port in taken}
+    for port in server_ports(settings):
         # A port of the agent itself may be kept on another address, which cannot be tried out now.
-        if port and port not in own:
+        if port.number and port.number not in own:
+            remedy = "stop the program that uses it, or choose another port"
             try:
-                bind(address, port, field, "stop the program that uses it, or choose another port").close()
+                bind(port.address, port.number, port.field, remedy).close()
             except PykubeletError as error:
-                raise Invalid(f"{field}: {error}") from error
-
-
-def _ports(settings: Settings) -> list[tuple[str, str, int]]:
-    """Return the field, address and port of each server."""
-    config = settings.config
-    found = [("healthzPort", config.healthz_bind_address, config.healthz_port)]
-    if server_enabled(settings):
-        found += [("port", config.address, config.port), ("readOnlyPort", config.address, config.read_only_port)]
-    return found
+                raise Invalid(f"{port.field}: {error}") from error
 
 
 def _differ(one: Settings, other: Settings, fields: Sequence[str]) -> bool:

@@ -1,11 +1,15 @@
-"""Listening TCP sockets."""
+"""Listening TCP sockets, also ahead of the servers that use them."""
 
 import socket
-from typing import Final
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, TypeAlias
 
 from pykubelet.base.errors import Permanent
 
 _BACKLOG: Final = 128
+Listen: TypeAlias = Callable[[str, int, str, str], socket.socket]
+"""Returns a listening socket; arguments and errors are those of `bind`."""
 
 
 def bind(address: str, port: int, purpose: str, remedy: str) -> socket.socket:
@@ -20,3 +24,32 @@ def bind(address: str, port: int, purpose: str, remedy: str) -> socket.socket:
         return socket.create_server((address, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         raise Permanent(f"cannot listen on {address}:{port} for {purpose} ({error.strerror}); {remedy}") from error
+
+
+class OpenPorts:
+    """Ports on which the agent listens before its servers are there: clients wait for their answer meanwhile.
+
+    Otherwise they would be refused for a second, whenever the agent is started again.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, int], socket.socket] = {}
+
+    def open(self, address: str, port: int) -> bool:
+        """Listen on a port; False: that is not possible, and `listen` says why."""
+        with suppress(Permanent):
+            self._open[address, port] = bind(address, port, "", "")
+        return (address, port) in self._open
+
+    def listen(self, address: str, port: int, purpose: str, remedy: str) -> socket.socket:
+        """Return the socket of a port, which is then the caller's; one that was not opened is opened now.
+
+        Permanent: as of `bind`.
+        """
+        return self._open.pop((address, port), None) or bind(address, port, purpose, remedy)
+
+    def close(self) -> None:
+        """Close the ports that no server has taken."""
+        for listening in self._open.values():
+            listening.close()
+        self._open.clear()

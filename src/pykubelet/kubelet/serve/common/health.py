@@ -10,7 +10,7 @@ from aiohttp import web
 from pykubelet.base.errors import NotFound
 from pykubelet.base.exposition import CONTENT_TYPE
 from pykubelet.kubelet.serve.common.api_status import failure
-from pykubelet.kubelet.serve.common.binding import bind
+from pykubelet.kubelet.serve.common.binding import Listen, bind
 from pykubelet.kubelet.serve.common.responses import status_response
 from pykubelet.kubelet.serve.common.server_interfaces import HealthCheck, HealthConfig, HealthDeps
 from pykubelet.kubelet.serve.common.serving import ServerConfig, application
@@ -21,9 +21,10 @@ _log = logging.getLogger(__name__)
 class HealthServer:
     """The health server; serves until cancelled."""
 
-    def __init__(self, config: HealthConfig, deps: HealthDeps) -> None:
+    def __init__(self, config: HealthConfig, deps: HealthDeps, *, listen: Listen = bind) -> None:
         self._config = config
         self._deps = deps
+        self._listen = listen
         self.port: int | None = None
         """The bound port while it serves; differs from the configured one if that is 0."""
         self.serving = asyncio.Event()
@@ -33,7 +34,7 @@ class HealthServer:
         config = ServerConfig("health", self._config.connections, self._config.slots)
         telemetry = self._deps.telemetry
         purpose, remedy = "/healthz and /metrics", "set healthzPort to a free port, or to 0 to disable it"
-        with bind(self._config.address, self._config.port, purpose, remedy) as listening:
+        with self._listen(self._config.address, self._config.port, purpose, remedy) as listening:
             host, port = listening.getsockname()[:2]
             local = ipaddress.ip_address(host).is_loopback
             async with application(config, self._routes(local), telemetry.metrics, telemetry.clock) as server:

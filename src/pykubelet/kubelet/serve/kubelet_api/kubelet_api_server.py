@@ -9,7 +9,7 @@ from typing import Final
 from aiohttp import web
 
 from pykubelet.base.errors import Invalid, Permanent
-from pykubelet.kubelet.serve.common.binding import bind
+from pykubelet.kubelet.serve.common.binding import Listen, bind
 from pykubelet.kubelet.serve.common.listener import Tls
 from pykubelet.kubelet.serve.common.responses import ResponseStyle
 from pykubelet.kubelet.serve.common.serving import ServerConfig, application
@@ -44,9 +44,10 @@ _KNOWN: Final = frozenset(
 class KubeletApiServer:
     """The kubelet API server; serves until cancelled."""
 
-    def __init__(self, config: KubeletApiServerConfig, deps: KubeletApiServerDeps) -> None:
+    def __init__(self, config: KubeletApiServerConfig, deps: KubeletApiServerDeps, *, listen: Listen = bind) -> None:
         self._config = config
         self._deps = deps
+        self._listen = listen
         self.port: int | None = None
         """The bound port while it serves; differs from the configured one if that is 0."""
         self.read_only_port: int | None = None
@@ -119,7 +120,7 @@ class KubeletApiServer:
             tls=tls,
         )
         async with application(server_config, routes, deps.telemetry.metrics, deps.telemetry.clock) as server:
-            with bind(config.address, config.port, _PURPOSE, _REMEDY) as listening:
+            with self._listen(config.address, config.port, _PURPOSE, _REMEDY) as listening:
                 self.port = listening.getsockname()[1]
                 _log.info("kubelet API serving", extra={"address": config.address, "port": self.port})
                 self.serving.set()
@@ -132,7 +133,7 @@ class KubeletApiServer:
         async with application(
             server_config, InfoRoutes(deps).routes(), deps.telemetry.metrics, deps.telemetry.clock
         ) as server:
-            with bind(config.address, config.read_only_port, _PURPOSE, _REMEDY) as listening:
+            with self._listen(config.address, config.read_only_port, _PURPOSE, _REMEDY) as listening:
                 self.read_only_port = listening.getsockname()[1]
                 _log.info("read-only port serving", extra={"address": config.address, "port": self.read_only_port})
                 serving.set()
