@@ -135,11 +135,14 @@ class ConfigReloader:
                 links = await blocking.call(_OWNER, links_of, paths)
                 with suppress(Transient):  # changes are found by the periodic check
                     watch = stack.enter_context(FileWatch(links))
-            self._wakeup.clear()
-            if not self._requested:
-                await self.check()
-            if not self._requested and self._paths() == paths:
-                await self._wait(watch, self._longest_wait(paths))
+            while True:
+                self._wakeup.clear()
+                if not self._requested:
+                    await self.check()
+                if self._requested or self._paths() != paths:
+                    break
+                if await self._wait(watch, self._longest_wait(paths)) or watch is None:
+                    break
         if self._requested:
             await self.check()
 
@@ -148,16 +151,17 @@ class ConfigReloader:
             return RETRY_SECONDS
         return CHECK_SECONDS if paths else None
 
-    async def _wait(self, watch: FileWatch | None, longest: Seconds | None) -> None:
-        """Wait for a request, for a change, or until the next check is due."""
+    async def _wait(self, watch: FileWatch | None, longest: Seconds | None) -> bool:
+        """Wait for a request, for a change, or until the next check is due; whether the watch has noticed a change."""
         if watch is None:
             await self._wakeup.sleep(longest)
-            return
+            return False
         async with asyncio.TaskGroup() as group:
             changed = group.create_task(watch.changed(), name="configuration-change")
             changed.add_done_callback(lambda _: self._wakeup.wake())
             await self._wakeup.sleep(longest)
             changed.cancel()
+        return not changed.cancelled()
 
     async def check(self) -> None:
         """Reload if the files have changed since they were last read, or if it was requested."""

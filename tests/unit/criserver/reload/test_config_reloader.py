@@ -170,6 +170,30 @@ async def test_change_is_found_without_inotify(rig: Rig, monkeypatch: pytest.Mon
         await until(lambda: handlers(rig) == ["new", "runc"])
 
 
+async def test_watch_is_kept_between_the_periodic_checks(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    watches, checks = 0, 0
+
+    def watch(links: tuple[Path, ...]) -> FileWatch:
+        nonlocal watches
+        watches += 1
+        return FileWatch(links)
+
+    def stamps(paths: Iterable[Path]) -> Stamps:
+        nonlocal checks
+        checks += 1
+        return stamps_of(paths)
+
+    monkeypatch.setattr(config_reloader, "FileWatch", watch)
+    monkeypatch.setattr(config_reloader, "stamps_of", stamps)
+    monkeypatch.setattr(config_reloader, "CHECK_SECONDS", 0.01)
+    async with rig.running():
+        await until(lambda: checks > 5)
+        assert watches == 1
+        monkeypatch.setattr(config_reloader, "CHECK_SECONDS", 1000.0)
+        rig.file.write_text(f'{RUNC}[handlers.new]\npath = "crun"\n')
+        await until(lambda: handlers(rig) == ["new", "runc"])
+
+
 async def test_reload_that_raises_is_followed_by_others(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> None:
         raise RuntimeError("injected")
