@@ -114,7 +114,10 @@ class ContainerCalls:
         return pb.ExecSyncResponse(stdout=result.stdout, stderr=result.stderr, exit_code=result.exit_code)
 
     def _found(self, wanted: pb.ContainerFilter) -> list[pb.Container]:
-        return [container_summary(each) for each in self._containers.table.visible() if container_matches(each, wanted)]
+        known = self._containers.table.visible()
+        if wanted.ByteSize():  # most lists are of all
+            known = [each for each in known if container_matches(each, wanted)]
+        return [container_summary(each) for each in known]
 
 
 def _details(container: Container) -> dict[str, object]:

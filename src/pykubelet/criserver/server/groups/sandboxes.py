@@ -100,4 +100,7 @@ class SandboxCalls:
             yield pb.StreamPodSandboxesResponse(pod_sandboxes=piece)
 
     def _found(self, wanted: pb.PodSandboxFilter) -> list[pb.PodSandbox]:
-        return [sandbox_summary(each) for each in self._sandboxes.table.visible() if sandbox_matches(each, wanted)]
+        known = self._sandboxes.table.visible()
+        if wanted.ByteSize():  # most lists are of all
+            known = [each for each in known if sandbox_matches(each, wanted)]
+        return [sandbox_summary(each) for each in known]
