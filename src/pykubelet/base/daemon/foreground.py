@@ -9,7 +9,8 @@ from pykubelet.base.daemon.notify import Notifier
 from pykubelet.base.daemon.shutdown import Shutdown
 from pykubelet.base.errors import PykubeletError
 
-_END_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+_IGNORED_BY_PARENTS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+"""Signals that a parent such as nohup may have set to be ignored; those that end a daemon are in ``shutdown.py``."""
 
 
 async def run_until_signal(
@@ -63,7 +64,7 @@ def ignore_here_only() -> None:
     ignored signal, and a container could not be stopped by it; a signal with a handler is reset to its default in the
     child (POSIX, exec). So a handler that does nothing replaces SIG_IGN. Call it in the main thread.
     """
-    for number in _END_SIGNALS:
+    for number in _IGNORED_BY_PARENTS:
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, _nothing)
 

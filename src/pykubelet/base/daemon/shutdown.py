@@ -25,9 +25,10 @@ PATIENCE: Final[Seconds] = 15.0
 _AGAIN: Final[Seconds] = 5.0
 """Time after which every task is cancelled again."""
 _SHOWN: Final = 20
-_PIPE_SIZE: Final = 1 << 20
-"""Signals that wait for the thread: a storm of SIGHUP must not take the place of a SIGTERM."""
 _SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM})
+"""Those that end a daemon."""
+_PIPE_SIZE: Final = 1 << 20
+"""Bytes for signals that wait for the thread: a storm of SIGHUP must not take the place of a SIGTERM."""
 
 
 class Shutdown:

@@ -1,4 +1,4 @@
-"""StopContainer."""
+"""StopContainer: stop signal, grace period, SIGKILL. ``server/groups/containers.py`` registers the call."""
 
 import asyncio
 import signal
@@ -17,7 +17,7 @@ _STOPPED = "it was stopped meanwhile"
 
 
 class ContainerStopper:
-    """Implementation of StopContainer."""
+    """Ends containers, for StopContainer and for the ends of their sandboxes."""
 
     def __init__(self, *, table: ContainerTable, launcher: Launcher) -> None:
         self._table = table

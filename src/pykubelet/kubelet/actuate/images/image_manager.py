@@ -1,7 +1,8 @@
 """Image manager: makes the images of containers and image volumes available by their pull policy.
 
 Called by the pod runtime before a container is created, and by the volume manager for image volumes. What is here
-decides whether to pull; ``image_puller.py`` pulls.
+decides whether to pull. ``image_puller.py`` makes one try, with its events and records; ``pull_queue.py`` calls the
+runtime, when a slot is free.
 """
 
 import logging
@@ -29,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class ImageManager:
-    """Pulls images by policy, with limits and back-off (`ImageConfig`). Any task of the loop may call it."""
+    """Has images pulled by policy, with limits and back-off (`ImageConfig`). Any task of the loop may call it."""
 
     def __init__(self, deps: ImageDeps, config: ImageConfig | None = None) -> None:
         config = config or ImageConfig()
@@ -76,9 +77,10 @@ class ImageManager:
         )
 
     async def present(self, container: AnyContainer) -> str | None:
-        """Return what `ensure` would return without a pull; None if it would pull. Sends no events. Raises base errors.
+        """Return the runtime's reference to the image if it is there and the policy needs no pull, else None.
 
-        An `ensure` right after it does not call the runtime again.
+        For looking ahead: whether the pod may use the image without a pull (KEP-2535) is decided by `ensure`, which
+        does not call the runtime again right after it. Sends no events. Raises base errors.
         """
         if _policy_of(container) == pull_policy.ALWAYS:
             return None

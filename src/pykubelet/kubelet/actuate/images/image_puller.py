@@ -20,7 +20,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 
 
 class ImagePuller:
-    """Pulls images for pods, unless they are in back-off; each pull runs between an intent and a record."""
+    """Has images pulled for pods, unless they are in back-off; each pull runs between an intent and a record."""
 
     def __init__(
         self,

@@ -62,7 +62,7 @@ class ContainerReset(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class PodActions:
-    """Actions of one pod sync, in this order: kill, create the sandbox, start."""
+    """Actions of one pod sync, in this order: kill, create the sandbox, start; with ``reset`` there are no others."""
 
     attempt: int = 0
     """Attempt number of the existing sandbox, or of the one to create."""

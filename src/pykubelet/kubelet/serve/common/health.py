@@ -31,7 +31,12 @@ class HealthServer:
 
     async def run(self) -> None:
         """Serve until cancelled. Permanent: the address cannot be bound."""
-        config = ServerConfig("health", self._config.connections, self._config.slots)
+        config = ServerConfig(
+            server_type="health",
+            connections=self._config.connections,
+            slots=self._config.slots,
+            access_check=None,  # as upstream; what others than this machine's clients get is in `_routes`
+        )
         telemetry = self._deps.telemetry
         purpose, remedy = "/healthz and /metrics", "set healthzPort to a free port, or to 0 to disable it"
         with self._listen(self._config.address, self._config.port, purpose, remedy) as listening:

@@ -1,4 +1,4 @@
-"""Responses of the servers: JSON, Status objects, and the outermost middleware, which turns errors into Status."""
+"""Responses of the servers: JSON, Status objects, and the middleware that turns errors into Status."""
 
 import asyncio
 import logging
@@ -57,8 +57,8 @@ class ResponseStyle(Struct, frozen=True):
 class RequestTracker:
     """The active requests of a server: measured, and cancelled together at the end.
 
-    ``middleware`` is the outermost one, around the access check and all handlers. It rejects paths that are not in
-    normal form and turns every error into a Status.
+    ``middleware`` is around the access check and all handlers. It rejects paths that are not in normal form and turns
+    every error into a Status.
     """
 
     def __init__(self, *, server_type: str, meter: HttpMeter, style: ResponseStyle) -> None:

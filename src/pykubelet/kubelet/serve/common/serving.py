@@ -32,16 +32,16 @@ AccessCheck: TypeAlias = Callable[[MarkTrusted], Middleware]
 """Builds the middleware that authenticates and authorizes requests."""
 
 
-class ServerConfig(Struct, frozen=True):
+class ServerConfig(Struct, frozen=True, kw_only=True):
     """Configuration of one server."""
 
     server_type: str
     """Label value in the HTTP metrics."""
     connections: ConnectionLimits
     slots: SlotLimits
+    access_check: AccessCheck | None
+    """None: every client that can connect has access, and counts as trusted."""
     style: ResponseStyle = field(default_factory=ResponseStyle)
-    access_check: AccessCheck | None = None
-    """None: every client that can connect has access."""
     tls: Tls | None = None
     lingering: Seconds = 0.0
     """Seconds in which the rest of a body is read after an answer that did not need it, so that its client gets the

@@ -115,7 +115,10 @@ class KubeletApiServer:
             node_name=config.node_name, config=config.auth, reviews=deps.reviews, clock=deps.telemetry.clock
         )
         server_config = ServerConfig(
-            *("readwrite", config.connections, config.slots, _STYLE),
+            server_type="readwrite",
+            connections=config.connections,
+            slots=config.slots,
+            style=_STYLE,
             access_check=partial(access_middleware, authenticator, authorizer),
             tls=tls,
         )
@@ -129,7 +132,13 @@ class KubeletApiServer:
     async def _serve_reading(self, serving: asyncio.Event) -> None:
         """Serve the read-only port, and set ``serving`` then: plain HTTP, GET of the routes without secrets."""
         config, deps = self._config, self._deps
-        server_config = ServerConfig("readonly", config.connections, config.slots, _STYLE)
+        server_config = ServerConfig(
+            server_type="readonly",
+            connections=config.connections,
+            slots=config.slots,
+            style=_STYLE,
+            access_check=None,  # as upstream; what it serves is not secret
+        )
         async with application(
             server_config, InfoRoutes(deps).routes(), deps.telemetry.metrics, deps.telemetry.clock
         ) as server:

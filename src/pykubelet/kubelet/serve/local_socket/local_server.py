@@ -37,7 +37,13 @@ class LocalServer:
                 telemetry = self._deps.telemetry
                 watcher = DirWatcher(telemetry.clock)
                 watching = group.create_task(watcher.run(), name="log-dirs")
-                config = ServerConfig("local", self._config.connections, self._config.slots, lingering=_LINGERING)
+                config = ServerConfig(
+                    server_type="local",
+                    connections=self._config.connections,
+                    slots=self._config.slots,
+                    access_check=None,  # the permissions of the socket decide
+                    lingering=_LINGERING,
+                )
                 routes = [
                     *self._kube_routes(watcher).routes(),
                     *ObjectRoutes(self._deps.node).routes(),

@@ -1,8 +1,9 @@
 """CrashLoopBackOff: the delay before a container that keeps exiting is started again.
 
 The delay doubles with each start that follows an exit and is reset when a container has run long enough. After a
-restart of the agent it is computed from the attempts that the runtime still has, so a restart does not reset it. Pure:
-times are arguments, all from one monotonic clock.
+restart of the agent it is computed from the attempts that the runtime still has, so a restart does not reset it.
+``start/start_container.py`` refuses the start with the reason CrashLoopBackOff, which the status shows. The delays are
+kept here; there are no other effects, and times are arguments, all from one monotonic clock.
 """
 
 import operator
@@ -55,7 +56,10 @@ class CrashLoop:
         self._backoff.limit(maximum)
 
     def wait(self, status: PodRuntimeStatus, container: AnyContainer, now: Seconds) -> Wait | None:
-        """Return the remaining back-off before the container may start again; None: it may start now."""
+        """Return the remaining back-off before the container may start again; None: it may start now.
+
+        The first call for a container also learns of its exits from before the agent's start.
+        """
         exits = _exits(status, container.name)
         latest = status.latest(container.name)
         if not exits or (latest is not None and latest.restart_requested):

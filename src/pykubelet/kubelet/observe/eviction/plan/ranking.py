@@ -25,6 +25,8 @@ def ranked(
 ) -> list[Pod]:
     """Return the pods in the order of eviction; of disks, only the parts that are ``measured`` count.
 
+    Critical pods are among them: the manager takes the first pod that is not critical.
+
     Pods whose usage exceeds their request come first, then those of low priority, then those with the largest excess.
     There are no requests for process ids, so priority comes first. A pod whose usage is unknown comes before others.
     """

@@ -1,7 +1,8 @@
 """Access check: every request is authenticated and authorized before its handler runs.
 
 The route is matched once, before this check. The attributes to authorize are derived from that match, so the request
-that is authorized is the one that is served, however its path was spelled.
+that is authorized is the one that is served. Paths that are not in normal form have been refused already
+(``serve/common/plan/request_target.py``).
 """
 
 import logging

@@ -1,4 +1,7 @@
-"""Authorization of requests: the API server decides by its rules for this node object (SubjectAccessReview)."""
+"""Authorization of requests: the API server decides by its rules for this node object (SubjectAccessReview).
+
+In mode AlwaysAllow it is not asked.
+"""
 
 from functools import partial
 from typing import Final
