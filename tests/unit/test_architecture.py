@@ -244,7 +244,6 @@ SMALL_PACKAGES = {
     "kubelet/compose/reload": "which components take changes; the package above is full",
     "kubelet/desired/changes": "what apply and delete write",
     "kubelet/desired/pods": "the pods that are wanted",
-    "kubelet/observe/node_shutdown": "what a shutdown of the machine does",
     "kubelet/reload": "what a reload of the agent does",
     "kubelet/report/explain": "what pykubelet explain shows",
     "kubelet/report/timeline": "what pykubelet timeline shows",

@@ -426,13 +426,56 @@ def test_benchmarks_tools_and_tests_have_no_import_cycle() -> None:
 STAGES: Final = ("desired", "control", "actuate", "observe", "report", "serve")
 
 
-def test_main_only_runs_and_each_stage_has_one_builder() -> None:
-    """``main.py`` imports no stage; ``compose`` has a module per stage whose functions build it."""
-    kubelet = SOURCE / "pykubelet/kubelet"
-    assert not [name for name in imports(kubelet / "main.py") for stage in STAGES if f".kubelet.{stage}" in name]
+KUBELET: Final = SOURCE / "pykubelet/kubelet"
+
+
+def test_main_only_runs() -> None:
+    assert not [name for name in imports(KUBELET / "main.py") for stage in STAGES if f".kubelet.{stage}" in name]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_each_stage_has_one_builder_that_is_called_once(stage: str) -> None:
+    """The module of a stage in ``compose`` has one public function, which builds all of the stage's components."""
+    builder = f"build_{stage}"
+    assert public_functions(tree_of(KUBELET / f"compose/{stage}.py")) == [builder]
+    places = [f"{module_of(path)}:{line}" for path in PRODUCT for line in uses_of(builder, tree_of(path))]
+    assert len(places) == 1, places
+    path = MODULES[places[0].partition(":")[0]]
+    assert path.parent == KUBELET / "compose"
+
+
+def test_components_of_a_stage_are_one_record_that_never_changes() -> None:
     for stage in STAGES:
-        body = tree_of(kubelet / f"compose/{stage}.py").body
-        assert [node for node in body if isinstance(node, ast.FunctionDef) and node.name.startswith("build_")], stage
+        tree = tree_of(KUBELET / f"compose/{stage}.py")
+        (builder,) = (each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name[0] != "_")
+        returned = ast.unparse(builder.returns) if builder.returns is not None else ""
+        (record,) = (node for _, node in CLASSES if node.name == returned)
+        assert is_struct(record), stage
+        assert record_options(record) == {"frozen": True, "kw_only": True}, stage
+
+
+def public_functions(tree: ast.Module) -> list[str]:
+    functions = (each for each in tree.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
+    return [each.name for each in functions if not each.name.startswith("_")]
+
+
+def uses_of(name: str, tree: ast.Module) -> list[int]:
+    """Return the lines where a function is called or passed on, by its name or as an attribute of its module."""
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.Name | ast.Attribute))
+    return [node.lineno for node in found if (node.id if isinstance(node, ast.Name) else node.attr) == name]
+
+
+def test_uses_of_a_builder_are_recognized() -> None:
+    tree = ast.parse(
+        """
+from compose.a import build_a
+def build_b():
+    first = build_a()
+    return first, partial(build_a, 1), a.build_a(2)
+"""
+    )
+    assert uses_of("build_a", tree) == [4, 5, 5]
+    assert public_functions(tree) == ["build_b"]
 
 
 MANY_METHODS: Final[Mapping[str, int]] = {

@@ -74,7 +74,7 @@ async def _serve(agent: Agent, notifier: Notifier) -> None:
     """Tell systemd when all servers serve, and then that the agent works, until cancelled."""
     await agent.servers.serving()
     notifier.ready()
-    await Watchdog(notifier, agent.fault, clock=agent.recorders.clock).run()
+    await Watchdog(notifier, agent.servers.fault, clock=agent.recorders.clock).run()
 
 
 async def _start(agent: Agent, settings: Settings) -> None:

@@ -15,8 +15,8 @@ from pykubelet.cli.reset.places import Places
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.netns import NamespaceKind, NamespaceSpec, PinnedNamespaces
 from pykubelet.criserver.types import SandboxID
-from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle, pod_name, root_name, to_path
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.resources.cgroup_names import NameStyle, pod_name, root_name, to_path
 from pykubelet.kubelet.types.resources.qos import QosClass
 from pykubelet.linux.cgroups.files import CgroupFiles
 from pykubelet.linux.filesystems.mounts import unmount_all_under

@@ -17,7 +17,6 @@ from pykubelet.apiclient.certificates.certificate_manager import CertificateMana
 from pykubelet.apiclient.reflector import Query, Reflector
 from pykubelet.base.concurrency.guard import item_failures
 from pykubelet.base.units import Bytes
-from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle
 from pykubelet.kubelet.actuate.cgroups.qos_levels import QosLevels
 from pykubelet.kubelet.actuate.cri.events import RuntimeEvents
 from pykubelet.kubelet.actuate.images.image_gc import ImageGc
@@ -47,6 +46,7 @@ from pykubelet.kubelet.report.node.lease import LeaseRenewer
 from pykubelet.kubelet.report.node.node_reporter import NodeReporter
 from pykubelet.kubelet.report.status.status_patcher import StatusPatcher
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.resources.cgroup_names import NameStyle
 from pykubelet.kubelet.types.runtime import PodEventType, PodLifecycleEvent
 from pykubelet.kubelet.types.updates import PodOp, PodUpdate, Source
 from pykubelet.models.core_v1 import PodStatus

@@ -8,7 +8,7 @@ from pathlib import Path
 from pykubelet.base.errors import Conflict, NotFound, Permanent
 from pykubelet.cli.client.agent_socket import link_of
 from pykubelet.cli.reset.places import Places
-from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle, cri_parent, root_name, to_path, uid_of
+from pykubelet.kubelet.types.resources.cgroup_names import NameStyle, cri_parent, root_name, to_path, uid_of
 from pykubelet.linux import cgroups
 from pykubelet.linux.cgroups.files import CgroupFiles, below
 from pykubelet.linux.errors import wrap

@@ -18,7 +18,6 @@ from pykubelet.kubelet.actuate.cgroups import (
     node_policy,
     open_manager,
 )
-from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle
 from pykubelet.kubelet.actuate.cgroups.plan.memory_qos import MemoryQos
 from pykubelet.kubelet.actuate.cgroups.reserved import check_reserved
 from pykubelet.kubelet.actuate.cluster_interfaces import ActuatorMetrics, ClusterInputs
@@ -49,6 +48,7 @@ from pykubelet.kubelet.config import Settings, gate_is_on
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.reports.work_meter import WorkMeter
 from pykubelet.kubelet.types.resources.allocatable import MachineResources, node_allocatable, node_capacity, written
+from pykubelet.kubelet.types.resources.cgroup_names import NameStyle
 from pykubelet.kubelet.types.resources.podresources import MEMORY
 from pykubelet.kubelet.types.sysctls import SysctlAllowlist
 from pykubelet.linux import cgroups, system

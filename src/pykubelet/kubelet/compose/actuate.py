@@ -1,44 +1,34 @@
 """Composition of the stage actuate with its neighbours; ``actuate/assembly.py`` composes the stage itself."""
 
-from typing import TYPE_CHECKING
-
-from pykubelet.base.http.http_get import HttpGetter
+from pykubelet.base.http.http_get import HttpGet, HttpGetter, with_defaults
 from pykubelet.kubelet.actuate.assembly import ActuatorDeps, Actuators, build_actuators
-from pykubelet.kubelet.compose.adapters import HookHttp
-from pykubelet.kubelet.compose.clients import RuntimeClients
-from pykubelet.kubelet.config import Settings
-from pykubelet.kubelet.desired.objects import Objects
-from pykubelet.kubelet.desired.pods import PodManager
-from pykubelet.kubelet.report.metrics import KubeletMetrics
-from pykubelet.kubelet.telemetry import Telemetry
+from pykubelet.kubelet.compose.foundation import Foundation
 
-if TYPE_CHECKING:
-    from pykubelet.kubelet.compose.cluster.api_access import ApiAccess
+_HOOK_AGENT = "kube-lifecycle/1.36"
 
 
-def build_actuate(
-    settings: Settings,
-    *,
-    clients: RuntimeClients,
-    local: Objects,
-    access: "ApiAccess | None",
-    http: HttpGetter,
-    pods: PodManager,
-    telemetry: Telemetry[KubeletMetrics],
-) -> Actuators:
-    """Build the stage. ``local`` has the objects of manifests; ``access`` is None without a cluster.
+class HookHttp:
+    """HTTP GET for lifecycle hooks; the caller enforces the hook's deadline."""
 
-    Raises Invalid for an invalid quantity or sysctl pattern.
-    """
+    def __init__(self, getter: HttpGetter) -> None:
+        self._getter = getter
+
+    async def __call__(self, request: HttpGet) -> None:
+        await self._getter.get(HttpGet(request.url, with_defaults(request.headers, _HOOK_AGENT)), None)
+
+
+def build_actuate(ground: Foundation) -> Actuators:
+    """Build the stage. Raises Invalid for an invalid quantity or sysctl pattern."""
+    access = ground.access
     return build_actuators(
-        settings,
+        ground.settings,
         ActuatorDeps(
-            cri=clients.cri,
-            image_cri=clients.image_cri,
-            objects=access.objects if access is not None else local,
-            http=HookHttp(http),
+            cri=ground.clients.cri,
+            image_cri=ground.clients.image_cri,
+            objects=access.objects if access is not None else ground.objects,
+            http=HookHttp(ground.http),
             cluster=access.objects if access is not None else None,
-            pods=pods.pods,
-            telemetry=telemetry,
+            pods=ground.pods.pods,
+            telemetry=ground.recorders.telemetry(),
         ),
     )

@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from pykubelet.base.http.http_get import HttpGet, HttpGetter, with_defaults
+from pykubelet.base.clock import Clock
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cgroups.qos_levels import QosLevels
 from pykubelet.kubelet.actuate.cri import CriClient, CriTimeout
@@ -16,53 +15,32 @@ from pykubelet.kubelet.actuate.images.image_gc import ImageGc
 from pykubelet.kubelet.actuate.node import RuntimeFacts
 from pykubelet.kubelet.actuate.podruntime import PodRuntime
 from pykubelet.kubelet.actuate.volumes import VolumeManager
-from pykubelet.kubelet.control.workers import PodWorkers
-from pykubelet.kubelet.control.workers.plan import lifecycle
-from pykubelet.kubelet.control.workers.worker_types import Phase, WorkerState
+from pykubelet.kubelet.control.workers import WorkerTable
+from pykubelet.kubelet.control.workers.plan.counts import count_active, count_working
 from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.observe.eviction.eviction_types import Reclaim
+from pykubelet.kubelet.observe.eviction.plan.reclaimable import reclaimable, with_recorded_end
 from pykubelet.kubelet.observe.pleg import Pleg
+from pykubelet.kubelet.observe.pleg.pleg_interfaces import WatchEvents
 from pykubelet.kubelet.observe.probes import ExecResult
 from pykubelet.kubelet.report.metrics import (
     KubeletMetrics,
-    Lifecycle,
     NodeCounts,
-    PodConfig,
     ProbeSample,
     Protected,
-    WorkingPods,
     count_runtime,
 )
 from pykubelet.kubelet.serve.local_socket import PodsView
-from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID, ref_of
+from pykubelet.kubelet.types.ids import ContainerID, PodRef, PodUID
 from pykubelet.kubelet.types.probes import ProbeType
 from pykubelet.kubelet.types.resources.resize import Allocations, PendingResizes, ResizeState
-from pykubelet.kubelet.types.runtime import ContainerState, RuntimeConditions, RuntimePod
+from pykubelet.kubelet.types.runtime import ContainerState, RuntimeConditions
+from pykubelet.kubelet.types.runtime_events import RuntimeEvent
 from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models.core_v1 import Pod
 
 if TYPE_CHECKING:
     from pykubelet.kubelet.actuate.volumes.csi import CsiParts
-
-_LIFECYCLES = {
-    Phase.SYNC: Lifecycle.SYNC,
-    Phase.TERMINATING: Lifecycle.TERMINATING,
-    Phase.TERMINATED: Lifecycle.TERMINATED,
-    Phase.REMOVED: Lifecycle.TERMINATED,
-}
-
-_FINAL: Final = ("Succeeded", "Failed")
-_HOOK_AGENT = "kube-lifecycle/1.36"
-
-
-class HookHttp:
-    """HTTP GET for lifecycle hooks; the caller enforces the hook's deadline."""
-
-    def __init__(self, getter: HttpGetter) -> None:
-        self._getter = getter
-
-    async def __call__(self, request: HttpGet) -> None:
-        await self._getter.get(HttpGet(request.url, with_defaults(request.headers, _HOOK_AGENT)), None)
 
 
 class ProbeExec:
@@ -117,6 +95,25 @@ class ProbeMeter:
 
     def probe(self, ref: PodRef, container: str, probe_type: ProbeType, result: str, seconds: Seconds) -> None:
         self._metrics.probe(ProbeSample(ref, container, probe_type, result, seconds))
+
+
+def measured_events(watch: WatchEvents, metrics: KubeletMetrics, clock: Clock) -> WatchEvents:
+    """Wrap the runtime's events with metrics of their delay; a stream counts as open with its first event."""
+
+    async def watched(deliver: Callable[[RuntimeEvent], None]) -> None:
+        works = False
+
+        def taken(event: RuntimeEvent) -> None:
+            nonlocal works
+            if not works:
+                works = True
+                metrics.event_stream_works()
+            metrics.event_received(clock.now() - event.time)
+            deliver(event)
+
+        await watch(taken)
+
+    return watched
 
 
 class PodFollower(Protocol):
@@ -195,11 +192,7 @@ class RuntimeStatusReader:
 
 
 class DiskReclaimer:
-    """The reclaim of disk space that no pod needs.
-
-    ``sources_ready`` returns whether every source has been read. Until then the agent does not know its pods, and would
-    take what all of them have in the runtime for garbage.
-    """
+    """The reclaim of disk space that no pod needs. ``sources_ready`` returns whether every source has been read."""
 
     def __init__(
         self,
@@ -207,7 +200,7 @@ class DiskReclaimer:
         runtime: PodRuntime,
         images: ImageGc,
         pods: PodManager,
-        workers: PodWorkers,
+        workers: WorkerTable,
         sources_ready: Callable[[], bool],
     ) -> None:
         self._runtime = runtime
@@ -218,27 +211,18 @@ class DiskReclaimer:
 
     async def reclaim(self, what: Collection[Reclaim]) -> None:
         """Remove dead containers, also those of pods that have ended, unused images, or both."""
-        if Reclaim.CONTAINERS in what and self._sources_ready():
+        now = reclaimable(what, sources_read=self._sources_ready())
+        if Reclaim.CONTAINERS in now:
             await self._runtime.gc(self._with_worker, ended=self._ended)
-        if Reclaim.IMAGES in what:
+        if Reclaim.IMAGES in now:
             await self._images.remove_unused()
 
     def _with_worker(self) -> frozenset[PodUID]:
         return frozenset(self._workers.known)
 
     def _ended(self) -> frozenset[PodUID]:
-        """Return the pods that have ended and whose end the API server has recorded.
-
-        Otherwise containers are the only record of it, as they always are for a static pod: without them, the pod would
-        run again after a restart of the agent.
-        """
-        ended = (state.ref.uid for state in self._workers.states if state.phase is Phase.TERMINATED)
-        known = (self._pods.by_uid(uid) for uid in ended)
-        return frozenset(ref_of(pod).uid for pod in known if pod is not None and _is_recorded(pod))
-
-
-def _is_recorded(pod: Pod) -> bool:
-    return not is_static(pod) and pod.status.phase in _FINAL
+        known = (self._pods.by_uid(uid) for uid in self._workers.terminated())
+        return with_recorded_end(pod for pod in known if pod is not None)
 
 
 class ResizeStates:
@@ -256,7 +240,7 @@ class NodeCounter(Struct, frozen=True, kw_only=True):
     """Counts the pods, containers and volumes on the node, for a scrape."""
 
     pods: PodManager
-    workers: PodWorkers
+    workers: WorkerTable
     pleg: Pleg
     pleg_meter: PlegMeter
     volumes: VolumeManager
@@ -264,55 +248,19 @@ class NodeCounter(Struct, frozen=True, kw_only=True):
     csi: "CsiParts | None"
 
     def __call__(self) -> NodeCounts:
-        found = node_counts(self.pods, self.workers.states, self.pleg.pods.values(), self.pleg_meter.last)
-        plugins = self.csi.drivers.counts() if self.csi is not None else {}
+        pods, states = self.pods.pods(), list(self.workers.states)
+        running, containers = count_runtime(self.pleg.pods.values())
         memory = self.cgroups.protected()
-        protected = None if memory is None else Protected(min=memory.min or 0, low=memory.low or 0)
-        return replace(found, volumes=self.volumes.counts(), plugins=plugins, protected=protected)
-
-
-def node_counts(
-    pods: PodManager, states: Iterable[WorkerState], listed: Iterable[RuntimePod], pleg_last_seen: Seconds
-) -> NodeCounts:
-    """Count the pods and containers on the node, for a scrape."""
-    known = list(states)
-    running, containers = count_runtime(listed)
-    active = [s.pod for s in known if s.pod is not None and s.wanted and s.phase is Phase.SYNC]
-    return NodeCounts(
-        desired_pods=Counter(is_static(pod) for pod in pods.pods()),
-        mirror_pods=len(pods.mirrors()),
-        ephemeral_containers=sum(len(pod.spec.ephemeral_containers) for pod in pods.pods()),
-        active_pods=Counter(is_static(pod) for pod in active),
-        working_pods=Counter(_working(state) for state in known),
-        running_pods=running,
-        running_containers=containers,
-        pleg_last_seen=pleg_last_seen,
-    )
-
-
-def _working(state: WorkerState) -> WorkingPods:
-    lifecycle = _LIFECYCLES[state.phase]
-    if state.pod is None:
-        return WorkingPods(lifecycle, PodConfig.RUNTIME_ONLY, "unknown")
-    config = PodConfig.DESIRED if state.wanted else PodConfig.ORPHAN
-    return WorkingPods(lifecycle, config, "true" if is_static(state.pod) else "")
-
-
-class ShutdownWorkers:
-    """The pod workers, as a shutdown of the machine ends their pods."""
-
-    def __init__(self, workers: PodWorkers) -> None:
-        self._workers = workers
-
-    def running(self) -> list[Pod]:
-        """Return the pods whose containers may run, those that are being stopped included."""
-        return [state.pod for state in self._workers.states if state.pod is not None and lifecycle.may_run(state)]
-
-    def fail(self, uid: PodUID, reason: str, message: str, grace_seconds: int | None = None) -> None:
-        """Stop the pod and fail it with this reason."""
-        self._workers.fail(uid, reason, message, grace_seconds)
-
-    def released(self, uid: PodUID) -> bool:
-        """Whether no container of the pod runs any more, and its volumes and cgroup are released."""
-        state = self._workers.state(uid)
-        return state is None or lifecycle.is_released(state)
+        return NodeCounts(
+            desired_pods=Counter(is_static(pod) for pod in pods),
+            mirror_pods=len(self.pods.mirrors()),
+            ephemeral_containers=sum(len(pod.spec.ephemeral_containers) for pod in pods),
+            active_pods=count_active(states),
+            working_pods=count_working(states),
+            running_pods=running,
+            running_containers=containers,
+            pleg_last_seen=self.pleg_meter.last,
+            volumes=self.volumes.counts(),
+            plugins=self.csi.drivers.counts() if self.csi is not None else {},
+            protected=None if memory is None else Protected(min=memory.min or 0, low=memory.low or 0),
+        )

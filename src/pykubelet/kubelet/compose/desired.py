@@ -1,90 +1,76 @@
-"""Composition of the stage desired: sources of pods, their objects, and admission."""
+"""Composition of the stage desired: the sources of manifests, admission, and changes of the objects that pods use.
 
+The desired pods, the merge of all sources and the objects of manifests are part of the foundation.
+"""
+
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pykubelet.base.clock import Clock
 from pykubelet.kubelet.actuate.assembly import Actuators
 from pykubelet.kubelet.actuate.cgroups import swapping
+from pykubelet.kubelet.compose.foundation import Foundation
 from pykubelet.kubelet.compose.node.admission_node import AdmissionNode
-from pykubelet.kubelet.config import Settings
+from pykubelet.kubelet.compose.observe import Observers
 from pykubelet.kubelet.control.sync.events import EventQueue, PodsAffected
-from pykubelet.kubelet.control.workers import PodWorkers
 from pykubelet.kubelet.desired.admission import Admission, AdmissionDeps
 from pykubelet.kubelet.desired.manifest.manifest_types import ObjectKey
-from pykubelet.kubelet.desired.objects import LocalObjects, Objects
+from pykubelet.kubelet.desired.objects import Objects
 from pykubelet.kubelet.desired.pods import PodManager
-from pykubelet.kubelet.desired.sources import ManifestStates, PodMux, Sources, sources_config
-from pykubelet.kubelet.report.metrics import KubeletMetrics
-from pykubelet.kubelet.telemetry import Telemetry
-from pykubelet.kubelet.types.reports.events import EventRecorder
-from pykubelet.kubelet.types.resources.resize import PendingResizes
-from pykubelet.kubelet.types.updates import Source
-
-if TYPE_CHECKING:
-    from pykubelet.kubelet.compose.cluster.api_access import ApiAccess
+from pykubelet.kubelet.desired.sources import Sources, sources_config
+from pykubelet.models.core_v1 import Node
 
 
-class Manifests(Struct, frozen=True, kw_only=True):
-    """The content of manifests besides pods."""
+class Desired(Struct, frozen=True, kw_only=True):
+    """The components that say which pods run here."""
 
-    objects: LocalObjects
-    states: ManifestStates
-
-
-def build_manifests(events: EventRecorder) -> Manifests:
-    """Build the stores of what manifests contain."""
-    return Manifests(objects=LocalObjects(), states=ManifestStates(events))
-
-
-class PodSources(Struct, frozen=True, kw_only=True):
-    """The sources of manifests, and the merge of all sources."""
-
-    mux: PodMux
     sources: Sources
+    """Those of manifests."""
+    node: AdmissionNode
+    """What pods are admitted to."""
+    admission: Admission
 
 
-def build_sources(
-    settings: Settings, *, manifests: Manifests, access: "ApiAccess | None", queue: EventQueue, clock: Clock
-) -> PodSources:
-    """Build the sources of the configuration; the mux expects the API server too if there is one."""
-    config = sources_config(settings)
-    names = config.names() | ({Source.API} if access is not None else frozenset())
-    mux = PodMux(sources=names, sink=queue.post, clock=clock)
-    return PodSources(
-        mux=mux,
-        sources=Sources(config=config, mux=mux, objects=manifests.objects, states=manifests.states, clock=clock),
+def build_desired(
+    ground: Foundation, *, actuators: Actuators, observers: Observers, registered: Callable[[], Node | None]
+) -> Desired:
+    """Build the stage. ``registered`` returns the Node object of the API server; None without one."""
+    settings, clock = ground.settings, ground.recorders.clock
+    sources = Sources(
+        config=sources_config(settings),
+        mux=ground.mux,
+        objects=ground.objects,
+        states=ground.manifests,
+        clock=clock,
     )
+    node = AdmissionNode(
+        settings=ground.live.current,
+        facts=actuators.node,
+        registered=registered,
+        conditions=observers.eviction.conditions,
+        shutting_down=observers.shutdown.under_way,
+    )
+    admission = Admission(
+        AdmissionDeps(
+            node=node.node,
+            sysctl_refusal=node.sysctl_refusal,
+            active=ground.workers.active,
+            allocations=actuators.runtime.allocations,
+            pending=ground.pending,
+            swapping=partial(swapping, policy=actuators.resources.policy),
+            telemetry=ground.recorders.telemetry(),
+        )
+    )
+    objects = ground.access.objects if ground.access is not None else ground.objects
+    _post_changed_objects(objects, ground.pods, ground.queue)
+    return Desired(sources=sources, node=node, admission=admission)
 
 
-def post_changed_objects(objects: Objects, pods: PodManager, queue: EventQueue) -> None:
+def _post_changed_objects(objects: Objects, pods: PodManager, queue: EventQueue) -> None:
     """Post the pods that use a ConfigMap or Secret to the sync loop whenever it changes."""
 
     def changed(keys: frozenset[ObjectKey]) -> None:
         queue.post(PodsAffected(pods.using(keys)))
 
     objects.subscribe(changed)
-
-
-def build_admission(
-    *,
-    node: AdmissionNode,
-    workers: PodWorkers,
-    actuators: Actuators,
-    pending: PendingResizes,
-    telemetry: Telemetry[KubeletMetrics],
-) -> Admission:
-    """Build admission. ``pending`` is the table of resizes that the statuses show."""
-    return Admission(
-        AdmissionDeps(
-            node=node.node,
-            sysctl_refusal=node.sysctl_refusal,
-            active=workers.active,
-            allocations=actuators.runtime.allocations,
-            pending=pending,
-            swapping=partial(swapping, policy=actuators.resources.policy),
-            telemetry=telemetry,
-        )
-    )

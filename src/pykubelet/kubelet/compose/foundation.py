@@ -1,4 +1,4 @@
-"""What is built before the stages, since several of them share it: pods, the loop's queue, recorders, access."""
+"""What is built before the stages, since several of them share it: the tables, the loop's queue, clients, recorders."""
 
 from typing import TYPE_CHECKING
 
@@ -6,14 +6,18 @@ from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.http.http_get import HttpGetter
+from pykubelet.kubelet.compose.clients import RuntimeClients, connect
 from pykubelet.kubelet.compose.cluster.entry import open_access
-from pykubelet.kubelet.compose.desired import Manifests, build_manifests
 from pykubelet.kubelet.compose.recorders import Recorders, build_recorders
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.config.live_settings import LiveSettings
 from pykubelet.kubelet.control.sync.events import EventQueue
+from pykubelet.kubelet.control.workers import WorkerTable
+from pykubelet.kubelet.desired.objects import LocalObjects
 from pykubelet.kubelet.desired.pods import PodManager
+from pykubelet.kubelet.desired.sources import ManifestStates, PodMux, sources_config
 from pykubelet.kubelet.types.resources.resize import PendingResizes
+from pykubelet.kubelet.types.updates import Source
 
 if TYPE_CHECKING:
     from pykubelet.kubelet.compose.cluster.api_access import ApiAccess
@@ -28,30 +32,42 @@ class Foundation(Struct, frozen=True, kw_only=True):
     """The settings in force."""
     pods: PodManager
     """The desired pods."""
+    workers: WorkerTable
+    """The pods that have a worker: read and ended by stages that the workers themselves need."""
     queue: EventQueue
     """The sync loop's queue, to which all stages post."""
+    mux: PodMux
+    """The merge of all sources of pods, those of the API server included; posts to the queue."""
     pending: PendingResizes
+    clients: RuntimeClients
     http: HttpGetter
     """The client of probes and lifecycle hooks."""
     recorders: Recorders
-    manifests: Manifests
+    objects: LocalObjects
+    """The ConfigMaps and Secrets of manifests."""
+    manifests: ManifestStates
     access: "ApiAccess | None"
     """None: standalone mode."""
 
 
 def build_foundation(settings: Settings, clock: Clock) -> Foundation:
     """Build it. Raises Invalid for a bad kubeconfig."""
-    pods, queue = PodManager(), EventQueue(clock.monotonic)
+    pods, queue, objects = PodManager(), EventQueue(clock.monotonic), LocalObjects()
     recorders = build_recorders(settings, pods, clock)
-    manifests = build_manifests(recorders.events)
+    access = open_access(settings, local=objects, queue=queue, recorders=recorders)
+    sources = sources_config(settings).names() | ({Source.API} if access is not None else frozenset())
     return Foundation(
         settings=settings,
         live=LiveSettings(settings),
         pods=pods,
+        workers=WorkerTable(),
         queue=queue,
+        mux=PodMux(sources=sources, sink=queue.post, clock=clock),
         pending=PendingResizes(),
+        clients=connect(settings, recorders.metrics),
         http=HttpGetter(),
         recorders=recorders,
-        manifests=manifests,
-        access=open_access(settings, local=manifests.objects, queue=queue, recorders=recorders),
+        objects=objects,
+        manifests=ManifestStates(recorders.events),
+        access=access,
     )

@@ -1,4 +1,8 @@
-"""Composition of the rest of the stage report: the statuses of pods, and the pods as the servers show them."""
+"""Composition of the stage report: the statuses of pods, and the pods as the servers show them.
+
+What the other stages report to is part of the foundation (``recorders.py``), and what reports to the API server is
+part of node mode (``cluster/build.py``).
+"""
 
 from functools import partial
 
@@ -6,11 +10,10 @@ from msgspec import Struct
 
 from pykubelet.kubelet.actuate.assembly import Actuators
 from pykubelet.kubelet.compose.adapters import ResizeStates
-from pykubelet.kubelet.compose.recorders import Recorders
-from pykubelet.kubelet.desired.pods import PodManager, current_mirror
+from pykubelet.kubelet.compose.foundation import Foundation
+from pykubelet.kubelet.desired.pods import current_mirror
 from pykubelet.kubelet.report.status import StatusManager
 from pykubelet.kubelet.serve.local_socket import PodsView
-from pykubelet.kubelet.types.resources.resize import PendingResizes
 
 
 class Reports(Struct, frozen=True, kw_only=True):
@@ -20,16 +23,16 @@ class Reports(Struct, frozen=True, kw_only=True):
     view: PodsView
 
 
-def build_reports(*, actuators: Actuators, pods: PodManager, pending: PendingResizes, recorders: Recorders) -> Reports:
-    """Build the status manager and its view."""
-    resizes = ResizeStates(pending, actuators.runtime.allocations)
+def build_report(ground: Foundation, *, actuators: Actuators) -> Reports:
+    """Build the stage."""
+    recorders = ground.recorders
     statuses = StatusManager(
         clock=recorders.clock,
         node=actuators.node,
-        resizes=resizes,
+        resizes=ResizeStates(ground.pending, actuators.runtime.allocations),
         starts=recorders.starts,
-        mirror_of=partial(current_mirror, pods),
+        mirror_of=partial(current_mirror, ground.pods),
     )
     statuses.subscribe(recorders.metrics.status_changed)
     statuses.subscribe(recorders.history.status_changed)
-    return Reports(statuses=statuses, view=PodsView(statuses=statuses, desired=pods.pods, clock=recorders.clock))
+    return Reports(statuses=statuses, view=PodsView(statuses=statuses, desired=ground.pods.pods, clock=recorders.clock))

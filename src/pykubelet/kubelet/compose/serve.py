@@ -1,20 +1,20 @@
 """Composition of the servers: the local API (socket), health and metrics, and the kubelet API."""
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.actuate.cri import CriClient
-from pykubelet.kubelet.compose.kubelet_api import KubeletApiDeps, build_kubelet_api
-from pykubelet.kubelet.compose.local_api.agent_view import LocalApiView
+from pykubelet.kubelet.compose.foundation import Foundation
+from pykubelet.kubelet.compose.kubelet_api import KubeletApiDeps, build_kubelet_api, log_fault
+from pykubelet.kubelet.compose.local_api.build import build_view
 from pykubelet.kubelet.compose.local_api.runtime_streams import RuntimeStreams
 from pykubelet.kubelet.compose.observe import Observers
-from pykubelet.kubelet.compose.recorders import Recorders
+from pykubelet.kubelet.compose.stages import Stages
 from pykubelet.kubelet.config import Settings
+from pykubelet.kubelet.config.plan.reload_plan import ConfigView
 from pykubelet.kubelet.control.sync import SyncLoop
-from pykubelet.kubelet.observe.stats import NodeUsage
 from pykubelet.kubelet.serve.common.binding import Listen
 from pykubelet.kubelet.serve.common.health import HealthServer
 from pykubelet.kubelet.serve.common.server_interfaces import HealthConfig, HealthDeps
@@ -23,30 +23,13 @@ from pykubelet.kubelet.serve.local_socket import (
     LocalConfig,
     LocalDeps,
     LocalServer,
-    PodsView,
 )
 
 if TYPE_CHECKING:
-    from pykubelet.kubelet.compose.cluster.api_access import ApiAccess
     from pykubelet.kubelet.serve.kubelet_api import KubeletApiServer
 
 _LOOP_STUCK: Final[Seconds] = 300.0
 """The sync loop may do nothing for so long, at least: as in the Go kubelet, a starved machine is not a stuck loop."""
-
-
-class ServeDeps(Struct, frozen=True, kw_only=True):
-    """Dependencies of the servers."""
-
-    pods: PodsView
-    node: LocalApiView
-    cri: CriClient
-    checks: Mapping[str, HealthCheck]
-    usage: NodeUsage
-    access: "ApiAccess | None"
-    """None: there is no API server."""
-    recorders: Recorders
-    listen: Listen
-    """Returns the listening sockets of the servers."""
 
 
 class Servers(Struct, frozen=True, kw_only=True):
@@ -57,12 +40,18 @@ class Servers(Struct, frozen=True, kw_only=True):
     """None: the configuration has no port for it."""
     kubelet_api: "KubeletApiServer | None"
     """None: it is not enabled."""
+    checks: Mapping[str, HealthCheck]
+    """The checks of /healthz by name."""
 
     async def serving(self) -> None:
         """Wait until all of them serve."""
         for server in (self.local, self.health, self.kubelet_api):
             if server is not None:
                 await server.serving.wait()
+
+    def fault(self) -> str | None:
+        """Return why the agent does not work and has to be started again, or None."""
+        return log_fault() or self.checks["syncloop"]()
 
     def parts(self) -> dict[str, Coroutine[None, None, None]]:
         """Return the core tasks by name."""
@@ -74,45 +63,50 @@ class Servers(Struct, frozen=True, kw_only=True):
         return parts
 
 
-def build_servers(settings: Settings, deps: ServeDeps) -> Servers:
-    """Build the servers, which share health checks."""
-    config, recorders = settings.config, deps.recorders
-    telemetry, streams = recorders.telemetry(), RuntimeStreams(deps.cri)
+def build_serve(
+    ground: Foundation, stages: Stages, *, configuration: Callable[[], ConfigView], listen: Listen
+) -> Servers:
+    """Build the servers. ``configuration`` returns the state of the configuration, ``listen`` their sockets."""
+    settings, recorders, usage, cri = ground.settings, ground.recorders, stages.observers.usage, ground.clients.cri
+    config, telemetry = settings.config, recorders.telemetry()
+    pods, streams = stages.reports.view, RuntimeStreams(cri)
+    checks = _health_checks(ground.live.current, stages.control.loop, stages.observers)
     local = LocalDeps(
-        pods=deps.pods,
+        pods=pods,
         events=recorders.events,
-        node=deps.node,
+        node=build_view(ground, stages, configuration),
         streams=streams,
-        checks=deps.checks,
+        checks=checks,
         telemetry=telemetry,
-        usage=deps.usage.cpu_and_memory,
+        usage=usage.cpu_and_memory,
     )
     health = HealthDeps(
-        checks=deps.checks,
+        checks=checks,
         render_metrics=recorders.metrics.render,
         render_probe_metrics=recorders.metrics.render_probes,
         telemetry=telemetry,
     )
     api = KubeletApiDeps(
-        pods=deps.pods,
-        cri=deps.cri,
+        pods=pods,
+        cri=cri,
         streams=streams,
-        usage=deps.usage,
-        checks=deps.checks,
-        access=deps.access,
+        usage=usage,
+        checks=checks,
+        access=ground.access,
         telemetry=telemetry,
-        listen=deps.listen,
+        listen=listen,
     )
     return Servers(
         local=LocalServer(LocalConfig(settings.socket, settings.pod_log_dir), local),
-        health=HealthServer(HealthConfig(config.healthz_bind_address, config.healthz_port), health, listen=deps.listen)
+        health=HealthServer(HealthConfig(config.healthz_bind_address, config.healthz_port), health, listen=listen)
         if config.healthz_port
         else None,
         kubelet_api=build_kubelet_api(settings, api),
+        checks=checks,
     )
 
 
-def health_checks(settings: Callable[[], Settings], loop: SyncLoop, observers: Observers) -> dict[str, HealthCheck]:
+def _health_checks(settings: Callable[[], Settings], loop: SyncLoop, observers: Observers) -> dict[str, HealthCheck]:
     """Return the checks of /healthz by name. ``settings`` returns those in force."""
 
     def syncloop() -> str | None:
@@ -128,8 +122,3 @@ def health_checks(settings: Callable[[], Settings], loop: SyncLoop, observers: O
         "pleg": observers.pleg.healthy,
         "runtime": observers.health.healthy,
     }
-
-
-def first_fault(checks: Iterable[HealthCheck]) -> str | None:
-    """Return the first fault that a check finds, or None."""
-    return next((fault for check in checks if (fault := check()) is not None), None)

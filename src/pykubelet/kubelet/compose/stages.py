@@ -1,87 +1,110 @@
-"""The components of each stage, up to the decision of what runs: calls the builders of the stages in their order."""
+"""The stages of one agent and, in a cluster, node mode: calls the builder of each, in the order of their needs."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.kubelet.actuate.assembly import Actuators
+from pykubelet.kubelet.actuate.node.addresses import NodeAddresses
 from pykubelet.kubelet.compose.actuate import build_actuate
-from pykubelet.kubelet.compose.clients import RuntimeClients, connect
-from pykubelet.kubelet.compose.control import build_workers
-from pykubelet.kubelet.compose.desired import PodSources, build_sources
+from pykubelet.kubelet.compose.cluster.cluster_interfaces import ClusterDeps
+from pykubelet.kubelet.compose.cluster.entry import cluster_builder
+from pykubelet.kubelet.compose.control import Control, build_control
+from pykubelet.kubelet.compose.desired import Desired, build_desired
 from pykubelet.kubelet.compose.foundation import Foundation
-from pykubelet.kubelet.compose.observe import (
-    NodeEvictionDeps,
-    Observers,
-    build_eviction,
-    build_node_shutdown,
-    build_observers,
-    build_usage,
-)
-from pykubelet.kubelet.compose.report import Reports, build_reports
-from pykubelet.kubelet.control.workers import PodWorkers
-from pykubelet.kubelet.observe.eviction import EvictionManager
-from pykubelet.kubelet.observe.node_shutdown import NodeShutdown
-from pykubelet.kubelet.observe.stats import NodeUsage
+from pykubelet.kubelet.compose.node.node_status import NodeHealth, NodeStatusDeps
+from pykubelet.kubelet.compose.observe import Observers, build_observe
+from pykubelet.kubelet.compose.report import Reports, build_report
+from pykubelet.models.core_v1 import Node
+
+if TYPE_CHECKING:
+    from pykubelet.kubelet.compose.cluster.build import Cluster
 
 
 class Stages(Struct, frozen=True, kw_only=True):
-    """The components that do not depend on whether the agent is a node of a cluster."""
+    """The stages that the servers show."""
 
-    clients: RuntimeClients
     actuators: Actuators
     reports: Reports
     observers: Observers
-    usage: NodeUsage
-    workers: PodWorkers
-    eviction: EvictionManager
-    shutdown: NodeShutdown
-    shutdown_changed: Callbacks[[]]
-    """A shutdown of the machine has begun or was cancelled."""
-    sources: PodSources
+    addresses: NodeAddresses
+    cluster: "Cluster | None"
+    """Node mode; None in standalone mode."""
+    desired: Desired
+    control: Control
+    registered: Callable[[], Node | None]
+    """Returns the Node object of the API server; None without one."""
 
 
 def build_stages(ground: Foundation) -> Stages:
-    """Build the stages. Raises Invalid for an invalid configuration."""
-    settings, recorders, queue, access = ground.settings, ground.recorders, ground.queue, ground.access
-    manifests, telemetry, clock = ground.manifests, recorders.telemetry(), recorders.clock
-    clients = connect(settings, recorders.metrics)
-    actuators = build_actuate(
-        settings,
-        clients=clients,
-        local=manifests.objects,
-        access=access,
-        http=ground.http,
-        pods=ground.pods,
-        telemetry=telemetry,
-    )
-    reports = build_reports(actuators=actuators, pods=ground.pods, pending=ground.pending, recorders=recorders)
-    observers = build_observers(clients, actuators, queue, telemetry)
-    usage = build_usage(settings, clients=clients, actuators=actuators, pods=reports.view, clock=clock)
-    workers = build_workers(actuators=actuators, observers=observers, statuses=reports.statuses, recorders=recorders)
-    sources = build_sources(settings, manifests=manifests, access=access, queue=queue, clock=clock)
-    eviction = build_eviction(
-        settings,
-        NodeEvictionDeps(
-            clients=clients,
-            actuators=actuators,
-            pods=ground.pods,
-            workers=workers,
-            sources_ready=sources.mux.all_ready,
-            usage=usage,
-            telemetry=telemetry,
-        ),
-    )
-    shutdown_changed = Callbacks[[]]()
-    shutdown = build_node_shutdown(settings, workers=workers, changed=shutdown_changed, telemetry=telemetry)
-    return Stages(
-        clients=clients,
+    """Build the stages: each takes the foundation and what was built before it. Raises Invalid for bad settings."""
+    actuators = build_actuate(ground)
+    reports = build_report(ground, actuators=actuators)
+    observers = build_observe(ground, actuators=actuators, reports=reports)
+    addresses = NodeAddresses(ground.settings, changed=actuators.node.learn_own_ips, clock=ground.recorders.clock)
+    cluster = _cluster(ground, actuators, reports, observers=observers, addresses=addresses)
+    registered = cluster.registered if cluster is not None else _never_registered
+    desired = build_desired(ground, actuators=actuators, observers=observers, registered=registered)
+    control = build_control(
+        ground,
         actuators=actuators,
         reports=reports,
         observers=observers,
-        usage=usage,
-        workers=workers,
-        eviction=eviction,
-        shutdown=shutdown,
-        shutdown_changed=shutdown_changed,
-        sources=sources,
+        admission=desired.admission,
+        cluster=cluster,
+    )
+    return Stages(
+        actuators=actuators,
+        reports=reports,
+        observers=observers,
+        addresses=addresses,
+        cluster=cluster,
+        desired=desired,
+        control=control,
+        registered=registered,
+    )
+
+
+def _never_registered() -> Node | None:
+    return None
+
+
+def _cluster(
+    ground: Foundation, actuators: Actuators, reports: Reports, *, observers: Observers, addresses: NodeAddresses
+) -> "Cluster | None":
+    """Build node mode; None in standalone mode. Raises Invalid for labels that a node may not set itself."""
+    if ground.access is None:
+        return None
+    deps = ClusterDeps(
+        pods=ground.pods,
+        mux=ground.mux,
+        statuses=reports.statuses,
+        status=node_status(ground, actuators, observers=observers, addresses=addresses),
+        csi=actuators.csi,
+        runtime_recovered=observers.runtime_recovered,
+        node_read=ground.queue.post_node_read,
+        shutdown_changed=observers.shutdown_changed,
+    )
+    return cluster_builder()(ground.access, ground.recorders, deps)
+
+
+def node_status(
+    ground: Foundation, actuators: Actuators, *, observers: Observers, addresses: NodeAddresses
+) -> NodeStatusDeps:
+    """Return what the Node object is made of."""
+    csi = actuators.csi
+    return NodeStatusDeps(
+        settings=ground.live.current,
+        node=actuators.node,
+        image_cri=ground.clients.image_cri,
+        addresses=addresses,
+        health=NodeHealth(
+            conditions=observers.health.current,
+            pleg_fault=observers.pleg.healthy,
+            shutdown_fault=observers.shutdown.fault,
+        ),
+        pressure=observers.eviction.conditions,
+        volumes_in_use=csi.volumes.in_use if csi is not None else tuple,
+        clock=ground.recorders.clock,
     )

@@ -41,13 +41,13 @@ class Rig:
     def __init__(self, node: Node) -> None:
         self.disk = Disk()
         self.desired = PodManager()
-        self.workers = PodWorkers(node.deps())
+        self.workers = PodWorkers(node.deps(), node.table)
         self.ready = True
         self.reclaimer = DiskReclaimer(
             runtime=cast("Any", self.disk),
             images=cast("Any", self.disk),
             pods=self.desired,
-            workers=self.workers,
+            workers=node.table,
             sources_ready=lambda: self.ready,
         )
 
@@ -67,7 +67,7 @@ async def pods() -> AsyncIterator[Rig]:
         rig.desired.set(pod)
         rig.workers.update(pod)
     await node.clock.settle()
-    assert {uid for uid in rig.workers.known if rig.workers.ended(uid)} == {ENDED, STATIC}
+    assert {uid for uid in rig.workers.known if node.table.ended(uid)} == {ENDED, STATIC}
     try:
         yield rig
     finally:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.daemon.log_stream import stream_for
-from pykubelet.kubelet.compose import kubelet_api, observe
+from pykubelet.kubelet.compose import kubelet_api
 from pykubelet.kubelet.config import ClusterSettings, KubeletConfiguration, Settings
 
 
@@ -56,24 +56,3 @@ def test_closed_log_stream_is_a_fault(kind: str) -> None:
         assert kubelet_api.log_fault() is None
         stream.close()
         assert kubelet_api.log_fault() == "the log's stream is closed"
-
-
-@pytest.mark.parametrize(
-    ("fields", "groups"),
-    [
-        ({}, ("/kubepods", "/kubepods/burstable", "/kubepods/besteffort")),
-        ({"cgroup_root": "/a"}, ("/a/kubepods", "/a/kubepods/burstable", "/a/kubepods/besteffort")),
-        (
-            {"cgroup_driver": "systemd"},
-            (
-                "/kubepods.slice",
-                "/kubepods.slice/kubepods-burstable.slice",
-                "/kubepods.slice/kubepods-besteffort.slice",
-            ),
-        ),
-    ],
-)
-def test_usage_is_read_where_the_pods_cgroups_are(fields: dict[str, str], groups: tuple[str, ...]) -> None:
-    given = settings()
-    config = replace(given.config, **fields)
-    assert observe.stats_config(replace(given, config=config)).groups == groups

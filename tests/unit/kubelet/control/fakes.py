@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from pykubelet.base.clock import utc
 from pykubelet.base.errors import PykubeletError
+from pykubelet.kubelet.control.workers import WorkerTable
 from pykubelet.kubelet.control.workers.steps import PodSteps
 from pykubelet.kubelet.control.workers.worker_interfaces import Probes, WorkerDeps
 from pykubelet.kubelet.telemetry import Telemetry
@@ -88,6 +89,8 @@ class Node:
     watched: list[PodUID] = field(default_factory=list)
     metered: list[str] = field(default_factory=list)
     journal: Decisions = field(default_factory=Decisions)
+    table: WorkerTable = field(default_factory=WorkerTable)
+    """The workers that are given this node."""
 
     def deps(self) -> WorkerDeps:
         return WorkerDeps(

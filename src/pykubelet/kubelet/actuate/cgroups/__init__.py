@@ -9,7 +9,6 @@ converts requests and limits to kernel settings.
 from pykubelet.kubelet.actuate.cgroups.cgroup_manager import PodCgroupManager, open_manager
 from pykubelet.kubelet.actuate.cgroups.cgroup_types import PodCgroupConfig, PolicyConfig, ReservedCgroup, RootLimits
 from pykubelet.kubelet.actuate.cgroups.node_policy import check_policy, node_policy
-from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle
 from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import (
     LinuxResources,
     NodePolicy,
@@ -18,6 +17,7 @@ from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import (
     sandbox_resources,
     swapping,
 )
+from pykubelet.kubelet.types.resources.cgroup_names import NameStyle
 
 __all__ = [
     "LinuxResources",

@@ -13,7 +13,6 @@ from pykubelet.base.concurrency import blocking
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.cgroups.cgroup_types import PodCgroupConfig
 from pykubelet.kubelet.actuate.cgroups.measured import MeasuredCgroups
-from pykubelet.kubelet.actuate.cgroups.plan import cgroup_names as names
 from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import (
     LinuxResources,
     NodePolicy,
@@ -26,6 +25,7 @@ from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import (
 from pykubelet.kubelet.actuate.cgroups.qos_levels import QosLevels, QosRequests
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.reports.work_meter import NoMeter, WorkMeter
+from pykubelet.kubelet.types.resources import cgroup_names as names
 from pykubelet.kubelet.types.resources.podresources import pod_requests
 from pykubelet.kubelet.types.resources.qos import QosClass, pod_qos
 from pykubelet.linux.cgroups import (

@@ -3,9 +3,9 @@
 from msgspec import Struct
 
 from pykubelet.base.units import Bytes, MilliCPU
-from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle
 from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import DEFAULT_PERIOD_US, NodePolicy
 from pykubelet.kubelet.actuate.cgroups.plan.memory_qos import MemoryQos
+from pykubelet.kubelet.types.resources.cgroup_names import NameStyle
 from pykubelet.linux.cgroups import CgroupResources
 
 

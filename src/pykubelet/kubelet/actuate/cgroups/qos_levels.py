@@ -17,11 +17,11 @@ from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import Permanent, PykubeletError, Transient
 from pykubelet.base.units import Bytes, MilliCPU, Seconds
 from pykubelet.kubelet.actuate.cgroups.cgroup_types import PodCgroupConfig
-from pykubelet.kubelet.actuate.cgroups.plan import cgroup_names as names
 from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import MIN_SHARES, burstable_shares, milli_cpu_to_shares
 from pykubelet.kubelet.actuate.cgroups.plan.memory_qos import Protection, level_protection
 from pykubelet.kubelet.actuate.cgroups.reserved import enforce_reserved
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.resources import cgroup_names as names
 from pykubelet.kubelet.types.resources.qos import QosClass
 from pykubelet.linux.cgroups import UNLIMITED, CgroupDriver, CgroupResources
 

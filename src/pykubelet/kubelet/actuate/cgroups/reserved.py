@@ -5,7 +5,7 @@ Source: ``enforceExistingCgroup`` of the Go kubelet (``pkg/kubelet/cm/node_conta
 
 from pykubelet.base.errors import Invalid, Permanent, PykubeletError
 from pykubelet.kubelet.actuate.cgroups.cgroup_types import ReservedCgroup
-from pykubelet.kubelet.actuate.cgroups.plan import cgroup_names as names
+from pykubelet.kubelet.types.resources import cgroup_names as names
 from pykubelet.linux.cgroups import CgroupDriver
 
 

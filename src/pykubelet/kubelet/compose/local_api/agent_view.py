@@ -8,12 +8,13 @@ import pykubelet
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.node import NodeFacts
 from pykubelet.kubelet.compose.clients import RuntimeClients
-from pykubelet.kubelet.compose.desired import Manifests
 from pykubelet.kubelet.compose.local_api.pod_requests import PodRequests
 from pykubelet.kubelet.compose.node.local_node import LocalNode
 from pykubelet.kubelet.compose.node.node_view import NodeViewer
 from pykubelet.kubelet.compose.recorders import Recorders
 from pykubelet.kubelet.config.plan.reload_plan import ConfigView
+from pykubelet.kubelet.desired.objects import LocalObjects
+from pykubelet.kubelet.desired.sources import ManifestStates
 from pykubelet.kubelet.serve.local_socket import (
     ImageView,
     ManifestsView,
@@ -41,7 +42,8 @@ class LocalApiView(Struct, frozen=True, kw_only=True):
     """Returns the state of the configuration."""
     clients: RuntimeClients
     facts: NodeFacts
-    manifests: Manifests
+    manifests: ManifestStates
+    local_objects: LocalObjects
     manifest_path: str
     """The directory or file of manifests; empty: the agent reads no such path."""
     recorders: Recorders
@@ -83,7 +85,7 @@ class LocalApiView(Struct, frozen=True, kw_only=True):
         """Return the problems of manifests, and of a runtime that is not responding."""
         found = [
             ProblemView(subject=problem.origin, reason=Reason.FAILED_VALIDATION, message=str(problem))
-            for problem in self.manifests.states.problems()
+            for problem in self.manifests.problems()
         ]
         fault = self.runtime_fault()
         if fault:
@@ -119,14 +121,14 @@ class LocalApiView(Struct, frozen=True, kw_only=True):
                 kept=tuple(map(str, state.kept)),
                 problems=tuple(map(str, state.problems)),
             )
-            for state in self.manifests.states.states()
+            for state in self.manifests.states()
             if state.source is Source.FILE
         )
         return ManifestsView(path=self.manifest_path, node_name=self.name, items=items)
 
     def manifest_objects(self) -> Sequence[ConfigMap | Secret]:
         """Return the ConfigMaps and Secrets of the manifests."""
-        return self.manifests.objects.objects()
+        return self.local_objects.objects()
 
     async def node(self) -> Node:
         """Return the Node object."""

@@ -32,7 +32,7 @@ class PodRequests(Struct, frozen=True, kw_only=True):
 
     def stop(self, uid: PodUID, grace_seconds: int) -> None:
         """Give a pod that is being deleted this grace period. Conflict: a source still lists the pod."""
-        state = next((each for each in self.workers.states if each.ref.uid == uid), None)
+        state = self.workers.state(uid)
         if state is None or state.wanted:
             raise Conflict(f"the pod with uid {uid} is not being deleted: remove its manifest first")
         self.workers.remove(uid, grace_seconds)

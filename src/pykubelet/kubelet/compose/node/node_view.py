@@ -7,12 +7,13 @@ from msgspec import Struct
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.actuate.node import NodeFacts as ActuatorNode
-from pykubelet.kubelet.compose.desired import Manifests
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.desired.admission import NodeProperties
 from pykubelet.kubelet.desired.admission.plan.fit import needs_of
 from pykubelet.kubelet.desired.changes import Document, ManifestDirectory, apply_documents
 from pykubelet.kubelet.desired.manifest.manifest_types import ObjectKey
+from pykubelet.kubelet.desired.objects import LocalObjects
+from pykubelet.kubelet.desired.sources import ManifestStates
 from pykubelet.kubelet.types.ids import ref_of
 from pykubelet.kubelet.types.reports.node_view import (
     ApplyRequest,
@@ -36,7 +37,8 @@ class NodeViewDeps(Struct, frozen=True, kw_only=True):
     """Returns the node as admission sees it."""
     active: Callable[[], Iterable[Pod]]
     """Returns the pods whose requests admission counts."""
-    manifests: Manifests
+    objects: LocalObjects
+    manifests: ManifestStates
 
 
 class NodeViewer:
@@ -48,7 +50,7 @@ class NodeViewer:
     def objects(self) -> list[ObjectView]:
         """Return the ConfigMaps and Secrets of the manifests, with their keys and the file that each comes from."""
         origins = self._origins()
-        objects = self._deps.manifests.objects
+        objects = self._deps.objects
         return [
             ObjectView(
                 kind=key.kind,
@@ -96,7 +98,7 @@ class NodeViewer:
             )
 
     def _origins(self) -> dict[ObjectKey, str]:
-        states = self._deps.manifests.states.states()
+        states = self._deps.manifests.states()
         return {key: state.origin for state in states for key in (*state.kept, *state.objects)}
 
 
@@ -106,12 +108,12 @@ class ManifestChanges(Struct, frozen=True, kw_only=True):
     path: str
     """The directory or file of manifests; empty: the agent reads no such path."""
     node_name: str
-    manifests: Manifests
+    manifests: ManifestStates
     viewer: NodeViewer
 
     async def apply(self, request: ApplyRequest) -> ApplyView:
         """Check documents against each other and this node, and place their objects. Errors: `apply_documents`."""
-        kept = {str(key): state.origin for state in self.manifests.states.states() for key in state.kept}
+        kept = {str(key): state.origin for state in self.manifests.states() for key in state.kept}
         directory = ManifestDirectory.of_agent(self.path, node_name=self.node_name, kept=kept)
         documents = [Document(each.origin, each.text.encode()) for each in request.documents]
         view = self.viewer.view()

@@ -9,11 +9,13 @@ from pykubelet.kubelet.actuate.cri.transport import socket_path
 from pykubelet.kubelet.actuate.node import read_machine
 from pykubelet.kubelet.actuate.node.enforcement import reserved_cgroups
 from pykubelet.kubelet.compose.kubelet_api import check_files, check_tls_names
-from pykubelet.kubelet.compose.observe import eviction_config, shutdown_periods, stats_config
 from pykubelet.kubelet.compose.reload.held_ports import Port, server_ports
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.config.server import check_server, server_enabled
 from pykubelet.kubelet.desired.manifest.validate.names import label_value, qualified_name
+from pykubelet.kubelet.observe.eviction.eviction_config import eviction_config
+from pykubelet.kubelet.observe.node_shutdown.shutdown_config import shutdown_periods
+from pykubelet.kubelet.observe.stats.stats_config import stats_config
 from pykubelet.kubelet.serve.common.binding import bind
 from pykubelet.models.core_v1 import Taint
 

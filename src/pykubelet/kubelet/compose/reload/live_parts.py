@@ -12,13 +12,15 @@ from pykubelet.kubelet.actuate.assembly import (
 )
 from pykubelet.kubelet.actuate.node import NodeOptions, read_machine
 from pykubelet.kubelet.actuate.podruntime import PodRuntimeConfig
-from pykubelet.kubelet.compose.observe import eviction_config, shutdown_periods, stats_config
 from pykubelet.kubelet.compose.stages import Stages
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.config.live_settings import LivePart
 from pykubelet.kubelet.config.plan import field_effects
 from pykubelet.kubelet.config.plan.field_effects import LIVE
 from pykubelet.kubelet.desired.sources.source_manager import source_periods
+from pykubelet.kubelet.observe.eviction.eviction_config import eviction_config
+from pykubelet.kubelet.observe.node_shutdown.shutdown_config import shutdown_periods
+from pykubelet.kubelet.observe.stats.stats_config import stats_config
 
 READ_AT_EACH_DECISION: Final = frozenset(
     (*LIVE[field_effects.PODS], *LIVE[field_effects.LOG], *LIVE[field_effects.SYNC_LOOP])
@@ -28,11 +30,11 @@ READ_AT_EACH_DECISION: Final = frozenset(
 
 def live_parts(stages: Stages) -> tuple[LivePart[Any], ...]:
     """Return the components that every agent has."""
-    actuators, sources = stages.actuators, stages.sources.sources
+    actuators, observers, sources = stages.actuators, stages.observers, stages.desired.sources
 
     def limit_restarts(config: PodRuntimeConfig) -> None:
         actuators.runtime.reconfigure(config)
-        stages.workers.poke_all()  # a container that waits may be due now
+        stages.control.workers.poke_all()  # a container that waits may be due now
 
     return (
         LivePart(
@@ -47,10 +49,10 @@ def live_parts(stages: Stages) -> tuple[LivePart[Any], ...]:
         ),
         LivePart(fields=_fields(field_effects.RESTARTS), convert=runtime_config, reconfigure=limit_restarts),
         LivePart(
-            fields=_fields(field_effects.SHUTDOWN), convert=shutdown_periods, reconfigure=stages.shutdown.reconfigure
+            fields=_fields(field_effects.SHUTDOWN), convert=shutdown_periods, reconfigure=observers.shutdown.reconfigure
         ),
         LivePart(fields=_fields(field_effects.SOURCES), convert=source_periods, reconfigure=sources.reconfigure),
-        LivePart(fields=_fields(field_effects.VOLUMES), convert=stats_config, reconfigure=stages.usage.reconfigure),
+        LivePart(fields=_fields(field_effects.VOLUMES), convert=stats_config, reconfigure=observers.usage.reconfigure),
         LivePart(
             fields=_fields(field_effects.LOG_ROTATION),
             convert=rotation_config,
@@ -64,7 +66,7 @@ def live_parts(stages: Stages) -> tuple[LivePart[Any], ...]:
         LivePart(
             fields=_fields(field_effects.EVICTION, field_effects.THRESHOLDS),
             convert=eviction_config,
-            reconfigure=stages.eviction.reconfigure,
+            reconfigure=observers.eviction.reconfigure,
         ),
         LivePart(
             fields=_fields(field_effects.THRESHOLDS, field_effects.SYSCTLS),

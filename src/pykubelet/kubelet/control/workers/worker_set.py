@@ -1,4 +1,4 @@
-"""The set of pod workers: starts one per pod, starts static pods of one name in order, drops finished workers."""
+"""Runs the pod workers: starts one per pod, starts static pods of one name in order, drops finished workers."""
 
 import asyncio
 import logging
@@ -13,6 +13,7 @@ from pykubelet.kubelet.control.workers.pod_worker import PodWorker
 from pykubelet.kubelet.control.workers.steps import PodSteps
 from pykubelet.kubelet.control.workers.timers import WakeTimers
 from pykubelet.kubelet.control.workers.worker_interfaces import WorkerDeps
+from pykubelet.kubelet.control.workers.worker_table import WorkerTable
 from pykubelet.kubelet.control.workers.worker_types import Phase, WorkerState
 from pykubelet.kubelet.types.ids import PodFullName, PodRef, PodUID, ref_of
 from pykubelet.kubelet.types.reports.timeline import Step
@@ -27,11 +28,12 @@ _ORPHAN_GRACE_SECONDS = 1
 class PodWorkers:
     """The workers of all pods on the node.
 
-    Called by the sync loop, housekeeping and eviction, from the event loop's thread. An unexpected exception in a
-    worker is logged and the worker restarted by :func:`supervise`; other pods are not affected.
+    Called by the sync loop and housekeeping, from the event loop's thread; others read the table. An unexpected
+    exception in a worker is logged and the worker restarted by :func:`supervise`; other pods are not affected.
     """
 
-    def __init__(self, deps: WorkerDeps) -> None:
+    def __init__(self, deps: WorkerDeps, table: WorkerTable) -> None:
+        """``table`` is empty; it gets the workers."""
         self._status = deps.status
         self._journal = deps.journal
         self._telemetry = deps.telemetry
@@ -44,7 +46,7 @@ class PodWorkers:
             telemetry=deps.telemetry,
             watch_closely=deps.watch_closely,
         )
-        self._workers: dict[PodUID, PodWorker] = {}
+        self._table = table
         self._waiting: dict[PodFullName, deque[PodUID]] = defaultdict(deque)
         self._active: dict[PodFullName, PodUID] = {}
         self._timers = WakeTimers(deps.telemetry.clock, self.poke)
@@ -63,7 +65,7 @@ class PodWorkers:
     def update(self, pod: Pod) -> None:
         """Run a new pod, or apply a new version of one."""
         uid = PodUID(pod.metadata.uid)
-        worker = self._workers.get(uid)
+        worker = self._table.get(uid)
         if worker is None:
             # A pod marked for deletion while the agent did not run is only stopped.
             self._add(lifecycle.wanted(WorkerState(ref_of(pod), pod), pod))
@@ -76,26 +78,20 @@ class PodWorkers:
         It has a worker like every other pod, which removes what an earlier run of the agent may have left of it.
         """
         uid = PodUID(pod.metadata.uid)
-        worker = self._workers.get(uid)
+        worker = self._table.get(uid)
         if worker is not None:
             worker.change(lifecycle.refused(worker.state, pod, reason, message))
             return
         self._status.reject(pod, reason, message)
         self._add(WorkerState(ref_of(pod), pod, phase=Phase.TERMINATING, rejected=True, terminal_reason=reason))
 
-    def fail(
-        self, uid: PodUID, reason: str, message: str, grace_seconds: int | None = None, *, disrupts: bool = True
-    ) -> None:
-        """Stop a pod for a reason of the node (preemption, eviction); it fails with this reason.
-
-        ``disrupts``: it gets the condition DisruptionTarget, since it fails for the node's sake.
-        """
-        if worker := self._workers.get(uid):
-            worker.change(lifecycle.failed(worker.state, reason, message, grace_seconds, disrupts=disrupts))
+    def fail(self, uid: PodUID, reason: str, message: str, grace_seconds: int | None = None) -> None:
+        """Stop a pod for a reason of the node (preemption); it fails with this reason."""
+        self._table.fail(uid, reason, message, grace_seconds)
 
     def remove(self, uid: PodUID, grace_seconds: int | None = None) -> None:
         """Terminate and remove a pod that its source no longer lists."""
-        if worker := self._workers.get(uid):
+        if worker := self._table.get(uid):
             worker.change(lifecycle.removed(worker.state, grace_seconds))
             self._start_next(worker.state.ref.full_name)
 
@@ -104,7 +100,7 @@ class PodWorkers:
 
         As upstream (``SyncTerminatingRuntimePod``), its containers get the minimum grace period and no hook.
         """
-        if ref.uid not in self._workers:
+        if self._table.get(ref.uid) is None:
             _log.info("pod worker: removing an orphaned pod of the runtime", extra={"pod": ref})
             self._telemetry.metrics.pod_orphaned()
             self._add(
@@ -118,44 +114,27 @@ class PodWorkers:
         """
         if probed:
             self._steps.report_readiness(uid)
-        if worker := self._workers.get(uid):
+        if worker := self._table.get(uid):
             worker.poke()
 
     def poke_all(self) -> None:
         """Wake every worker, whatever its back-off: the runtime responds again."""
-        for worker in self._workers.values():
+        for worker in self._table.workers:
             worker.poke()
 
     @property
     def known(self) -> Iterable[PodUID]:
         """The pods that have a worker, whatever their phase; none of them is an orphan."""
-        return self._workers.keys()
-
-    @property
-    def states(self) -> Iterable[WorkerState]:
-        """The current state of every worker."""
-        return (w.state for w in self._workers.values())
+        return self._table.known
 
     def state(self, uid: PodUID) -> WorkerState | None:
         """Return the state of a pod's worker; None: it has none."""
-        worker = self._workers.get(uid)
-        return worker.state if worker is not None else None
+        return self._table.state(uid)
 
     def next_sync(self, uid: PodUID) -> Seconds | None:
         """Return the monotonic time at which the pod is synced at the latest; None: it waits for an event, or a step
         is being taken."""
         return self._timers.due(uid)
-
-    def ended(self, uid: PodUID) -> bool:
-        """Whether no container of the pod runs any more."""
-        worker = self._workers.get(uid)
-        return worker is None or worker.state.phase in (Phase.TERMINATED, Phase.REMOVED)
-
-    def active(self, *, ending: bool = True) -> Iterable[Pod]:
-        """Return the pods whose requests admission counts; those with a grace period of the node only if ``ending``."""
-        matches = lifecycle.is_active if ending else lifecycle.is_evictable
-        states = [worker.state for worker in self._workers.values() if matches(worker.state)]
-        return [pod for state in states if (pod := state.restart or state.pod) is not None]
 
     def _add(self, state: WorkerState) -> None:
         uid = state.ref.uid
@@ -166,7 +145,7 @@ class PodWorkers:
             journal=self._journal,
             telemetry=self._telemetry,
         )
-        self._workers[uid] = worker
+        self._table.add(worker)
         self._telemetry.timeline.begin(uid, Step.QUEUED)
         self._waiting[state.ref.full_name].append(uid)
         self._start_next(state.ref.full_name)
@@ -179,7 +158,8 @@ class PodWorkers:
         """
         queue = self._waiting[name]
         while queue and name not in self._active:
-            worker = self._workers[queue.popleft()]
+            worker = self._table.get(queue.popleft())
+            assert worker is not None, "it waits for this"
             if worker.state.pod is None or is_static(worker.state.pod):
                 self._active[name] = worker.state.ref.uid
             self._spawn(worker)
@@ -198,7 +178,7 @@ class PodWorkers:
         name = f"pod worker {ref}"
         await supervise("workers.pods", name, worker.run, clock=self._telemetry.clock, policy=_RESTART)
         self._timers.cancel(ref.uid)
-        del self._workers[ref.uid]
+        self._table.drop(ref.uid)
         if self._active.get(ref.full_name) == ref.uid:
             del self._active[ref.full_name]
         again, refusal = worker.state.restart, worker.state.restart_refusal

@@ -6,11 +6,8 @@ Start reading in ``instruments.py`` for names, labels and buckets. Imports besid
 
 from pykubelet.kubelet.report.metrics.kubelet_metrics import KubeletMetrics, ProbeSample
 from pykubelet.kubelet.report.metrics.metric_types import (
-    Lifecycle,
     NodeCounts,
-    PodConfig,
     Protected,
-    WorkingPods,
     count_runtime,
 )
 from pykubelet.kubelet.report.metrics.node_counts import CountsCollector
@@ -19,12 +16,9 @@ from pykubelet.kubelet.report.metrics.usage_texts import UsageTexts
 __all__ = [
     "CountsCollector",
     "KubeletMetrics",
-    "Lifecycle",
     "NodeCounts",
-    "PodConfig",
     "ProbeSample",
     "Protected",
     "UsageTexts",
-    "WorkingPods",
     "count_runtime",
 ]

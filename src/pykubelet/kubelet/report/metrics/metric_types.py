@@ -1,11 +1,11 @@
 """Values counted at a scrape, and label values, which are upstream's."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct, field
 
+from pykubelet.kubelet.types.reports.pod_counts import WorkingPods
 from pykubelet.kubelet.types.runtime import ContainerKind, RuntimePod
 from pykubelet.models.core_v1 import ContainerStatus, PodStatus
 
@@ -34,30 +34,6 @@ _IMAGE_SIZES: Final = (
     (100 * _MB, "100MB-500MB"),
     (10 * _MB, "10MB-100MB"),
 )
-
-
-class Lifecycle(StrEnum):
-    """Label ``lifecycle``: the phase of a pod's worker."""
-
-    SYNC = "sync"
-    TERMINATING = "terminating"
-    TERMINATED = "terminated"
-
-
-class PodConfig(StrEnum):
-    """Label ``config``: why a pod has a worker."""
-
-    DESIRED = "desired"
-    ORPHAN = "orphan"
-    RUNTIME_ONLY = "runtime_only"
-
-
-class WorkingPods(Struct, frozen=True):
-    """Labels of pods with a worker. ``static`` is ``true``, empty or ``unknown``."""
-
-    lifecycle: Lifecycle
-    config: PodConfig = PodConfig.DESIRED
-    static: str = "true"
 
 
 class Protected(Struct, frozen=True):

@@ -4,11 +4,12 @@ from pathlib import Path
 
 from pykubelet.kubelet.actuate.node import NodeFacts as ActuatorNode
 from pykubelet.kubelet.actuate.node import NodeOptions
-from pykubelet.kubelet.compose.desired import Manifests, build_manifests
 from pykubelet.kubelet.compose.node.node_view import NodeViewDeps, NodeViewer
 from pykubelet.kubelet.config import KubeletConfiguration, Settings
 from pykubelet.kubelet.desired.admission import NodeProperties
 from pykubelet.kubelet.desired.manifest import parse
+from pykubelet.kubelet.desired.objects import LocalObjects
+from pykubelet.kubelet.desired.sources import ManifestStates
 from pykubelet.kubelet.desired.sources.plan.effective_manifests import accept, assemble
 from pykubelet.kubelet.types.ids import PodRef
 from pykubelet.kubelet.types.reports.node_view import HostPortView, NodeView, ObjectView, PodView
@@ -45,7 +46,7 @@ def _of_api(name: str, cpu: str) -> Pod:
     return from_builtins({"metadata": {"name": name, "uid": name}, "spec": {"containers": [container]}}, Pod)
 
 
-def _view(manifests: Manifests, *pods: Pod) -> NodeView:
+def _view(objects: LocalObjects, manifests: ManifestStates, *pods: Pod) -> NodeView:
     node = NodeProperties(name="N1", labels={"a": "b"}, allocatable=amounts({"cpu": "2", "x/y": "3"}), max_pods=9)
     options = NodeOptions(
         name="N1", ips=(), allocatable={}, resolv_conf="", sysctls=SysctlAllowlist.make((5, 0), ["net.core.*"])
@@ -56,17 +57,18 @@ def _view(manifests: Manifests, *pods: Pod) -> NodeView:
         facts=ActuatorNode(options),
         admission=lambda: node,
         active=lambda: pods,
+        objects=objects,
         manifests=manifests,
     )
     return NodeViewer(deps).view()
 
 
 def test_view_has_pods_and_objects_with_their_files() -> None:
-    manifests = build_manifests(_Events())
+    objects, manifests = LocalObjects(), ManifestStates(_Events())
     content = assemble([accept(None, parse(_TEXT, "/m/web.yaml"), "")], Source.FILE, "N1")
-    manifests.states.replace(Source.FILE, content.states)
-    manifests.objects.replace(Source.FILE, content.objects)
-    view = _view(manifests, *content.pods, _of_api("api", "1500m"), _of_api("broken", "much"))
+    manifests.replace(Source.FILE, content.states)
+    objects.replace(Source.FILE, content.objects)
+    view = _view(objects, manifests, *content.pods, _of_api("api", "1500m"), _of_api("broken", "much"))
     assert (view.name, view.manifests, view.cluster, view.max_pods) == ("N1", "/m", False, 9)
     assert (view.labels, view.allocatable) == ({"a": "b"}, {"cpu": "2", "x/y": "3"})
     assert view.runtime_handlers == ()

@@ -25,7 +25,7 @@ class Timed(Node):
 
 @asynccontextmanager
 async def running(node: Node) -> AsyncIterator[PodWorkers]:
-    workers = PodWorkers(node.deps())
+    workers = PodWorkers(node.deps(), node.table)
     task = asyncio.create_task(workers.run(), name="workers")
     await node.clock.settle()
     try:
@@ -42,7 +42,7 @@ async def test_calls_about_an_unknown_pod_do_nothing() -> None:
         workers.fail(unknown, "Evicted", "memory")
         workers.poke(unknown)
         await node.clock.settle()
-        assert (workers.state(unknown), workers.ended(unknown), node.calls) == (None, True, [])
+        assert (workers.state(unknown), node.table.ended(unknown), node.calls) == (None, True, [])
 
 
 async def test_orphan_is_counted_once_and_no_other_pod_is_one() -> None:

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from pykubelet.base.concurrency.guard import item_failures
 from pykubelet.base.errors import Permanent, Transient
-from pykubelet.kubelet.compose.adapters import ShutdownWorkers
 from pykubelet.kubelet.control.workers import PodWorkers
 from pykubelet.kubelet.control.workers.pod_worker import PodWorker
 from pykubelet.kubelet.control.workers.worker_types import Phase, WorkerState
@@ -26,7 +25,7 @@ BROKEN = Failure(SyncAction.START_CONTAINER, "c", "RunContainerError", "no such 
 
 @asynccontextmanager
 async def running(node: Node) -> AsyncIterator[PodWorkers]:
-    workers = PodWorkers(node.deps())
+    workers = PodWorkers(node.deps(), node.table)
     task = asyncio.create_task(workers.run(), name="workers")
     try:
         await node.clock.settle()
@@ -54,7 +53,7 @@ async def test_removed_pod_leaves_nothing_on_the_node() -> None:
 
 async def test_pod_added_before_the_workers_run_is_started() -> None:
     node = Node()
-    workers = PodWorkers(node.deps())
+    workers = PodWorkers(node.deps(), node.table)
     workers.update(make_pod("u1"))
     task = asyncio.create_task(workers.run())
     await node.clock.settle()
@@ -359,7 +358,7 @@ async def test_rejected_pod_fails_at_once_and_never_starts() -> None:
         assert node.running == {}
         assert not node.reports
         assert not [call for call in node.calls if call.startswith(("sync", "terminate"))]
-        assert list(workers.active()) == []
+        assert list(node.table.active()) == []
         workers.remove(U1)
         await node.clock.settle()
         assert list(workers.known) == []
@@ -388,26 +387,28 @@ async def test_pod_ended_by_the_node_fails_with_the_reason() -> None:
     async with running(node) as workers:
         workers.update(make_pod("u1"))
         await node.clock.settle()
-        assert [pod.metadata.uid for pod in workers.active()] == ["u1"]
+        assert [pod.metadata.uid for pod in node.table.active()] == ["u1"]
         node.hold["kill"] = asyncio.Event()
         workers.fail(U1, "Preempting", "made room")
         await node.clock.settle()
-        assert [pod.metadata.uid for pod in workers.active(ending=False)] == ["u1"]
+        assert [pod.metadata.uid for pod in node.table.active(ending=False)] == ["u1"]
         workers.fail(U1, "Evicted", "no memory", 1)
         await node.clock.settle()
-        assert list(workers.active(ending=False)) == []
-        assert [pod.metadata.uid for pod in workers.active()] == ["u1"], "its resources are in use until it has stopped"
+        assert list(node.table.active(ending=False)) == []
+        assert [pod.metadata.uid for pod in node.table.active()] == ["u1"], (
+            "its resources are in use until it has stopped"
+        )
         assert not any(source.stopped for _, source in node.reports)
         node.hold["kill"].set()
         await node.clock.settle()
-        assert node.running == {} and list(workers.active()) == []
+        assert node.running == {} and list(node.table.active()) == []
         last = node.reports[-1][1]
         assert (last.terminal_reason, last.terminal_message, last.terminating) == ("Preempting", "made room", True)
         assert last.stopped and last.disrupts
         workers.fail(U1, "Evicted", "too late")
         workers.fail(U2, "Evicted", "unknown pod")
         await node.clock.settle()
-        assert [state.terminal_reason for state in workers.states] == ["Preempting"]
+        assert [state.terminal_reason for state in node.table.states] == ["Preempting"]
 
 
 async def test_readiness_of_a_pod_is_reported_while_it_is_being_stopped() -> None:
@@ -461,7 +462,7 @@ async def test_pod_listed_again_while_stopping_may_be_rejected() -> None:
         await node.clock.settle()
         assert "reject u1 OutOfpods" in node.calls
         assert node.running == {}
-        assert [state.rejected for state in workers.states] == [True]
+        assert [state.rejected for state in node.table.states] == [True]
 
 
 async def test_rejected_pod_admitted_later_starts() -> None:
@@ -471,7 +472,7 @@ async def test_rejected_pod_admitted_later_starts() -> None:
         await node.clock.settle()
         workers.remove(U1)
         workers.update(make_pod("u1"))
-        assert [pod.metadata.uid for pod in workers.active()] == ["u1"]
+        assert [pod.metadata.uid for pod in node.table.active()] == ["u1"]
         await node.clock.settle()
         assert node.running == {U1: "web"}
 
@@ -480,22 +481,22 @@ async def test_pod_has_ended_when_no_container_runs() -> None:
     node = Node()
     node.hold["kill"] = asyncio.Event()
     async with running(node) as workers:
-        assert workers.ended(U1)
+        assert node.table.ended(U1)
         workers.update(make_pod("u1"))
         await node.clock.settle()
         workers.fail(U1, "Evicted", "too big", 1)
         await node.clock.settle()
-        assert not workers.ended(U1)
+        assert not node.table.ended(U1)
         node.hold["kill"].set()
         await node.clock.settle()
-        assert workers.ended(U1)
+        assert node.table.ended(U1)
 
 
 async def test_pod_may_run_while_it_is_being_stopped_and_is_released_with_its_volumes() -> None:
     node = Node()
     node.hold["kill"], node.hold["release"] = asyncio.Event(), asyncio.Event()
     async with running(node) as workers:
-        pods = ShutdownWorkers(workers)
+        pods = node.table
         workers.update(make_pod("u1"))
         await node.clock.settle()
         pods.fail(U1, "Terminated", "shutdown", 1)
@@ -504,7 +505,7 @@ async def test_pod_may_run_while_it_is_being_stopped_and_is_released_with_its_vo
         assert not pods.released(U1)
         node.hold["kill"].set()
         await node.clock.settle()
-        assert workers.ended(U1)
+        assert node.table.ended(U1)
         assert pods.running() == []
         assert not pods.released(U1)
         node.hold["release"].set()

@@ -12,13 +12,12 @@ from pykubelet.base.concurrency.guard import Guard
 from pykubelet.kubelet.report.metrics import (
     CountsCollector,
     KubeletMetrics,
-    Lifecycle,
     NodeCounts,
     ProbeSample,
-    WorkingPods,
 )
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.probes import ProbeType
+from pykubelet.kubelet.types.reports.pod_counts import Lifecycle, WorkingPods
 from pykubelet.kubelet.types.reports.status_changes import StatusChange
 from pykubelet.kubelet.types.updates import ANNOTATION_SOURCE
 from pykubelet.models import core_v1 as core

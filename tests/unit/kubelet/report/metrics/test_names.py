@@ -9,13 +9,12 @@ from msgspec.structs import replace
 from pykubelet.kubelet.report.metrics import (
     CountsCollector,
     KubeletMetrics,
-    Lifecycle,
     NodeCounts,
     ProbeSample,
     Protected,
-    WorkingPods,
 )
 from pykubelet.kubelet.types.probes import ProbeType
+from pykubelet.kubelet.types.reports.pod_counts import Lifecycle, WorkingPods
 from pykubelet.kubelet.types.reports.status_changes import StatusChange
 from pykubelet.kubelet.types.reports.work_meter import StoragePlugin
 from pykubelet.models import core_v1 as core

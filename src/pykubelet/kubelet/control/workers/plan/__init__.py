@@ -1,4 +1,4 @@
-"""Decisions of a pod worker: its life cycle, and the deadline and rejection of its pod.
+"""Decisions of a pod worker: its life cycle, the deadline and rejection of its pod, and counts.
 
 Pure: no module here reads files, clocks or the network, or awaits.
 """

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.base.errors import Invalid
-from pykubelet.kubelet.actuate.cgroups.plan import cgroup_names as names
-from pykubelet.kubelet.actuate.cgroups.plan.cgroup_names import NameStyle
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.resources import cgroup_names as names
+from pykubelet.kubelet.types.resources.cgroup_names import NameStyle
 from pykubelet.kubelet.types.resources.qos import QosClass
 
 UID = PodUID("1234-abcd-5678")
