@@ -1,6 +1,5 @@
 """Certificates of a node that has only a bootstrap token: requests and renewal."""
 
-import base64
 import ssl
 import time
 from collections.abc import Callable, Iterator
@@ -16,27 +15,11 @@ from pykubelet.testing.envtest import EnvTest
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.kubeapi import Json, KubeApi
 from pykubelet.testing.runtime import PrivateRuntime
+from tests.cluster.certificate_requests import REQUESTS, pending, sign, wait_for_request
 from tests.cluster.conftest import NODE
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
-_REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 _CLIENT, _SERVING = "kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"
-
-
-def pending(api: KubeApi, signer: str) -> Json | None:
-    """A certificate request that is neither approved nor denied."""
-    items = api.get(_REQUESTS)["items"]
-    return next((i for i in items if i["spec"]["signerName"] == signer and not i["status"]), None)
-
-
-def sign(api: KubeApi, server: EnvTest, request: Json, life: timedelta = timedelta(days=1)) -> None:
-    """Approve and sign a request, as the controllers do."""
-    path = f"{_REQUESTS}/{request['metadata']['name']}"
-    condition = {"type": "Approved", "status": "True", "reason": "Test", "message": "by the test"}
-    approved = api.call("PUT", f"{path}/approval", {**request, "status": {"conditions": [condition]}})
-    certificate = server.authority.sign(base64.b64decode(request["spec"]["request"]), life)
-    status = {**approved["status"], "certificate": base64.b64encode(certificate).decode()}
-    api.call("PUT", f"{path}/status", {**approved, "status": status})
 
 
 def refuse_until_bootstrap(api: KubeApi, agent: AgentProcess) -> Json:
@@ -51,23 +34,11 @@ def refuse_until_bootstrap(api: KubeApi, agent: AgentProcess) -> Json:
             found.append(request)
             return True
         condition = {"type": "Denied", "status": "True", "reason": "Test", "message": "by the test"}
-        path = f"{_REQUESTS}/{request['metadata']['name']}/approval"
+        path = f"{REQUESTS}/{request['metadata']['name']}/approval"
         api.call("PUT", path, {**request, "status": {"conditions": [condition]}})
         return False
 
     wait_for(there, 60.0, agent.log_tail)
-    return found[0]
-
-
-def wait_request(api: KubeApi, signer: str, agent: AgentProcess) -> Json:
-    found: list[Json] = []
-
-    def there() -> bool:
-        request = pending(api, signer)
-        found[:] = [request] if request else []
-        return bool(found)
-
-    wait_for(there, 40.0, agent.log_tail)
     return found[0]
 
 
@@ -106,7 +77,7 @@ def joining(
     finally:
         agent.destroy()
         api.delete(f"/api/v1/nodes/{NODE}")
-        api.delete(_REQUESTS)
+        api.delete(REQUESTS)
 
 
 def subject(path: Path) -> str:
@@ -124,7 +95,7 @@ def test_a_node_joins_by_a_token_and_renews_its_certificates(
     agent = joining()
     with allowed_to_bootstrap(api):
         agent.start(wait=False)
-        first = wait_request(api, _CLIENT, agent)
+        first = wait_for_request(api, _CLIENT, agent)
         assert first["spec"]["username"] == "system:bootstrap:envtst"
         assert set(first["spec"]["usages"]) == {"digital signature", "client auth"}
 
@@ -132,7 +103,7 @@ def test_a_node_joins_by_a_token_and_renews_its_certificates(
         agent.kill()
         agent.start(wait=False)
         wait_for(lambda: "certificate request exists already" in agent.log_tail(), 30.0, agent.log_tail)
-        assert len(api.get(_REQUESTS)["items"]) == 1
+        assert len(api.get(REQUESTS)["items"]) == 1
         sign(api, apiserver, first, timedelta(seconds=30))
     agent.wait_ready()
     current = agent.home / "pki" / "kubelet-client-current.pem"
@@ -141,7 +112,7 @@ def test_a_node_joins_by_a_token_and_renews_its_certificates(
     wait_for(lambda: api.node_condition(NODE).get("status") == "True", 30.0, agent.log_tail)
 
     # The node itself requests the serving certificate; until it is issued the server uses a self-signed one.
-    serving = wait_request(api, _SERVING, agent)
+    serving = wait_for_request(api, _SERVING, agent)
     assert serving["spec"]["username"] == f"system:node:{NODE}"
     assert set(serving["spec"]["usages"]) == {"digital signature", "server auth"}
     authority = apiserver.authority.certificate.subject
@@ -154,11 +125,11 @@ def test_a_node_joins_by_a_token_and_renews_its_certificates(
     assert [str(each) for each in names.get_values_for_type(x509.IPAddress)] == [node_address]
 
     # Both have a short lifetime and are renewed before they expire, the serving certificate first.
-    sign(api, apiserver, wait_request(api, _SERVING, agent))
+    sign(api, apiserver, wait_for_request(api, _SERVING, agent))
     wait_for(lambda: shown(agent).serial_number != first_shown.serial_number, 20.0, agent.log_tail)
     assert shown(agent).issuer == authority
     before = current.resolve()
-    second = wait_request(api, _CLIENT, agent)
+    second = wait_for_request(api, _CLIENT, agent)
     assert second["spec"]["username"] == f"system:node:{NODE}"
     sign(api, apiserver, second, timedelta(seconds=8))
     wait_for(lambda: current.resolve() != before, 20.0, agent.log_tail)

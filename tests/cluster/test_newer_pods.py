@@ -14,7 +14,7 @@ from pykubelet.testing.fake_api.thread import FakeApiThread
 from pykubelet.testing.fuse import Behaviour, FuseMount
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.cluster.conftest import NODE, Cluster
-from tests.cluster.test_storage import DRIVER, Storage
+from tests.cluster.storage import DRIVER, Storage
 from tests.manifests import container, lingering, mount, pod, serving, sh
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.serves]

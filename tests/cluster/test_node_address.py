@@ -12,11 +12,10 @@ from pykubelet.testing.envtest import EnvTest
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.kubeapi import Json, KubeApi
 from pykubelet.testing.runtime import PrivateRuntime
+from tests.cluster.certificate_requests import REQUESTS, sign, wait_for_request
 from tests.cluster.conftest import NODE
-from tests.cluster.test_certificates import sign, wait_request
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
-_REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 _SERVING = "kubernetes.io/kubelet-serving"
 
 
@@ -41,7 +40,7 @@ def agent_with(
         for agent in made:
             agent.destroy()
         api.delete(f"/api/v1/nodes/{NODE}")
-        api.delete(_REQUESTS)
+        api.delete(REQUESTS)
 
 
 def addresses(api: KubeApi) -> dict[str, str] | None:
@@ -89,10 +88,10 @@ def test_the_serving_certificate_follows_the_addresses(
         path = f"/api/v1/nodes/{NODE}/status"
         api.merge(path, {"status": {"addresses": told}})
 
-    assert not api.get(_REQUESTS)["items"], "without an address there is nothing to request"
+    assert not api.get(REQUESTS)["items"], "without an address there is nothing to request"
     for address in ("192.0.2.10", "192.0.2.11"):
         become(address)
-        request = wait_request(api, _SERVING, agent)
+        request = wait_for_request(api, _SERVING, agent)
         assert requested(request) == [address]
         sign(api, apiserver, request)
         path = agent.home / "pki" / "kubelet-server-current.pem"

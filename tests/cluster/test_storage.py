@@ -2,100 +2,20 @@
 
 import json
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from hashlib import sha256
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
-from pykubelet.testing.agent import container_status, environment, wait_for
+from pykubelet.testing.agent import container_status, wait_for
 from pykubelet.testing.envtest import EnvTest
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.kubeapi import Json
-from pykubelet.testing.traces import remove_mounts
 from tests.cluster.conftest import NODE, Cluster
+from tests.cluster.storage import CLAIMS, DRIVER, STORAGE, VOLUMES, Storage
 from tests.manifests import container, mount, pod
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
-DRIVER = "fake.csi"
-_STORAGE = "/apis/storage.k8s.io/v1"
 _TOPOLOGY = "topology.fake.csi/node"
-_CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
-_VOLUMES = "/api/v1/persistentvolumes"
-
-
-class Storage:
-    """The driver, and the objects that a cluster's controllers would create."""
-
-    def __init__(self, cluster: Cluster, home: Path, driver: str = DRIVER, *flags: str) -> None:
-        self.cluster = cluster
-        self.home = home
-        self.log = home / f"calls-{driver}"
-        self.log.write_text("")
-        command = [sys.executable, "-m", "pykubelet.testing.fake_csi", "--name", driver, *flags]
-        command += ["--root", str(cluster.agent.root), "--data", str(home / "data"), "--log", str(self.log)]
-        self.process = subprocess.Popen(command, env=environment())
-
-    def end(self) -> None:
-        """Stop the driver and unmount what it has mounted."""
-        self.process.terminate()
-        self.process.wait(timeout=20)
-        remove_mounts(self.home)
-
-    def calls(self, method: str) -> list[Json]:
-        """Requests of a method so far."""
-        lines = [json.loads(line) for line in self.log.read_text().splitlines()]
-        return [request for name, request in lines if name == method]
-
-    def bind(self, name: str, size: str = "1Mi", **spec: object) -> None:
-        """Create a claim ``NAME`` bound to a volume ``pv-NAME``."""
-        api = self.cluster.api
-        modes = ["ReadWriteOnce"]
-        capacity = {"storage": size}
-        claim = {"accessModes": modes, "resources": {"requests": capacity}, "volumeName": f"pv-{name}"}
-        claim["storageClassName"] = ""
-        meta = {"name": name}
-        made = api.create(
-            _CLAIMS, {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": claim}
-        )
-        reference = {"name": name, "namespace": "default", "uid": made["metadata"]["uid"]}
-        volume = {"capacity": capacity, "accessModes": modes, "claimRef": reference, **spec}
-        meta = {"name": f"pv-{name}"}
-        api.create(_VOLUMES, {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": meta, "spec": volume})
-        api.merge(f"{_CLAIMS}/{name}/status", {"status": {"phase": "Bound"}})
-
-    def attach(self, *handles: str) -> None:
-        """Act as the attach/detach controller and the driver's attacher, once the node reports that it waits."""
-        api = self.cluster.api
-        names = [f"kubernetes.io/csi/{DRIVER}^{handle}" for handle in handles]
-        wait_for(lambda: set(names) <= set(self.status("volumesInUse")), 30.0, self.cluster.agent.log_tail)
-        for handle in handles:
-            self.attachment(handle, {"attached": True, "attachmentMetadata": {"device": "sdz"}})
-        attached = {"volumesAttached": [{"name": name, "devicePath": ""} for name in names]}
-        api.merge(f"/api/v1/nodes/{NODE}/status", {"status": attached})
-
-    def attachment(self, handle: str, status: Json) -> None:
-        """Act as the attach/detach controller, which creates a volume's attachment, and the attacher: its status."""
-        api = self.cluster.api
-        meta = {"name": f"csi-{sha256(f'{handle}{DRIVER}{NODE}'.encode()).hexdigest()}"}
-        spec = {"attacher": DRIVER, "nodeName": NODE, "source": {"persistentVolumeName": "pv-data"}}
-        attachments = f"{_STORAGE}/volumeattachments"
-        if api.find(f"{attachments}/{meta['name']}") is None:
-            api.create(
-                attachments,
-                {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": meta, "spec": spec},
-            )
-        api.merge(f"{attachments}/{meta['name']}/status", {"status": status})
-
-    def status(self, field: str) -> list[str]:
-        node = self.cluster.api.node(NODE)
-        assert node is not None
-        return list(node["status"].get(field, ()))
-
-    def until(self, condition: Callable[[], object]) -> None:
-        wait_for(lambda: bool(condition()), 30.0, lambda: self.log.read_text() + self.cluster.agent.log_tail())
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +36,7 @@ def storage(cluster: Cluster, isolation: Isolation) -> Iterator[Storage]:
         "fsGroupPolicy": "File",
     }
     driver = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": DRIVER}, "spec": spec}
-    cluster.api.create(f"{_STORAGE}/csidrivers", driver)
+    cluster.api.create(f"{STORAGE}/csidrivers", driver)
     made.bind("data", csi={"driver": DRIVER, "volumeHandle": "vol-1", "fsType": "ext4"})
     try:
         yield made
@@ -125,15 +45,15 @@ def storage(cluster: Cluster, isolation: Isolation) -> Iterator[Storage]:
             cluster.delete(item["metadata"]["name"], 0)
         made.end()
         shutil.rmtree(home)
-        for directory in (f"{_STORAGE}/csidrivers", f"{_STORAGE}/volumeattachments", _CLAIMS, _VOLUMES):
+        for directory in (f"{STORAGE}/csidrivers", f"{STORAGE}/volumeattachments", CLAIMS, VOLUMES):
             for item in cluster.api.get(directory)["items"]:
                 cluster.api.delete(f"{directory}/{item['metadata']['name']}")
 
 
 def test_the_driver_is_in_the_csi_node(storage: Storage) -> None:
     api = storage.cluster.api
-    storage.until(lambda: (api.find(f"{_STORAGE}/csinodes/{NODE}") or {}).get("spec", {}).get("drivers"))
-    found = api.get(f"{_STORAGE}/csinodes/{NODE}")
+    storage.until(lambda: (api.find(f"{STORAGE}/csinodes/{NODE}") or {}).get("spec", {}).get("drivers"))
+    found = api.get(f"{STORAGE}/csinodes/{NODE}")
     assert found["spec"]["drivers"] == [
         {
             "name": DRIVER,
@@ -157,7 +77,7 @@ def test_driver_that_would_move_the_node_to_another_zone_is_not_published(storag
         wait_for(lambda: "topology value collision" in agent.log.read_text(), 30.0, agent.log_tail)
         third = Storage(storage.cluster, storage.home, "third.csi")
         try:
-            drivers = f"{_STORAGE}/csinodes/{NODE}"
+            drivers = f"{STORAGE}/csinodes/{NODE}"
             storage.until(lambda: len(api.get(drivers)["spec"]["drivers"]) > 1)
             assert {each["name"] for each in api.get(drivers)["spec"]["drivers"]} == {DRIVER, "third.csi"}
             node = api.get(f"/api/v1/nodes/{NODE}")["metadata"]
@@ -293,7 +213,7 @@ def test_read_only_inline_volume_cannot_be_written_whatever_its_driver_does(stor
     try:
         spec = {"attachRequired": False, "volumeLifecycleModes": ["Ephemeral"]}
         driver = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "careless.csi"}}
-        cluster.api.create(f"{_STORAGE}/csidrivers", {**driver, "spec": spec})
+        cluster.api.create(f"{STORAGE}/csidrivers", {**driver, "spec": spec})
         volumes = [
             {"name": "fixed", "csi": {"driver": "careless.csi", "readOnly": True}},
             {"name": "free", "csi": {"driver": "careless.csi"}},
@@ -314,7 +234,7 @@ def test_volumes_grow_for_a_controller_that_sets_no_statuses(storage: Storage) -
     cluster, sizes = storage.cluster, {"storage": "3Mi"}
     for name, handle in (("older", "vol-3"), ("fixed", "vol-4")):
         storage.bind(name, "3Mi", csi={"driver": DRIVER, "volumeHandle": handle, "fsType": "ext4"})
-        cluster.api.merge(f"{_CLAIMS}/{name}/status", {"status": {"capacity": {"storage": "1Mi"}}})
+        cluster.api.merge(f"{CLAIMS}/{name}/status", {"status": {"capacity": {"storage": "1Mi"}}})
     volumes = [
         {"name": "older", "persistentVolumeClaim": {"claimName": "older"}},
         {"name": "fixed", "persistentVolumeClaim": {"claimName": "fixed", "readOnly": True}},
@@ -323,12 +243,12 @@ def test_volumes_grow_for_a_controller_that_sets_no_statuses(storage: Storage) -
     cluster.run(pod("growing", container(volumeMounts=mounts), volumes=volumes))
     storage.attach("vol-3", "vol-4")
     cluster.ready("growing")
-    storage.until(lambda: cluster.api.get(f"{_CLAIMS}/older")["status"]["capacity"] == sizes)
+    storage.until(lambda: cluster.api.get(f"{CLAIMS}/older")["status"]["capacity"] == sizes)
     cluster.wait_event("growing", "FileSystemResizeSuccessful", "pv-older")
     # A file system that is mounted read-only stays as it is.
     failed = cluster.wait_event("growing", "FileSystemResizeFailed", "requested read-only file system")
     assert failed["type"] == "Warning" and "pv-fixed" in failed["message"]
     (call,) = storage.calls("NodeExpandVolume")
     assert (call["volume_id"], call["capacity_range"]) == ("vol-3", {"required_bytes": str(3 << 20)})
-    assert cluster.api.get(f"{_CLAIMS}/fixed")["status"]["capacity"] == {"storage": "1Mi"}
+    assert cluster.api.get(f"{CLAIMS}/fixed")["status"]["capacity"] == {"storage": "1Mi"}
     cluster.delete("growing")

@@ -376,8 +376,6 @@ def test_names_of_a_subject_only_are_recognized() -> None:
 
 
 TESTS_WITH_HELPERS = {
-    "tests.cluster.test_certificates",
-    "tests.cluster.test_storage",
     "tests.contract.api.test_api",
     "tests.integration.test_pressure",
     "tests.unit.apiclient.test_reflector",
