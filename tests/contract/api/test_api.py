@@ -8,43 +8,16 @@ import pytest
 
 from pykubelet.apiclient import AlreadyExists, ApiClient, PatchKind, Query, Reflector, Select, WatchType
 from pykubelet.apiclient.reflector import Key
-from pykubelet.apiclient.resources import CONFIG_MAPS, NODES, PODS, SECRETS, SERVICE_ACCOUNTS, Resource
+from pykubelet.apiclient.resources import CONFIG_MAPS, NODES, PODS, SECRETS, SERVICE_ACCOUNTS
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import Conflict, Invalid, NotFound
 from pykubelet.models.authentication_v1 import BoundObjectReference, TokenRequest, TokenRequestSpec
-from pykubelet.models.core_v1 import (
-    Binding,
-    ConfigMap,
-    Container,
-    Node,
-    ObjectReference,
-    Pod,
-    PodSpec,
-    Secret,
-    ServiceAccount,
-)
-from pykubelet.models.meta_v1 import ObjectMeta, Status
+from pykubelet.models.core_v1 import ConfigMap, Node, Secret, ServiceAccount
+from pykubelet.models.meta_v1 import ObjectMeta
+from tests.contract.api.build import bound, config_map
 from tests.contract.api.conftest import Server
 
 Until = Callable[[Callable[[ConfigMap | None], bool]], Awaitable[None]]
-BINDINGS = Resource("/api/v1", "pods", Status)
-
-
-def config_map(name: str, **data: str) -> ConfigMap:
-    return ConfigMap(api_version="v1", kind="ConfigMap", metadata=ObjectMeta(name=name), data=data)
-
-
-def pod(name: str) -> Pod:
-    spec = PodSpec(containers=(Container(name="c", image="i"),), service_account_name="robot")
-    return Pod(api_version="v1", kind="Pod", metadata=ObjectMeta(name=name), spec=spec)
-
-
-async def bound(client: ApiClient, name: str, node: str = "n1") -> Pod:
-    await client.create(PODS.all("default"), pod(name))
-    target = ObjectReference(api_version="v1", kind="Node", name=node)
-    binding = Binding(api_version="v1", kind="Binding", metadata=ObjectMeta(name=name), target=target)
-    await client.create(BINDINGS.at("default", name, "binding"), binding)
-    return await client.get(PODS.at("default", name))
 
 
 async def test_objects_are_made_read_changed_and_deleted(server: Server) -> None:

@@ -14,8 +14,8 @@ from pykubelet.models.core_v1 import ConfigMap
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.models.scalars import KubeStruct, RawObject
 from pykubelet.testing.wait import until_answer
+from tests.contract.api.build import config_map
 from tests.contract.api.conftest import Server
-from tests.contract.api.test_api import config_map
 
 _FEW = Select(fields="metadata.name=few")
 _THINGS = "things.example.com"
