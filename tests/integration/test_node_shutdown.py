@@ -14,7 +14,7 @@ from pykubelet.testing.fake_logind import FakeLogind, fake_logind, missing
 from pykubelet.testing.free_ports import free_port
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.runtime import PrivateRuntime
-from tests.integration.test_pressure import Api
+from tests.integration.api_server import Api
 from tests.manifests import Json, container, mount, pod, serving
 
 pytestmark = [

@@ -376,7 +376,6 @@ def test_names_of_a_subject_only_are_recognized() -> None:
 
 
 TESTS_WITH_HELPERS = {
-    "tests.integration.test_pressure",
     "tests.unit.apiclient.test_reflector",
     "tests.unit.criserver.cni.test_network_manager",
     "tests.unit.criserver.spec.security.test_seccomp",
