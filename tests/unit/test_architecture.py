@@ -376,7 +376,6 @@ def test_names_of_a_subject_only_are_recognized() -> None:
 
 
 TESTS_WITH_HELPERS = {
-    "tests.unit.apiclient.test_reflector",
     "tests.unit.criserver.cni.test_network_manager",
     "tests.unit.criserver.spec.security.test_seccomp",
     "tests.unit.criserver.storage.test_layers_rules",
@@ -396,7 +395,6 @@ TESTS_WITH_HELPERS = {
     "tests.unit.kubelet.report.status.test_pod_status",
     "tests.unit.kubelet.report.status.test_status_manager",
     "tests.unit.kubelet.serve.local_socket.test_local_server",
-    "tests.unit.linux.test_memory_events",
     "tests.unit.test_architecture",
 }
 """Modules of tests from which others import. Must only become fewer: what tests share is in ``pykubelet.testing``, or,

@@ -13,26 +13,9 @@ from pykubelet.models.core_v1 import ConfigMap
 from pykubelet.testing.fake_api import FakeApi, Fault
 from pykubelet.testing.fake_api.store import Place
 from pykubelet.testing.wait import until
+from tests.unit.apiclient.clocks import NotedClock, QuickClock
 
 PLACE = Place("/api/v1", "configmaps", "default")
-
-
-class QuickClock(SystemClock):
-    """A clock with back-offs a hundred times shorter."""
-
-    async def sleep(self, seconds: float) -> None:
-        await super().sleep(seconds / 100)
-
-
-class NotedClock(SystemClock):
-    """A clock that records back-offs and skips them."""
-
-    def __init__(self) -> None:
-        self.slept: list[float] = []
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        await super().sleep(0)
 
 
 class Followed:

@@ -15,7 +15,7 @@ from pykubelet.apiclient.watch import Lines, Listing, WatchEvent, WatchType
 from pykubelet.base.errors import Transient
 from pykubelet.models.core_v1 import ConfigMap
 from pykubelet.models.meta_v1 import ObjectMeta
-from tests.unit.apiclient.test_reflector import NotedClock
+from tests.unit.apiclient.clocks import NotedClock
 
 META = ObjectMeta(name="a", namespace="default", resource_version="2")
 MAP = ConfigMap(metadata=META, data={"v": "1"})

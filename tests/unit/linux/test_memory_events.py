@@ -9,20 +9,7 @@ import pytest
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError
 from pykubelet.base.units import Bytes
 from pykubelet.linux.cgroups.memory_events import MemoryEvents
-
-
-def cgroup(tmp_path: Path, name: str, usage: int) -> Path:
-    """A directory with the files of a cgroup of version 1 that thresholds need."""
-    directory = tmp_path / name
-    directory.mkdir()
-    (directory / "memory.usage_in_bytes").write_text(f"{usage}\n")
-    (directory / "cgroup.event_control").touch()
-    return directory
-
-
-def written(directory: Path) -> list[int]:
-    """The eventfd, the descriptor of the counter and the threshold that were written last."""
-    return [int(word) for word in (directory / "cgroup.event_control").read_text().split()]
+from tests.unit.linux.cgroup_v1 import cgroup, written
 
 
 def descriptors() -> int:

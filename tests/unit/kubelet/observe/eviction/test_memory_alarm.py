@@ -12,7 +12,7 @@ from pykubelet.kubelet.observe.eviction.eviction_types import Signal
 from pykubelet.kubelet.observe.eviction.memory_alarm import AlarmConfig, MemoryAlarm
 from pykubelet.linux.cgroups.memory_events import MemoryEvents
 from pykubelet.testing.clock import VirtualClock
-from tests.unit.linux.test_memory_events import cgroup, written
+from tests.unit.linux.cgroup_v1 import cgroup, written
 
 GROWTH = {Signal.MEMORY: (Bytes(24),)}
 
