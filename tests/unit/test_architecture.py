@@ -376,10 +376,6 @@ def test_names_of_a_subject_only_are_recognized() -> None:
 
 
 TESTS_WITH_HELPERS = {
-    "tests.unit.criserver.cni.test_network_manager",
-    "tests.unit.criserver.spec.security.test_seccomp",
-    "tests.unit.criserver.storage.test_layers_rules",
-    "tests.unit.criserver.store.test_store",
     "tests.unit.kubelet.actuate.volumes.test_volumes_of_claims",
     "tests.unit.kubelet.control.sync.test_sync_loop",
     "tests.unit.kubelet.control.workers.test_lifecycle",

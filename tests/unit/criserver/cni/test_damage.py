@@ -15,7 +15,7 @@ from pykubelet.base.files.safe_path import read_regular
 from pykubelet.criserver.cni import attachment_records, network_files, network_manager
 from pykubelet.testing.limits import no_descriptors
 from pykubelet.testing.wait import until
-from tests.unit.criserver.cni.test_network_manager import ID, REQUEST, Rig
+from tests.unit.criserver.cni.rig import ID, REQUEST, Rig
 
 
 def _fifo(path: Path) -> None:

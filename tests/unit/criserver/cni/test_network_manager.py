@@ -11,47 +11,12 @@ import pytest
 from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid, PykubeletError, Transient
-from pykubelet.criserver.cni import AttachRequest, NetworkConfig, NetworkManager, PortMap, network_manager
+from pykubelet.criserver.cni import NetworkConfig, NetworkManager, PortMap, network_manager
 from pykubelet.criserver.cni.plugins import Plugins
 from pykubelet.criserver.types import SandboxID
 from pykubelet.linux.filesystems.mounts import bind, unmount
 from pykubelet.testing.wait import until
-
-ID = SandboxID("s1")
-REQUEST = AttachRequest(ID, "/proc/self/ns/net", "default", "web", "u1")
-SCRIPT = """#!/bin/sh
-cat > {directory}/$CNI_COMMAND.{name}.json
-echo "$CNI_COMMAND {name} $CNI_NETNS" >> {directory}/calls
-echo "$CNI_COMMAND {name} $CNI_IFNAME" >> {directory}/interfaces
-if [ -e {directory}/fail-$CNI_COMMAND-{name} ]; then echo '{{"code": 11, "msg": "no addresses"}}'; exit 1; fi
-[ $CNI_COMMAND = ADD ] && echo '{{"cniVersion": "1.0.0", "ips": [{{"address": "10.9.0.{last}/24"}}]}}'
-exit 0
-"""
-
-
-class Rig:
-    """A network of two plugins."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        for last, name in enumerate(("first", "second"), 1):
-            path = directory / name
-            path.write_text(SCRIPT.format(directory=directory, name=name, last=last))
-            path.chmod(0o755)
-        (directory / "conf").mkdir()
-        self.network = NetworkManager(
-            NetworkConfig(directory / "conf", directory / "attachments"),
-            Plugins(directories=(directory / "none", directory), timeout=10.0),
-        )
-
-    def configure(self, *types: str) -> None:
-        plugins = [{"type": kind} for kind in types]
-        document = {"cniVersion": "1.0.0", "name": "net", "plugins": plugins}
-        (self.directory / "conf" / "10.conflist").write_text(json.dumps(document))
-
-    def calls(self) -> list[str]:
-        path = self.directory / "calls"
-        return [line.rsplit(" ", 1)[0] for line in path.read_text().splitlines()] if path.exists() else []
+from tests.unit.criserver.cni.rig import ID, REQUEST, Rig
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Invalid
-from tests.unit.criserver.storage.world import World, directory, entry, hard, link
+from tests.unit.criserver.storage.world import World, directory, directory_at, entry, hard, link
 
 pytestmark = pytest.mark.root
 
@@ -123,7 +123,3 @@ async def test_chain_of_links_to_a_directory_of_lower_layers_is_followed_or_refu
     await world.unpack([directory("d"), *links])
     with pytest.raises(Invalid, match="layer sha256:"):
         await world.unpack([entry("d/x"), entry("c0/y", data=b"y")])
-
-
-def directory_at(name: str, mtime: int) -> tuple[tarfile.TarInfo, bytes]:
-    return entry(name, tarfile.DIRTYPE, mtime=mtime)

@@ -86,3 +86,7 @@ class World:
             "trash",
         }
         assert list((self.root / "storage/merge").iterdir()) == []
+
+
+def directory_at(name: str, mtime: int) -> tuple[tarfile.TarInfo, bytes]:
+    return entry(name, tarfile.DIRTYPE, mtime=mtime)

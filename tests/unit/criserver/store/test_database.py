@@ -16,7 +16,7 @@ from pykubelet.base.errors import Transient
 from pykubelet.criserver.store import Store, database
 from pykubelet.criserver.types import ContainerRecord, SandboxPhase, SandboxRecord
 from pykubelet.testing.clock import VirtualClock
-from tests.unit.criserver.store.test_store import CONTAINER, SANDBOX
+from tests.unit.criserver.store.records import CONTAINER, SANDBOX
 
 _NOW = 1_700_000_000
 _ASIDE = "state.db.damaged-20231114T221320Z"

@@ -14,7 +14,7 @@ from pykubelet.criserver.store import Store
 from pykubelet.criserver.store.database import Database
 from pykubelet.criserver.types import ContainerID, ContainerPhase, ContainerRecord, SandboxPhase, SandboxRecord
 from pykubelet.testing.clock import VirtualClock
-from tests.unit.criserver.store.test_store import CONTAINER, SANDBOX
+from tests.unit.criserver.store.records import CONTAINER, SANDBOX
 
 
 async def _written(path: Path) -> tuple[list[SandboxRecord], list[ContainerRecord]]:

@@ -23,13 +23,7 @@ from pykubelet.criserver.types import (
 )
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.clock import VirtualClock
-
-POD = pb.PodSandboxConfig(hostname="web", labels={"a": "b"})
-MAIN = pb.ContainerConfig(command=["sleep"])
-SANDBOX = SandboxRecord(SandboxID("s1"), "web_default_u1_0", "runc", POD.SerializeToString(), 5)
-CONTAINER = ContainerRecord(
-    ContainerID("c1"), "app_0", SANDBOX.id, MAIN.SerializeToString(), 6, "sha256:1", "ref", "/log", "/cg", "SIGTERM"
-)
+from tests.unit.criserver.store.records import CONTAINER, SANDBOX
 
 
 async def test_records_are_loaded_unchanged(tmp_path: Path) -> None:

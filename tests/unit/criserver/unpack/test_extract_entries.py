@@ -10,8 +10,7 @@ import pytest
 
 from pykubelet.criserver.unpack.account import BLOCK
 from pykubelet.criserver.unpack.limits import BadLayer
-from tests.unit.criserver.storage.test_layers_rules import directory_at
-from tests.unit.criserver.storage.world import Entries, directory, entry, hard, link
+from tests.unit.criserver.storage.world import Entries, directory, directory_at, entry, hard, link
 from tests.unit.criserver.unpack.extraction import extract, listed
 
 pytestmark = pytest.mark.root

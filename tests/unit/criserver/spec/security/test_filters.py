@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pykubelet.criserver.spec.security.seccomp import profile
 from pykubelet.criserver.spec.security.system_calls import ARCHITECTURES
 from tests.unit.criserver.spec.security.compiled import ALLOW, ERRNO, Filter, Library
-from tests.unit.criserver.spec.security.test_seccomp import HOST, allowed
+from tests.unit.criserver.spec.security.profiles import HOST, allowed
 
 EPERM, ENOSYS = ERRNO | 1, ERRNO | 38
 NEW_USER, SIGCHLD = 0x10000000, 17
