@@ -19,8 +19,7 @@ from pykubelet.linux.filesystems import mounts
 from pykubelet.linux.filesystems.mountinfo import Mount, at_or_below, is_mount_point
 from pykubelet.linux.filesystems.mountinfo import mounts as all_mounts
 from pykubelet.models.core_v1 import ConfigMap, Secret
-from tests.unit.kubelet.actuate.volumes.build import UID, Fields, Images, Kit, mounting, pod_with
-from tests.unit.kubelet.actuate.volumes.test_volumes_of_claims import Claims, using
+from tests.unit.kubelet.actuate.volumes.build import UID, Claims, Fields, Images, Kit, mounting, pod_with, using
 
 pytestmark = pytest.mark.root
 

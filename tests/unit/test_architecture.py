@@ -376,7 +376,6 @@ def test_names_of_a_subject_only_are_recognized() -> None:
 
 
 TESTS_WITH_HELPERS = {
-    "tests.unit.kubelet.actuate.volumes.test_volumes_of_claims",
     "tests.unit.kubelet.control.sync.test_sync_loop",
     "tests.unit.kubelet.control.workers.test_lifecycle",
     "tests.unit.kubelet.control.workers.test_worker_set",

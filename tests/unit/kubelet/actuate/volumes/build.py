@@ -12,7 +12,8 @@ from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.reports.work_meter import WorkMeter
 from pykubelet.models import codec
-from pykubelet.models.core_v1 import ConfigMap, Container, Pod, Secret
+from pykubelet.models.codec import from_builtins
+from pykubelet.models.core_v1 import ConfigMap, Container, PersistentVolume, PersistentVolumeClaim, Pod, Secret
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.meter import ToldMeter
 from pykubelet.testing.telemetry import telemetry
@@ -116,3 +117,44 @@ class Kit:
     def volume(self, kind: str, name: str) -> Path:
         """Root of a volume of the pod."""
         return self.dirs.of_volumes.volume(UID, f"kubernetes.io/{kind}", name)
+
+
+@dataclass
+class Claims:
+    """Claim ``NAME`` is bound to volume ``pv-NAME``."""
+
+    specs: dict[str, Fields] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+    reads: int = 0
+
+    async def claim(self, namespace: str, name: str) -> PersistentVolumeClaim:
+        self.reads += 1
+        if name not in self.specs:
+            raise NotFound(f'persistentvolumeclaims "{name}" not found')
+        return from_builtins(
+            {
+                "metadata": {"name": name, "namespace": namespace, "uid": name},
+                "spec": {"volumeName": f"pv-{name}"},
+                "status": {"phase": "Bound"},
+            },
+            PersistentVolumeClaim,
+        )
+
+    async def node_labels(self) -> dict[str, str]:
+        return {"kubernetes.io/hostname": "node-1"}
+
+    async def patch_claim(self, claim: PersistentVolumeClaim, patch: dict[str, object]) -> PersistentVolumeClaim:
+        raise AssertionError("nothing grows here")
+
+    async def volume(self, name: str) -> PersistentVolume:
+        claim = name.removeprefix("pv-")
+        spec = {"claimRef": {"uid": claim}, **self.specs[claim]}
+        return from_builtins(
+            {"metadata": {"name": name, "annotations": self.annotations}, "spec": spec}, PersistentVolume
+        )
+
+
+def using(claim: str, **fields: object) -> Pod:
+    """A pod whose container mounts a claim."""
+    volume: Fields = {"name": "data", "persistentVolumeClaim": {"claimName": claim, **fields}}
+    return pod_with(volume, containers=[{"name": "app", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}])

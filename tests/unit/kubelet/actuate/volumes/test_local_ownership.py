@@ -10,8 +10,7 @@ from pykubelet.kubelet.actuate.volumes import VolumeDeps, VolumeManager
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.linux.filesystems import mounts
 from pykubelet.models.core_v1 import Pod, PodSecurityContext
-from tests.unit.kubelet.actuate.volumes.build import Images, Kit
-from tests.unit.kubelet.actuate.volumes.test_volumes_of_claims import Claims, using
+from tests.unit.kubelet.actuate.volumes.build import Claims, Images, Kit, using
 
 pytestmark = pytest.mark.root
 FIRST, SECOND = 7632, 7633

@@ -5,14 +5,13 @@ import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.base.errors import Invalid, NotFound, Transient, Unsupported
+from pykubelet.base.errors import Invalid, Transient, Unsupported
 from pykubelet.kubelet.actuate.actuate_types import VolumeError
 from pykubelet.kubelet.actuate.criconfig.config_types import HostDevice
 from pykubelet.kubelet.actuate.volumes import VolumeConfig, VolumeDeps, VolumeManager
@@ -25,52 +24,10 @@ from pykubelet.kubelet.actuate.volumes.volume_source import Source
 from pykubelet.kubelet.types.ids import ref_of
 from pykubelet.kubelet.types.storage import AttachLimitExceeded, VolumeSizes
 from pykubelet.models.codec import from_builtins
-from pykubelet.models.core_v1 import (
-    NFSVolumeSource,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    Pod,
-    PodSecurityContext,
-    Volume,
-)
-from tests.unit.kubelet.actuate.volumes.build import UID, Images, Kit, make_pod, mounting, pod_with
+from pykubelet.models.core_v1 import NFSVolumeSource, PersistentVolume, Pod, PodSecurityContext, Volume
+from tests.unit.kubelet.actuate.volumes.build import UID, Claims, Images, Kit, make_pod, mounting, pod_with, using
 
 Fields = dict[str, Any]
-
-
-@dataclass
-class Claims:
-    """Claim ``NAME`` is bound to volume ``pv-NAME``."""
-
-    specs: dict[str, Fields] = field(default_factory=dict)
-    annotations: dict[str, str] = field(default_factory=dict)
-    reads: int = 0
-
-    async def claim(self, namespace: str, name: str) -> PersistentVolumeClaim:
-        self.reads += 1
-        if name not in self.specs:
-            raise NotFound(f'persistentvolumeclaims "{name}" not found')
-        return from_builtins(
-            {
-                "metadata": {"name": name, "namespace": namespace, "uid": name},
-                "spec": {"volumeName": f"pv-{name}"},
-                "status": {"phase": "Bound"},
-            },
-            PersistentVolumeClaim,
-        )
-
-    async def node_labels(self) -> dict[str, str]:
-        return {"kubernetes.io/hostname": "node-1"}
-
-    async def patch_claim(self, claim: PersistentVolumeClaim, patch: dict[str, object]) -> PersistentVolumeClaim:
-        raise AssertionError("nothing grows here")
-
-    async def volume(self, name: str) -> PersistentVolume:
-        claim = name.removeprefix("pv-")
-        spec = {"claimRef": {"uid": claim}, **self.specs[claim]}
-        return from_builtins(
-            {"metadata": {"name": name, "annotations": self.annotations}, "spec": spec}, PersistentVolume
-        )
 
 
 @pytest.fixture
@@ -84,12 +41,6 @@ def kit(tmp_path: Path, claims: Claims) -> Kit:
     deps = VolumeDeps(images=Images(), claims=claims, telemetry=made.telemetry)
     made.manager = VolumeManager(dirs=made.dirs, deps=deps)
     return made
-
-
-def using(claim: str, **fields: object) -> Pod:
-    """A pod whose container mounts a claim."""
-    volume: Fields = {"name": "data", "persistentVolumeClaim": {"claimName": claim, **fields}}
-    return pod_with(volume, containers=[{"name": "app", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}])
 
 
 async def test_a_host_path_behind_a_claim(kit: Kit, claims: Claims, tmp_path: Path) -> None:
