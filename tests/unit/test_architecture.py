@@ -376,9 +376,6 @@ def test_names_of_a_subject_only_are_recognized() -> None:
 
 
 TESTS_WITH_HELPERS = {
-    "tests.unit.kubelet.control.sync.test_sync_loop",
-    "tests.unit.kubelet.control.workers.test_lifecycle",
-    "tests.unit.kubelet.control.workers.test_worker_set",
     "tests.unit.kubelet.desired.admission.test_admission_manager",
     "tests.unit.kubelet.desired.admission.test_rules",
     "tests.unit.kubelet.desired.manifest.test_validate",

@@ -54,7 +54,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.telemetry import telemetry
 from tests.unit.kubelet.control.fakes import make_pod
-from tests.unit.kubelet.control.sync.test_sync_loop import LoopFakes
+from tests.unit.kubelet.control.sync.fakes import LoopFakes
 from tests.unit.kubelet.observe.pleg.fakes import container, pod
 
 A, B = PodUID("a"), PodUID("b")

@@ -1,12 +1,15 @@
 """A node in a few lines: pods run as soon as they are synced and stop as soon as they are killed."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+
+import pytest
 
 from pykubelet.base.clock import utc
 from pykubelet.base.errors import PykubeletError
-from pykubelet.kubelet.control.workers import WorkerTable
+from pykubelet.kubelet.control.workers import PodWorkers, WorkerTable
 from pykubelet.kubelet.control.workers.steps import PodSteps
 from pykubelet.kubelet.control.workers.worker_interfaces import Probes, WorkerDeps
 from pykubelet.kubelet.telemetry import Telemetry
@@ -215,3 +218,19 @@ class Node:
 
     def pod_orphaned(self) -> None:
         self.metered.append("orphaned")
+
+
+U1, U2 = PodUID("u1"), PodUID("u2")
+
+
+@asynccontextmanager
+async def running(node: Node) -> AsyncIterator[PodWorkers]:
+    workers = PodWorkers(node.deps(), node.table)
+    task = asyncio.create_task(workers.run(), name="workers")
+    try:
+        await node.clock.settle()
+        yield workers
+    finally:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task

@@ -8,8 +8,7 @@ import pytest
 from pykubelet.base.errors import Conflict
 from pykubelet.kubelet.compose.local_api.pod_requests import PodRequests
 from pykubelet.kubelet.types.ids import PodUID
-from tests.unit.kubelet.control.fakes import Node, make_pod
-from tests.unit.kubelet.control.workers.test_worker_set import U1, running
+from tests.unit.kubelet.control.fakes import U1, Node, make_pod, running
 
 
 async def test_grace_period_of_a_deletion_is_shortened_while_the_pod_stops() -> None:

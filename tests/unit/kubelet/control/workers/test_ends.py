@@ -10,9 +10,8 @@ from pykubelet.kubelet.control.workers.plan import lifecycle
 from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.outcome import Outcome
-from tests.unit.kubelet.control.fakes import Node, NoProbes, make_pod
-from tests.unit.kubelet.control.workers.test_lifecycle import HARD, pod, state
-from tests.unit.kubelet.control.workers.test_worker_set import U1, U2, running
+from tests.unit.kubelet.control.fakes import U1, U2, Node, NoProbes, make_pod, running
+from tests.unit.kubelet.control.workers.states import HARD, pod, state
 
 REF = PodRef("default", "web", U1)
 

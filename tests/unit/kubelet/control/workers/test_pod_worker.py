@@ -5,8 +5,7 @@ import asyncio
 from pykubelet.base import tracing
 from pykubelet.kubelet.types.outcome import Failure, SyncAction
 from tests.unit.base.tracing.recorded import recording
-from tests.unit.kubelet.control.fakes import Node, make_pod
-from tests.unit.kubelet.control.workers.test_worker_set import U1, running
+from tests.unit.kubelet.control.fakes import U1, Node, make_pod, running
 
 
 async def test_failures_of_a_sync_mark_its_span() -> None:

@@ -1,8 +1,6 @@
 """Pod workers over a small node, in virtual time."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import pytest
@@ -13,27 +11,13 @@ from pykubelet.base.errors import Permanent, Transient
 from pykubelet.kubelet.control.workers import PodWorkers
 from pykubelet.kubelet.control.workers.pod_worker import PodWorker
 from pykubelet.kubelet.control.workers.worker_types import Phase, WorkerState
-from pykubelet.kubelet.types.ids import PodRef, PodUID, SandboxID, ref_of
+from pykubelet.kubelet.types.ids import PodRef, SandboxID, ref_of
 from pykubelet.kubelet.types.outcome import Failure, Outcome, SyncAction
 from pykubelet.kubelet.types.runtime import RuntimeConditions, SandboxStatus
-from tests.unit.kubelet.control.fakes import Node, make_pod
+from tests.unit.kubelet.control.fakes import U1, U2, Node, make_pod, running
 
-U1, U2 = PodUID("u1"), PodUID("u2")
 WAITING = Failure(SyncAction.START_CONTAINER, "c", "CrashLoopBackOff", "back-off", transient=True)
 BROKEN = Failure(SyncAction.START_CONTAINER, "c", "RunContainerError", "no such file")
-
-
-@asynccontextmanager
-async def running(node: Node) -> AsyncIterator[PodWorkers]:
-    workers = PodWorkers(node.deps(), node.table)
-    task = asyncio.create_task(workers.run(), name="workers")
-    try:
-        await node.clock.settle()
-        yield workers
-    finally:
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
 
 
 async def test_removed_pod_leaves_nothing_on_the_node() -> None:
