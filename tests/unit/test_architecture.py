@@ -376,10 +376,6 @@ def test_names_of_a_subject_only_are_recognized() -> None:
 
 
 TESTS_WITH_HELPERS = {
-    "tests.unit.kubelet.desired.admission.test_admission_manager",
-    "tests.unit.kubelet.desired.admission.test_rules",
-    "tests.unit.kubelet.desired.manifest.test_validate",
-    "tests.unit.kubelet.desired.pods.test_pods",
     "tests.unit.kubelet.observe.eviction.test_eviction_manager",
     "tests.unit.kubelet.observe.eviction.test_thresholds",
     "tests.unit.kubelet.observe.node_shutdown.test_groups",

@@ -16,8 +16,8 @@ from pykubelet.kubelet.types.resources.resize import ResizeReason, Retry, alloca
 from pykubelet.kubelet.types.resources.size import Size
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod, PodCondition, PodStatus
-from tests.unit.kubelet.desired.admission.test_admission_manager import AdmissionFakes
-from tests.unit.kubelet.desired.admission.test_rules import NODE, make_pod, static
+from tests.unit.kubelet.desired.admission.build import NODE, make_pod, static
+from tests.unit.kubelet.desired.admission.fakes import AdmissionFakes
 
 
 def wants(uid: str, cpu: str, generation: int = 1, *, priority: int = 0) -> Pod:

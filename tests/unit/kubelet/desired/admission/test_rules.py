@@ -1,7 +1,6 @@
 """The rules of admission, one table each."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -16,35 +15,9 @@ from pykubelet.kubelet.types.admission import ADMITTED, AdmissionVerdict
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.resources.podresources import Amounts, amounts
 from pykubelet.kubelet.types.resources.qos import QosClass
-from pykubelet.kubelet.types.updates import ANNOTATION_SOURCE
-from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod, Taint
 from pykubelet.models.node_match import matches_node, untolerated
-
-LABELS = {"kubernetes.io/hostname": "n1", "kubernetes.io/os": "linux", "disk": "ssd", "cores": "4"}
-NODE = NodeProperties(
-    name="n1",
-    labels=LABELS,
-    allocatable=amounts({"cpu": "2", "memory": "1Gi", "ephemeral-storage": "10Gi", "example.com/gpu": "1"}),
-    max_pods=3,
-    strict_groups=True,
-)
-
-
-def make_pod(
-    uid: str = "u", requests: Mapping[str, str] | None = None, meta: Mapping[str, Any] | None = None, **spec: Any
-) -> Pod:
-    container = {"name": "c", "image": "i", "resources": {"requests": dict(requests or {})}}
-    container |= spec.pop("container", {})
-    document = {
-        "metadata": {"name": uid, "namespace": "default", "uid": uid, **(meta or {})},
-        "spec": {"containers": [container], **spec},
-    }
-    return from_builtins(document, Pod)
-
-
-def static(uid: str = "u", requests: Mapping[str, str] | None = None, **spec: Any) -> Pod:
-    return make_pod(uid, requests, {"annotations": {ANNOTATION_SOURCE: "file"}}, **spec)
+from tests.unit.kubelet.desired.admission.build import LABELS, NODE, make_pod, static
 
 
 def judge(

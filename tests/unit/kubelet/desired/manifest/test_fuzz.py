@@ -16,7 +16,7 @@ from pykubelet.kubelet.desired.manifest.manifest_types import MAX_PROBLEMS
 from pykubelet.kubelet.types.updates import Source
 from pykubelet.models import codec
 from pykubelet.models.core_v1 import Pod
-from tests.unit.kubelet.desired.manifest.test_validate import BASE
+from tests.unit.kubelet.desired.manifest.samples import BASE
 
 SEED = yaml.safe_dump(yaml.safe_load(BASE)).encode()
 SEED += b"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {k: v}\n"

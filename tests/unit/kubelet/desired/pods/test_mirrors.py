@@ -17,7 +17,7 @@ from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.testing.fake_api import Fault
 from pykubelet.testing.wait import settle, until
 from tests.unit.kubelet.apitools import Api, fake_api, running
-from tests.unit.kubelet.desired.pods.test_pods import mirror, pod, static
+from tests.unit.kubelet.desired.pods.build import mirror, pod, static
 
 NODE = core.Node(metadata=ObjectMeta(name="n", uid="node-uid"))
 MARKED = datetime(2026, 1, 1, tzinfo=UTC)
