@@ -376,9 +376,6 @@ def test_names_of_a_subject_only_are_recognized() -> None:
 
 
 TESTS_WITH_HELPERS = {
-    "tests.unit.kubelet.observe.eviction.test_eviction_manager",
-    "tests.unit.kubelet.observe.eviction.test_thresholds",
-    "tests.unit.kubelet.observe.node_shutdown.test_groups",
     "tests.unit.kubelet.report.status.test_delivery",
     "tests.unit.kubelet.report.status.test_pod_status",
     "tests.unit.kubelet.report.status.test_status_manager",

@@ -6,8 +6,8 @@ import pytest
 
 from pykubelet.kubelet.observe.eviction.eviction_manager import CHECK_SECONDS, QUIET_SECONDS
 from pykubelet.kubelet.observe.eviction.eviction_types import Signal, SignalObservation
-from tests.unit.kubelet.observe.eviction.test_eviction_manager import HARD, Machine, watching
-from tests.unit.kubelet.observe.eviction.test_thresholds import make_pod
+from tests.unit.kubelet.observe.eviction.build import make_pod
+from tests.unit.kubelet.observe.eviction.machine import HARD, Machine, watching
 
 LINE = "pressure: memory has become short since the last look"
 

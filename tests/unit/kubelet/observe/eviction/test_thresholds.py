@@ -1,7 +1,6 @@
 """Thresholds, conditions over time, who goes first, and limits of single pods."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -33,10 +32,9 @@ from pykubelet.kubelet.observe.eviction.plan.thresholds import (
 )
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.resources.eviction import DEFAULT_HARD
-from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod
+from tests.unit.kubelet.observe.eviction.build import MI, make_pod
 
-MI = 1 << 20
 MEMORY = Threshold(Signal.MEMORY, Amount(100 * MI))
 SOFT = Threshold(Signal.MEMORY, Amount(200 * MI), grace=60)
 DISK = Threshold(Signal.NODEFS, Amount(share=0.1), reclaim=Amount(share=0.05))
@@ -44,14 +42,6 @@ DISK = Threshold(Signal.NODEFS, Amount(share=0.1), reclaim=Amount(share=0.05))
 
 def memory(mi: int) -> dict[Signal, SignalObservation]:
     return {Signal.MEMORY: SignalObservation(mi * MI, 1000 * MI)}
-
-
-def make_pod(uid: str, spec: Mapping[str, Any] | None = None, **resources: Mapping[str, str]) -> Pod:
-    container = {"name": "c", "image": "i", "resources": resources}
-    return from_builtins(
-        {"metadata": {"name": uid, "namespace": "d", "uid": uid}, "spec": {"containers": [container], **(spec or {})}},
-        Pod,
-    )
 
 
 def test_thresholds_without_configuration_are_the_hard_defaults() -> None:

@@ -2,23 +2,10 @@
 
 import pytest
 
-from pykubelet.kubelet.observe.node_shutdown.plan.groups import (
-    Period,
-    grace_seconds,
-    grouped,
-    periods,
-    total_seconds,
-)
-from pykubelet.models.codec import from_builtins
-from pykubelet.models.core_v1 import Pod
+from pykubelet.kubelet.observe.node_shutdown.plan.groups import Period, grace_seconds, grouped, periods, total_seconds
+from tests.unit.kubelet.observe.node_shutdown.build import make_pod
 
 CRITICAL = 2_000_000_000
-
-
-def make_pod(name: str, priority: int | None = None, grace: int | None = None) -> Pod:
-    spec = {"containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": grace, "priority": priority}
-    given = {key: value for key, value in spec.items() if value is not None}
-    return from_builtins({"metadata": {"name": name, "namespace": "d", "uid": name}, "spec": given}, Pod)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.telemetry import telemetry
 from pykubelet.testing.wait import until
-from tests.unit.kubelet.observe.node_shutdown.test_groups import make_pod
+from tests.unit.kubelet.observe.node_shutdown.build import make_pod
 
 PERIODS = (Period(0, 20), Period(100, 10))
 
