@@ -376,10 +376,6 @@ def test_names_of_a_subject_only_are_recognized() -> None:
 
 
 TESTS_WITH_HELPERS = {
-    "tests.unit.kubelet.report.status.test_delivery",
-    "tests.unit.kubelet.report.status.test_pod_status",
-    "tests.unit.kubelet.report.status.test_status_manager",
-    "tests.unit.kubelet.serve.local_socket.test_local_server",
     "tests.unit.test_architecture",
 }
 """Modules of tests from which others import. Must only become fewer: what tests share is in ``pykubelet.testing``, or,

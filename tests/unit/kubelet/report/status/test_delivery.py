@@ -7,11 +7,16 @@ from msgspec.structs import replace
 
 from pykubelet.kubelet.report.status.plan.delivery import HOLD_SECONDS, hold_seconds
 from pykubelet.models import core_v1 as core
-
-
-def waiting(reason: str = "ContainerCreating", name: str = "app") -> core.ContainerStatus:
-    state = core.ContainerState(waiting=core.ContainerStateWaiting(reason=reason))
-    return core.ContainerStatus(name=name, image="i", image_id="", ready=False, restart_count=0, state=state)
+from tests.unit.kubelet.report.status.build import (
+    RUNNING,
+    STARTING,
+    STOPPING,
+    UNREADY,
+    WITH_SANDBOX,
+    condition,
+    runs,
+    waiting,
+)
 
 
 def ended(exit_code: int = 0, name: str = "init") -> core.ContainerStatus:
@@ -19,37 +24,7 @@ def ended(exit_code: int = 0, name: str = "init") -> core.ContainerStatus:
     return replace(waiting(name=name), state=state, ready=exit_code == 0)
 
 
-def runs(name: str = "app", *, ready: bool = True) -> core.ContainerStatus:
-    state = core.ContainerState(running=core.ContainerStateRunning())
-    return replace(waiting(name=name), state=state, ready=ready, started=True)
-
-
-def condition(kind: str, status: str = "True", reason: str = "") -> core.PodCondition:
-    return core.PodCondition(type=kind, status=status, reason=reason)
-
-
 NEW = core.PodStatus(phase="Pending", qos_class="BestEffort")
-STARTING = core.PodStatus(
-    phase="Pending",
-    host_ip="10.0.0.1",
-    container_statuses=(waiting(),),
-    conditions=(condition("Initialized"), condition("Ready", "False", "ContainersNotReady"), condition("PodScheduled")),
-)
-WITH_SANDBOX = replace(
-    STARTING, pod_ip="10.1.0.1", conditions=(*STARTING.conditions, condition("PodReadyToStartContainers"))
-)
-RUNNING = replace(
-    WITH_SANDBOX,
-    phase="Running",
-    container_statuses=(runs(),),
-    conditions=(condition("Ready"), condition("ContainersReady"), condition("Initialized")),
-)
-UNREADY = replace(
-    RUNNING,
-    container_statuses=(runs(ready=False),),
-    conditions=(condition("Ready", "False"), condition("ContainersReady", "False"), condition("Initialized")),
-)
-STOPPING = replace(RUNNING, conditions=(*RUNNING.conditions, condition("PodReadyToStartContainers", "False")))
 RESIZE = condition("PodResizePending", "True", "Deferred")
 EPHEMERAL = (waiting(name="debug"),)
 

@@ -10,35 +10,11 @@ from msgspec.structs import replace
 from pykubelet.kubelet.report.status.plan.pod_status import compute_pod_status, disruption_target, rejected_status
 from pykubelet.kubelet.report.status.status_types import TERMINAL, StatusContext
 from pykubelet.kubelet.types.resources.resize import NOT_RESIZING, ResizeProgress, ResizeState
-from pykubelet.kubelet.types.runtime import ContainerState, PodRuntimeStatus
+from pykubelet.kubelet.types.runtime import ContainerState
 from pykubelet.models import core_v1 as core
 from pykubelet.models.scalars import time_from_unix
 from tests.unit.kubelet.report.pods import NOW, attempt, container, exited, pod, runtime, sandbox, with_meta
-
-HOST = ("192.0.2.1", "2001:db8::1")
-
-
-def compute(
-    value: core.Pod,
-    seen: PodRuntimeStatus,
-    previous: core.PodStatus | None = None,
-    *,
-    now: float = NOW,
-    host_ips: tuple[str, ...] = HOST,
-    terminating: bool = False,
-    terminal: tuple[str, str] = ("", ""),
-    disruption: core.PodCondition | None = None,
-) -> core.PodStatus:
-    ctx = StatusContext(
-        now=now,
-        previous=previous,
-        host_ips=host_ips,
-        terminating=terminating,
-        terminal_reason=terminal[0],
-        terminal_message=terminal[1],
-        disruption=disruption,
-    )
-    return compute_pod_status(value, seen, ctx)
+from tests.unit.kubelet.report.status.build import HOST, compute
 
 
 def conditions(status: core.PodStatus) -> dict[str, str]:

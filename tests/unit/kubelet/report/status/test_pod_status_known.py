@@ -6,7 +6,7 @@ from pykubelet.kubelet.report.status.plan.pod_status import disruption_target
 from pykubelet.models import core_v1 as core
 from pykubelet.models.scalars import time_from_unix
 from tests.unit.kubelet.report.pods import NOW, attempt, pod, runtime
-from tests.unit.kubelet.report.status.test_pod_status import compute
+from tests.unit.kubelet.report.status.build import compute
 
 
 def test_start_time_of_the_api_server_is_kept() -> None:

@@ -17,6 +17,7 @@ from pykubelet.models import core_v1 as core
 from pykubelet.models.scalars import time_from_unix
 from pykubelet.testing.clock import VirtualClock
 from tests.unit.kubelet.report.pods import REF, attempt, container, exited, pod, runtime, sidecar, with_meta
+from tests.unit.kubelet.report.status.build import Node
 
 PROBE = core.Probe(exec=core.ExecAction(command=("true",)))
 
@@ -26,14 +27,6 @@ def known(
 ) -> StatusInput:
     """What a worker reports."""
     return StatusInput(runtime, probes or {}, **more)
-
-
-class Node:
-    host_ips = ("192.0.2.1",)
-    runtime_name = "containerd"
-
-    def recursive_read_only(self, handler: str | None) -> bool:
-        return handler == "rro"
 
 
 def manager() -> tuple[StatusManager, list[StatusChange]]:

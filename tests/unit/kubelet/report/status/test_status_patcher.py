@@ -20,7 +20,7 @@ from pykubelet.testing.telemetry import telemetry
 from pykubelet.testing.wait import settle, until
 from tests.unit.kubelet.apitools import Api, fake_api, running
 from tests.unit.kubelet.report.pods import pod, with_meta
-from tests.unit.kubelet.report.status.test_status_manager import Node
+from tests.unit.kubelet.report.status.build import Node
 
 TARGET = PODS.at("ns", "web")
 RUNNING = core.PodStatus(

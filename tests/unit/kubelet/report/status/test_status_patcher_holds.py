@@ -25,8 +25,7 @@ from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.telemetry import telemetry
 from tests.unit.kubelet.apitools import running
 from tests.unit.kubelet.report.pods import pod, with_meta
-from tests.unit.kubelet.report.status.test_delivery import RUNNING, STARTING, STOPPING, UNREADY, WITH_SANDBOX
-from tests.unit.kubelet.report.status.test_status_manager import Node
+from tests.unit.kubelet.report.status.build import RUNNING, STARTING, STOPPING, UNREADY, WITH_SANDBOX, Node
 
 T = TypeVar("T", bound=KubeStruct)
 POD = pod(static=False)

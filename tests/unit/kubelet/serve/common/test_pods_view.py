@@ -7,7 +7,7 @@ from pykubelet.models import core_v1 as core
 from pykubelet.models.scalars import time_from_unix
 from pykubelet.testing.clock import VirtualClock
 from tests.unit.kubelet.report.pods import NOW, REF, pod, with_meta
-from tests.unit.kubelet.report.status.test_status_manager import Node
+from tests.unit.kubelet.report.status.build import Node
 
 RUNNING = core.PodStatus(phase="Running")
 

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from pykubelet.kubelet.serve.common.limits import SlotLimits
 from pykubelet.testing.wait import until
 from tests.unit.kubelet.serve.common.flood import silent_connections
-from tests.unit.kubelet.serve.local_socket.test_local_server import PODS, Watch, answer
-from tests.unit.kubelet.serve.local_socket.world import World, running, serving
+from tests.unit.kubelet.serve.local_socket.world import PODS, Watch, World, answer, running, serving
 
 
 @pytest.fixture

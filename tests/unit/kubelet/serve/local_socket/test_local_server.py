@@ -1,6 +1,5 @@
 """The local API: lists, watches, the agent's own paths, errors, limits."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,7 @@ from pykubelet.models import codec
 from pykubelet.models import core_v1 as core
 from pykubelet.testing.wait import until
 from tests.unit.kubelet.report.pods import REF, pod, with_meta
-from tests.unit.kubelet.serve.local_socket.world import Served, World, ended, running, serving
-
-PODS = "/api/v1/pods"
+from tests.unit.kubelet.serve.local_socket.world import PODS, Served, Watch, World, answer, ended, running, serving
 
 
 def named(name: str, namespace: str = "ns", **labels: str) -> core.Pod:
@@ -30,12 +27,6 @@ def named(name: str, namespace: str = "ns", **labels: str) -> core.Pod:
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return World(tmp_path)
-
-
-async def answer(served: Served, path: str) -> Any:
-    async with served.get(path) as response:
-        assert response.content_type == "application/json"
-        return await response.json()
 
 
 async def names(served: Served, path: str) -> list[str]:
@@ -101,33 +92,6 @@ async def test_event_lists_include_those_that_are_only_in_the_history(world: Wor
 
 
 # -- watches ----------------------------------------------------------------------------------------------------------
-
-
-class Watch:
-    """A watching client."""
-
-    def __init__(self, served: Served, path: str) -> None:
-        self._request = served.get(path)
-
-    async def __aenter__(self) -> "Watch":
-        self._response = await self._request.__aenter__()
-        assert self._response.status == 200
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._response.close()
-
-    async def next(self) -> tuple[str, str]:
-        event = await self.event()
-        return event["type"], event["object"]["metadata"]["name"]
-
-    async def event(self) -> Any:
-        async with asyncio.timeout(10):
-            return json.loads(await self._response.content.readline())
-
-    async def end(self) -> bytes:
-        async with asyncio.timeout(10):
-            return await self._response.content.read()
 
 
 async def test_a_watch_begins_with_what_is_there(world: World) -> None:

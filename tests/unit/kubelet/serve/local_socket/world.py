@@ -1,12 +1,14 @@
 """A local API server on a socket in a temporary directory, with fakes for everything that it uses."""
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 from msgspec.structs import replace
@@ -44,7 +46,7 @@ from pykubelet.models.scalars import time_from_unix
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.telemetry import telemetry
 from tests.unit.kubelet.report.pods import NOW, pod
-from tests.unit.kubelet.report.status.test_status_manager import Node as NodeFacts
+from tests.unit.kubelet.report.status.build import Node as NodeFacts
 from tests.unit.kubelet.serve.logs.records import raw
 
 
@@ -259,3 +261,39 @@ async def serving(world: World) -> AsyncIterator[Served]:
         finally:
             task.cancel()
             waiting.cancel()
+
+
+PODS = "/api/v1/pods"
+
+
+async def answer(served: Served, path: str) -> Any:
+    async with served.get(path) as response:
+        assert response.content_type == "application/json"
+        return await response.json()
+
+
+class Watch:
+    """A watching client."""
+
+    def __init__(self, served: Served, path: str) -> None:
+        self._request = served.get(path)
+
+    async def __aenter__(self) -> "Watch":
+        self._response = await self._request.__aenter__()
+        assert self._response.status == 200
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._response.close()
+
+    async def next(self) -> tuple[str, str]:
+        event = await self.event()
+        return event["type"], event["object"]["metadata"]["name"]
+
+    async def event(self) -> Any:
+        async with asyncio.timeout(10):
+            return json.loads(await self._response.content.readline())
+
+    async def end(self) -> bytes:
+        async with asyncio.timeout(10):
+            return await self._response.content.read()
