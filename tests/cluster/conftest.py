@@ -1,11 +1,8 @@
 """Fixtures: a real API server and an agent that is its node, on a real container runtime."""
 
-import http.client
 import shutil
-import ssl
 import subprocess
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,18 +10,14 @@ import pytest
 from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.actuate.node.iptables_hint import CHAIN
 from pykubelet.kubelet.actuate.node.tunables import TUNABLES
-from pykubelet.models.core_v1 import Pod
 from pykubelet.testing import shifted
 from pykubelet.testing.agent import AgentProcess, wait_for
 from pykubelet.testing.envtest import ADMIN, EnvTest, find_assets
 from pykubelet.testing.fake_api.thread import FakeApiThread, fake_api_thread
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.kubeapi import Json, KubeApi
-from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
-
-NODE = "testnode"
-Condition = Callable[[Pod], object]
+from tests.cluster.cluster_node import NODE, Cluster, has_chain
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -52,12 +45,6 @@ def _machine() -> Iterator[None]:
             subprocess.run([program, "-w", "-t", "mangle", "-X", CHAIN], check=True)
 
 
-def has_chain(program: str) -> bool:
-    """Whether a program's firewall has the chain that the agent creates."""
-    done = subprocess.run([program, "-w", "-t", "mangle", "-S", CHAIN], capture_output=True, check=False)
-    return done.returncode == 0
-
-
 @pytest.fixture(scope="session")
 def apiserver(isolation: Isolation) -> Iterator[EnvTest]:
     """The session's API server."""
@@ -79,68 +66,6 @@ def api(apiserver: EnvTest) -> KubeApi:
 def node_address(isolation: Isolation) -> str:
     """The address at which the API server reaches the node."""
     return isolation.add_node_address()
-
-
-@dataclass
-class Cluster:
-    """An agent as the node ``testnode``."""
-
-    api: KubeApi
-    agent: AgentProcess
-    address: str
-    """Address of the node."""
-
-    def run(self, manifest: Json) -> Json:
-        """Create the pod and bind it to the node."""
-        return self.api.run_pod(manifest, NODE)
-
-    def ready(self, name: str, timeout: float = 30.0) -> Pod:
-        return self.api.wait_ready(name, timeout, self.agent.log_tail)
-
-    def until(self, name: str, condition: Condition, timeout: float = 30.0) -> Pod:
-        return self.api.wait_pod(name, condition, timeout, self.agent.log_tail)
-
-    def wait_asked(self, name: str, container: str = "") -> None:
-        """Wait until a container with the command ``lingering`` has been asked to stop."""
-        asked = ("exec", name, *(("-c", container) if container else ()), "--", "test", "-e", "/tmp/asked")
-        wait_for(lambda: self.agent.cli(*asked).returncode == 0, 30.0, self.agent.log_tail)
-
-    def delete(self, name: str, grace: int | None = None, timeout: float = 30.0) -> None:
-        """Delete the pod and wait until it is gone."""
-        self.api.delete_pod(name, grace)
-        self.api.wait_gone(name, timeout, self.agent.log_tail)
-
-    def wait_event(self, name: str, reason: str, text: str = "") -> Json:
-        """Wait until the API server has an event of the pod, or the node, with that reason and text; return it."""
-        path = f"/api/v1/namespaces/default/events?fieldSelector=involvedObject.name={name}"
-        last: list[Json] = []
-
-        def told() -> list[Json]:
-            last[:] = self.api.get(path)["items"]
-            return [each for each in last if each["reason"] == reason and text in each["message"]]
-
-        def why() -> str:
-            others = "\n".join(f"{each['type']} {each['reason']}: {each['message']}" for each in last)
-            return f"no event {reason} {text!r}:\n{others}\n{self.agent.log_tail()}"
-
-        wait_for(lambda: bool(told()), 30.0, why)
-        return told()[-1]
-
-    def ask(self, path: str, token: str = "") -> tuple[int, str]:
-        """Send a request to the node's kubelet API server, as metrics-server and Prometheus do."""
-        context = ssl.create_default_context(cafile=str(self.agent.root / "pki" / "kubelet.crt"))
-        return https_get((self.address, self.agent.node_port), path, context, token)
-
-
-def https_get(place: tuple[str, int], path: str, context: ssl.SSLContext, token: str) -> tuple[int, str]:
-    """Send a request with a token, unless that is empty; return the status and the text."""
-    connection = http.client.HTTPSConnection(*place, context=context, timeout=20 * PATIENCE)
-    try:
-        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
-        response = connection.getresponse()
-        return response.status, response.read().decode()
-    finally:
-        connection.close()
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from pathlib import Path
 from pykubelet.testing.agent import environment, wait_for
 from pykubelet.testing.kubeapi import Json
 from pykubelet.testing.traces import remove_mounts
-from tests.cluster.conftest import NODE, Cluster
+from tests.cluster.cluster_node import NODE, Cluster
 
 DRIVER = "fake.csi"
 STORAGE = "/apis/storage.k8s.io/v1"

@@ -16,7 +16,7 @@ from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.kubeapi import Json, KubeApi
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.cluster.certificate_requests import REQUESTS, pending, sign, wait_for_request
-from tests.cluster.conftest import NODE
+from tests.cluster.cluster_node import NODE
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 _CLIENT, _SERVING = "kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"

@@ -9,7 +9,7 @@ from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.agent import container_status, is_ready, wait_for
 from pykubelet.testing.envtest import EnvTest
 from tests.cgroup_view import cgroup_of, directory_of
-from tests.cluster.conftest import NODE, Cluster
+from tests.cluster.cluster_node import NODE, Cluster
 from tests.manifests import Json, container, exec_handler, mount, pod, serving, sh, stubborn
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]

@@ -10,7 +10,7 @@ from pykubelet.testing.agent import container_status, wait_for, waiting_reason
 from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.registry import Registry
 from pykubelet.testing.runtime import PrivateRuntime
-from tests.cluster.conftest import NODE, Cluster
+from tests.cluster.cluster_node import NODE, Cluster
 from tests.manifests import BUSYBOX, Json, container, mount, pod
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]

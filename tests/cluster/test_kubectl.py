@@ -14,7 +14,7 @@ from pykubelet.testing.agent import container_status, is_ready, wait_for, waitin
 from pykubelet.testing.envtest import ADMIN, EnvTest
 from pykubelet.testing.kubeapi import Json
 from pykubelet.testing.terminal import Terminal
-from tests.cluster.conftest import NODE, Cluster
+from tests.cluster.cluster_node import NODE, Cluster
 from tests.kubectl import Kubectl, needs_kubectl
 from tests.manifests import BUSYBOX, container, pod, serving, sh
 

@@ -14,7 +14,7 @@ from pykubelet.testing.agent import wait_for
 from pykubelet.testing.envtest import ADMIN, EnvTest
 from pykubelet.testing.kubeapi import Json
 from pykubelet.testing.registry import Registry
-from tests.cluster.conftest import NODE, Cluster, https_get
+from tests.cluster.cluster_node import NODE, Cluster, https_get
 from tests.manifests import container, pod, serving
 
 pytestmark = [pytest.mark.runtime]

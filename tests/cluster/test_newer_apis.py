@@ -18,7 +18,7 @@ from pykubelet.testing.fake_api import Fault
 from pykubelet.testing.fake_api.thread import FakeApiThread
 from pykubelet.testing.kubeapi import Json
 from tests.cgroup_view import cgroup_of
-from tests.cluster.conftest import NODE, Cluster
+from tests.cluster.cluster_node import NODE, Cluster
 from tests.cluster.storage import DRIVER, Storage
 from tests.kubectl import Kubectl, needs_kubectl
 from tests.manifests import BUSYBOX, container, lingering, mount, pod, serving, sh

@@ -13,7 +13,7 @@ from pykubelet.testing.fake_api.store import Place
 from pykubelet.testing.fake_api.thread import FakeApiThread
 from pykubelet.testing.fuse import Behaviour, FuseMount
 from pykubelet.testing.runtime import PrivateRuntime
-from tests.cluster.conftest import NODE, Cluster
+from tests.cluster.cluster_node import NODE, Cluster
 from tests.cluster.storage import DRIVER, Storage
 from tests.manifests import container, lingering, mount, pod, serving, sh
 

@@ -15,7 +15,7 @@ from pykubelet.testing.envtest import EnvTest
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.kubeapi import ApiError, Json, KubeApi
 from pykubelet.testing.runtime import PrivateRuntime
-from tests.cluster.conftest import NODE, Cluster, has_chain
+from tests.cluster.cluster_node import NODE, Cluster, has_chain
 from tests.manifests import container, pod
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]

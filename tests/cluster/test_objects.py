@@ -11,7 +11,7 @@ from pykubelet.testing.agent import wait_for, waiting_reason
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.registry import Registry
 from tests.cgroup_view import cgroup_of
-from tests.cluster.conftest import Cluster
+from tests.cluster.cluster_node import Cluster
 from tests.manifests import Json, config_map, container, mount, pod, secret, serving
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]

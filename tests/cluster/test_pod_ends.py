@@ -4,7 +4,7 @@ import pytest
 
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.agent import container_status, is_ready
-from tests.cluster.conftest import NODE, Cluster
+from tests.cluster.cluster_node import NODE, Cluster
 from tests.manifests import container, exec_handler, lingering, mount, pod, serving, sh
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]

@@ -12,7 +12,7 @@ from pykubelet.testing.kubeapi import Json
 from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.runtime import PrivateRuntime
 from tests.cgroup_view import cgroup_of, directory_of
-from tests.cluster.conftest import NODE, Cluster
+from tests.cluster.cluster_node import NODE, Cluster
 from tests.manifests import BUSYBOX, container, pod, sh, stubborn
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]

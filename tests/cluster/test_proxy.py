@@ -16,7 +16,7 @@ from pykubelet.testing.free_ports import free_port
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.kubeapi import KubeApi
 from pykubelet.testing.runtime import PrivateRuntime
-from tests.cluster.conftest import NODE
+from tests.cluster.cluster_node import NODE
 from tests.manifests import pod
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]

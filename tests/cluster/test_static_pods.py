@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pykubelet.testing.agent import container_status, is_ready, wait_for
-from tests.cluster.conftest import NODE, Cluster
+from tests.cluster.cluster_node import NODE, Cluster
 from tests.manifests import container, lingering, pod, serving, stubborn
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]

@@ -10,7 +10,7 @@ from pykubelet.testing.agent import container_status, wait_for
 from pykubelet.testing.envtest import EnvTest
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.kubeapi import Json
-from tests.cluster.conftest import NODE, Cluster
+from tests.cluster.cluster_node import NODE, Cluster
 from tests.cluster.storage import CLAIMS, DRIVER, STORAGE, VOLUMES, Storage
 from tests.manifests import container, mount, pod
 
