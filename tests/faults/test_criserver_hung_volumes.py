@@ -19,7 +19,7 @@ from pykubelet.testing.fake_cri import Script
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
 from pykubelet.testing.wait import until
-from tests.contract.cri.support import STUBBORN, Program, Runtime, connected
+from tests.contract.cri.rig import STUBBORN, Program, Runtime, connected
 
 pytestmark = [
     pytest.mark.root,

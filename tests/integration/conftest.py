@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.testing.runtime import PrivateRuntime
-from tests.contract.cri.support import Runtime, connected
+from tests.contract.cri.rig import Runtime, connected
 
 
 @pytest.fixture

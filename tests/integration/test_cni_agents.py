@@ -12,7 +12,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.criserver import PrivateCriServer
 from pykubelet.testing.fake_cri import Script
 from pykubelet.testing.runtime import PrivateRuntime
-from tests.contract.cri.support import Program, Runtime
+from tests.contract.cri.rig import Program, Runtime
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
 

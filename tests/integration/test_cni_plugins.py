@@ -20,7 +20,7 @@ from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.runtime import bridge_network
 from pykubelet.testing.traces import remove_cgroups
 from pykubelet.testing.wait import until_answer
-from tests.contract.cri.support import CGROUP, Program, Runtime, connected
+from tests.contract.cri.rig import CGROUP, Program, Runtime, connected
 from tests.manifests import BUSYBOX
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]

@@ -13,7 +13,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.pb import runtime_v1_pb2_grpc as pb_grpc
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
-from tests.contract.cri.support import FAILING, MISSING, STUBBORN, Runtime
+from tests.contract.cri.rig import FAILING, MISSING, STUBBORN, Runtime
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
 

@@ -12,7 +12,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import Script
 from pykubelet.testing.runtime import PrivateRuntime
 from pykubelet.testing.wait import until_answer
-from tests.contract.cri.support import STUBBORN, Program, Runtime
+from tests.contract.cri.rig import STUBBORN, Program, Runtime
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
 

@@ -21,7 +21,7 @@ from pykubelet.testing.fake_cri import Script
 from pykubelet.testing.free_ports import free_port
 from pykubelet.testing.runtime import PrivateRuntime
 from pykubelet.testing.streams import all_of, forward, forwarded
-from tests.contract.cri.support import Program, Runtime
+from tests.contract.cri.rig import Program, Runtime
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
 

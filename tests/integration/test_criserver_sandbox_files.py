@@ -9,7 +9,7 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.criserver import PrivateCriServer
 from pykubelet.testing.runtime import PrivateRuntime
-from tests.contract.cri.support import STUBBORN, Runtime
+from tests.contract.cri.rig import STUBBORN, Runtime
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
 

@@ -13,7 +13,7 @@ from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import Script
 from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.runtime import PrivateRuntime
-from tests.contract.cri.support import STUBBORN, Program, Runtime, connected
+from tests.contract.cri.rig import STUBBORN, Program, Runtime, connected
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
 

@@ -14,7 +14,7 @@ from pykubelet.testing.fake_cri import Script
 from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.runtime import PrivateRuntime
 from pykubelet.testing.wait import until, until_answer
-from tests.contract.cri.support import STUBBORN, Program, Runtime, connected
+from tests.contract.cri.rig import STUBBORN, Program, Runtime, connected
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
 

@@ -23,7 +23,7 @@ from pykubelet.testing.fake_cri import Script
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.wait import until_answer
-from tests.contract.cri.support import Program, Runtime, connected
+from tests.contract.cri.rig import Program, Runtime, connected
 from tests.manifests import BUSYBOX, container, pod
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]

@@ -16,7 +16,7 @@ import pytest
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import Script
 from pykubelet.testing.runtime import PrivateRuntime
-from tests.contract.cri.support import Program, Runtime
+from tests.contract.cri.rig import Program, Runtime
 from tests.integration.syscall_probe import ENOSYS, EPERM, MACHINE, PERMITTED, Names, program, socket_program
 
 pytestmark = [

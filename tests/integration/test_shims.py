@@ -22,7 +22,7 @@ from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.ociimage import ImageSpec
 from pykubelet.testing.traces import remove_cgroups
 from pykubelet.testing.wait import until, until_answer
-from tests.contract.cri.support import CGROUP, FAILING, POLITE, SHOUT, Program, Runtime, connected
+from tests.contract.cri.rig import CGROUP, FAILING, POLITE, SHOUT, Program, Runtime, connected
 from tests.manifests import BUSYBOX
 
 _PROGRAM = "containerd-shim-runc-v2"

@@ -1,7 +1,6 @@
 """Fixtures: the client against the fake API server, and against the real one if it is installed."""
 
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 
 import pytest
 
@@ -11,16 +10,7 @@ from pykubelet.base.errors import NotFound
 from pykubelet.testing.envtest import ADMIN, EnvTest, find_assets
 from pykubelet.testing.fake_api import FakeApi
 from pykubelet.testing.isolation import Isolation
-
-
-@dataclass
-class Server:
-    """An API server and a client with an administrator's rights."""
-
-    client: ApiClient
-    fake: FakeApi | None
-    requests: list[str]
-    """Methods of the client's requests."""
+from tests.contract.api.server import Server
 
 
 @pytest.fixture(scope="session")

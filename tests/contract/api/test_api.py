@@ -15,7 +15,7 @@ from pykubelet.models.authentication_v1 import BoundObjectReference, TokenReques
 from pykubelet.models.core_v1 import ConfigMap, Node, Secret, ServiceAccount
 from pykubelet.models.meta_v1 import ObjectMeta
 from tests.contract.api.build import bound, config_map
-from tests.contract.api.conftest import Server
+from tests.contract.api.server import Server
 
 Until = Callable[[Callable[[ConfigMap | None], bool]], Awaitable[None]]
 

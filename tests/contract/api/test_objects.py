@@ -15,7 +15,7 @@ from pykubelet.models.core_v1 import Event, ObjectReference
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.models.scalars import micro_time_from_unix
 from tests.contract.api.build import bound, config_map, pod
-from tests.contract.api.conftest import Server
+from tests.contract.api.server import Server
 
 
 async def test_a_lease_is_renewed_by_its_version(server: Server) -> None:

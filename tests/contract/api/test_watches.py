@@ -15,7 +15,7 @@ from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.models.scalars import KubeStruct, RawObject
 from pykubelet.testing.wait import until_answer
 from tests.contract.api.build import config_map
-from tests.contract.api.conftest import Server
+from tests.contract.api.server import Server
 
 _FEW = Select(fields="metadata.name=few")
 _THINGS = "things.example.com"

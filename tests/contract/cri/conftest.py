@@ -16,10 +16,7 @@ from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.testing.fake_cri import ExecScript, FakeCri, FakeCriOptions, serve
 from pykubelet.testing.traces import remove_cgroups
 from pykubelet.testing.wait import until
-from tests.contract.cri.support import CGROUP, ENDPOINT, HAVE_REAL, IMAGE, PROGRAMS, SHOUT, SLEEP, Runtime
-
-REAL = [pytest.param("real", marks=pytest.mark.runtime)] if HAVE_REAL else []
-
+from tests.contract.cri.rig import CGROUP, ENDPOINT, HAVE_REAL, IMAGE, PROGRAMS, REAL, SHOUT, SLEEP, Runtime
 
 _CGROUP_SECONDS = 5.0
 """Seconds that killed processes may take to leave their cgroup."""

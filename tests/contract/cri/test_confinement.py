@@ -12,8 +12,7 @@ from pykubelet.kubelet.actuate.cri import CriError, CriTimeout
 from pykubelet.linux import system
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import Script
-from tests.contract.cri.conftest import REAL
-from tests.contract.cri.support import STUBBORN, Program, Runtime
+from tests.contract.cri.rig import REAL, STUBBORN, Program, Runtime
 
 pytestmark = [pytest.mark.parametrize("endpoint", REAL, indirect=True)]
 Change = Callable[[pb.ContainerConfig], None]

@@ -13,7 +13,7 @@ from pykubelet.kubelet.actuate.cri import CriClient, CriError, CriOptions, CriTi
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.patience import PATIENCE
-from tests.contract.cri.support import (
+from tests.contract.cri.rig import (
     FAILING,
     MARK,
     MISSING,

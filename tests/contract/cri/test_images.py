@@ -16,7 +16,7 @@ from pykubelet.kubelet.types.ids import SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.registry import Registry
 from pykubelet.testing.wait import until
-from tests.contract.cri.support import ENDPOINT, HAVE_REAL, IMAGE, STUBBORN, Runtime
+from tests.contract.cri.rig import ENDPOINT, HAVE_REAL, IMAGE, STUBBORN, Runtime
 
 pytestmark = [
     pytest.mark.runtime,

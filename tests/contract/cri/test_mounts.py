@@ -12,8 +12,7 @@ from pykubelet.kubelet.actuate.cri import CriError
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.linux.filesystems.mountinfo import is_mount_point
 from pykubelet.pb import runtime_v1_pb2 as pb
-from tests.contract.cri.conftest import REAL
-from tests.contract.cri.support import STUBBORN, Runtime
+from tests.contract.cri.rig import REAL, STUBBORN, Runtime
 
 pytestmark = [pytest.mark.parametrize("endpoint", REAL, indirect=True)]
 

@@ -15,8 +15,7 @@ from pykubelet.linux.sockets import listener
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import Script
 from pykubelet.testing.wait import until
-from tests.contract.cri.conftest import REAL
-from tests.contract.cri.support import ENDPOINT, STUBBORN, Program, Runtime
+from tests.contract.cri.rig import ENDPOINT, REAL, STUBBORN, Program, Runtime
 
 pytestmark = [pytest.mark.parametrize("endpoint", REAL, indirect=True)]
 

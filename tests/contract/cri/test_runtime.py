@@ -15,7 +15,7 @@ from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.kubelet.types.runtime_events import RuntimeEvent, RuntimeEventKind
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.patience import PATIENCE
-from tests.contract.cri.support import ENDPOINT, FAILING, HAVE_REAL, IMAGE, Runtime
+from tests.contract.cri.rig import ENDPOINT, FAILING, HAVE_REAL, IMAGE, Runtime
 
 
 @pytest.mark.runtime

@@ -7,7 +7,7 @@ import pytest
 from pykubelet.base.errors import Conflict, NotFound
 from pykubelet.kubelet.actuate.cri import CriError
 from pykubelet.pb import runtime_v1_pb2 as pb
-from tests.contract.cri.support import MARK, STUBBORN, Runtime
+from tests.contract.cri.rig import MARK, STUBBORN, Runtime
 
 
 @pytest.mark.steady_clock  # its time is compared with the test's clock

@@ -20,7 +20,7 @@ from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.streams import V4, all_of, forward, forwarded, spdy, until
 from pykubelet.testing.traces import remove_cgroups
 from pykubelet.testing.wait import until_answer
-from tests.contract.cri.support import CGROUP, ENDPOINT, HAVE_REAL, Program, Runtime
+from tests.contract.cri.rig import CGROUP, ENDPOINT, HAVE_REAL, Program, Runtime
 
 V5 = "v5.channel.k8s.io"
 _WEB = "mkdir /www; echo hello > /www/index.html; exec httpd -f -p 127.0.0.1:8080 -h /www"

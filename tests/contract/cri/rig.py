@@ -1,10 +1,12 @@
-"""Programs of the contract's containers, and the objects that a test creates on the runtime."""
+"""A runtime under the contract: the objects that a test creates on it, and programs of its containers."""
 
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pytest
 
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
@@ -17,6 +19,8 @@ from tests.manifests import BUSYBOX
 ENDPOINT = "PYKUBELET_TEST_CRI_ENDPOINT"
 IMAGE = "PYKUBELET_TEST_IMAGE"
 HAVE_REAL = {ENDPOINT, IMAGE} <= os.environ.keys()
+REAL = [pytest.param("real", marks=pytest.mark.runtime)] if HAVE_REAL else []
+"""The real runtime, as a parameter of tests that a fake cannot pass; none if there is no real one."""
 MARK = "pykubelet.contract"
 """Label of all objects that the tests create."""
 CGROUP = f"pykubelet-contract-{os.getpid()}"
