@@ -373,16 +373,3 @@ def test_names_of_tests_say_what_is_expected() -> None:
 def test_names_of_a_subject_only_are_recognized() -> None:
     assert names_a_subject_only("test_mounts") and names_a_subject_only("test_the_mounts_of_a_pod")
     assert not names_a_subject_only("test_mounts_are_listed")
-
-
-TESTS_WITH_HELPERS = {
-    "tests.unit.test_architecture",
-}
-"""Modules of tests from which others import. Must only become fewer: what tests share is in ``pykubelet.testing``, or,
-for one package, in a module beside them whose name says what it provides, without ``test_``."""
-
-
-def test_modules_of_tests_are_imported_by_no_others() -> None:
-    texts = (path.read_text() for path in UNIT_TESTS.parent.rglob("*.py"))
-    pattern = re.compile(r"^from (tests\.[\w.]*\btest_\w+) import", re.MULTILINE)
-    assert {name for text in texts for name in pattern.findall(text)} == TESTS_WITH_HELPERS

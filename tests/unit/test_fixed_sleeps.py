@@ -1,10 +1,9 @@
 """Tests wait for conditions: a fixed sleep is too short on a busy machine, and too long on every other."""
 
 import ast
+from pathlib import Path
 
-from tests.unit.test_architecture import ROOT
-
-_TESTS = ROOT / "tests"
+_TESTS = Path(__file__).resolve().parents[1]
 _ALLOWED = {
     "faults/test_agent_churn.py": "polls for the verdict up to a limit; how long the agent is away is the scenario",
     "faults/test_criserver_ends.py": "polls up to a limit; the moment at which the client goes is the test",
