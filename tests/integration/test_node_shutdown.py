@@ -14,7 +14,7 @@ from pykubelet.testing.fake_logind import FakeLogind, fake_logind, missing
 from pykubelet.testing.free_ports import free_port
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.runtime import PrivateRuntime
-from tests.integration.api_server import Api
+from tests.integration.api_server import api_server
 from tests.manifests import Json, container, mount, pod, serving
 
 pytestmark = [
@@ -123,7 +123,7 @@ def test_machine_waits_until_the_pods_have_ended_in_the_order_of_their_priority(
 def test_pods_of_a_cluster_fail_and_restarts_of_bus_and_logind_are_survived(
     logind: FakeLogind, home: Path, isolation: Isolation, daemon: PrivateRuntime, tmp_path: Path
 ) -> None:
-    with Api() as api:
+    with api_server() as api:
         flags = ("--kubeconfig", str(api.kubeconfig(tmp_path / "kubeconfig")))
         config = {
             "enableServer": False,

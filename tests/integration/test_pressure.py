@@ -12,7 +12,7 @@ from pykubelet.kubelet.observe.stats.plan.proc_files import machine_memory
 from pykubelet.testing.agent import AgentProcess, container_status, is_ready, wait_for
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.runtime import PrivateRuntime
-from tests.integration.api_server import Api
+from tests.integration.api_server import ApiServer, api_server
 from tests.manifests import Json, container, mount, pod, serving, sh
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.slow]
@@ -21,9 +21,9 @@ pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.slow]
 @contextlib.contextmanager
 def node(
     isolation: Isolation, daemon: PrivateRuntime, tmp_path: Path, **config: object
-) -> Iterator[tuple[Api, AgentProcess]]:
+) -> Iterator[tuple[ApiServer, AgentProcess]]:
     """A node of a fake cluster, with one static pod."""
-    with Api() as api:
+    with api_server() as api:
         flags = ("--kubeconfig", str(api.kubeconfig(tmp_path / "kubeconfig")))
         settings = {"enableServer": False, "nodeStatusUpdateFrequency": "1s", **config}
         home = isolation.home / "pressure"
@@ -105,7 +105,7 @@ def test_pods_keep_logs_and_results_when_a_disk_is_short_before_the_api_server_h
     agent = AgentProcess(isolation.home / "unread", daemon.endpoint, isolation.cgroup_root)
     agent.config = {"enableServer": False}
     try:
-        with Api() as api:
+        with api_server() as api:
             agent.flags = ("--kubeconfig", str(api.kubeconfig(tmp_path / "kubeconfig")))
             agent.start()
             api.put_pod(pod("runs", container(command=serving("echo here", status=143))))
@@ -193,7 +193,7 @@ def test_pod_is_evicted_when_all_pods_together_use_what_is_theirs(
         agent.wait_gone("hog")
 
 
-def see_hog_evicted(api: Api, agent: AgentProcess, name: str, least: int) -> bool:
+def see_hog_evicted(api: ApiServer, agent: AgentProcess, name: str, least: int) -> bool:
     """Run a hog until it is evicted; return whether memory was looked at out of turn."""
     wait_for(lambda: api.conditions().get("MemoryPressure") == "False", 30, agent.log_tail)
     api.put_pod(hog(name))

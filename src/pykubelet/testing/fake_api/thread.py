@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pykubelet.testing.fake_api.faults import Fault
 from pykubelet.testing.fake_api.server import FakeApi
 from pykubelet.testing.fake_api.store import Place, RefusedError
+from pykubelet.testing.patience import PATIENCE
 
-_SECONDS = 10.0
+T = TypeVar("T")
+_SECONDS = 10.0 * PATIENCE
 _PODS = Place("/api/v1", "pods", "default")
 
 
@@ -52,7 +54,7 @@ class FakeApiThread:
         """Create a pod that is bound to the node, bypassing all faults."""
         name, spec = manifest["metadata"]["name"], {**manifest["spec"], "nodeName": node}
         value = {**manifest, "metadata": {"name": name}, "spec": spec}
-        self._do(lambda: self.api.store.create(_PODS, json.loads(json.dumps(value))))
+        self.do(lambda: self.api.store.create(_PODS, json.loads(json.dumps(value))))
 
     def delete_pod(self, name: str) -> None:
         """Request the pod's deletion, bypassing all faults; no error if it does not exist."""
@@ -61,13 +63,15 @@ class FakeApiThread:
             with suppress(RefusedError):
                 self.api.store.delete(replace(_PODS, name=name), "", None)
 
-        self._do(delete)
+        self.do(delete)
 
-    def _do(self, work: Callable[[], object]) -> None:
-        async def run() -> None:
-            work()
+    def do(self, work: Callable[[], T]) -> T:
+        """Run a call in the server's thread, such as one of its store; return its result or raise its error."""
 
-        asyncio.run_coroutine_threadsafe(run(), self._loop).result(_SECONDS)
+        async def run() -> T:
+            return work()
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(_SECONDS)
 
     def kubeconfig(self, path: Path) -> Path:
         """Write a kubeconfig for this server."""
