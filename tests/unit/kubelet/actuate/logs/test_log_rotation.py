@@ -5,7 +5,7 @@ import errno
 import gzip
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.guard import item_failures
 from pykubelet.base.errors import Transient
+from pykubelet.base.files.safe_path import directory_at
 from pykubelet.base.units import Bytes
 from pykubelet.kubelet.actuate.criconfig.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID, RESTART_COUNT
 from pykubelet.kubelet.actuate.logs import LogRotation, RotationConfig, log_files, log_rotation
@@ -247,16 +248,15 @@ async def test_log_that_cannot_be_rotated_delays_no_other(
 async def test_unreadable_pod_directory_delays_no_other_log(writer: Writer, caplog: pytest.LogCaptureFixture) -> None:
     (writer.root / "default_bad_u2").mkdir()
     writer.write("x" * LIMIT)
-    original = log_files.overgrown
 
-    def fail(config: RotationConfig, pod: str) -> tuple[list[LogPlace], dict[str, OSError]]:
-        if pod == "default_bad_u2":
+    def fail(above: int, name: str) -> AbstractContextManager[int]:
+        if name == "default_bad_u2":
             raise OSError(errno.EIO, "input/output error")
-        return original(config, pod)
+        return directory_at(above, name)
 
     rotation = writer.rotation()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_files, "overgrown", fail)
+        patch.setattr(log_files, "directory_at", fail)
         for _ in range(2):
             await rotation.look()
     assert len(writer.files()) == 2
@@ -291,10 +291,11 @@ async def test_pods_without_long_logs_are_surveyed_together(writer: Writer) -> N
     for number in range(20):
         (writer.root / f"default_small_u{number + 2}" / "app").mkdir(parents=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_files, "overgrown", counted := Mock(side_effect=log_files.overgrown))
+        patch.setattr(log_files, "directory_at", opened := Mock(side_effect=directory_at))
         with recorded_calls(patch) as calls:
             await writer.rotation().look()
-    assert counted.call_count == 21
+    pods = [call.args[1] for call in opened.call_args_list if "_" in call.args[1]]
+    assert len(pods) == len(set(pods)) == 21
     assert calls == ["logs", "logs-survey"]
     writer.close()
 
