@@ -300,11 +300,14 @@ def cgroup_of(identity: str) -> dict[str, Any]:
 
 
 def usage_and_cgroup(name: str, identity: str) -> dict[str, Any]:
-    """What the agent measures of the pod's container, and what the cgroup has just before and just after."""
-    scope = _scope(identity)
-    before = _usage(scope)
+    """What the agent measures of the pod's container, and what its cgroup has just before and just after.
+
+    With crun that is a child of the scope, which has some memory of the kernel beside it.
+    """
+    path = cgroup_of(identity)["path"]
+    before = _usage(path)
     pods = [pod for pod in get("/pykubelet/v1/usage")["pods"] if pod["podRef"]["name"].startswith(f"{name}-")]
-    return {"before": before, "measured": pods[0]["containers"][0], "after": _usage(scope)}
+    return {"before": before, "measured": pods[0]["containers"][0], "after": _usage(path)}
 
 
 def _scope(identity: str) -> str:

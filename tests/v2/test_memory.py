@@ -82,7 +82,7 @@ def test_memory_of_besteffort_pods_is_throttled_at_a_part_of_the_node(node: Node
     found = cgroups["besteffort"]
     for place in ("container", "pod", "level"):
         assert (found[place]["memory.low"], found[place]["memory.min"]) == ("0", "0"), (place, found)
-    total = int(node.shell("awk '/MemTotal/ {print $2 * 1024}' /proc/meminfo").out)
+    total = int(node.shell("awk '/MemTotal/ {print $2}' /proc/meminfo").out) * 1024
     high = int(found["container"]["memory.high"])
     # Allocatable is the machine's memory without the hard eviction threshold, 100Mi.
     assert high == int((total - 100 * MI) * FACTOR) // PAGE * PAGE, (found, total)
