@@ -1,4 +1,4 @@
-"""Converts records to CRI messages, and applies the filters of lists. Pure."""
+"""Converts records to CRI messages. Pure."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -114,31 +114,6 @@ def container_status(container: Container) -> pb.ContainerStatus:
 def as_asked(message: Message) -> dict[str, object]:
     """Convert the set fields of a request for JSON, by their CRI names; enums are numbers, as with containerd."""
     return {field.name: _plain(value) for field, value in message.ListFields()}
-
-
-def labels_match(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:
-    """Whether an object has all labels of the selector."""
-    return not selector or all(labels.get(name) == value for name, value in selector.items())
-
-
-def sandbox_matches(sandbox: Sandbox, wanted: pb.PodSandboxFilter) -> bool:
-    """Whether a sandbox matches a filter; ids may be prefixes."""
-    if wanted.id and not sandbox.id.startswith(wanted.id):
-        return False
-    if wanted.HasField("state") and wanted.state.state != sandbox_state(sandbox):
-        return False
-    return labels_match(sandbox.config.labels, wanted.label_selector)
-
-
-def container_matches(container: Container, wanted: pb.ContainerFilter) -> bool:
-    """Whether a container matches a filter; ids may be prefixes."""
-    if wanted.id and not container.id.startswith(wanted.id):
-        return False
-    if wanted.pod_sandbox_id and not container.record.sandbox_id.startswith(wanted.pod_sandbox_id):
-        return False
-    if wanted.HasField("state") and wanted.state.state != container_state(container):
-        return False
-    return labels_match(container.config.labels, wanted.label_selector)
 
 
 def _plain(value: object) -> object:

@@ -115,36 +115,6 @@ def test_image_of_a_container_is_reported_by_its_full_name(image: str, user_spec
 
 
 @pytest.mark.parametrize(
-    ("wanted", "expected"),
-    [
-        (pb.PodSandboxFilter(), True),
-        (pb.PodSandboxFilter(id="s1"), True),
-        (pb.PodSandboxFilter(id="s2"), False),
-        (pb.PodSandboxFilter(label_selector={"a": "1"}), True),
-        (pb.PodSandboxFilter(label_selector={"a": "2"}), False),
-        (pb.PodSandboxFilter(state=pb.PodSandboxStateValue(state=pb.SANDBOX_NOTREADY)), False),
-    ],
-)
-def test_sandbox_filter_matches_id_state_and_labels(wanted: pb.PodSandboxFilter, expected: bool) -> None:
-    assert view.sandbox_matches(SANDBOX, wanted) is expected
-
-
-@pytest.mark.parametrize(
-    ("wanted", "expected"),
-    [
-        (pb.ContainerFilter(), True),
-        (pb.ContainerFilter(id="c12", pod_sandbox_id="s12"), True),
-        (pb.ContainerFilter(pod_sandbox_id="x"), False),
-        (pb.ContainerFilter(label_selector={"b": "2"}), False),
-        (pb.ContainerFilter(state=pb.ContainerStateValue(state=pb.CONTAINER_EXITED)), True),
-        (pb.ContainerFilter(state=pb.ContainerStateValue(state=pb.CONTAINER_RUNNING)), False),
-    ],
-)
-def test_container_filter_matches_id_sandbox_state_and_labels(wanted: pb.ContainerFilter, expected: bool) -> None:
-    assert view.container_matches(CONTAINER, wanted) is expected
-
-
-@pytest.mark.parametrize(
     ("error", "code"),
     [
         (NotFound("x"), StatusCode.NOT_FOUND),

@@ -34,6 +34,8 @@ class Container:
         """This server has sent it SIGKILL."""
         self.launched = True
         """A launch may have left something: processes, a cgroup, OCI state."""
+        self.list_entry = b""
+        """Its serialised entry in lists; empty until a list needs it, and after each change of the record."""
         if record.phase in (ContainerPhase.EXITED, ContainerPhase.REMOVING):
             self.ended.set()
 
@@ -72,6 +74,7 @@ class Container:
         if record.config != self._record.config:
             self.config = pb.ContainerConfig.FromString(record.config)
         self._record = record
+        self.list_entry = b""
 
     def check(self, record: ContainerRecord) -> None:
         """Check that this record may follow. Permanent, with its history: it is in a phase that cannot follow."""

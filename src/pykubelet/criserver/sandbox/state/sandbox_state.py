@@ -27,6 +27,8 @@ class Sandbox:
         """A stop is in progress: nothing may be started in it any more."""
         self.released = False
         """This server has stopped it completely: only files, exited containers and records remain."""
+        self.list_entry = b""
+        """Its serialised entry in lists; empty until a list needs it, and after each change of the record."""
 
     @property
     def record(self) -> SandboxRecord:
@@ -40,6 +42,7 @@ class Sandbox:
         if record.config != self._record.config:
             self.config = pb.PodSandboxConfig.FromString(record.config)
         self._record = record
+        self.list_entry = b""
 
     def check(self, record: SandboxRecord) -> None:
         """Check that this record may follow. Permanent, with its history: it is in a phase that cannot follow."""

@@ -1,7 +1,7 @@
 """Calls about containers and the commands in them."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.container import Container, ContainerComponents
@@ -10,7 +10,8 @@ from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.server.calls import Calls, chunks
 from pykubelet.criserver.server.completion import run_to_completion
 from pykubelet.criserver.server.creations import Creations
-from pykubelet.criserver.server.view import as_asked, container_matches, container_status, container_summary
+from pykubelet.criserver.server.lists import container_filter, container_list
+from pykubelet.criserver.server.view import as_asked, container_status
 from pykubelet.criserver.types import ContainerID
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -69,11 +70,11 @@ class ContainerCalls:
 
     async def listed(self, request: pb.ListContainersRequest) -> pb.ListContainersResponse:
         """List the containers that match a filter."""
-        return pb.ListContainersResponse(containers=self._found(request.filter))
+        return self._found(request.filter)
 
     async def stream(self, request: pb.StreamContainersRequest) -> AsyncIterator[pb.StreamContainersResponse]:
         """Stream the list of containers in chunks."""
-        for piece in chunks(self._found(request.filter)):
+        for piece in chunks(self._found(request.filter).containers):
             yield pb.StreamContainersResponse(containers=piece)
 
     async def status(self, request: pb.ContainerStatusRequest) -> pb.ContainerStatusResponse:
@@ -113,11 +114,11 @@ class ContainerCalls:
         )
         return pb.ExecSyncResponse(stdout=result.stdout, stderr=result.stderr, exit_code=result.exit_code)
 
-    def _found(self, wanted: pb.ContainerFilter) -> list[pb.Container]:
-        known = self._containers.table.visible()
+    def _found(self, wanted: pb.ContainerFilter) -> pb.ListContainersResponse:
+        known: Iterable[Container] = self._containers.table.visible()
         if wanted.ByteSize():  # most lists are of all
-            known = [each for each in known if container_matches(each, wanted)]
-        return [container_summary(each) for each in known]
+            known = filter(container_filter(wanted), known)
+        return container_list(known)
 
 
 def _details(container: Container) -> dict[str, object]:

@@ -1,16 +1,17 @@
 """Calls about pod sandboxes."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 
 from pykubelet.base.errors import Invalid
 from pykubelet.criserver.container import ContainerComponents
-from pykubelet.criserver.sandbox import SandboxComponents
+from pykubelet.criserver.sandbox import Sandbox, SandboxComponents
 from pykubelet.criserver.scope import ServerScope
 from pykubelet.criserver.server.calls import Calls, chunks
 from pykubelet.criserver.server.completion import run_to_completion
 from pykubelet.criserver.server.creations import Creations
-from pykubelet.criserver.server.view import as_asked, container_status, sandbox_matches, sandbox_status, sandbox_summary
+from pykubelet.criserver.server.lists import sandbox_filter, sandbox_list
+from pykubelet.criserver.server.view import as_asked, container_status, sandbox_status
 from pykubelet.criserver.types import SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -92,15 +93,15 @@ class SandboxCalls:
 
     async def listed(self, request: pb.ListPodSandboxRequest) -> pb.ListPodSandboxResponse:
         """List the sandboxes that match a filter."""
-        return pb.ListPodSandboxResponse(items=self._found(request.filter))
+        return self._found(request.filter)
 
     async def stream(self, request: pb.StreamPodSandboxesRequest) -> AsyncIterator[pb.StreamPodSandboxesResponse]:
         """Stream the list of sandboxes in chunks."""
-        for piece in chunks(self._found(request.filter)):
+        for piece in chunks(self._found(request.filter).items):
             yield pb.StreamPodSandboxesResponse(pod_sandboxes=piece)
 
-    def _found(self, wanted: pb.PodSandboxFilter) -> list[pb.PodSandbox]:
-        known = self._sandboxes.table.visible()
+    def _found(self, wanted: pb.PodSandboxFilter) -> pb.ListPodSandboxResponse:
+        known: Iterable[Sandbox] = self._sandboxes.table.visible()
         if wanted.ByteSize():  # most lists are of all
-            known = [each for each in known if sandbox_matches(each, wanted)]
-        return [sandbox_summary(each) for each in known]
+            known = filter(sandbox_filter(wanted), known)
+        return sandbox_list(known)

@@ -9,7 +9,7 @@ from pykubelet.base.concurrency.guard import Guard
 from pykubelet.criserver.container import Container, ContainerComponents
 from pykubelet.criserver.sandbox import Sandbox, SandboxComponents
 from pykubelet.criserver.server.calls import Calls, chunks
-from pykubelet.criserver.server.view import labels_match
+from pykubelet.criserver.server.lists import labels_match
 from pykubelet.criserver.stats import ContainerUsage, StatsCollector
 from pykubelet.linux.cgroups import CgroupStats, Pressure, Stall
 from pykubelet.linux.procparse import NetDevice
@@ -72,21 +72,23 @@ class StatsCalls:
             yield pb.StreamPodSandboxStatsResponse(pod_sandbox_stats=piece)
 
     async def _containers_found(self, wanted: pb.ContainerStatsFilter) -> list[pb.ContainerStats]:
+        selector = dict(wanted.label_selector)
         found = [
             each
             for each in self._containers.table.visible()
             if each.running
             and each.id.startswith(wanted.id)
             and each.record.sandbox_id.startswith(wanted.pod_sandbox_id)
-            and labels_match(each.config.labels, wanted.label_selector)
+            and labels_match(each.config.labels, selector)
         ]
         return await self._each(self._of, found, bool(wanted.id or wanted.pod_sandbox_id))
 
     async def _pods_found(self, wanted: pb.PodSandboxStatsFilter) -> list[pb.PodSandboxStats]:
+        selector = dict(wanted.label_selector)
         found = [
             each
             for each in self._sandboxes.table.visible()
-            if each.ready and each.id.startswith(wanted.id) and labels_match(each.config.labels, wanted.label_selector)
+            if each.ready and each.id.startswith(wanted.id) and labels_match(each.config.labels, selector)
         ]
         # Drop the samples of removed pods and containers.
         known = [each.record.cgroup for each in self._containers.table.visible()]
