@@ -10,7 +10,7 @@ the node's own certificates.
 
 from pykubelet.apiclient.client import ApiClient, PatchKind, Select, Timeouts
 from pykubelet.apiclient.credentials import RotatedCertificate
-from pykubelet.apiclient.errors import AlreadyExists, Expired, Forbidden, Unauthorized
+from pykubelet.apiclient.errors import AlreadyExists, Expired, Forbidden, ServerError, Unauthorized
 from pykubelet.apiclient.kubeconfig import ClusterConfig, User, load_kubeconfig
 from pykubelet.apiclient.reflector import Query, Reflector
 from pykubelet.apiclient.watch import Listing, WatchEvent, WatchType
@@ -27,6 +27,7 @@ __all__ = [
     "Reflector",
     "RotatedCertificate",
     "Select",
+    "ServerError",
     "Timeouts",
     "Unauthorized",
     "User",

@@ -20,6 +20,10 @@ class Forbidden(Permanent):
     """The API server knows the client but does not allow the request."""
 
 
+class ServerError(Transient):
+    """The API server failed at this request (500), as it does when an admission webhook is not available."""
+
+
 class AlreadyExists(Conflict):
     """An object of that name exists already."""
 
@@ -49,6 +53,8 @@ def error_of(status: Status, what: str, retry_after: float | None = None) -> Pyk
             return Forbidden(text)
         case 408 | 429:
             return Transient(text, retry_after)
+        case 500:
+            return ServerError(text, retry_after)
         case _ if code >= 500 or code < 400:
             return Transient(text, retry_after)
     return Invalid(text)

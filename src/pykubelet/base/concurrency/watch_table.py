@@ -42,6 +42,8 @@ class WatchTable(Generic[T]):
     """A table with one value per key. Not thread-safe: used from one thread."""
 
     def __init__(self, first_version: int, limit: int = 10_000) -> None:
+        self.limit = limit
+        """Maximum number of keys whose changes wait for a watcher."""
         self._version = first_version
         self._oldest = first_version
         """All changes after this version are still known."""

@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from pykubelet.apiclient import AlreadyExists, ApiClient
+from pykubelet.apiclient import AlreadyExists, ApiClient, ServerError
 from pykubelet.apiclient.resources import EVENTS
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
@@ -36,6 +36,8 @@ _FIRST_DELAY: Final = 0.5
 _MAX_DELAY: Final = 10.0
 _REMEMBERED: Final = 4096
 _LATER: Final = 0.5
+_TRIES: Final = 3
+"""Attempts at an event at which the API server fails."""
 _FLUSH_SECONDS: Final = 1.0
 """Time limit for pending events when the agent stops."""
 
@@ -64,7 +66,7 @@ class EventSink:
 
     async def run(self) -> None:
         """Send present and future events until cancelled."""
-        order: SendOrder[Change[Event]] = SendOrder(_LATER)
+        order: SendOrder[Change[Event]] = SendOrder(_LATER, self._table.limit)
         with self._table.subscribe() as changes:
             for change in self._table.changes():
                 if not self._is_old(change):
@@ -104,26 +106,41 @@ class EventSink:
                 timer.cancel()
 
     async def _flush(self, changes: Iterable[Change[Event]]) -> None:
-        with contextlib.suppress(TimeoutError, PykubeletError):
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FLUSH_SECONDS):
                 for change in changes:
-                    await self._send(change)
+                    try:
+                        await self._send(change)
+                    except PykubeletError as error:
+                        if isinstance(error, Transient) and not isinstance(error, ServerError):
+                            return  # the API server is unavailable
 
     async def _deliver(self, change: Change[Event]) -> None:
-        """Send one event; wait while the API server is unavailable, give up when it rejects the event."""
+        """Send one event; wait while the API server is unavailable, give up when it rejects the event or fails at it.
+
+        An event at which it fails, since an admission webhook is down, must not keep those of all other pods waiting.
+        """
         backoff = Backoff(_FIRST_DELAY, _MAX_DELAY, jitter=0.5)
+        failures = 0
         while True:
             await self._limit.take()
             try:
                 await self._send(change)
             except Transient as error:
+                failures += isinstance(error, ServerError)
+                if failures >= _TRIES:
+                    self._give_up(change, error)
+                    return
                 delay = max(backoff.next("", self._clock.monotonic()), error.retry_after or 0.0)
                 _log.debug("event not delivered; retrying", extra={"event": change.key, "error": str(error)})
                 await self._clock.sleep(delay)
                 continue
             except PykubeletError as error:
-                _log.warning("event rejected by the API server", extra={"event": change.key, "error": str(error)})
+                self._give_up(change, error)
             return
+
+    def _give_up(self, change: Change[Event], error: PykubeletError) -> None:
+        _log.warning("event rejected by the API server", extra={"event": change.key, "error": str(error)})
 
     async def _send(self, change: Change[Event]) -> None:
         event, key = change.value, change.key

@@ -11,6 +11,7 @@ from pykubelet.apiclient.resources import EVENTS
 from pykubelet.base.concurrency.rate_limit import RateLimit
 from pykubelet.kubelet.report.events import EventLog
 from pykubelet.kubelet.report.events.event_sink import EventSink
+from pykubelet.kubelet.report.events.event_types import EventConfig
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.fake_api import Fault
@@ -97,12 +98,12 @@ async def test_rejected_event_does_not_block_others(rig: Rig) -> None:
 
 
 @asynccontextmanager
-async def still() -> AsyncIterator[tuple[Rig, VirtualClock]]:
+async def still(*, rate: float = 0, capacity: int = 1000) -> AsyncIterator[tuple[Rig, VirtualClock]]:
     """Yield a sink whose clock goes on only when the test says so."""
     async with fake_api() as api:
-        clock = VirtualClock()
-        log = EventLog(clock=api.clock, node_name="n", find_pod=lambda uid: None)
-        sink = EventSink(client=api.client, table=log.table, limit=RateLimit(0, 1, clock=clock), clock=clock)
+        clock, config = VirtualClock(), EventConfig(capacity=capacity)
+        log = EventLog(clock=api.clock, node_name="n", find_pod=lambda uid: None, config=config)
+        sink = EventSink(client=api.client, table=log.table, limit=RateLimit(rate, 1, clock=clock), clock=clock)
         async with running(sink.run()):
             await clock.settle()
             yield Rig(api, log), clock
@@ -149,6 +150,38 @@ async def test_warning_goes_before_others_whose_time_has_come() -> None:
         await clock.advance(10)
         await until(lambda: len(rig.told()) == 4)
         assert rig.in_order() == ["R0", "Failed", "R1", "R2"]
+
+
+async def test_event_that_the_server_fails_to_take_does_not_block_others(rig: Rig) -> None:
+    """An admission webhook of one namespace may be down; like the Go kubelet, the sink gives such an event up."""
+    rig.api.fake.faults = [Fault("POST .*/namespaces/ns/", status=500, message="failed calling webhook", times=10**6)]
+    rig.log.event(POD, "Warning", "Failed", "m")
+    rig.log.event(None, "Warning", "Rebooted", "m")
+    await until(lambda: rig.told() == {"Starting": 1, "Rebooted": 1})
+    assert sum("/namespaces/ns/" in each for each in rig.api.fake.requests) == 3
+
+
+async def test_events_of_a_storm_wait_within_the_bounds_of_the_event_log() -> None:
+    """More events than the API server takes must not fill the memory; the oldest are dropped, as before the sink."""
+    async with still(rate=1, capacity=3) as (rig, clock):
+        for second in range(12):
+            for number in range(3):
+                pod = PodRef("ns", f"p{second}-{number}", PodUID(f"{second}-{number}"))
+                rig.log.event(pod, "Warning", "Failed", "m")
+            await clock.advance(1)
+            await until(lambda second=second: len(rig.api.all("events")) > second)  # type: ignore[misc]
+        before = len(rig.api.all("events"))
+    # What was still waiting has been sent at the end.
+    objects = [each["involvedObject"]["name"] for each in rig.api.all("events")]
+    assert len(objects) <= before + 4 and "p11-2" in objects
+
+
+async def test_event_rejected_while_the_agent_stops_does_not_keep_others() -> None:
+    async with still() as (rig, _):
+        rig.api.fake.faults = [Fault("POST .*/namespaces/ns/", status=403)]
+        rig.log.event(POD, "Normal", "Killing", "m")
+        rig.log.event(None, "Normal", "Shutdown", "m")
+    assert rig.told() == {"Shutdown": 1}
 
 
 async def test_pending_events_are_sent_when_the_agent_stops() -> None:

@@ -7,9 +7,9 @@ from pykubelet.kubelet.report.events.plan.send_order import SendOrder, is_urgent
 from pykubelet.models.core_v1 import Event
 
 
-def order(*events: tuple[float, str, str]) -> SendOrder[str]:
+def order(*events: tuple[float, str, str], limit: int = 100) -> SendOrder[str]:
     """An order with events of (time, object, key); a key in capitals is urgent."""
-    made: SendOrder[str] = SendOrder(0.5)
+    made: SendOrder[str] = SendOrder(0.5, limit)
     for now, about, key in events:
         made.add(key, f"{key}!", about=about, urgent=key.isupper(), now=now)
     return made
@@ -53,6 +53,17 @@ def test_newest_state_keeps_its_place() -> None:
     made.remove("a")
     made.remove("never added")
     assert sent(made, 10.5) == ["b"]
+
+
+def test_beyond_the_limit_the_oldest_is_dropped() -> None:
+    made = order((10.0, "p", "a"), (10.6, "q", "F"), (10.7, "r", "G"), limit=2)
+    assert list(made) == ["F!", "G!"]
+    made.add("b", "b!", about="q", urgent=False, now=11.0)
+    assert list(made) == ["G!", "b!"]
+    made.add("H", "H!", about="q", urgent=True, now=11.1)
+    assert list(made) == ["b!", "H!"]
+    made.add("b", "b again!", about="q", urgent=False, now=11.2)
+    assert list(made) == ["b again!", "H!"]
 
 
 def test_warnings_and_ends_of_pulls_are_urgent() -> None:

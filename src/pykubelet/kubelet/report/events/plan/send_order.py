@@ -37,8 +37,10 @@ class SendOrder(Generic[T]):
     of others, but after the earlier events about the same object.
     """
 
-    def __init__(self, delay: Seconds) -> None:
+    def __init__(self, delay: Seconds, limit: int) -> None:
+        """``limit``: beyond so many events the oldest is dropped."""
         self._delay = delay
+        self._limit = limit
         self._end = 0.0
         """Monotonic time at which the newest delay ends."""
         self._urgent: dict[str, _Waiting[T]] = {}
@@ -55,12 +57,14 @@ class SendOrder(Generic[T]):
                 events[key].item = item
                 return
         if urgent:
-            self._hurry(about)
+            self._hurry(about, now)
             self._urgent[key] = _Waiting(item, about, now)
-            return
-        if now >= self._end:
-            self._end = now + self._delay
-        self._others[key] = _Waiting(item, about, self._end)
+        else:
+            if now >= self._end:
+                self._end = now + self._delay
+            self._others[key] = _Waiting(item, about, self._end)
+        if len(self._urgent) + len(self._others) > self._limit:
+            self._drop_oldest()
 
     def remove(self, key: str) -> None:
         """Remove an event: it has been sent, or there is nothing to send any more."""
@@ -80,8 +84,16 @@ class SendOrder(Generic[T]):
     def _next(self) -> _Waiting[T] | None:
         return next((waiting for events in (self._urgent, self._others) for waiting in events.values()), None)
 
-    def _hurry(self, about: str) -> None:
+    def _drop_oldest(self) -> None:
+        oldest = min((events for events in (self._urgent, self._others) if events), key=_first_due)
+        del oldest[next(iter(oldest))]
+
+    def _hurry(self, about: str, now: Seconds) -> None:
         """Send what waits about an object before what comes now."""
         for key in [key for key, waiting in self._others.items() if waiting.about == about]:
             self._urgent[key] = self._others.pop(key)
-            self._urgent[key].due = 0.0
+            self._urgent[key].due = now
+
+
+def _first_due(events: dict[str, _Waiting[T]]) -> Seconds:
+    return next(iter(events.values())).due
