@@ -28,6 +28,7 @@ from pykubelet.base.concurrency.rate_limit import RateLimit
 from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.base.http.head_limits import BoundedConnector
 from pykubelet.base.http.proxy import proxy_for
+from pykubelet.base.http.tls_clients import plain_context
 from pykubelet.base.units import Seconds
 from pykubelet.models.codec import decode, encode
 from pykubelet.models.meta_v1 import DeleteOptions, ObjectMeta, Preconditions
@@ -304,7 +305,7 @@ class ApiClient:
                 data=call.body or None,
                 headers=headers,
                 timeout=timeout,
-                ssl=context if context is not None else False,
+                ssl=context if context is not None else plain_context(self._proxy),
                 server_hostname=(self._config.tls_server_name or None) if context is not None else None,
                 proxy=self._proxy or None,
                 allow_redirects=False,

@@ -90,3 +90,11 @@ async def test_an_api_server_behind_a_proxy_is_reached(tmp_path: Path, monkeypat
         finally:
             proxy.kill()
             await proxy.wait()
+
+
+async def test_a_proxy_with_tls_is_verified_for_an_api_server_without_tls(tmp_path: Path) -> None:
+    async with api_server(ClusterAuthority.make("unknown"), tmp_path) as port:
+        client = ApiClient(ClusterConfig("http://api.test", proxy_url=f"https://127.0.0.1:{port}"), SystemClock())
+        with pytest.raises(Transient, match="certificate verify failed"):
+            await client.get(CONFIG_MAPS.at("default", "x"))
+        await client.close()

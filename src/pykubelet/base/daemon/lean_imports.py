@@ -17,8 +17,9 @@ def lean_imports() -> Iterator[None]:
     them. Later collections leave them out as well (gc.freeze).
 
     aiohttp makes two TLS contexts when it is imported, each with all authorities of the system: 80 ms, and 2 MiB as
-    long as the process runs. No client here uses them, each passes a context of its own or none (``ssl=``). In the
-    block the system seems to have no authorities, so that a client that forgot its context would accept no server.
+    long as the process runs. No client here uses them: each passes a context of its own (``ssl=``), for a server as for
+    a proxy with TLS, or verifies nothing. In the block the system seems to have no authorities, so that a client that
+    forgot its context would accept no server.
     """
     before = {name: os.environ.get(name) for name in _NO_AUTHORITIES}
     os.environ.update(_NO_AUTHORITIES)

@@ -2,6 +2,7 @@
 
 import ssl
 from functools import cache
+from urllib.parse import urlsplit
 
 
 def verifying_context(authorities: str | None = None) -> ssl.SSLContext:
@@ -22,3 +23,11 @@ def verifying_context(authorities: str | None = None) -> ssl.SSLContext:
 def system_context() -> ssl.SSLContext:
     """Return the context for the system's authorities, as they were at the first call."""
     return verifying_context()
+
+
+def plain_context(proxy: str) -> ssl.SSLContext | bool:
+    """Return what verifies the way to a server without TLS: its proxy may have TLS. True: there is nothing to verify.
+
+    ``proxy``: the proxy's URL, or empty.
+    """
+    return system_context() if urlsplit(proxy).scheme == "https" else True

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from pykubelet.base.errors import Invalid, NotFound, Permanent, PykubeletError
 from pykubelet.base.http.proxy import proxy_for
-from pykubelet.base.http.tls_clients import system_context, verifying_context
+from pykubelet.base.http.tls_clients import plain_context, system_context, verifying_context
 from pykubelet.base.text import encodable
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.images.image_types import Denied, RegistryUnavailable, Unauthenticated, Unreachable
@@ -53,11 +53,11 @@ class ServerTls(Struct, frozen=True):
     others: ssl.SSLContext | None = None
     """For redirects and token services on other hosts: its authorities, but not its other settings."""
 
-    def context(self, url: str) -> "ssl.SSLContext | bool":
-        """What to verify a URL's server with."""
+    def context(self, url: str, proxy: str = "") -> "ssl.SSLContext | bool":
+        """What to verify a URL's server with, or the proxy of one without TLS."""
         parts = urlsplit(url)
         if parts.scheme != "https":
-            return True
+            return plain_context(proxy)
         found = self.own if parts.hostname == self.host else self.others
         return system_context() if found is None else found
 
@@ -123,6 +123,7 @@ class Wire:
             address = URL(url, encoded=_is_quoted(url))
         except ValueError as error:  # a registry names the URLs of token services
             raise Permanent(f"{url[:200]!r} is not a valid URL: {error}") from error
+        proxy = proxy_for(url, os.environ)
         return self._session.request(
             request.method,
             address,
@@ -130,8 +131,8 @@ class Wire:
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=request.connect, sock_read=_READ),
             data=request.form,
             allow_redirects=False,
-            proxy=proxy_for(url, os.environ) or None,
-            ssl=request.tls.context(url),
+            proxy=proxy or None,
+            ssl=request.tls.context(url, proxy),
         )
 
 
