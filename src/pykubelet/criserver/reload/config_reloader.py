@@ -135,12 +135,14 @@ class ConfigReloader:
                 links = await blocking.call(_OWNER, links_of, paths)
                 with suppress(Transient):  # changes are found by the periodic check
                     watch = stack.enter_context(FileWatch(links))
+            checked = False
             while True:
                 self._wakeup.clear()
-                if not self._requested:
-                    await self.check()
-                if self._requested or self._paths() != paths:
+                missed = not self._requested and await self.check() and checked
+                # The watch has missed a change if a directory on the way to a file was replaced.
+                if missed or self._requested or self._paths() != paths:
                     break
+                checked = True
                 if await self._wait(watch, self._longest_wait(paths)) or watch is None:
                     break
         if self._requested:
@@ -163,11 +165,12 @@ class ConfigReloader:
             changed.cancel()
         return not changed.cancelled()
 
-    async def check(self) -> None:
-        """Reload if the files have changed since they were last read, or if it was requested."""
+    async def check(self) -> bool:
+        """Reload if the files have changed since they were last read, or if it was requested; whether they have."""
         requested, self._requested = self._requested, False
-        if not await self._changed() and not requested and not self._unread:
-            return
+        changed = await self._changed()
+        if not changed and not requested and not self._unread:
+            return False
         self._unread = True
         try:
             await self._reload()
@@ -182,6 +185,7 @@ class ConfigReloader:
         if requested:
             for read in self._on_request:
                 await read()
+        return changed
 
     async def _changed(self) -> bool:
         """Whether a file has changed since the last call; waits until it is complete."""

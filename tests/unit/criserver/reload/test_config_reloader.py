@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.base.clock import SystemClock
+from pykubelet.base.clock import SystemClock, Timer
 from pykubelet.base.errors import Invalid, Transient
 from pykubelet.criserver.config import Settings, load_settings
 from pykubelet.criserver.reload import config_reloader
@@ -192,6 +192,33 @@ async def test_watch_is_kept_between_the_periodic_checks(rig: Rig, monkeypatch: 
         monkeypatch.setattr(config_reloader, "CHECK_SECONDS", 1000.0)
         rig.file.write_text(f'{RUNC}[handlers.new]\npath = "crun"\n')
         await until(lambda: handlers(rig) == ["new", "runc"])
+
+
+async def test_watch_is_made_again_when_it_has_missed_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory on the way to the file is a link that now leads elsewhere; the watch was of the former directory."""
+    waits, call_later = [], SystemClock.call_later
+
+    def recorded(clock: SystemClock, seconds: float, callback: Callable[[], object]) -> Timer:
+        waits.append(seconds)
+        return call_later(clock, seconds, callback)
+
+    for version, text in (("1", RUNC), ("2", f'{RUNC}[handlers.new]\npath = "crun"\n')):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "criserver.toml").write_text(text)
+    (tmp_path / "present").symlink_to("1")
+    monkeypatch.setattr(SystemClock, "call_later", recorded)
+    monkeypatch.setattr(config_reloader, "SETTLE_SECONDS", 0.01)
+    monkeypatch.setattr(config_reloader, "CHECK_SECONDS", 0.02)
+    rig = Rig(tmp_path / "present" / "criserver.toml")
+    async with rig.running():
+        await until(lambda: 0.02 in waits)
+        (tmp_path / "next").symlink_to("2")
+        (tmp_path / "next").rename(tmp_path / "present")
+        await until(lambda: handlers(rig) == ["new", "runc"])
+        monkeypatch.setattr(config_reloader, "CHECK_SECONDS", 1000.0)
+        await until(lambda: waits[-1] == 1000.0)
+        rig.file.write_text(f'{RUNC}[handlers.newer]\npath = "crun"\n')
+        await until(lambda: handlers(rig) == ["newer", "runc"])
 
 
 async def test_reload_that_raises_is_followed_by_others(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
