@@ -48,8 +48,11 @@ class OpenPorts:
         """
         return self._open.pop((address, port), None) or bind(address, port, purpose, remedy)
 
-    def close(self) -> None:
-        """Close the ports that no server has taken."""
-        for listening in self._open.values():
-            listening.close()
-        self._open.clear()
+    def close(self) -> int:
+        """Close the ports that no server has taken, and return their number. May be called from any thread."""
+        closed = 0
+        while self._open:
+            with suppress(KeyError):
+                self._open.popitem()[1].close()
+                closed += 1
+        return closed

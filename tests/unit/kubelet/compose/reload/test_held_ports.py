@@ -2,7 +2,8 @@
 
 import asyncio
 import socket
-from typing import Any
+import threading
+from typing import Any, ClassVar
 
 import pytest
 from msgspec.structs import replace
@@ -59,6 +60,37 @@ def test_ports_of_all_servers_are_open_until_the_end() -> None:
     for number in ports.values():
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", number), 20)
+
+
+class Timer(threading.Timer):
+    """A timer whose time comes when the test says so."""
+
+    made: ClassVar[list["Timer"]] = []
+
+    def start(self) -> None:
+        self.made.append(self)
+
+
+def test_ports_are_closed_when_the_start_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients would hang as long as the start: for a certificate that someone has to approve, for example."""
+    monkeypatch.setattr(threading, "Timer", Timer)
+    monkeypatch.setattr(Timer, "made", [])
+    port = free_port()
+    with held_ports(settings(healthz_port=port, port=0)) as held:
+        (timer,) = Timer.made
+        assert timer.daemon and timer.interval == 30.0
+        with socket.create_connection(("127.0.0.1", port), 20) as client:
+            client.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+            timer.function()
+            with pytest.raises(ConnectionResetError):
+                client.recv(1)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), 20)
+        # The server opens the port itself when it comes to that.
+        with held.listen("127.0.0.1", port, "p", "r"):
+            timer.function()
+            socket.create_connection(("127.0.0.1", port), 20).close()
+    assert timer.finished.is_set()
 
 
 def test_ports_that_are_off_or_taken_are_left_out() -> None:
