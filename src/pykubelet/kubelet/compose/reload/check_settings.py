@@ -1,6 +1,7 @@
 """The rules of the configuration that the components know: a start and a reload check them before anything changes."""
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from typing import Final
 
 from pykubelet.base.errors import Invalid, PykubeletError
@@ -16,7 +17,7 @@ from pykubelet.kubelet.desired.manifest.validate.names import label_value, quali
 from pykubelet.kubelet.observe.eviction.eviction_config import eviction_config
 from pykubelet.kubelet.observe.node_shutdown.shutdown_config import shutdown_periods
 from pykubelet.kubelet.observe.stats.stats_config import stats_config
-from pykubelet.kubelet.serve.common.binding import bind
+from pykubelet.kubelet.serve.common.binding import ANY_ADDRESS, bind
 from pykubelet.models.core_v1 import Taint
 
 _CONVERSIONS: Final = (rotation_config, gc_policy, eviction_config, shutdown_periods, stats_config)
@@ -41,6 +42,7 @@ def check_settings(settings: Settings) -> None:
     check_server(settings)
     if server_enabled(settings):
         check_tls_names(settings)
+    _check_ports_differ(settings)
 
 
 def check_start(settings: Settings) -> None:
@@ -76,6 +78,14 @@ def check_ports(settings: Settings, taken: Sequence[Port] = ()) -> None:
                 bind(port.address, port.number, port.field, remedy).close()
             except PykubeletError as error:
                 raise Invalid(f"{port.field}: {error}") from error
+
+
+def _check_ports_differ(settings: Settings) -> None:
+    """Check that no two servers have the same port: the second could not listen. Raises Invalid."""
+    for one, other in combinations([port for port in server_ports(settings) if port.number], 2):
+        addresses = {one.address, other.address}
+        if one.number == other.number and (len(addresses) == 1 or addresses & ANY_ADDRESS):
+            raise Invalid(f"{other.field}: {other.number} is the port of {one.field}, too; choose another port")
 
 
 def _differ(one: Settings, other: Settings, fields: Sequence[str]) -> bool:

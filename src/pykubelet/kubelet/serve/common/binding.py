@@ -8,6 +8,8 @@ from typing import Final, TypeAlias
 from pykubelet.base.errors import Permanent
 
 _BACKLOG: Final = 128
+ANY_ADDRESS: Final = frozenset(("", "0.0.0.0", "::"))
+"""The addresses that stand for all of the machine."""
 Listen: TypeAlias = Callable[[str, int, str, str], socket.socket]
 """Returns a listening socket; arguments and errors are those of `bind`."""
 
@@ -18,7 +20,7 @@ def bind(address: str, port: int, purpose: str, remedy: str) -> socket.socket:
     Permanent: the address cannot be bound; the message names the ``purpose`` and the ``remedy``.
     """
     try:
-        if address in ("", "0.0.0.0", "::") and socket.has_dualstack_ipv6():
+        if address in ANY_ADDRESS and socket.has_dualstack_ipv6():
             return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=_BACKLOG)
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         return socket.create_server((address, port), family=family, backlog=_BACKLOG)

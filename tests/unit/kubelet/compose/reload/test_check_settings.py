@@ -46,6 +46,11 @@ def settings(*, cluster: bool = False, **fields: Any) -> Settings:
             "evictionSoftGracePeriod[memory.available]: 'soon' is not a duration",
         ),
         ({"cgroup_root": "/../x"}, "invalid cgroupRoot '/../x'"),
+        ({**_ALLOW, "healthz_port": 10250, "enable_server": True}, "port: 10250 is the port of healthzPort, too"),
+        (
+            {**_ALLOW, "address": "10.0.0.1", "read_only_port": 10250},
+            "readOnlyPort: 10250 is the port of port, too; choose another port",
+        ),
         (
             {"image_service_endpoint": "tcp://1.2.3.4:5"},
             "imageServiceEndpoint: container runtime endpoint 'tcp:",
@@ -163,6 +168,12 @@ def _fields(facts: Any) -> dict[str, Any]:
 def taken() -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield listening.getsockname()[1]
+
+
+def test_servers_may_have_the_same_port_on_different_addresses_and_none_twice() -> None:
+    check_settings(settings(address="10.0.0.1", healthz_port=10250, enable_server=True, **_ALLOW))
+    check_settings(settings(healthz_port=0, enable_server=True, read_only_port=0, **_ALLOW))
+    check_settings(settings(healthz_port=10250, enable_server=False))
 
 
 def test_port_that_another_program_uses_is_named(taken: int) -> None:
