@@ -258,6 +258,7 @@ class Server:
             "repairs": scope.repairs.run,
             "configuration": self._parts.reload.reloader.run,
             "trash": images.trash.run,
+            "interrupted-pulls": images.collect_interrupted,
             "shim-logs": ShimLogFiles(self._parts.settings.runtime_roots, scope.clock).run,
         }
         for name, follower in followers.items():

@@ -10,16 +10,16 @@ import os
 import secrets
 import threading
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.base.files.atomic import sync_directory
-from pykubelet.base.units import MIB, Bytes, Seconds
+from pykubelet.base.units import MIB, Bytes
 from pykubelet.criserver.directories import make_directory, set_aside
 from pykubelet.criserver.images.manifests import Descriptor
+from pykubelet.criserver.images.reference import is_digest
 from pykubelet.criserver.unpack.room import OF_IMAGES, Reserve, Room
 from pykubelet.linux.errors import wrap
 from pykubelet.linux.filesystems.writeback import WriteBack
@@ -44,7 +44,7 @@ class ContentStore:
         for directory in (root, self._blobs, self._ingest, *kinds):
             make_directory(directory)
         for partial in self._files(self._ingest):
-            if partial.name.startswith("unnamed-"):
+            if not is_digest(partial.name.replace("-", ":", 1)):
                 # Left by a server that was killed; without a digest it cannot be resumed.
                 _drop(partial)
         self._counting = threading.Lock()
@@ -136,12 +136,10 @@ class ContentStore:
         """Remove the partial file of a blob. No writer may be active for it."""
         self._partial(digest).unlink(missing_ok=True)
 
-    def sweep(self, older_than: Seconds) -> None:
-        """Remove partial files that were not modified since that time (Unix seconds)."""
-        for partial in self._ingest.iterdir():
-            with suppress(FileNotFoundError):
-                if partial.lstat().st_mtime < older_than:
-                    _drop(partial)
+    def partial(self) -> set[str]:
+        """The digests of the blobs of which there is a partial file."""
+        found = (path.name.replace("-", ":", 1) for path in self._ingest.iterdir())
+        return {digest for digest in found if is_digest(digest)}
 
     def used(self) -> tuple[Bytes, int]:
         """The bytes and inodes of all blobs; updated at each change, so that the call is cheap."""
@@ -199,7 +197,6 @@ class BlobWriter:
         """Read the partial file into the digest; returns the offset to go on from. Transient: no room for the rest."""
         self._opened = True
         try:
-            os.utime(self._fd)  # so that `sweep` does not take it for abandoned
             while piece := os.read(self._fd, _PIECE):
                 self._hash.update(piece)
                 self.offset += len(piece)

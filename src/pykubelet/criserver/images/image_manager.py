@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import IO
+from typing import IO, Final
 
 from msgspec import Struct, structs
 
@@ -31,20 +31,18 @@ from pykubelet.criserver.images.image_types import (
     ignore_progress,
 )
 from pykubelet.criserver.images.index import ImageIndex
+from pykubelet.criserver.images.interrupted_pulls import InterruptedPulls
 from pykubelet.criserver.images.manifests import Platform
 from pykubelet.criserver.images.plan.removal import released_blob_bytes, released_layers, unused, without_name
 from pykubelet.criserver.images.reference import id_prefix, is_digest, parse
 from pykubelet.criserver.images.running_pulls import RunningPulls
 from pykubelet.criserver.images.signatures import Trust, allow_all
+from pykubelet.criserver.unpack.room import Reserve
 from pykubelet.linux.errors import wrap
 
-_KEEP_PARTIAL: Seconds = 3600.0
-"""Time for which the blobs of an interrupted pull are kept for the next attempt."""
 _REMOVAL: Seconds = 30.0
 """Deadline for the removal of one blob; pulls wait meanwhile."""
 _SHOWN_USERS = 3
-_MOST_UNFINISHED = 256
-"""Number of interrupted pulls whose partial blobs are kept for another attempt; the oldest is dropped for one more."""
 
 
 class ImageSettings(Struct, frozen=True, kw_only=True):
@@ -57,6 +55,8 @@ class ImageSettings(Struct, frozen=True, kw_only=True):
     """References of images that the kubelet must not remove (the sandbox image)."""
     trust: Trust = Trust(allow_all)
     """The image policy."""
+    spare: Reserve = Reserve(0.2)
+    """The part of the disk that what interrupted pulls have left must leave free; kubelets evict pods below 15 %."""
 
 
 class ImageDeps(Struct, frozen=True, kw_only=True):
@@ -92,11 +92,13 @@ class ImageManager:
         """Held while the index is changed, and while blobs are removed."""
         self._working = 0
         """Number of running imports and exports; no blob is removed meanwhile."""
-        self._unfinished: dict[str, tuple[Seconds, frozenset[str]]] = {}
-        """Interrupted pulls: the time of the interruption, and the blobs requested until then."""
+        self.interrupted: Final = InterruptedPulls(deps.content.root, spare=settings.spare, clock=deps.clock)
 
     async def recover(self) -> None:
-        """Remove images whose blobs are lost from the index, and blobs and layers that belong to no image."""
+        """Remove images whose blobs are lost from the index, and blobs and layers that belong to no image.
+
+        Partial blobs of the server before are kept like those of an interrupted pull.
+        """
         unknown: OSError | None = None
         for image in self.list():
             try:
@@ -106,6 +108,9 @@ class ImageManager:
                 continue
             if lost:
                 await blocking.call_to_end("images", self._index.remove, image.id, deadline=None)
+        with self._sweeps.item("partial blobs"):
+            if partial := await blocking.call("images", self._store.partial, deadline=_REMOVAL):
+                self.interrupted.add("", partial)
         await self.collect()
         if unknown is not None:
             raise wrap(unknown, "cannot check whether all images are complete")
@@ -143,15 +148,12 @@ class ImageManager:
             try:
                 record, top = await self._fetcher.pull(repository, wanted, job, self._present(wanted))
             except RegistryUnavailable:
-                self._unfinished.pop(name, None)
-                while len(self._unfinished) >= _MOST_UNFINISHED:
-                    del self._unfinished[next(iter(self._unfinished))]
-                self._unfinished[name] = (self._deps.clock.now(), frozenset(job.blobs))
+                self.interrupted.add(name, job.blobs)
                 raise
             except BaseException:
                 await shielded(lambda: self._fetcher.drop_partial(job.blobs))
                 raise
-            self._unfinished.pop(name, None)
+            self.interrupted.forget(name)
             tags = () if wanted.digest else (name,)
             return await self._keep(structs.replace(record, tags=tags, digests=(wanted.with_digest(top),)))
 
@@ -177,6 +179,7 @@ class ImageManager:
             if found is None:
                 return
             await blocking.call_to_end("images", self._index.remove, found.id, deadline=None)
+        self.interrupted.forget_all()  # a kubelet that cannot free enough by images ends pods next
         await self.collect()
         await self._deps.retainer.make_room(always=True)
 
@@ -308,16 +311,15 @@ class ImageManager:
             if self._working:
                 return
             images = self._index.images.values()
-            old = self._deps.clock.now() - _KEEP_PARTIAL
-            self._unfinished = {name: kept for name, kept in self._unfinished.items() if kept[0] > old}
-            wanted = self._fetcher.needed_blobs()
+            interrupted = await self.interrupted.kept()
+            wanted = self._fetcher.needed_blobs() | interrupted
             wanted.update(digest for image in images for digest in image.blobs)
-            wanted.update(digest for _, blobs in self._unfinished.values() for digest in blobs)
             for digest in self._removals.due(sorted(self._store.digests() - wanted)):
                 with self._removals.item(digest):
                     await self._fetcher.remove(digest, _REMOVAL)
             with self._sweeps.item("partial blobs"):
-                await blocking.call_to_end("images", self._store.sweep, old, deadline=_REMOVAL)
+                partial = await blocking.call("images", self._store.partial, deadline=_REMOVAL)
+                await self._fetcher.drop_partial(sorted(partial - wanted))
             layers = {chain for image in images for chain in image.layers}
             await self._deps.retainer.retain(layers | self._fetcher.needed_layers())
 

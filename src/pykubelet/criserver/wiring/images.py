@@ -58,6 +58,10 @@ class ImageComponents(Struct, frozen=True, kw_only=True):
         users = ImageUsers(table=containers, find=self.containers.find)
         return TransferCalls(self.images, users.of)
 
+    async def collect_interrupted(self) -> None:
+        """Remove what interrupted pulls have left when it is too old, or space is short, until cancelled."""
+        await self.images.interrupted.run(self.images.collect)
+
     def recover(self, wanted: Collection[str], protected: ProtectedIds, repairs: Repairs) -> None:
         """Schedule the removal of root file systems without a container and of blobs without an image."""
         for name in self.snapshots.containers():

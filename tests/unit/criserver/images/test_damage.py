@@ -162,7 +162,7 @@ async def test_partial_blobs_that_cannot_be_listed_keep_no_blob_nor_a_pull(
 
     world = World(tmp_path)
     unwanted = world.content.add_stream((memoryview(b"1"),), 1).digest
-    monkeypatch.setattr(ContentStore, "sweep", fail)
+    monkeypatch.setattr(ContentStore, "partial", fail)
     registry.add_image("team/app:1", [], [])
     image = await world.images.pull(f"{registry.host}/team/app:1")
     assert world.content.digests() == image.blobs and unwanted not in image.blobs

@@ -1,6 +1,5 @@
 """An image manager that pulls for real and does not unpack."""
 
-import os
 import random
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -20,7 +19,10 @@ from pykubelet.criserver.images import (
 from pykubelet.criserver.images.manifests import digest_of
 from pykubelet.criserver.images.registry import HostConfig, HostDirectories, PullBandwidth, RegistryClient
 from pykubelet.criserver.images.signatures import Rule, Trust, allow_all
+from pykubelet.criserver.unpack.room import Reserve
 from pykubelet.testing.clock import VirtualClock
+
+NOTHING = Reserve()
 
 
 class NoUnpacking:
@@ -72,6 +74,7 @@ class World:
         on_pulled: Callable[[Bytes, Seconds], None] | None = None,
         rule_for: Callable[[str], Rule] = allow_all,
         bandwidth: int = 0,
+        spare: Reserve = NOTHING,
     ) -> None:
         self.clock = InstantClock()
         self.trust = Trust(rule_for)
@@ -91,14 +94,14 @@ class World:
                 registry=self.registry,
                 clock=self.clock,
                 on_pulled=on_pulled,
-                settings=ImageSettings(platform=Platform("amd64", "linux"), mountpoint=str(root), trust=self.trust),
+                settings=ImageSettings(
+                    platform=Platform("amd64", "linux"), mountpoint=str(root), trust=self.trust, spare=spare
+                ),
             )
         )
 
     async def after_a_while(self) -> None:
         """Collect garbage two hours later, without another attempt in between."""
-        for partial in (self.content.root / "ingest").iterdir():
-            os.utime(partial, (0, 0))
         await self.clock.advance(7200)
         await self.images.collect()
 

@@ -1,0 +1,147 @@
+"""What is kept of pulls that their registry interrupted, for how long, and what frees it before."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pykubelet.criserver.images.image_types import RegistryUnavailable
+from pykubelet.criserver.images.interrupted_pulls import InterruptedPulls
+from pykubelet.criserver.unpack.room import Reserve, Room
+from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.wait import until
+from tests.unit.criserver.images.fakeregistry import FakeRegistry
+from tests.unit.criserver.images.world import DIFFS, LAYERS, World, check
+
+
+async def _interrupt(world: World, registry: FakeRegistry, name: str, layer: int) -> None:
+    """Pull an image of this layer, which the registry sends but for its last byte."""
+    registry.add_image(name, [LAYERS[layer]], [DIFFS[layer]])
+    registry.blobs[DIFFS[layer]] = LAYERS[layer][:-1]
+    with pytest.raises(RegistryUnavailable):
+        await world.images.pull(f"{registry.host}/{name}")
+    registry.blobs[DIFFS[layer]] = LAYERS[layer]
+    assert _partial(world) == {DIFFS[layer]} and world.content.digests(), "manifest and configuration are whole"
+
+
+@contextmanager
+def running(world: World) -> Iterator[None]:
+    """What interrupted pulls have left is collected within the block."""
+    task = asyncio.create_task(world.images.interrupted.run(world.images.collect))
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+def _partial(world: World) -> set[str]:
+    return {path.name.replace("-", ":", 1) for path in (world.content.root / "ingest").iterdir()}
+
+
+async def test_what_interrupted_pulls_have_fetched_is_removed_when_the_disk_is_short(
+    registry: FakeRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A registry that breaks off each pull, of another image each time, must not fill the disk."""
+    world = World(tmp_path)
+    await _interrupt(world, registry, "a:1", 0)
+    with running(world), monkeypatch.context() as patch:
+        patch.setattr(Room, "take", _no_room)
+        await world.clock.advance(10)
+        await until(lambda: not (world.content.digests() or _partial(world)))
+    check(world, await world.images.pull(f"{registry.host}/a:1"))
+
+
+def _no_room(room: Room, size: int) -> None:
+    raise OSError(28, "the disk has no room")
+
+
+@pytest.mark.parametrize(("share", "kept"), [(1e-9, True), (1.0, False)])
+async def test_interrupted_pulls_leave_a_part_of_the_disk_free(
+    registry: FakeRegistry, tmp_path: Path, share: float, kept: bool
+) -> None:
+    await _interrupt(World(tmp_path), registry, "a:1", 0)
+    world = World(tmp_path, spare=Reserve(share))
+    await world.images.recover()
+    assert bool(_partial(world)) is kept
+
+
+async def test_what_an_interrupted_pull_has_fetched_is_removed_after_an_hour(
+    registry: FakeRegistry, tmp_path: Path
+) -> None:
+    world = World(tmp_path)
+    with running(world):
+        await _interrupt(world, registry, "a:1", 0)
+        await world.clock.advance(3500)
+        await world.images.collect()
+        assert _partial(world) == {DIFFS[0]}
+        await world.clock.advance(200)
+        await until(lambda: not (world.content.digests() or _partial(world)))
+
+
+async def test_removal_of_an_image_frees_what_interrupted_pulls_have_fetched(
+    registry: FakeRegistry, tmp_path: Path
+) -> None:
+    """Kubelets may have thresholds far above those by which this server takes a disk for short."""
+    world = World(tmp_path)
+    registry.add_image("old:1", LAYERS[3:], DIFFS[3:])
+    old = await world.images.pull(f"{registry.host}/old:1")
+    await _interrupt(world, registry, "a:1", 0)
+    await world.images.remove(old.id)
+    assert not (world.content.digests() or _partial(world))
+
+
+async def test_of_an_image_that_changes_with_each_attempt_only_the_last_one_is_kept(
+    registry: FakeRegistry, tmp_path: Path
+) -> None:
+    world = World(tmp_path)
+    for layer in range(3):
+        await _interrupt(world, registry, "a:1", layer)
+
+
+async def test_partial_blob_of_a_running_pull_is_kept_whatever_its_age(registry: FakeRegistry, tmp_path: Path) -> None:
+    """The wall clock may be set, and a server may ask for more than an hour of patience."""
+    registry.add_image("slow:1", LAYERS[:1], DIFFS[:1])
+    registry.add_image("app:1", [], [])
+    world = World(tmp_path)
+    registry.pause = asyncio.Event()
+    slow = asyncio.create_task(world.images.pull(f"{registry.host}/slow:1"))
+    await registry.halfway.wait()
+    paused, registry.pause = registry.pause, None
+    world.clock.jump_wall(1e9)
+    app = await world.images.pull(f"{registry.host}/app:1")
+    paused.set()
+    await slow
+    await world.images.remove(app.id)
+    (image,) = world.images.list()
+    check(world, image)
+
+
+async def test_next_server_goes_on_with_an_interrupted_pull(registry: FakeRegistry, tmp_path: Path) -> None:
+    await _interrupt(World(tmp_path), registry, "a:1", 0)
+    world = World(tmp_path)
+    await world.images.recover()
+    registry.seen.clear()
+    assert _partial(world) == {DIFFS[0]}
+    check(world, await world.images.pull(f"{registry.host}/a:1"))
+    assert [ranged for path, _, ranged in registry.seen if DIFFS[0] in path] == [f"bytes={len(LAYERS[0]) - 1}-"]
+
+
+async def test_next_server_removes_what_no_one_pulls_again(registry: FakeRegistry, tmp_path: Path) -> None:
+    await _interrupt(World(tmp_path), registry, "a:1", 0)
+    world = World(tmp_path)
+    await world.images.recover()
+    with running(world):
+        await world.clock.advance(3700)
+        await until(lambda: not (world.content.digests() or _partial(world)))
+
+
+async def test_oldest_of_too_many_interrupted_pulls_is_forgotten(tmp_path: Path) -> None:
+    pulls = InterruptedPulls(tmp_path, spare=Reserve(), clock=VirtualClock())
+    for number in range(257):
+        pulls.add(str(number % 256), [f"blob-{number}"])
+    kept = await pulls.kept()
+    assert "blob-0" not in kept and len(kept) == 256
+    pulls.add("one more", ["blob-257"])
+    assert {"blob-1", "blob-2"} - await pulls.kept() == {"blob-1"}
