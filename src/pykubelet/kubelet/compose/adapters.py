@@ -19,7 +19,7 @@ from pykubelet.kubelet.control.workers import WorkerTable
 from pykubelet.kubelet.control.workers.plan.counts import count_active, count_working
 from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.observe.eviction.eviction_types import Reclaim
-from pykubelet.kubelet.observe.eviction.plan.reclaimable import reclaimable, with_recorded_end
+from pykubelet.kubelet.observe.eviction.plan.reclaimable import without_need_of_containers
 from pykubelet.kubelet.observe.pleg import Pleg
 from pykubelet.kubelet.observe.pleg.pleg_interfaces import WatchEvents
 from pykubelet.kubelet.observe.probes import ExecResult
@@ -192,7 +192,11 @@ class RuntimeStatusReader:
 
 
 class DiskReclaimer:
-    """The reclaim of disk space that no pod needs. ``sources_ready`` returns whether every source has been read."""
+    """The reclaim of disk space that no pod needs.
+
+    ``sources_ready`` returns whether every source has been read: until then the agent does not know its pods, and would
+    take what all of them have in the runtime for garbage.
+    """
 
     def __init__(
         self,
@@ -211,10 +215,9 @@ class DiskReclaimer:
 
     async def reclaim(self, what: Collection[Reclaim]) -> None:
         """Remove dead containers, also those of pods that have ended, unused images, or both."""
-        now = reclaimable(what, sources_read=self._sources_ready())
-        if Reclaim.CONTAINERS in now:
-            await self._runtime.gc(self._with_worker, ended=self._ended)
-        if Reclaim.IMAGES in now:
+        if Reclaim.CONTAINERS in what:
+            await self._runtime.gc(self._with_worker if self._sources_ready() else None, ended=self._ended)
+        if Reclaim.IMAGES in what:
             await self._images.remove_unused()
 
     def _with_worker(self) -> frozenset[PodUID]:
@@ -222,7 +225,7 @@ class DiskReclaimer:
 
     def _ended(self) -> frozenset[PodUID]:
         known = (self._pods.by_uid(uid) for uid in self._workers.terminated())
-        return with_recorded_end(pod for pod in known if pod is not None)
+        return without_need_of_containers((pod for pod in known if pod is not None), self._workers.evicted())
 
 
 class ResizeStates:

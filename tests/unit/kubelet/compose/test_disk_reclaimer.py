@@ -14,6 +14,7 @@ from pykubelet.kubelet.control.workers import PodWorkers
 from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.observe.eviction.eviction_types import Reclaim
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.reports.events import Reason
 from pykubelet.models.core_v1 import PodStatus
 from tests.unit.kubelet.control.fakes import Node, make_pod
 
@@ -27,9 +28,9 @@ class Disk:
         self.calls: list[object] = []
 
     async def gc(
-        self, keep: Callable[[], AbstractSet[PodUID]], *, ended: Callable[[], AbstractSet[PodUID]] = frozenset
+        self, keep: Callable[[], AbstractSet[PodUID]] | None, *, ended: Callable[[], AbstractSet[PodUID]] = frozenset
     ) -> None:
-        self.calls.append((set(keep()), set(ended())))
+        self.calls.append((set(keep()) if keep is not None else "all", set(ended())))
 
     async def remove_unused(self) -> None:
         self.calls.append("images")
@@ -39,6 +40,7 @@ class Rig:
     """The disk, a reclaimer, and pods with their workers."""
 
     def __init__(self, node: Node) -> None:
+        self.node = node
         self.disk = Disk()
         self.desired = PodManager()
         self.workers = PodWorkers(node.deps(), node.table)
@@ -92,12 +94,21 @@ async def test_dead_containers_of_an_ended_pod_stay_until_the_api_server_has_its
         assert rig.disk.calls == [({RUNNING, ENDED, STATIC}, set())]
 
 
-async def test_containers_stay_until_all_sources_have_been_read() -> None:
-    """Until then, nothing of any pod is known to be garbage."""
+async def test_containers_of_an_evicted_pod_are_removed_before_the_api_server_has_its_end() -> None:
+    """While the API server is away, each evicted pod would keep its space, and the next one would be evicted for it."""
+    async with pods() as rig:
+        rig.node.table.fail(RUNNING, Reason.EVICTED, "disk", 1)
+        await rig.node.clock.settle()
+        rig.seen(RUNNING, "Running")
+        await rig.reclaimer.reclaim((Reclaim.CONTAINERS,))
+    assert rig.disk.calls == [({RUNNING, ENDED, STATIC}, {RUNNING})]
+
+
+async def test_no_pod_is_taken_for_garbage_until_all_sources_have_been_read() -> None:
     async with pods() as rig:
         rig.ready = False
         await rig.reclaimer.reclaim(tuple(Reclaim))
-    assert rig.disk.calls == ["images"]
+    assert rig.disk.calls == [("all", set()), "images"]
 
 
 async def test_only_what_is_on_the_short_disk_is_removed() -> None:

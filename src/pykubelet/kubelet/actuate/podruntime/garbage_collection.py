@@ -45,13 +45,14 @@ class Collector:
     async def collect(
         self,
         policy: ContainerGcPolicy,
-        keep: Callable[[], AbstractSet[PodUID]],
+        keep: Callable[[], AbstractSet[PodUID]] | None,
         ended: Callable[[], AbstractSet[PodUID]],
     ) -> None:
         """Run one round: remove everything of pods outside ``keep``, and the dead containers of pods in ``ended``.
 
-        Both are called after the lists were read, so that a pod added or started again meanwhile is safe. What cannot
-        be listed or removed is logged and retried in a later round; an error of the runtime's lists is raised.
+        ``keep`` None: all pods. Both are called after the lists were read, so that a pod added or started again
+        meanwhile is safe. What cannot be listed or removed is logged and retried in a later round; an error of the
+        runtime's lists is raised.
         """
         dirs: dict[Path, PodUID] = {}
         links: dict[Path, ContainerID | None] = {}
@@ -61,10 +62,13 @@ class Collector:
             links = await blocking.call("logs", self._logs.links.dead, self._living)
         sandboxes, rows = await both(self._cri.list_pod_sandboxes(), self._cri.list_containers(), "gc-list")
         pods = conversion.runtime_pods(sandboxes, rows)
-        wanted, spent = keep(), ended()
+        wanted, spent = keep() if keep is not None else None, ended()
+
+        def unknown(uid: PodUID) -> bool:
+            return wanted is not None and uid not in wanted
 
         def removable(uid: PodUID) -> bool:
-            return uid not in wanted or uid in spent
+            return unknown(uid) or uid in spent
 
         by_id = {row.id: row for row in rows}
         removed: set[ContainerID] = set()
@@ -76,7 +80,7 @@ class Collector:
             with self._sandboxes.item(sandbox.id):
                 if error := await self._remove_sandbox(sandbox.id):
                     raise Transient(f"cannot remove sandbox {sandbox.id}: {error}")
-        for directory in self._dirs.due([directory for directory, uid in dirs.items() if uid not in wanted]):
+        for directory in self._dirs.due([directory for directory, uid in dirs.items() if unknown(uid)]):
             with self._dirs.item(str(directory)):
                 await blocking.call_to_end(f"pod/{dirs[directory]}", self._logs.remove_dir, directory)
         # The log of a running container may be missing for a moment: during rotation, or before its first line.

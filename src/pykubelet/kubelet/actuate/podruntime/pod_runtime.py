@@ -225,12 +225,12 @@ class PodRuntime:
 
     async def gc(
         self,
-        keep: Callable[[], AbstractSet[PodUID]],
+        keep: Callable[[], AbstractSet[PodUID]] | None,
         *,
         ended: Callable[[], AbstractSet[PodUID]] = frozenset,
         policy: ContainerGcPolicy | None = None,
     ) -> None:
-        """Remove dead containers, sandboxes, logs and links. Call it only when all pod sources have been read.
+        """Remove dead containers, sandboxes, logs and links. ``keep`` None: not all pod sources have been read yet.
 
         ``keep`` returns the pods that are desired or have a worker, ``ended`` those of them whose dead containers are
         removed too (disk pressure); they are called after the runtime was listed.

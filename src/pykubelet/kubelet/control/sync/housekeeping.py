@@ -1,6 +1,8 @@
 """Housekeeping: finds and removes orphaned pods, directories, mounts and cgroups, left by a crash or a lost race.
 
-Runs only after every source has been read, so that a pod is never treated as an orphan because its source is slow.
+Only after every source has been read, so that a pod is never treated as an orphan because its source is slow. Until
+then, which may take days without the API server, it removes what of each pod would be garbage anyway: containers that
+crash leave dead ones all the time.
 """
 
 import asyncio
@@ -42,7 +44,14 @@ class Housekeeping:
         Garbage is collected in the first round, since an agent killed while it removed a pod may have left its logs.
         """
         clock = self._deps.telemetry.clock
+        next_gc = clock.monotonic() + GC_SECONDS
         while not self._sources_ready():
+            if clock.monotonic() >= next_gc:
+                with self._rounds.item("round") as attempt:
+                    await self._deps.garbage.gc(None)
+                if attempt.error is not None:
+                    self._report(attempt.error)
+                next_gc = clock.monotonic() + GC_SECONDS
             await clock.sleep(STARTUP_CHECK_SECONDS)
         next_gc = clock.monotonic()
         async with asyncio.TaskGroup() as purges:

@@ -127,8 +127,8 @@ class NodePods(Protocol):
 class Garbage(Protocol):
     """The garbage collection of dead containers (actuate/podruntime)."""
 
-    async def gc(self, keep: Callable[[], AbstractSet[PodUID]]) -> None:
-        """Remove dead containers and sandboxes beyond the policy, and logs of pods outside ``keep``."""
+    async def gc(self, keep: Callable[[], AbstractSet[PodUID]] | None) -> None:
+        """Remove dead containers and sandboxes beyond the policy, and logs of pods outside ``keep``; None: all pods."""
 
 
 class LoopDeps(Struct, frozen=True, kw_only=True):

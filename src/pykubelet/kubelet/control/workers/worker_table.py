@@ -10,6 +10,7 @@ from pykubelet.kubelet.control.workers.plan import lifecycle
 from pykubelet.kubelet.control.workers.pod_worker import PodWorker
 from pykubelet.kubelet.control.workers.worker_types import Phase, WorkerState
 from pykubelet.kubelet.types.ids import PodUID
+from pykubelet.kubelet.types.reports.events import Reason
 from pykubelet.models.core_v1 import Pod
 
 
@@ -74,6 +75,10 @@ class WorkerTable:
     def terminated(self) -> list[PodUID]:
         """Return the pods that have ended and are not being removed."""
         return [state.ref.uid for state in self.states if state.phase is Phase.TERMINATED]
+
+    def evicted(self) -> frozenset[PodUID]:
+        """Return the pods that were evicted."""
+        return frozenset(state.ref.uid for state in self.states if state.terminal_reason == Reason.EVICTED)
 
     def ended(self, uid: PodUID) -> bool:
         """Whether no container of the pod runs any more."""

@@ -135,6 +135,15 @@ async def test_gc_keeps_one_exited_attempt_with_its_log(world: World) -> None:
     assert not (await world.sync(pod)).changed
 
 
+async def test_gc_keeps_one_exited_attempt_and_the_logs_of_each_pod_while_pods_are_unknown(world: World) -> None:
+    pod = pod_of()
+    await world.settle(pod)
+    await crash(world, pod, 3)
+    await world.runtime.gc(None)
+    assert [c.config.metadata.attempt for c in world.cri.containers] == [2, 3]
+    assert sorted(p.name for p in (world.runtime_logs(pod) / "app").iterdir()) == ["2.log", "3.log"]
+
+
 async def test_gc_keeps_ended_pods_unless_disk_pressure(world: World) -> None:
     world.cri.script(Script(exit_after=0))
     pod = pod_of(restartPolicy="Never")

@@ -142,8 +142,8 @@ class LoopFakes:
         self.calls.append(f"purge {uid}")
         self.disk.discard(uid)
 
-    async def gc(self, keep: Callable[[], AbstractSet[PodUID]]) -> None:
-        self.calls.append(f"gc {sorted(keep())}")
+    async def gc(self, keep: Callable[[], AbstractSet[PodUID]] | None) -> None:
+        self.calls.append(f"gc {sorted(keep()) if keep is not None else 'of all pods'}")
 
 
 class DesiredPods:

@@ -80,6 +80,18 @@ async def test_loop_is_stuck_only_while_events_wait() -> None:
     await asyncio.wait([task])
 
 
+async def test_dead_containers_do_not_pile_up_while_a_source_cannot_be_read() -> None:
+    """Without the API server, the sources may not be read for days, and a static pod may crash all the time."""
+    fakes = LoopFakes(runtime=[in_runtime(A)], disk={A})
+    task = asyncio.create_task(Housekeeping(fakes.deps(), lambda: False).run())
+    await fakes.clock.advance(59)
+    assert fakes.calls == []
+    await fakes.clock.advance(62)
+    assert fakes.calls == ["gc of all pods"] * 2
+    task.cancel()
+    await asyncio.wait([task])
+
+
 async def test_housekeeping_begins_after_all_sources_were_read() -> None:
     fakes = LoopFakes(workers={A}, runtime=[in_runtime(A), in_runtime(B)], disk={A, B, C})
     ready = False

@@ -1,18 +1,12 @@
-"""What may be removed when a disk is short."""
+"""Which dead containers may be removed when a disk is short."""
 
 import pytest
 
-from pykubelet.kubelet.observe.eviction.eviction_types import Reclaim
-from pykubelet.kubelet.observe.eviction.plan.reclaimable import reclaimable, with_recorded_end
+from pykubelet.kubelet.observe.eviction.plan.reclaimable import without_need_of_containers
+from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.updates import ANNOTATION_SOURCE
 from pykubelet.models.core_v1 import Pod, PodStatus
 from pykubelet.models.meta_v1 import ObjectMeta
-
-
-def test_containers_are_removed_only_once_all_sources_have_been_read() -> None:
-    assert reclaimable(tuple(Reclaim), sources_read=True) == frozenset(Reclaim)
-    assert reclaimable(tuple(Reclaim), sources_read=False) == {Reclaim.IMAGES}
-    assert reclaimable((Reclaim.CONTAINERS,), sources_read=False) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -28,4 +22,11 @@ def test_containers_are_removed_only_once_all_sources_have_been_read() -> None:
 )
 def test_end_is_recorded_by_the_api_server_or_not_at_all(source: str, phase: str, recorded: bool) -> None:
     pod = Pod(metadata=ObjectMeta(uid="u", annotations={ANNOTATION_SOURCE: source}), status=PodStatus(phase=phase))
-    assert with_recorded_end([pod]) == (frozenset({"u"}) if recorded else frozenset())
+    assert without_need_of_containers([pod], ()) == (frozenset({"u"}) if recorded else frozenset())
+
+
+@pytest.mark.parametrize(("source", "spent"), [("api", True), ("file", False)])
+def test_evicted_pod_needs_no_containers_before_its_end_is_recorded(source: str, spent: bool) -> None:
+    pod = Pod(metadata=ObjectMeta(uid="u", annotations={ANNOTATION_SOURCE: source}), status=PodStatus(phase="Running"))
+    found = without_need_of_containers([pod], {PodUID("u"), PodUID("other")})
+    assert found == (frozenset({"u"}) if spent else frozenset())
