@@ -357,7 +357,7 @@ async def test_pod_whose_use_raises_keeps_no_other_from_its_limits(monkeypatch: 
         ns(
             telemetry=telemetry(VirtualClock(), None),
             usage=usage,
-            workers=ns(active=lambda ending: pods),
+            workers=ns(evictable=lambda grace: pods),
             observer=ns(disks=lambda: None),
         ),
         ns(),

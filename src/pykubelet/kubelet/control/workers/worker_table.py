@@ -10,7 +10,6 @@ from pykubelet.kubelet.control.workers.plan import lifecycle
 from pykubelet.kubelet.control.workers.pod_worker import PodWorker
 from pykubelet.kubelet.control.workers.worker_types import Phase, WorkerState
 from pykubelet.kubelet.types.ids import PodUID
-from pykubelet.kubelet.types.reports.events import Reason
 from pykubelet.models.core_v1 import Pod
 
 
@@ -62,11 +61,15 @@ class WorkerTable:
         if worker := self._workers.get(uid):
             worker.change(lifecycle.failed(worker.state, reason, message, grace_seconds, disrupts=disrupts))
 
-    def active(self, *, ending: bool = True) -> Iterable[Pod]:
-        """Return the pods whose requests admission counts; those with a grace period of the node only if ``ending``."""
-        matches = lifecycle.is_active if ending else lifecycle.is_evictable
-        states = [state for state in self.states if matches(state)]
+    def active(self) -> Iterable[Pod]:
+        """Return the pods whose requests admission counts."""
+        states = [state for state in self.states if lifecycle.is_active(state)]
         return [pod for state in states if (pod := state.restart or state.pod) is not None]
+
+    def evictable(self, grace_seconds: int) -> Iterable[Pod]:
+        """Return the pods that would end sooner if they were evicted with this grace period."""
+        states = [state for state in self.states if lifecycle.is_evictable(state, grace_seconds)]
+        return [state.pod for state in states if state.pod is not None]
 
     def running(self) -> list[Pod]:
         """Return the pods whose containers may run, those that are being stopped included."""
@@ -78,7 +81,7 @@ class WorkerTable:
 
     def evicted(self) -> frozenset[PodUID]:
         """Return the pods that were evicted."""
-        return frozenset(state.ref.uid for state in self.states if state.terminal_reason == Reason.EVICTED)
+        return frozenset(state.ref.uid for state in self.states if state.evicted)
 
     def ended(self, uid: PodUID) -> bool:
         """Whether no container of the pod runs any more."""

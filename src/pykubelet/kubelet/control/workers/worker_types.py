@@ -45,6 +45,7 @@ class WorkerState(Struct, frozen=True):
     """Override of the grace period in seconds; the shortest one requested."""
     ends_in_time: bool = False
     """The node has set a grace period itself, so that the pod cannot take as long to end as its spec says."""
+    evicted: bool = False
     restart: Pod | None = None
     """The pod to start afterwards: its source listed the same uid again while it was being stopped."""
     restart_refusal: tuple[str, str] | None = None

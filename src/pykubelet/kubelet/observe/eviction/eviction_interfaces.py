@@ -54,8 +54,8 @@ class Alarm(Protocol):
 class Workers(Protocol):
     """The pod workers."""
 
-    def active(self, *, ending: bool) -> Iterable[Pod]:
-        """Return the pods that run; those that end by a grace period of the node only if ``ending``."""
+    def evictable(self, grace_seconds: int) -> Iterable[Pod]:
+        """Return the pods that would end sooner if they were evicted with this grace period."""
 
     def fail(
         self, uid: PodUID, reason: str, message: str, grace_seconds: int | None = None, *, disrupts: bool = True

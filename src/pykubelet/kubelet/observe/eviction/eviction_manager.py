@@ -162,7 +162,7 @@ class EvictionManager:
 
     async def _enforce_limits(self) -> Sequence[PodUID]:
         """Evict all pods that exceed a limit of local storage."""
-        limited = [pod for pod in self._deps.workers.active(ending=False) if has_limits(pod) and not is_critical(pod)]
+        limited = [pod for pod in self._deps.workers.evictable(GRACE) if has_limits(pod) and not is_critical(pod)]
         if not limited:
             return ()
         uses = await self._uses()
@@ -176,7 +176,7 @@ class EvictionManager:
         return evicted
 
     async def _evict_one(self, threshold: Threshold, seen: Mapping[Signal, SignalObservation]) -> Sequence[PodUID]:
-        active = list(self._deps.workers.active(ending=False))
+        active = list(self._deps.workers.evictable(GRACE if threshold.hard else self._config.max_grace))
         if all(is_critical(pod) for pod in active):
             fields = {"resource": RESOURCE_OF[threshold.signal], "pods": len(active)}
             _log.error("pressure: threshold met, but all pods are critical; nothing to evict", extra=fields)

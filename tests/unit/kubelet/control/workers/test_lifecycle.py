@@ -124,9 +124,21 @@ def test_pod_that_has_ended_is_not_failed(phase: Phase) -> None:
 
 
 def test_pod_may_be_evicted_while_it_is_active_and_once() -> None:
-    assert lifecycle.is_evictable(state())
-    assert not lifecycle.is_evictable(lifecycle.failed(state(), "Evicted", "no memory", 5))
-    assert not lifecycle.is_evictable(state(Phase.TERMINATED))
+    assert lifecycle.is_evictable(state(), 1)
+    evicted = lifecycle.failed(state(), "Evicted", "no memory", 1)
+    assert evicted.evicted and not (lifecycle.is_evictable(evicted, 1) or lifecycle.is_evictable(evicted, 0))
+    assert not lifecycle.is_evictable(state(Phase.TERMINATED), 1)
+    again = lifecycle.wanted(lifecycle.removed(state(Phase.TERMINATED)), pod())
+    assert lifecycle.is_active(again) and not lifecycle.is_evictable(again, 1), "nothing runs that could be ended"
+
+
+def test_pod_with_a_grace_period_of_the_node_may_be_evicted_with_a_shorter_one() -> None:
+    """After a soft eviction memory may become so short that it cannot wait; other pods would be evicted instead."""
+    soft = lifecycle.failed(state(), "Evicted", "little memory", 60)
+    assert not lifecycle.is_evictable(soft, 60) and lifecycle.is_evictable(soft, 1)
+    hard = lifecycle.failed(soft, "Evicted", "no memory", 1)
+    assert (hard.grace_seconds, hard.terminal_message) == (1, "little memory")
+    assert lifecycle.interrupts(soft, hard) and not lifecycle.is_evictable(hard, 1)
 
 
 def test_pod_that_takes_its_own_time_to_end_may_be_evicted() -> None:
@@ -138,10 +150,10 @@ def test_pod_that_takes_its_own_time_to_end_may_be_evicted() -> None:
         lifecycle.wanted(lifecycle.stepped(state(), Phase.SYNC, late), pod(deleted=True, grace=2_000_000_000)),
     ):
         assert (ending.phase, ending.terminal_reason != "") == (Phase.TERMINATING, True)
-        assert lifecycle.is_evictable(ending)
+        assert lifecycle.is_evictable(ending, 1) and not ending.evicted
         evicted = lifecycle.failed(ending, "Evicted", "no memory", 1)
         assert (evicted.terminal_reason, evicted.grace_seconds) == (ending.terminal_reason, 1)
-        assert not lifecycle.is_evictable(evicted)
+        assert evicted.evicted and not lifecycle.is_evictable(evicted, 1)
 
 
 def test_failed_preparation_is_retried_with_growing_delay() -> None:

@@ -375,10 +375,10 @@ async def test_pod_ended_by_the_node_fails_with_the_reason() -> None:
         node.hold["kill"] = asyncio.Event()
         workers.fail(U1, "Preempting", "made room")
         await node.clock.settle()
-        assert [pod.metadata.uid for pod in node.table.active(ending=False)] == ["u1"]
+        assert [pod.metadata.uid for pod in node.table.evictable(1)] == ["u1"]
         workers.fail(U1, "Evicted", "no memory", 1)
         await node.clock.settle()
-        assert list(node.table.active(ending=False)) == []
+        assert list(node.table.evictable(1)) == []
         assert [pod.metadata.uid for pod in node.table.active()] == ["u1"], (
             "its resources are in use until it has stopped"
         )

@@ -41,6 +41,8 @@ class Machine:
     memory: dict[str, int] = field(default_factory=dict)
     volumes: dict[str, int] = field(default_factory=dict)
     done: list[str] = field(default_factory=list)
+    graces: list[int] = field(default_factory=list)
+    """Those by which evictable pods were asked for."""
     reclaimable: int = 0
     asked: int = 0
     lasting: set[PodUID] = field(default_factory=set)
@@ -115,7 +117,8 @@ class Machine:
         ref = PodReference(name=meta.name, namespace=meta.namespace, uid=meta.uid)
         return PodStats(pod_ref=ref, containers=(), memory=memory, volume=volumes)
 
-    def active(self, *, ending: bool) -> Iterable[Pod]:
+    def evictable(self, grace_seconds: int) -> Iterable[Pod]:
+        self.graces.append(grace_seconds)
         return list(self.pods)
 
     def fail(

@@ -91,7 +91,7 @@ async def test_soft_evictions_wait_and_leave_time(max_grace: int, own: int | Non
     assert await pressure.check() == ()
     await machine.clock.advance(20)
     await pressure.check()
-    assert machine.done[-1] == f"Evicted a {grace}"
+    assert (machine.done[-1], machine.graces[-1]) == (f"Evicted a {grace}", max_grace)
 
 
 async def test_disk_is_reclaimed_before_a_pod_is_evicted() -> None:
@@ -102,7 +102,7 @@ async def test_disk_is_reclaimed_before_a_pod_is_evicted() -> None:
     assert machine.done == ["event EvictionThresholdMet", "reclaim containers images"]
     machine.short(Signal.NODEFS)
     machine.reclaimable = 0
-    assert await pressure.check() == ["a"]
+    assert await pressure.check() == ["a"] and set(machine.graces) == {1}
 
 
 async def test_local_storage_limits_are_enforced() -> None:

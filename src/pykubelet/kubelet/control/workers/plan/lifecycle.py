@@ -9,6 +9,7 @@ from pykubelet.base.transition_table import LifeCycle
 from pykubelet.kubelet.control.workers.worker_types import Phase, StepResult, WorkerState
 from pykubelet.kubelet.types.outcome import SyncAction
 from pykubelet.kubelet.types.podspec import grace_period
+from pykubelet.kubelet.types.reports.events import Reason
 from pykubelet.models.core_v1 import Pod
 
 LIFE_CYCLE = LifeCycle(
@@ -26,6 +27,8 @@ TRANSIENT_RETRY_SECONDS = 1.0
 PREPARE_RETRY_SECONDS = 0.5
 RESYNC_SECONDS = 60.0
 JITTER = 0.5
+_SHORTEST = 1
+"""Seconds of grace that a pod has at least."""
 
 
 def wanted(state: WorkerState, pod: Pod) -> WorkerState:
@@ -58,6 +61,8 @@ def failed(
         state = replace(state, terminal_reason=reason, terminal_message=message, disrupts=disrupts)
     if grace_seconds is not None:
         state = replace(state, ends_in_time=True)
+    if reason == Reason.EVICTED:
+        state = replace(state, evicted=True)
     return _terminate(state, grace_seconds)
 
 
@@ -68,12 +73,16 @@ def is_active(state: WorkerState) -> bool:
     return state.wanted and not state.rejected and state.phase in (Phase.SYNC, Phase.TERMINATING)
 
 
-def is_evictable(state: WorkerState) -> bool:
-    """Whether the pod may be evicted: it is active, and the node has not set the time for its end already.
+def is_evictable(state: WorkerState, grace_seconds: int) -> bool:
+    """Whether the pod would end sooner if it were evicted with this grace period.
 
     A pod whose deadline has passed, or that was preempted, ends with the grace period of its spec, which may be years.
+    If the node has set the time for its end already (a soft eviction, a shutdown), only a shorter one makes a
+    difference.
     """
-    return is_active(state) and not state.ends_in_time
+    if not (is_active(state) and state.phase in (Phase.SYNC, Phase.TERMINATING)):
+        return False
+    return not state.ends_in_time or state.grace_seconds is None or state.grace_seconds > max(grace_seconds, _SHORTEST)
 
 
 def may_run(state: WorkerState) -> bool:
