@@ -1,5 +1,6 @@
 """`EvictionManager`: reads the machine's signals, keeps the node conditions, and evicts pods until they end."""
 
+import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
 
@@ -92,14 +93,15 @@ class EvictionManager:
         if evicted or not self._state.met:
             return evicted
         threshold = self._state.met[0]
-        resource = RESOURCE_OF[threshold.signal]
-        self._deps.telemetry.events.event(
-            None, WARNING, Reason.EVICTION_THRESHOLD_MET, f"Attempting to reclaim {resource}"
-        )
+        self._announce(threshold)
         what = disks.reclaims(threshold.signal, self._deps.observer.disks())
         if what and await self._reclaim(what):
             return ()
         return await self._evict_one(threshold, seen)
+
+    def _announce(self, threshold: Threshold) -> None:
+        message = f"Attempting to reclaim {RESOURCE_OF[threshold.signal]}"
+        self._deps.telemetry.events.event(None, WARNING, Reason.EVICTION_THRESHOLD_MET, message)
 
     async def _rest(self) -> None:
         """Wait for the next look: ten seconds, less if a threshold of memory is met that was not met before."""
@@ -153,12 +155,27 @@ class EvictionManager:
 
     async def _reclaim(self, what: Collection[Reclaim]) -> bool:
         """Free disk space; return whether no threshold is met any more, each with its minimum reclaim."""
-        try:
-            await self._deps.reclaimer.reclaim(what)
-        except PykubeletError as error:
-            _log.warning("pressure: reclaiming disk space failed", extra={"error": str(error)})
+        async with asyncio.TaskGroup() as tasks:
+            watch = tasks.create_task(self._watch_memory(), name="memory-during-reclaim")
+            try:
+                await self._deps.reclaimer.reclaim(what)
+            except PykubeletError as error:
+                _log.warning("pressure: reclaiming disk space failed", extra={"error": str(error)})
+            finally:
+                watch.cancel()
         seen = await self._deps.observer.read()
         return not thresholds.met(self._thresholds(), seen, with_reclaim=True)
+
+    async def _watch_memory(self) -> None:
+        """Evict pods for memory until cancelled: meanwhile images are removed one by one, which may take minutes."""
+        while True:
+            await self._rest()
+            with self._rounds.item("memory during reclaim"):
+                seen = await self._observe()
+                met = looks.memory_thresholds(self._state.met)
+                if met:
+                    self._announce(met[0])
+                    await self._wait_for(await self._evict_one(met[0], seen))
 
     async def _enforce_limits(self) -> Sequence[PodUID]:
         """Evict all pods that exceed a limit of local storage."""

@@ -41,6 +41,8 @@ class Machine:
     memory: dict[str, int] = field(default_factory=dict)
     volumes: dict[str, int] = field(default_factory=dict)
     done: list[str] = field(default_factory=list)
+    reclaiming: asyncio.Event | None = None
+    """Reclaims wait for it."""
     graces: list[int] = field(default_factory=list)
     """Those by which evictable pods were asked for."""
     reclaimable: int = 0
@@ -135,6 +137,8 @@ class Machine:
 
     async def reclaim(self, what: Collection[Reclaim]) -> None:
         self.done.append(f"reclaim {' '.join(sorted(what))}")
+        if self.reclaiming is not None:
+            await self.reclaiming.wait()
         before = self.seen[Signal.NODEFS]
         self.seen[Signal.NODEFS] = SignalObservation(before.available + self.reclaimable, before.capacity)
 

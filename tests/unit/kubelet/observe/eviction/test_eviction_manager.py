@@ -105,6 +105,30 @@ async def test_disk_is_reclaimed_before_a_pod_is_evicted() -> None:
     assert await pressure.check() == ["a"] and set(machine.graces) == {1}
 
 
+async def test_pod_is_evicted_for_memory_while_the_disk_is_reclaimed() -> None:
+    """The removal of many images takes minutes, in which a pod may use all memory."""
+    going_on = asyncio.Event()
+    machine = Machine(pods=[make_pod("a"), make_pod("b")], reclaimable=100, reclaiming=going_on)
+    machine.short(available=500)
+    machine.short(Signal.NODEFS)
+    machine.memory = {"a": 10, "b": 99}
+    check = asyncio.create_task(machine.pressure(HARD, DISK).check())
+    await machine.clock.settle()
+    machine.short()
+    machine.notify()
+    await machine.clock.advance(0)
+    assert machine.done[1:] == [
+        "reclaim containers images",
+        "event EvictionThresholdMet",
+        "event Evicted",
+        "count memory.available",
+        "Evicted b 1",
+    ]
+    machine.short(available=500)
+    going_on.set()
+    assert await check == ()
+
+
 async def test_local_storage_limits_are_enforced() -> None:
     limited = make_pod("a", {"volumes": [{"name": "v", "emptyDir": {"sizeLimit": "1Mi"}}]})
     machine = Machine(pods=[limited, make_pod("b")], volumes={"v": 2 * MI})
