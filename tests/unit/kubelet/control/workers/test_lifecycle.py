@@ -47,7 +47,8 @@ def test_pod_listed_again_while_stopping_is_restarted_afterwards(phase: Phase) -
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "expected"), [(None, None, None), (None, 5, 5), (30, 5, 5), (5, 30, 5), (5, None, 5)]
+    ("first", "second", "expected"),
+    [(None, None, None), (None, 5, 5), (None, 40, 30), (30, 5, 5), (5, 30, 5), (5, None, 5), (60, 40, 40)],
 )
 def test_shortest_grace_period_wins(first: int | None, second: int | None, expected: int | None) -> None:
     assert lifecycle.removed(lifecycle.removed(state(), first), second).grace_seconds == expected
@@ -67,6 +68,17 @@ def test_step_is_interrupted_by_termination_and_shorter_grace() -> None:
     assert not lifecycle.interrupts(stopping, lifecycle.removed(stopping, 40))
     released = state(Phase.TERMINATED, wanted=False)
     assert not lifecycle.interrupts(released, lifecycle.removed(released, 1))
+
+
+def test_pod_that_is_being_stopped_gets_no_longer_grace_period_by_its_deletion() -> None:
+    """A pod whose deadline has passed could run on for years otherwise, by `kubectl delete --grace-period`."""
+    late = StepResult(finished=True, terminal_reason="DeadlineExceeded", terminal_message="late")
+    stopping = lifecycle.stepped(state(), Phase.SYNC, late)
+    assert (stopping.phase, stopping.grace_seconds) == (Phase.TERMINATING, None)
+    deleted = lifecycle.wanted(stopping, pod(deleted=True, grace=2_000_000_000))
+    assert deleted.grace_seconds == 30 and deleted.pod == pod(deleted=True, grace=2_000_000_000)
+    assert not lifecycle.interrupts(stopping, deleted)
+    assert lifecycle.interrupts(stopping, lifecycle.wanted(stopping, pod(deleted=True, grace=5)))
 
 
 def test_sync_that_ends_after_removal_does_not_undo_the_removal() -> None:

@@ -37,7 +37,7 @@ def wanted(state: WorkerState, pod: Pod) -> WorkerState:
     A pod that is being stopped never returns to SYNC; if its source lists it again, it is restarted afterwards.
     """
     if pod.metadata.deletion_timestamp is not None:
-        return _terminate(replace(state, pod=pod), grace_period(pod))
+        return replace(_terminate(state, grace_period(pod)), pod=pod)
     if not state.wanted:
         return replace(state, restart=pod, restart_refusal=None)
     return replace(state, pod=pod)
@@ -101,15 +101,22 @@ def removed(state: WorkerState, grace_seconds: int | None = None) -> WorkerState
 
 
 def _terminate(state: WorkerState, grace_seconds: int | None) -> WorkerState:
-    grace = _shorter(state.grace_seconds, grace_seconds)
+    """Begin to stop the pod, or give it a shorter grace period; one that is being stopped never gets a longer one.
+
+    None: the grace period of its spec, unless the state has another.
+    """
+    grace, granted = state.grace_seconds, _grace_of_stop(state)
+    if grace_seconds is not None:
+        grace = grace_seconds if granted is None else min(granted, grace_seconds)
     phase = Phase.TERMINATING if state.phase is Phase.SYNC else state.phase
     return replace(state, phase=phase, grace_seconds=grace)
 
 
-def _shorter(a: int | None, b: int | None) -> int | None:
-    if a is None or b is None:
-        return b if a is None else a
-    return min(a, b)
+def _grace_of_stop(state: WorkerState) -> int | None:
+    """Return the grace period with which the pod is being stopped; None: it is not, and it gets that of its spec."""
+    if state.grace_seconds is None and state.phase is Phase.TERMINATING and state.pod is not None:
+        return grace_period(state.pod)
+    return state.grace_seconds
 
 
 def interrupts(before: WorkerState, after: WorkerState) -> bool:
@@ -119,7 +126,7 @@ def interrupts(before: WorkerState, after: WorkerState) -> bool:
     """
     if before.phase is Phase.SYNC:
         return after.phase is not Phase.SYNC
-    return before.phase is Phase.TERMINATING and before.grace_seconds != after.grace_seconds
+    return before.phase is Phase.TERMINATING and _grace_of_stop(before) != _grace_of_stop(after)
 
 
 def next_phase(state: WorkerState) -> Phase | None:
