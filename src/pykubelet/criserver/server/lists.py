@@ -2,7 +2,8 @@
 
 Agents list everything every few seconds, and hardly anything changes in between. So sandboxes and containers keep their
 entry as the bytes of a list with one element until their record changes: the bytes of such lists, one after the other,
-are the list of them all (protobuf appends repeated fields), which takes a small part of the time of building it anew.
+are the list of them all (protobuf appends repeated fields). Joining them takes a small part of the time of building all
+entries.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +14,7 @@ from pykubelet.criserver.server.view import container_state, container_summary, 
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 _KEPT_BYTES = 4096
-"""Longer entries (large annotations) are not kept."""
+"""Longer entries (of large annotations) are not kept."""
 
 
 def sandbox_list(sandboxes: Iterable[Sandbox]) -> pb.ListPodSandboxResponse:
