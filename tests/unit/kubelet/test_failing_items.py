@@ -445,7 +445,7 @@ async def test_event_that_raises_keeps_no_other_from_the_api_server(monkeypatch:
         def drain(self) -> list[Some]:
             return []
 
-    table = ns(subscribe=News, changes=lambda: [ns(key=key, deleted=False) for key in "ab"])
+    table = ns(subscribe=News, limit=10, changes=lambda: [ns(key=key, deleted=False) for key in "ab"])
     monkeypatch.setattr(EventSink, "_deliver", deliver)
     clock = VirtualClock()
     async with running(EventSink(client=ns(), table=table, limit=ns(), clock=clock).run()):
