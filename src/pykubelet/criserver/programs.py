@@ -70,13 +70,16 @@ async def wait_for_former_programs(run: Path, marks: Marks, clock: Clock) -> Non
     wanted = frozenset(f"{_VARIABLE}={mark}".encode() for mark in marks.former)
     begun = clock.monotonic()
     remaining: tuple[ProcessRef, ...] = ()
+    killed = False
     try:
         while remaining := await blocking.call("start-up", _marked, wanted, deadline=_LOOK):
             waited = clock.monotonic() - begun
-            if waited > _PATIENCE + _DYING:
+            # A slow scan must not use up the time in which they would have been killed.
+            if killed and waited > _PATIENCE + _DYING:
                 break
             if waited > _PATIENCE:
                 _kill(remaining)
+                killed = True
             await clock.sleep(_PAUSE)
     except PykubeletError as error:
         _log.warning("cannot search for programs of the previous server", extra={"error": str(error)})

@@ -82,7 +82,20 @@ async def test_wait_waits_for_a_program_of_the_last_server(tmp_path: Path, marks
 async def test_wait_kills_a_program_that_hangs(tmp_path: Path, marks: Marks) -> None:
     with _program(marks.former[-1]) as process:
         await wait_for_former_programs(tmp_path, marks, SystemClock())
-        assert process.wait(5) == -signal.SIGKILL
+        assert process.wait(30) == -signal.SIGKILL
+
+
+async def test_wait_kills_a_program_although_a_scan_takes_all_of_its_time(tmp_path: Path, marks: Marks) -> None:
+    class SlowMachine(SystemClock):
+        readings = 0
+
+        def monotonic(self) -> float:
+            self.readings += 1
+            return 10.0 * self.readings
+
+    with _program(marks.former[-1]) as process:
+        await wait_for_former_programs(tmp_path, marks, SlowMachine())
+        assert process.wait(30) == -signal.SIGKILL
 
 
 @pytest.mark.usefixtures("impatient")
