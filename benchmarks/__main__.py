@@ -1,4 +1,4 @@
-"""The command: ``python -m benchmarks [--only PART,…] [--quick]`` with ``GO_KUBELET=/path`` for the peer."""
+"""The command: ``python -m benchmarks [--only PART,…] [--quick] [--tmpfs]`` with ``GO_KUBELET=/path`` for the peer."""
 
 import asyncio
 import os
@@ -18,6 +18,7 @@ from benchmarks.figures import Figure
 from benchmarks.plan import QUICK, Part, Plan
 from benchmarks.run import run
 from benchmarks.through_api import Output
+from benchmarks.usage import stolen_remark, stolen_seconds
 from benchmarks.world import World, world
 from pykubelet.base.errors import Invalid, PykubeletError
 
@@ -35,8 +36,9 @@ def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--only", default="", callback=_parts, help=f"Parts to measure, of {','.join(Part)}.")
 @click.option("--quick", is_flag=True, help="Few and short measurements: to see whether it works.")
+@click.option("--tmpfs", is_flag=True, help="Keep the files of the run in memory: to compare versions.")
 @click.option("--json", "target", type=click.Path(path_type=Path), default=Path("build/bench.json"), show_default=True)
-def main(only: frozenset[Part], quick: bool, target: Path) -> None:
+def main(only: frozenset[Part], quick: bool, tmpfs: bool, target: Path) -> None:
     """Measure the agent on a private containerd, against bare CRI calls and the Go kubelet (GO_KUBELET=PATH).
 
     The part `api` needs KUBEBUILDER_ASSETS, a directory with etcd and a kube-apiserver of at least the peer's version.
@@ -53,7 +55,7 @@ def main(only: frozenset[Part], quick: bool, target: Path) -> None:
     console = Console(width=None if sys.stdout.isatty() else _FILE_WIDTH)
     try:
         progress.say("starting two runtimes")
-        with world(_peer()) as made:
+        with world(_peer(), in_memory=tmpfs) as made:
             try:
                 asyncio.run(_run(made, plan, out))
             except BaseException:
@@ -77,11 +79,16 @@ def main(only: frozenset[Part], quick: bool, target: Path) -> None:
 
 
 async def _run(made: World, plan: Plan, out: Output) -> None:
+    began, stolen = time.monotonic(), stolen_seconds()
     work = asyncio.ensure_future(run(made, plan, out))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, work.cancel)
-    await work
+    try:
+        await work
+    finally:
+        if remark := stolen_remark(stolen_seconds() - stolen, time.monotonic() - began):
+            out.remarks.append(remark)
 
 
 def _peer() -> Path | None:

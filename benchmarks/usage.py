@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+_STOLEN_SHARE = 0.02
+"""Share of one core that the host may take without a remark."""
 _MIB = 1024.0
 """KiB per MiB; /proc reports KiB."""
 
@@ -61,6 +63,19 @@ def busy_seconds() -> float:
         int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     )
     return (user + nice + system + interrupts + soft) / _TICKS
+
+
+def stolen_seconds() -> float:
+    """CPU seconds since the start that the host took while the machine had work (steal, proc_stat(5))."""
+    return int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8]) / _TICKS
+
+
+def stolen_remark(seconds: float, elapsed: float) -> str:
+    """What a reader must know of the time that the host took in a run of that length; empty: it does not matter."""
+    share = seconds / elapsed
+    if share < _STOLEN_SHARE:
+        return ""
+    return f"the host took {share:.0%} of a core from this machine (steal): times of other runs are not comparable"
 
 
 def children_of(pids: Iterable[int]) -> list[int]:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import shutil
 import socket
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from benchmarks.manifests import IMAGE
 from benchmarks.observer import remove_sandboxes
 from benchmarks.podman import Podman
 from benchmarks.subjects import Agent, kill_strays
-from pykubelet.base.errors import Conflict, PykubeletError
+from pykubelet.base.errors import Conflict, Permanent, PykubeletError
 from pykubelet.kubelet.actuate.cri import CriClient
 from pykubelet.testing.containerd import PrivateContainerd
 from pykubelet.testing.criserver import PrivateCriServer
@@ -71,8 +72,11 @@ class World:
 
 
 @contextlib.contextmanager
-def world(go_binary: Path | None) -> Iterator[World]:
-    """Create the resources, and remove them at the end. Conflict: another benchmark runs."""
+def world(go_binary: Path | None, *, in_memory: bool = False) -> Iterator[World]:
+    """Create the resources, with their files in memory if wanted, and remove them at the end.
+
+    Conflict: another benchmark runs. Permanent: a tmpfs cannot be mounted.
+    """
     with socket.socket(socket.AF_UNIX) as lock:
         try:
             lock.bind(_LOCK)
@@ -87,6 +91,8 @@ def world(go_binary: Path | None) -> Iterator[World]:
         made = World(agents, bare, server, agent, whole, go, Podman(_HOME / "podman"))
         _remove(made)
         try:
+            if in_memory:
+                _mount_memory()
             for runtime in (agents, bare, server):
                 runtime.start()
                 runtime.load(ImageSpec(IMAGE))
@@ -112,7 +118,18 @@ def _remove(made: World) -> None:
         remove_cgroups(cgroup)
     # Volumes of the nodes of a killed run.
     remove_mounts(_HOME)
+    if _HOME.is_mount():
+        subprocess.run(["umount", "-l", _HOME], capture_output=True)
     shutil.rmtree(_HOME, ignore_errors=True)
+
+
+def _mount_memory() -> None:
+    _HOME.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "mode=0755", "tmpfs", _HOME], capture_output=True, text=True, errors="replace"
+    )
+    if done.returncode:
+        raise Permanent(f"{_HOME}: cannot mount a tmpfs: {done.stderr.strip()}; run without --tmpfs")
 
 
 async def _remove_pods(endpoint: str) -> None:
