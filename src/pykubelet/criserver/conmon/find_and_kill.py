@@ -8,7 +8,7 @@ from collections.abc import Collection
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from pykubelet.base.errors import NotFound, Transient
+from pykubelet.base.errors import NotFound, PykubeletError, Transient
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.oci.command import in_container
@@ -67,6 +67,8 @@ class _Program:
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self._paths = {path, os.path.realpath(path)}
+        self._names = {Path(each).name for each in self._paths}
         try:
             with open(path, "rb") as file:
                 self._script = file.read(2) == b"#!"
@@ -77,10 +79,18 @@ class _Program:
 
     def may_be_run_by(self, pid: int) -> bool:
         """Whether the process may run the program, by its executable: that of a script is the interpreter, and after
-        an upgrade a process still runs the old file."""
-        if self._script or (self._identity is not None and procfs.program(pid) == self._identity):
+        an upgrade a process still runs the old file.
+
+        The files of other programs are not looked at: one on a volume that hangs or fails would stop the server.
+        """
+        path = (procfs.program_path(pid) or "").removesuffix(" (deleted)")
+        if self._script or path in self._paths:
             return True
-        return (procfs.program_path(pid) or "").removesuffix(" (deleted)") == self._path
+        if self._identity is None or path.rpartition("/")[2] not in self._names or not is_of_machine(pid):
+            return False
+        with suppress(PykubeletError):
+            return procfs.program(pid) == self._identity
+        return False
 
     def is_run_with(self, arguments: tuple[bytes, ...]) -> bool:
         """Whether a script's process runs the program, by its arguments."""

@@ -130,6 +130,54 @@ def test_monitor_is_not_a_process_in_a_container(conmon: Path, monkeypatch: pyte
         assert monitors(str(conmon)) == {}
 
 
+def test_file_of_another_program_is_not_looked_at(conmon: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be on a volume that hangs or fails (NFS, FUSE): the server would not start as long as it is run."""
+    with _runs(conmon, "read word", conmon) as monitor, subprocess.Popen(["sleep", "60"]) as other:
+        _refuse_program(monkeypatch, other.pid)
+        assert monitors(str(conmon)) == {"read word": monitor}
+        other.kill()
+
+
+@pytest.mark.parametrize("where", ["container", "machine"])
+def test_file_of_a_program_of_the_same_name_that_fails_is_another(
+    conmon: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    (conmon.parent / "volume").mkdir()
+    namesake = Path(shutil.copy("/bin/sh", conmon.parent / "volume" / "conmon"))
+    with _runs(conmon, "read word", conmon) as monitor, _runs(namesake, "read other", namesake) as other:
+        _refuse_program(monkeypatch, other.pid, Transient("stale file handle") if where == "machine" else None)
+        if where == "container":
+            namespace = procfs.namespace
+            monkeypatch.setattr(
+                procfs,
+                "namespace",
+                lambda pid, kind: procfs.Identity(0, 0) if pid == other.pid else namespace(pid, kind),
+            )
+        assert monitors(str(conmon)) == {"read word": monitor}
+
+
+def test_monitor_is_found_by_another_path_of_its_program(conmon: Path) -> None:
+    other = conmon.parent / "other"
+    other.mkdir()
+    (other / "link").symlink_to(conmon)
+    os.link(conmon, other / "conmon")
+    with _runs(conmon, "read word", conmon) as monitor:
+        for name in "link", "conmon":
+            assert monitors(str(other / name)) == {"read word": monitor}
+
+
+def _refuse_program(monkeypatch: pytest.MonkeyPatch, refused: int, error: Exception | None = None) -> None:
+    """Let the look at the file that this process runs fail."""
+    program = procfs.program
+
+    def look(pid: int) -> procfs.Identity | None:
+        if pid == refused:
+            raise error or AssertionError(f"the file of process {pid} was looked at")
+        return program(pid)
+
+    monkeypatch.setattr(procfs, "program", look)
+
+
 def test_monitor_that_is_a_script_is_found(tmp_path: Path) -> None:
     script = tmp_path / "conmon"
     script.write_text("#!/bin/sh\nread word\n")
