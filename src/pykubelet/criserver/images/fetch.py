@@ -51,6 +51,11 @@ class FetchJob(Struct, frozen=True):
     layers: set[str] = field(default_factory=set)
     """Chain ids."""
 
+    @property
+    def knows_blobs(self) -> bool:
+        """Whether it has got so far that it requests the blobs that the image's manifest names."""
+        return len(self.blobs) > 1
+
     def tell(self, phase: Phase, layer: str = "", done: int = 0, total: int = 0) -> None:
         self.on_progress(Progress(self.what, layer, phase, Bytes(done), Bytes(total)))
 

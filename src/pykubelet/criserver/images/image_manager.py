@@ -148,7 +148,8 @@ class ImageManager:
             try:
                 record, top = await self._fetcher.pull(repository, wanted, job, self._present(wanted))
             except RegistryUnavailable:
-                self.interrupted.add(name, job.blobs)
+                if job.knows_blobs:  # else what the attempt before has left is all that there is
+                    self.interrupted.add(name, job.blobs)
                 raise
             except BaseException:
                 await shielded(lambda: self._fetcher.drop_partial(job.blobs))

@@ -100,6 +100,35 @@ async def test_of_an_image_that_changes_with_each_attempt_only_the_last_one_is_k
         await _interrupt(world, registry, "a:1", layer)
 
 
+@pytest.mark.parametrize("fails", ["/manifests/", "/blobs/"])
+async def test_attempts_while_a_registry_is_down_keep_what_is_here_for_its_hour(
+    registry: FakeRegistry, tmp_path: Path, fails: str
+) -> None:
+    """A registry that breaks off is often down when the kubelet tries again, a few seconds later."""
+    world = World(tmp_path)
+    await _interrupt(world, registry, "a:1", 0)
+    registry.fails = fails
+    await world.clock.advance(3500)
+    with pytest.raises(RegistryUnavailable):
+        await world.images.pull(f"{registry.host}/a:1")
+    assert _partial(world) == {DIFFS[0]}
+    registry.fails = ""
+    registry.seen.clear()
+    check(world, await world.images.pull(f"{registry.host}/a:1"))
+    assert [ranged for path, _, ranged in registry.seen if DIFFS[0] in path] == [f"bytes={len(LAYERS[0]) - 1}-"]
+
+
+async def test_attempts_that_bring_nothing_keep_what_is_here_no_longer(registry: FakeRegistry, tmp_path: Path) -> None:
+    world = World(tmp_path)
+    await _interrupt(world, registry, "a:1", 0)
+    registry.fails = "/manifests/"
+    for _ in range(3):
+        await world.clock.advance(1300)
+        with pytest.raises(RegistryUnavailable):
+            await world.images.pull(f"{registry.host}/a:1")
+    assert not (world.content.digests() or _partial(world))
+
+
 async def test_partial_blob_of_a_running_pull_is_kept_whatever_its_age(registry: FakeRegistry, tmp_path: Path) -> None:
     """The wall clock may be set, and a server may ask for more than an hour of patience."""
     registry.add_image("slow:1", LAYERS[:1], DIFFS[:1])
