@@ -338,8 +338,9 @@ class ImageManager:
     async def _keep(self, record: ImageRecord) -> ImageRecord:
         async with self._change:
             await blocking.call_to_end("images", self._index.put, record, deadline=None)
+            kept = self._index.images[record.id]
         await self._deps.layers.sync(record.layers)
-        return self._shown(self._index.images[record.id])
+        return self._shown(kept)
 
     def _shown(self, image: ImageRecord) -> ImageRecord:
         return structs.replace(image, pinned=True) if self._pinned & {*image.tags, *image.digests} else image

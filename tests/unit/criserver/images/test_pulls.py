@@ -3,7 +3,7 @@
 import asyncio
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partialmethod
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from pykubelet.criserver.images.registry import HostConfig, PullBandwidth, Regis
 from pykubelet.linux.filesystems.mounts import mount, unmount
 from pykubelet.testing.wait import settle, until
 from tests.unit.criserver.images.fakeregistry import FakeRegistry, digest
-from tests.unit.criserver.images.world import DIFFS, LAYERS, World, check
+from tests.unit.criserver.images.world import DIFFS, LAYERS, NoUnpacking, World, check
 
 
 async def test_what_a_cut_pull_has_fetched_is_not_fetched_again(registry: FakeRegistry, tmp_path: Path) -> None:
@@ -236,6 +236,23 @@ async def test_removed_image_is_deleted_while_another_pull_goes_on(registry: Fak
     registry.pause.set()
     check(world, await slow)
     assert not [path for path, _, _ in registry.seen if DIFFS[1] in path][1:], "the layer that both have was kept"
+
+
+async def test_image_that_is_removed_while_its_layers_are_written_to_the_disk_was_pulled(
+    registry: FakeRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gigabytes take seconds to write, and a kubelet that is short of space removes what no container uses."""
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    world = World(tmp_path)
+
+    async def sync(layers: NoUnpacking, chain_ids: Iterable[str]) -> None:
+        (image,) = world.images.list()
+        await world.images.remove(image.id)
+
+    monkeypatch.setattr(NoUnpacking, "sync", sync)
+    app = await world.images.pull(f"{registry.host}/app:1")
+    assert app.tags == (f"{registry.host}/app:1",)
+    assert (world.images.list(), world.content.digests()) == ([], set())
 
 
 async def test_failed_pull_is_cleaned_up_while_another_goes_on(registry: FakeRegistry, tmp_path: Path) -> None:
