@@ -12,6 +12,9 @@ from aiohttp import web
 
 from pykubelet.criserver.images import manifests
 
+_SMALL = 65536
+"""Configurations are smaller, layers of tests that are cut off larger."""
+
 
 def digest(data: bytes) -> str:
     return "sha256:" + hashlib.sha256(data).hexdigest()
@@ -44,6 +47,8 @@ class FakeRegistry:
     """The token service issues tokens for this scope only, if it is set."""
     cut: int = 0
     """Ends each blob's answer after this many bytes."""
+    cuts: list[int] = field(default_factory=list)
+    """Ends the next answers with layers after so many bytes, before ``cut`` counts."""
     endless: str = ""
     """Part of the paths that are answered without an end, if any."""
     fails: str = ""
@@ -225,6 +230,7 @@ class FakeRegistry:
         start = request.http_range.start or 0 if self.ranges else 0
         start += self.shift if start else 0
         part = data[start:]
+        cut = self.cuts.pop(0) if self.cuts and len(data) > _SMALL else self.cut
         headers = {"Content-Range": f"bytes {start}-{len(data) - 1}/{len(data)}"} if start else {}
         response = web.StreamResponse(status=206 if start else 200, headers=headers)
         response.content_length = len(part)
@@ -239,10 +245,10 @@ class FakeRegistry:
                 part = part[len(part) // 2 :]
                 self.halfway.set()
                 await self.pause.wait()
-            await response.write(part[: self.cut] if self.cut else part)
+            await response.write(part[:cut] if cut else part)
         finally:
             self._running -= 1
-        if self.cut and len(part) > self.cut:
+        if cut and len(part) > cut:
             assert request.transport is not None
             await asyncio.sleep(0)
             request.transport.close()

@@ -525,6 +525,20 @@ async def test_blob_that_comes_in_crumbs_is_given_up(registry: FakeRegistry, tmp
     assert len(asked) == 4
 
 
+async def test_blob_that_gets_no_further_is_given_up_whatever_a_server_without_ranges_sends(
+    registry: FakeRegistry, tmp_path: Path
+) -> None:
+    """Each attempt begins again: one that brings less than the one before must not make the next one progress."""
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    registry.ranges = False
+    registry.cuts = [2_000_000, 100_000] * 10
+    world = World(tmp_path)
+    with pytest.raises(RegistryUnavailable, match="stopped responding"):
+        await world.images.pull(f"{registry.host}/app:1")
+    asked = [path for path, _, _ in registry.seen if DIFFS[0] in path]
+    assert len(asked) == 5, "the first one has brought something"
+
+
 @pytest.mark.parametrize("realm", ["http://127.0.0.1:99999/token", "http://[::1/token", "http://a:b/", "http:///", "?"])
 async def test_token_service_with_an_invalid_url_is_refused(registry: FakeRegistry, tmp_path: Path, realm: str) -> None:
     registry.add_image("app:1", LAYERS[:1], DIFFS[:1])

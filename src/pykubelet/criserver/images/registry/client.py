@@ -283,11 +283,11 @@ class RemoteRepository:
         """Download the whole blob, and resume it after each interruption as long as each attempt brings enough of it.
 
         What is too little counts as nothing: a server that ended each answer after a byte would hold the blob for ever.
+        So would one without ranges, which sends all from the beginning, if less than in another attempt counted.
         """
-        failures = 0
+        failures, farthest = 0, sink.offset
         delay = _FIRST_DELAY
         while sink.offset < blob.size:
-            before = sink.offset
             try:
                 await self._piece(server, blob, sink, on_bytes)
                 if sink.offset < blob.size:
@@ -295,7 +295,8 @@ class RemoteRepository:
                         f"blob {blob.digest}: the connection ended after {sink.offset} of {blob.size} bytes"
                     )
             except RegistryUnavailable as error:
-                failures = failures + 1 if sink.offset < before + SLOWEST else 0
+                failures = failures + 1 if sink.offset < farthest + SLOWEST else 0
+                farthest = max(farthest, sink.offset)
                 if failures >= attempts:
                     raise
                 delay = delay * 2 if failures else _FIRST_DELAY
