@@ -52,12 +52,13 @@ def is_of_machine(pid: int) -> bool:
     A process in a container can choose its name, arguments and environment, but cannot pass this test: even with the
     machine's PID namespace it is still in its container's cgroup.
     """
-    own, other = procfs.status("self"), procfs.status(pid)
-    if other is None or own is None or other.get("Uid") != own.get("Uid"):
-        return False
+    # The quickest first: containers may have tens of thousands of processes.
     if any(procfs.namespace(pid, kind) != procfs.namespace("self", kind) for kind in _NAMESPACES):
         return False
-    return _containers(procfs.cgroups(pid) or ()) <= _containers(procfs.cgroups("self") or ())
+    if not _containers(procfs.cgroups(pid) or ()) <= _containers(procfs.cgroups("self") or ()):
+        return False
+    own, other = procfs.status("self"), procfs.status(pid)
+    return other is not None and own is not None and other.get("Uid") == own.get("Uid")
 
 
 def _containers(memberships: Iterable[procfs.Membership]) -> set[str]:

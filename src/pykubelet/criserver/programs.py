@@ -35,8 +35,8 @@ _PATIENCE: Seconds = 2.0
 """Time for programs to end by themselves."""
 _DYING: Seconds = 1.5
 """Time for killed programs to end."""
-_LOOK: Seconds = 2.0
-"""Deadline of one scan of /proc."""
+_LOOK: Seconds = 2.5
+"""Deadline of one scan of /proc; longer than the patience, so that what it has found by then may be killed."""
 _PAUSE: Seconds = 0.02
 _SHOWN = 8
 
@@ -69,10 +69,14 @@ async def wait_for_former_programs(run: Path, marks: Marks, clock: Clock) -> Non
     """Wait for programs of earlier servers, and kill those that keep running. Returns after a few seconds at most."""
     wanted = frozenset(f"{_VARIABLE}={mark}".encode() for mark in marks.former)
     begun = clock.monotonic()
-    remaining: tuple[ProcessRef, ...] = ()
+    remaining: list[ProcessRef] = []
     killed = False
     try:
-        while remaining := await blocking.call("start-up", _marked, wanted, deadline=_LOOK):
+        while True:
+            remaining = []
+            await blocking.call("start-up", _find, wanted, remaining, deadline=_LOOK)
+            if not remaining:
+                break
             waited = clock.monotonic() - begun
             # A slow scan must not use up the time in which they would have been killed.
             if killed and waited > _PATIENCE + _DYING:
@@ -82,7 +86,11 @@ async def wait_for_former_programs(run: Path, marks: Marks, clock: Clock) -> Non
                 killed = True
             await clock.sleep(_PAUSE)
     except PykubeletError as error:
-        _log.warning("cannot search for programs of the previous server", extra={"error": str(error)})
+        found = tuple(remaining)  # a scan that was given up goes on
+        if clock.monotonic() - begun > _PATIENCE:
+            _kill(found)
+        extra = {"error": str(error), "found": len(found)}
+        _log.warning("cannot search for programs of the previous server", extra=extra)
         return
     if remaining:
         pids = [each.pid for each in remaining[:_SHOWN]]
@@ -99,15 +107,14 @@ def _note(run: Path, marks: Collection[str]) -> None:
         )
 
 
-def _marked(wanted: frozenset[bytes]) -> tuple[ProcessRef, ...]:
-    found = []
+def _find(wanted: frozenset[bytes], found: list[ProcessRef]) -> None:
+    """Add each marked process to ``found`` as soon as it is found."""
     for pid in procfs.pids():
         # Checked first: the environment is read from the memory of the process, and a hostile one could block that.
         if pid != os.getpid() and is_of_machine(pid):
             ref = reference(pid)
             if ref is not None and not wanted.isdisjoint(procfs.environment(pid) or ()):
                 found.append(ref)
-    return tuple(found)
 
 
 def _kill(programs: Collection[ProcessRef]) -> None:

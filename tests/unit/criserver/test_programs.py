@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.clock import SystemClock
+from pykubelet.base.concurrency import blocking
 from pykubelet.criserver import processes, programs
 from pykubelet.criserver.programs import Marks, new_marks, wait_for_former_programs
 from pykubelet.linux import procfs
 from pykubelet.linux.procfs import Membership
+from pykubelet.testing.wait import until
 
 
 @contextmanager
@@ -99,6 +102,28 @@ async def test_wait_kills_a_program_although_a_scan_takes_all_of_its_time(tmp_pa
 
 
 @pytest.mark.usefixtures("impatient")
+async def test_wait_kills_what_a_scan_has_found_that_does_not_end(
+    tmp_path: Path, marks: Marks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "_LOOK", 0.4)
+    go_on = threading.Event()
+    with _program(marks.former[-1]) as process:
+
+        def pids() -> Iterator[int]:
+            yield process.pid
+            go_on.wait(30)
+
+        monkeypatch.setattr(procfs, "pids", pids)
+        try:
+            await wait_for_former_programs(tmp_path, marks, SystemClock())
+            assert process.wait(30) == -signal.SIGKILL
+            assert marks.former[-1] in new_marks(tmp_path, tmp_path / "tmp").former, "the next server looks again"
+        finally:
+            go_on.set()
+        await until(lambda: not blocking.hung())
+
+
+@pytest.mark.usefixtures("impatient")
 async def test_wait_ends_although_programs_come_again_and_again(tmp_path: Path, marks: Marks) -> None:
     flag = tmp_path / "flag"
     flag.touch()
@@ -157,6 +182,21 @@ def test_process_is_of_the_machine_unless_something_that_it_cannot_choose_differ
                 assert not processes.is_of_machine(process.pid), name
         process.kill()
         process.wait()
+        assert not processes.is_of_machine(process.pid)
+
+
+def test_process_in_another_namespace_is_recognized_without_its_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Containers may have tens of thousands of processes, and a scan has a few seconds for all."""
+
+    def refuse(pid: int | str) -> None:
+        raise AssertionError(f"a file of process {pid} was read")
+
+    with _program("mark") as process:
+        real = procfs.namespace
+        elsewhere = procfs.Identity(0, 0)
+        monkeypatch.setattr(procfs, "namespace", lambda pid, kind: elsewhere if pid == process.pid else real(pid, kind))
+        monkeypatch.setattr(procfs, "status", refuse)
+        monkeypatch.setattr(procfs, "cgroups", refuse)
         assert not processes.is_of_machine(process.pid)
 
 
