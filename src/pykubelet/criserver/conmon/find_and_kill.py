@@ -164,4 +164,4 @@ def end_commands(scratch: Path, containers: Collection[str]) -> None:
             _log.warning("command of a killed server not ended", extra={"error": str(error)})
             continue
         if first > 0:
-            kill_tree(first, lambda pid: any(in_container(pid, each) for each in containers))
+            kill_tree(first, lambda pid: in_container(pid, *containers))

@@ -58,12 +58,11 @@ class Command:
         return in_container(pid, self.container) or (self.runtime is not None and self.runtime in (pid, parent_of(pid)))
 
 
-def in_container(pid: int, container: str) -> bool:
-    """Whether the process is in the cgroup of that container (with systemd, in its scope), or below it."""
-    scope = f"-{container}.scope"
-    return any(
-        part == container or part.endswith(scope) for each in procfs.cgroups(pid) or () for part in each.path.split("/")
-    )
+def in_container(pid: int, *containers: str) -> bool:
+    """Whether the process is in the cgroup of one of the containers (with systemd, in its scope), or below it."""
+    parts = {part for each in procfs.cgroups(pid) or () for part in each.path.split("/")}
+    scopes = [part for part in parts if part.endswith(".scope")]
+    return any(each in parts or any(scope.endswith(f"-{each}.scope") for scope in scopes) for each in containers)
 
 
 def parent_of(pid: int) -> int | None:

@@ -64,6 +64,25 @@ def test_exec_commands_without_a_client_are_killed(tmp_path: Path, monkeypatch: 
         other.kill()
 
 
+def test_processes_of_an_exec_command_are_found_in_one_of_many_containers_by_one_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command may have thousands of processes, and the server does not serve until they are killed."""
+    looks: list[int | str] = []
+
+    def cgroups(pid: int | str) -> tuple[Membership, ...]:
+        looks.append(pid)
+        return (Membership((), "/pods/cri-containerd-c499.scope/below"),)
+
+    with subprocess.Popen(["sleep", "60"]) as command:
+        monkeypatch.setattr(procfs, "cgroups", cgroups)
+        (tmp_path / "exec-a").mkdir()
+        (tmp_path / "exec-a" / "pid").write_text(str(command.pid))
+        end_commands(tmp_path, [f"c{number}" for number in range(500)])
+        assert command.wait(10) == -signal.SIGKILL
+    assert 0 < len(looks) <= 16, "once in each round"
+
+
 def _wait_for_arguments(pid: int, argv: Sequence[str]) -> None:
     """The kernel sets the arguments, one after the other, shortly after the program has begun."""
     given = tuple(map(os.fsencode, argv))
