@@ -55,7 +55,8 @@ def is_of_machine(pid: int) -> bool:
     # The quickest first: containers may have tens of thousands of processes.
     if any(procfs.namespace(pid, kind) != procfs.namespace("self", kind) for kind in _NAMESPACES):
         return False
-    if not _containers(procfs.cgroups(pid) or ()) <= _containers(procfs.cgroups("self") or ()):
+    cgroups = procfs.cgroups(pid)
+    if cgroups is None or not _containers(cgroups) <= _containers(procfs.cgroups("self") or ()):
         return False
     own, other = procfs.status("self"), procfs.status(pid)
     return other is not None and own is not None and other.get("Uid") == own.get("Uid")

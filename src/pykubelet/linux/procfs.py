@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from pykubelet.base.errors import Invalid
 from pykubelet.linux.errors import wrap
 from pykubelet.linux.procparse import (
     Membership,
@@ -74,8 +75,14 @@ def environment(pid: int) -> tuple[bytes, ...] | None:
 
 
 def cgroups(pid: int | str) -> tuple[Membership, ...] | None:
-    """The cgroups of a process, one for each hierarchy; bytes that are not UTF-8 become surrogates."""
-    data = _read(f"{pid}/cgroup")
+    """The cgroups of a process, one for each hierarchy; bytes that are not UTF-8 become surrogates.
+
+    None also if the kernel refuses to tell them, as a path is too long: containers can make one.
+    """
+    try:
+        data = _read(f"{pid}/cgroup")
+    except Invalid:
+        return None
     return None if data is None else parse_cgroups(data)
 
 

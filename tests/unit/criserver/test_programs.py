@@ -185,6 +185,13 @@ def test_process_is_of_the_machine_unless_something_that_it_cannot_choose_differ
         assert not processes.is_of_machine(process.pid)
 
 
+def test_process_of_unknown_cgroup_is_not_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    with _program("mark") as process:
+        real = procfs.cgroups
+        monkeypatch.setattr(procfs, "cgroups", lambda pid: None if pid == process.pid else real(pid))
+        assert not processes.is_of_machine(process.pid)
+
+
 def test_process_in_another_namespace_is_recognized_without_its_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Containers may have tens of thousands of processes, and a scan has a few seconds for all."""
 

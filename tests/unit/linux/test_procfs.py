@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -111,6 +111,24 @@ def test_our_own_lack_of_descriptors_is_not_the_end_of_a_process(monkeypatch: py
     monkeypatch.setattr(os, "open", full)
     with pytest.raises(Transient, match="Too many open files"):
         procfs.stat(os.getpid())
+
+
+def test_cgroup_whose_path_is_too_long_for_the_kernel_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Linux before 6.9 refuses paths of more than 4095 bytes; a container whose cgroups are writable can make one."""
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "read", _refuse_with(errno.ENAMETOOLONG))
+        assert procfs.cgroups(os.getpid()) is None
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "read", _refuse_with(errno.ENOMEM))
+        with pytest.raises(Transient):
+            procfs.cgroups(os.getpid())
+
+
+def _refuse_with(number: int) -> Callable[[int, int], bytes]:
+    def refuse(descriptor: int, size: int) -> bytes:
+        raise OSError(number, os.strerror(number))
+
+    return refuse
 
 
 def test_an_endless_file_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
