@@ -100,14 +100,16 @@ class ImageManager:
         Partial blobs of the server before are kept like those of an interrupted pull.
         """
         unknown: OSError | None = None
-        for image in self.list():
-            try:
-                lost = not all(self._store.has(digest) for digest in image.blobs)
-            except OSError as error:
-                unknown = error
-                continue
-            if lost:
-                await blocking.call_to_end("images", self._index.remove, image.id, deadline=None)
+        for image_id in tuple(self._index.images):
+            async with self._change:  # pulls may end meanwhile
+                image = self._index.images.get(image_id)
+                try:
+                    lost = image is not None and not all(self._store.has(digest) for digest in image.blobs)
+                except OSError as error:
+                    unknown = error
+                    continue
+                if lost:
+                    await blocking.call_to_end("images", self._index.remove, image_id, deadline=None)
         with self._sweeps.item("partial blobs"):
             if partial := await blocking.call("images", self._store.partial, deadline=_REMOVAL):
                 self.interrupted.add("", partial)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,14 +11,17 @@ from typing import Any
 
 import pytest
 
+from pykubelet.base.files.atomic import write_atomic
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.images import ContentStore, ImageIndex
+from pykubelet.criserver.images import index as index_module
 from pykubelet.criserver.repairs import Repairs
 from pykubelet.criserver.types import ProtectedIds
 from pykubelet.criserver.wiring.images import ImageComponents, open_images
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.wait import held_calls, settle, until
 from tests.unit.criserver.images.fakeregistry import FakeRegistry
-from tests.unit.criserver.images.world import World
+from tests.unit.criserver.images.world import DIFFS, LAYERS, World, check
 
 
 def _fifo(path: Path) -> None:
@@ -166,3 +170,34 @@ async def test_partial_blobs_that_cannot_be_listed_keep_no_blob_nor_a_pull(
     registry.add_image("team/app:1", [], [])
     image = await world.images.pull(f"{registry.host}/team/app:1")
     assert world.content.digests() == image.blobs and unwanted not in image.blobs
+
+
+async def test_image_that_is_pulled_while_a_lost_one_is_removed_is_kept(
+    registry: FakeRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server serves while a slow repair goes on, and when one is made again."""
+    registry.add_image("lost:1", LAYERS[:1], DIFFS[:1])
+    registry.add_image("app:1", LAYERS[1:2], DIFFS[1:2])
+    world = World(tmp_path)
+    await world.images.pull(f"{registry.host}/lost:1")
+    world.content.path(DIFFS[0]).unlink()
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slowly(path: Path, data: bytes, *, durable: bool = False) -> None:
+        if not begun.is_set():
+            begun.set()
+            assert go_on.wait(30)
+        write_atomic(path, data, durable=durable)
+
+    monkeypatch.setattr(index_module, "write_atomic", slowly)
+    repair = asyncio.create_task(world.images.recover())
+    await until(begun.is_set)
+    pull = asyncio.create_task(world.images.pull(f"{registry.host}/app:1"))
+    await until(lambda: world.content.has(DIFFS[1]))
+    with held_calls():
+        await settle()
+    go_on.set()
+    await repair
+    app = await pull
+    assert world.images.list() == [app]
+    check(world, app)
