@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from asyncinotify import Inotify, Mask
+from asyncinotify import Mask
 from msgspec import Struct
 
 from pykubelet.base.clock import Clock, SystemClock
@@ -20,6 +20,7 @@ from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import Invalid, PykubeletError, Transient
 from pykubelet.base.files.atomic import write_atomic
+from pykubelet.base.files.path_watch import PathWatch
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.cni.attachment_records import AttachmentRecords
 from pykubelet.criserver.cni.garbage import GarbageCollection
@@ -52,7 +53,6 @@ _DEFAULT_FILE = "87-pykubelet.conflist"
 _CHANGES = Mask.CREATE | Mask.DELETE | Mask.CLOSE_WRITE | Mask.MOVED_FROM | Mask.MOVED_TO
 _LOOK_EVERY: Seconds = 10.0
 _STATUS_EVERY: Seconds = 5.0
-_LOST = Mask.DELETE_SELF | Mask.MOVE_SELF
 
 
 class NetworkConfig(Struct, frozen=True):
@@ -87,6 +87,8 @@ class NetworkManager:
         self._current: tuple[NetworkList, ...] = ()
         self._why = "no network configuration was read yet"
         self._files = NetworkFiles()
+        self._through_links = False
+        """Whether symbolic links led to the directory when it was last there."""
         self._found = FoundNetworks({}, ())
         self._records = AttachmentRecords(config.attachments)
         self._status = NetworkStatus(plugins=plugins)
@@ -106,13 +108,15 @@ class NetworkManager:
     async def run(self) -> None:
         """Follow changes of the configuration directory for ever. If it is removed, it is created again, empty.
 
+        If symbolic links lead to it, it is not: one that is missing may be about to be made again.
         If it cannot be watched (root's inotify instances are shared with containers), it is read periodically.
         """
         guard = Guard("network.configuration", self._config.clock.monotonic, maximum=_LOOK_EVERY)
         while True:
             await self._ensure_firewall(guard)
             with guard.item("watch"):
-                await blocking.call("network", partial(self._config.conf_dir.mkdir, parents=True, exist_ok=True))
+                if not self._through_links:
+                    await blocking.call("network", partial(self._config.conf_dir.mkdir, parents=True, exist_ok=True))
                 await self._follow()
             if delay := guard.delay("watch"):
                 with guard.item("look"):
@@ -148,24 +152,17 @@ class NetworkManager:
                 await self._firewall.ensure(rule)
 
     async def _follow(self) -> None:
-        """Follow changes until the directory is removed. Raises Transient if it cannot be watched or read for now."""
-        try:
-            inotify = Inotify()
-        except OSError as error:
-            raise Transient(
-                f"no inotify: {error.strerror}; {self._config.conf_dir} is read every {_LOOK_EVERY:g} s "
-                "(is fs.inotify.max_user_instances too low?)"
-            ) from error
-        with inotify:
-            inotify.add_watch(self._config.conf_dir, _CHANGES | _LOST)
+        """Follow changes until the path leads elsewhere. Raises Transient if it cannot be watched or read for now."""
+        directory, elsewhere = self._config.conf_dir, False
+        async with PathWatch("network", _CHANGES, directories=(directory,)) as watched:
+            if not watched.lacks_directory:
+                self._through_links = watched.through_links
             await self._reload_completely()
-            async for event in inotify:
+            while not elsewhere:
+                elsewhere = (await watched.next()).elsewhere
                 await self._reload_completely()
-                if event.mask & _LOST:
-                    _log.warning(
-                        "network configuration directory removed", extra={"directory": str(self._config.conf_dir)}
-                    )
-                    return
+        if not await blocking.call("network", directory.is_dir):
+            _log.warning("network configuration directory removed", extra={"directory": str(directory)})
 
     async def _reload_completely(self) -> None:
         await self._reload()

@@ -7,7 +7,7 @@ uses it. So an error refuses all of it, and the server goes on with the former o
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -19,9 +19,10 @@ from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import PykubeletError, Transient
+from pykubelet.base.files.path_watch import PathWatch
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.config import Settings
-from pykubelet.criserver.reload.config_watch import FileWatch, Stamps, links_of, stamps_of
+from pykubelet.criserver.reload.config_watch import Stamps, file_watch, stamps_of
 from pykubelet.criserver.reload.plan.reload_plan import plan_reload
 
 _log = logging.getLogger(__name__)
@@ -128,18 +129,17 @@ class ConfigReloader:
                 await self._clock.sleep(delay)
 
     async def _check_and_wait(self) -> None:
-        with ExitStack() as stack:
-            watch: FileWatch | None = None
+        async with AsyncExitStack() as stack:
+            watch: PathWatch | None = None
             paths = self._paths()
             if paths:
-                links = await blocking.call(_OWNER, links_of, paths)
                 with suppress(Transient):  # changes are found by the periodic check
-                    watch = stack.enter_context(FileWatch(links))
+                    watch = await stack.enter_async_context(file_watch(paths))
             checked = False
             while True:
                 self._wakeup.clear()
                 missed = not self._requested and await self.check() and checked
-                # The watch has missed a change if a directory on the way to a file was replaced.
+                # The watch has missed a change if a directory on the way to a file was renamed.
                 if missed or self._requested or self._paths() != paths:
                     break
                 checked = True
@@ -153,13 +153,13 @@ class ConfigReloader:
             return RETRY_SECONDS
         return CHECK_SECONDS if paths else None
 
-    async def _wait(self, watch: FileWatch | None, longest: Seconds | None) -> bool:
+    async def _wait(self, watch: PathWatch | None, longest: Seconds | None) -> bool:
         """Wait for a request, for a change, or until the next check is due; whether the watch has noticed a change."""
         if watch is None:
             await self._wakeup.sleep(longest)
             return False
         async with asyncio.TaskGroup() as group:
-            changed = group.create_task(watch.changed(), name="configuration-change")
+            changed = group.create_task(watch.next(), name="configuration-change")
             changed.add_done_callback(lambda _: self._wakeup.wake())
             await self._wakeup.sleep(longest)
             changed.cancel()

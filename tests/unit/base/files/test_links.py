@@ -1,22 +1,72 @@
-"""Symbolic links on the way to a file."""
+"""Which entries decide where a path leads."""
 
 from pathlib import Path
 
-from pykubelet.base.files.links import links_to
+import pytest
+
+from pykubelet.base.files.links import entries_to
+
+
+def told(path: Path, *, directory: bool = False) -> list[tuple[str, bool]]:
+    """The names of the entries, and whether they decide."""
+    return [(entry.path.name, entry.decides) for entry in entries_to(path, directory=directory)]
 
 
 def test_links_to_a_file_are_followed_from_each_to_the_next(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "second").symlink_to("file")
     (tmp_path / "first").symlink_to(tmp_path / "second")
-    assert [path.name for path in links_to(tmp_path / "first")] == ["first", "second", "file"]
+    assert told(tmp_path / "first") == [("first", True), ("second", True), ("file", False)]
 
 
-def test_missing_file_is_the_only_path(tmp_path: Path) -> None:
-    assert list(links_to(tmp_path / "none")) == [tmp_path / "none"]
+def test_links_to_directories_on_the_way_are_named_by_their_real_directory(tmp_path: Path) -> None:
+    (tmp_path / "real" / "d").mkdir(parents=True)
+    (tmp_path / "real" / "d" / "file").touch()
+    (tmp_path / "real" / "l").symlink_to("../real/./d")
+    (tmp_path / "current").symlink_to("real")
+    found = entries_to(tmp_path / "current" / "l" / ".." / "l" / "file")
+    assert [entry.path.relative_to(tmp_path) for entry in found] == [
+        Path("current"),
+        Path("real/l"),
+        Path("real/l"),
+        Path("real/d/file"),
+    ]
+    assert [entry.is_link for entry in found] == [True, True, True, False]
+
+
+def test_missing_file_is_the_only_entry_and_a_missing_directory_the_last(tmp_path: Path) -> None:
+    assert told(tmp_path / "none") == [("none", False)]
+    assert told(tmp_path / "none", directory=True) == [("none", True)]
+    assert told(tmp_path / "none" / "file") == [("none", True)]
+    (tmp_path / "link").symlink_to("none/below")
+    assert told(tmp_path / "link" / "file") == [("link", True), ("none", True)]
+    (tmp_path / "file").touch()
+    assert told(tmp_path / "file" / "below") == [("below", False)]
 
 
 def test_links_in_a_circle_end(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
-    assert len(list(links_to(tmp_path / "a"))) == 40
+    assert len(entries_to(tmp_path / "a")) == 40
+
+
+def test_path_that_ends_in_a_directory_above_has_the_links_only(tmp_path: Path) -> None:
+    (tmp_path / "up").symlink_to("..")
+    assert told(tmp_path / "up") == [("up", True)]
+    assert entries_to(Path("/")) == ()
+
+
+@pytest.mark.parametrize("kind", ["file", "directory"])
+def test_identity_is_that_of_the_directory_that_is_watched(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / "file").touch()
+    path = place / "file" if kind == "file" else place
+    before = entries_to(path)
+    (place / "new").touch()
+    (place / "new").rename(place / "file")
+    assert entries_to(path) == before, "the file alone was replaced"
+    place.rename(tmp_path / "former")
+    place.mkdir()
+    (place / "file").touch()
+    assert entries_to(path) != before

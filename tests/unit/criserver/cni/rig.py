@@ -29,9 +29,13 @@ class Rig:
             path.write_text(SCRIPT.format(directory=directory, name=name, last=last))
             path.chmod(0o755)
         (directory / "conf").mkdir()
-        self.network = NetworkManager(
-            NetworkConfig(directory / "conf", directory / "attachments"),
-            Plugins(directories=(directory / "none", directory), timeout=10.0),
+        self.network = self.made(directory / "conf")
+
+    def made(self, conf_dir: Path) -> NetworkManager:
+        """Make a manager of the networks that are configured in this directory."""
+        return NetworkManager(
+            NetworkConfig(conf_dir, self.directory / "attachments"),
+            Plugins(directories=(self.directory / "none", self.directory), timeout=10.0),
         )
 
     def configure(self, *types: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import asyncinotify
 import pytest
 from asyncinotify import Inotify
 
@@ -93,7 +94,7 @@ async def test_configuration_is_looked_at_periodically_without_inotify(
             raise OSError(errno.EMFILE, "Too many open files")
         return Inotify()
 
-    monkeypatch.setattr(network_manager, "Inotify", refuse)
+    monkeypatch.setattr(asyncinotify, "Inotify", refuse)
     monkeypatch.setattr(network_manager, "_LOOK_EVERY", 0.05)
     rig = Rig(tmp_path)
     following = asyncio.create_task(rig.network.run(), name="network")

@@ -3,10 +3,12 @@
 import asyncio
 import errno
 import json
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import asyncinotify
 import pytest
 from msgspec.structs import replace
 
@@ -435,13 +437,60 @@ async def test_directory_that_is_removed_and_created_again_is_followed(rig: Rig)
             await following
 
 
+@asynccontextmanager
+async def followed(rig: Rig) -> AsyncIterator[None]:
+    """Follow the configuration directory within the block."""
+    following = asyncio.create_task(rig.network.run(), name="network")
+    try:
+        yield
+    finally:
+        following.cancel()
+        with suppress(asyncio.CancelledError):
+            await following
+
+
+def _named(rig: Rig) -> list[str]:
+    networks = rig.network.described()["networks"]
+    assert isinstance(networks, list)
+    return [network["name"] for network in networks]
+
+
+@pytest.mark.parametrize(("link", "target"), [("conf", "2/conf"), ("current", "2")])
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_directory_whose_link_leads_elsewhere_is_followed(
+    rig: Rig, link: str, target: str, at_once: bool
+) -> None:
+    """A link on the way that is replaced, in one step or in two, between which no directory must be created."""
+    top = rig.directory
+    for version in ("1", "2", "3"):
+        (top / version / "conf").mkdir(parents=True)
+        text = (top / "conf" / "10.conflist").read_text().replace('"net"', f'"net{version}"')
+        (top / version / "conf" / "10.conflist").write_text(text)
+    (top / "conf").rename(top / "former")
+    (top / link).symlink_to(target.replace("2", "1"))
+    rig.network = rig.made(top / link / "conf" if link == "current" else top / "conf")
+    async with followed(rig):
+        await until(lambda: _named(rig) == ["net1"])
+        for version in ("2", "3"):
+            if not at_once:
+                (top / link).unlink()
+                await until(lambda: rig.network.problem() != "")
+            (top / "new").symlink_to(target.replace("2", version))
+            (top / "new").rename(top / link)
+            await until(lambda version=version: _named(rig) == [f"net{version}"])  # type: ignore[misc]
+        text = text.replace('"net3"', '"other"')
+        (top / "3" / "conf" / "10.conflist").write_text(text)
+        await until(lambda: _named(rig) == ["other"])
+    assert (top / link).is_symlink() and rig.network.problem() == ""
+
+
 async def test_configuration_is_read_though_no_inotify_instance_is_left(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def exhausted() -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr(network_manager, "Inotify", exhausted)
+    monkeypatch.setattr(asyncinotify, "Inotify", exhausted)
     monkeypatch.setattr(network_manager, "_LOOK_EVERY", 0.05)
     (rig.directory / "conf" / "10.conflist").unlink()
     following = asyncio.create_task(rig.network.run(), name="network")

@@ -7,14 +7,16 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
+import asyncinotify
 import pytest
 
 from pykubelet.base.clock import SystemClock, Timer
-from pykubelet.base.errors import Invalid, Transient
+from pykubelet.base.errors import Invalid
+from pykubelet.base.files.path_watch import PathWatch
 from pykubelet.criserver.config import Settings, load_settings
 from pykubelet.criserver.reload import config_reloader
 from pykubelet.criserver.reload.config_reloader import ConfigInput, ConfigReloader
-from pykubelet.criserver.reload.config_watch import FileWatch, Stamps, links_of, stamps_of
+from pykubelet.criserver.reload.config_watch import Stamps, file_watch, stamps_of
 from pykubelet.testing.limits import no_descriptors
 from pykubelet.testing.wait import until
 
@@ -160,10 +162,10 @@ async def test_base_specification_of_a_handler_is_watched_too(rig: Rig, tmp_path
 
 
 async def test_change_is_found_without_inotify(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    def exhausted(links: object) -> FileWatch:
-        raise Transient("no inotify")
+    def exhausted() -> None:
+        raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(config_reloader, "FileWatch", exhausted)
+    monkeypatch.setattr(asyncinotify, "Inotify", exhausted)
     monkeypatch.setattr(config_reloader, "CHECK_SECONDS", 0.01)
     async with rig.running():
         rig.file.write_text(f'{RUNC}[handlers.new]\npath = "crun"\n')
@@ -173,17 +175,17 @@ async def test_change_is_found_without_inotify(rig: Rig, monkeypatch: pytest.Mon
 async def test_watch_is_kept_between_the_periodic_checks(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     watches, checks = 0, 0
 
-    def watch(links: tuple[Path, ...]) -> FileWatch:
+    def watch(files: Iterable[Path]) -> PathWatch:
         nonlocal watches
         watches += 1
-        return FileWatch(links)
+        return file_watch(files)
 
     def stamps(paths: Iterable[Path]) -> Stamps:
         nonlocal checks
         checks += 1
         return stamps_of(paths)
 
-    monkeypatch.setattr(config_reloader, "FileWatch", watch)
+    monkeypatch.setattr(config_reloader, "file_watch", watch)
     monkeypatch.setattr(config_reloader, "stamps_of", stamps)
     monkeypatch.setattr(config_reloader, "CHECK_SECONDS", 0.01)
     async with rig.running():
@@ -195,7 +197,7 @@ async def test_watch_is_kept_between_the_periodic_checks(rig: Rig, monkeypatch: 
 
 
 async def test_watch_is_made_again_when_it_has_missed_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A directory on the way to the file is a link that now leads elsewhere; the watch was of the former directory."""
+    """A directory on the way to the file was renamed, and another has its place; the watch was of the former one."""
     waits, call_later = [], SystemClock.call_later
 
     def recorded(clock: SystemClock, seconds: float, callback: Callable[[], object]) -> Timer:
@@ -203,20 +205,40 @@ async def test_watch_is_made_again_when_it_has_missed_a_change(tmp_path: Path, m
         return call_later(clock, seconds, callback)
 
     for version, text in (("1", RUNC), ("2", f'{RUNC}[handlers.new]\npath = "crun"\n')):
-        (tmp_path / version).mkdir()
-        (tmp_path / version / "criserver.toml").write_text(text)
-    (tmp_path / "present").symlink_to("1")
+        (tmp_path / version / "d").mkdir(parents=True)
+        (tmp_path / version / "d" / "criserver.toml").write_text(text)
+    (tmp_path / "1").rename(tmp_path / "present")
     monkeypatch.setattr(SystemClock, "call_later", recorded)
     monkeypatch.setattr(config_reloader, "SETTLE_SECONDS", 0.01)
     monkeypatch.setattr(config_reloader, "CHECK_SECONDS", 0.02)
-    rig = Rig(tmp_path / "present" / "criserver.toml")
+    rig = Rig(tmp_path / "present" / "d" / "criserver.toml")
     async with rig.running():
         await until(lambda: 0.02 in waits)
-        (tmp_path / "next").symlink_to("2")
-        (tmp_path / "next").rename(tmp_path / "present")
+        (tmp_path / "present").rename(tmp_path / "former")
+        (tmp_path / "2").rename(tmp_path / "present")
         await until(lambda: handlers(rig) == ["new", "runc"])
         monkeypatch.setattr(config_reloader, "CHECK_SECONDS", 1000.0)
         await until(lambda: waits[-1] == 1000.0)
+        rig.file.write_text(f'{RUNC}[handlers.newer]\npath = "crun"\n')
+        await until(lambda: handlers(rig) == ["newer", "runc"])
+
+
+@pytest.mark.parametrize(("path", "link", "target"), [("present", "present", "2/d"), ("present/d", "present", "2")])
+async def test_link_that_leads_elsewhere_is_noticed_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, link: str, target: str
+) -> None:
+    for version, text in (("1", RUNC), ("2", f'{RUNC}[handlers.new]\npath = "crun"\n')):
+        (tmp_path / version / "d").mkdir(parents=True)
+        (tmp_path / version / "d" / "criserver.toml").write_text(text)
+    (tmp_path / link).symlink_to(target.replace("2", "1"))
+    monkeypatch.setattr(config_reloader, "SETTLE_SECONDS", 0.01)
+    monkeypatch.setattr(config_reloader, "CHECK_SECONDS", 1000.0)
+    rig = Rig(tmp_path / path / "criserver.toml")
+    async with rig.running():
+        await until(lambda: rig.reloader._wakeup._sleeps)
+        (tmp_path / "next").symlink_to(target)
+        (tmp_path / "next").rename(tmp_path / link)
+        await until(lambda: handlers(rig) == ["new", "runc"])
         rig.file.write_text(f'{RUNC}[handlers.newer]\npath = "crun"\n')
         await until(lambda: handlers(rig) == ["newer", "runc"])
 
@@ -261,12 +283,3 @@ async def test_change_is_read_again_after_an_unexpected_error(rig: Rig) -> None:
         rig.file.write_text(f'{RUNC}[handlers.new]\npath = "crun"\n')
         await until(lambda: handlers(rig) == ["new", "runc"])
     assert not defects
-
-
-def test_links_lead_to_each_path_on_the_way(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    (tmp_path / "b").symlink_to("file")
-    (tmp_path / "a").symlink_to(tmp_path / "b")
-    assert links_of([tmp_path / "a"]) == (tmp_path / "a", tmp_path / "b", tmp_path / "file")
-    (tmp_path / "loop").symlink_to("loop")
-    assert len(links_of([tmp_path / "loop"])) == 40

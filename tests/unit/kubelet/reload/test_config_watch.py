@@ -79,6 +79,44 @@ async def test_target_of_a_link_is_watched(tmp_path: Path) -> None:
         await until(lambda: ("a.yaml", FileChange.COMPLETE) in notes)
 
 
+@pytest.mark.parametrize(
+    ("path", "link", "target"),
+    [("current", "current", "2/d"), ("current/d", "current", "2"), ("d/a.conf", "d/a.conf", "../2/d/a.conf")],
+)
+@pytest.mark.parametrize("of", ["file", "directory"])
+async def test_link_that_leads_elsewhere_is_reported(
+    tmp_path: Path, path: str, link: str, target: str, of: str
+) -> None:
+    for version in ("1", "2"):
+        (tmp_path / version / "d").mkdir(parents=True)
+        (tmp_path / version / "d" / "a.conf").write_text(version)
+    (tmp_path / "d").mkdir()
+    (tmp_path / link).symlink_to(target.replace("2", "1"))
+    directory = tmp_path / path if not path.endswith("conf") else tmp_path / "d"
+    paths = (directory / "a.conf", None) if of == "file" else (None, directory)
+    async with watching(*paths) as (notes, task):
+        (tmp_path / "new").symlink_to(target)
+        (tmp_path / "new").rename(tmp_path / link)
+        await until(task.done)
+        assert FileChange.COMPLETE in [change for _, change in notes]
+    async with watching(*paths) as (notes, task):
+        (tmp_path / "2" / "d" / "a.conf").write_text("3")
+        await until(lambda: ("a.conf", FileChange.COMPLETE) in notes)
+        assert not task.done()
+
+
+async def test_other_files_beside_a_link_are_not_reported(tmp_path: Path) -> None:
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "a.conf").write_text("1")
+    (tmp_path / "current").symlink_to("1")
+    async with watching(tmp_path / "current" / "a.conf", tmp_path / "current") as (notes, task):
+        (tmp_path / "other").mkdir()
+        (tmp_path / "b.conf").write_text("1")
+        (tmp_path / "1" / "a.conf").write_text("2")
+        await until(lambda: ("a.conf", FileChange.COMPLETE) in notes)
+        assert {name for name, _ in notes} == {"a.conf"} and not task.done()
+
+
 async def test_drop_in_files_and_new_directories_are_reported(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     async with watching(None, tmp_path) as (notes, task):
@@ -94,6 +132,17 @@ async def test_drop_in_files_and_new_directories_are_reported(tmp_path: Path) ->
         await until(task.done)
 
 
-async def test_directory_that_does_not_exist_cannot_be_watched(tmp_path: Path) -> None:
+async def test_directory_that_comes_later_is_reported(tmp_path: Path) -> None:
+    async with watching(tmp_path / "none" / "config.yaml", tmp_path / "d") as (notes, task):
+        (tmp_path / "d").mkdir()
+        await until(task.done)
+        assert notes == [("d", FileChange.VANISHED)]
+    async with watching(tmp_path / "none" / "config.yaml", tmp_path / "d") as (_, task):
+        (tmp_path / "none").mkdir()
+        await until(task.done)
+
+
+async def test_directory_that_is_a_file_cannot_be_watched(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
     with pytest.raises(Transient, match="cannot be watched"):
-        await watch(tmp_path / "none" / "config.yaml", None, lambda name, change: None)
+        await watch(None, tmp_path / "file", lambda name, change: None)

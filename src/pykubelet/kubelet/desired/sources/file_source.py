@@ -52,6 +52,8 @@ class FileSource:
         self._records: Mapping[str, FileRecord] = {}
         self._delivered: SourceContent | None = None
         self._wakeup = Wakeup(clock)
+        self._watched = asyncio.Event()
+        """An attempt to watch the files has been made."""
         self._guard = Guard("sources.files", clock.monotonic)
         self._watches = Guard("sources.watch", clock.monotonic)
         self._rescan_at = -math.inf
@@ -63,9 +65,10 @@ class FileSource:
         self.rescan_soon()
 
     async def run(self) -> None:
-        """Watch and read the files until cancelled."""
+        """Watch and read the files until cancelled. What is being written when they are read first is known then."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow(), name="file-source-watch")
+            await self._watched.wait()
             group.create_task(self._read(), name="file-source-read")
 
     def note(self, name: str, change: ManifestChange) -> None:
@@ -88,11 +91,16 @@ class FileSource:
         backoff = Backoff(RETRY_SECONDS, MAX_RETRY_SECONDS)
         while True:
             with self._watches.item(str(self._config.path)) as attempt:
-                await watch(self._config.path, self.note, self.rescan_soon)
+                await watch(self._config.path, self.note, self._read_all)
+            self._watched.set()
             if attempt.error is None:
                 backoff.reset("watch")
             else:  # meanwhile, changes are found by the periodic read
                 await self._clock.sleep(backoff.next("watch", self._clock.monotonic()))
+
+    def _read_all(self) -> None:
+        self._watched.set()
+        self.rescan_soon()
 
     async def _read(self) -> None:
         backoff = Backoff(RETRY_SECONDS, MAX_RETRY_SECONDS)

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from pykubelet.base.errors import Transient
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.files.path_watch import PathWatch
 from pykubelet.base.files.regular_file import is_plain_name
 from pykubelet.kubelet.desired.sources.plan.pending_reads import ManifestChange
 
@@ -14,15 +15,14 @@ DATA_LINK: Final = "..data"
 
 
 async def watch(path: Path, note: Note, everything: Callable[[], None]) -> None:
-    """Report changes until the watch no longer matches the path (moved, removed, replaced); then call it again.
+    """Report changes until the path leads elsewhere (moved, removed, replaced, created); then call it again.
 
     ``everything`` is called when all files must be read: first when the watch is set up, and whenever events were
-    lost. If ``path`` does not exist yet, its directory is watched. Raises Transient if the watch cannot be set up.
+    lost. Raises Transient if the watch cannot be set up.
     """
-    from asyncinotify import Inotify, Mask  # costs memory only where a directory is watched
+    from asyncinotify import Mask  # costs memory only where a directory is watched
 
     whole = Mask.MOVED_TO | Mask.CLOSE_WRITE | Mask.MODIFY | Mask.CREATE | Mask.ATTRIB | Mask.MOVED_FROM | Mask.DELETE
-    ended = Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.UNMOUNT | Mask.IGNORED
     changes = (
         (Mask.MOVED_TO, ManifestChange.MOVED_IN),
         (Mask.CLOSE_WRITE, ManifestChange.CLOSED),
@@ -31,31 +31,20 @@ async def watch(path: Path, note: Note, everything: Callable[[], None]) -> None:
         (Mask.DELETE, ManifestChange.DELETED),
         (Mask.ATTRIB, ManifestChange.TOUCHED),
     )
-    is_directory = path.is_dir()
-    directory = path if is_directory else path.parent
-    try:
-        inotify = Inotify()
-    except OSError as error:
-        raise Transient(f"no inotify: {error.strerror}; is fs.inotify.max_user_instances too low?") from error
-    with inotify:
-        try:
-            inotify.add_watch(directory, whole | Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.ONLYDIR)
-        except OSError as error:
-            raise Transient(f"{directory}: cannot be watched: {error.strerror}") from error
+    is_directory = await blocking.call("manifests", path.is_dir)
+    paths = {"directories": (path,)} if is_directory else {"files": (path,)}
+    async with PathWatch("manifests", whole, **paths) as watched:
         everything()
-        if path.is_dir() != is_directory:
+        if await blocking.call("manifests", path.is_dir) != is_directory:
             return
         while True:
-            event = await inotify.get()
-            name = str(event.name) if event.name else ""
-            if event.mask & ended:
+            change = await watched.next()
+            if change.elsewhere or (change.file is not None and change.mask & Mask.ISDIR):
                 everything()
                 return
-            if event.mask & Mask.Q_OVERFLOW or (is_directory and name == DATA_LINK):
+            if is_directory and change.name == DATA_LINK:
                 everything()
-            elif not is_directory and name == path.name and path.is_dir():
-                return
-            elif is_plain_name(name) if is_directory else name == path.name:
-                change = next((change for mask, change in changes if event.mask & mask), None)
-                if change is not None and not event.mask & Mask.ISDIR:
-                    note(name, change)
+            elif change.file is not None or is_plain_name(change.name):
+                kind = next((kind for mask, kind in changes if change.mask & mask), None)
+                if kind is not None and not change.mask & Mask.ISDIR:
+                    note(path.name if change.file is not None else change.name, kind)

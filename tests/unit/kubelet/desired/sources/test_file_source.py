@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -145,7 +145,8 @@ async def test_an_unreadable_directory_is_not_an_empty_one(tmp_path: Path, monke
             raise Transient("the disk is on fire")
         return real(*arguments)  # type: ignore[arg-type] # passed on as they came
 
-    async def no_watch(*_: object) -> None:
+    async def no_watch(path: Path, note: object, everything: Callable[[], None]) -> None:
+        everything()
         await asyncio.Event().wait()
 
     monkeypatch.setattr(disk, "read_changed", flaky)
@@ -296,6 +297,24 @@ async def test_live_a_config_map_volume_is_switched_over(tmp_path: Path) -> None
         (tmp_path / "..tmp").symlink_to("..2")
         (tmp_path / "..tmp").rename(tmp_path / "..data")
         await live.until({"a-n": "v2"})
+
+
+@pytest.mark.parametrize(("path", "link", "target"), [("current", "current", "2/m"), ("current/m", "current", "2")])
+@pytest.mark.parametrize("name", ["", "a.yaml"])
+async def test_live_a_link_that_leads_elsewhere(tmp_path: Path, path: str, link: str, target: str, name: str) -> None:
+    """As git-sync replaces it: `current` leads to another revision. Of a directory, and of a single file."""
+    for version in ("1", "2"):
+        (tmp_path / version / "m").mkdir(parents=True)
+        (tmp_path / version / "m" / "a.yaml").write_text(pod("a", f"v{version}"))
+    (tmp_path / link).symlink_to(target.replace("2", "1"))
+    live = Live(tmp_path / path / name)
+    async with running(live.source):
+        await live.until({"a-n": "v1"})
+        (tmp_path / "new").symlink_to(target)
+        (tmp_path / "new").rename(tmp_path / link)
+        await live.until({"a-n": "v2"})
+        (tmp_path / "2" / "m" / "a.yaml").write_text(pod("a", "v3"))
+        await live.until({"a-n": "v3"})
 
 
 async def test_changed_interval_reads_all_files_now_and_then_with_it(
