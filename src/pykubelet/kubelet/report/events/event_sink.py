@@ -129,18 +129,16 @@ class EventSink:
             except Transient as error:
                 failures += isinstance(error, ServerError)
                 if failures >= _TRIES:
-                    self._give_up(change, error)
+                    fields = {"event": change.key, "attempts": failures, "error": str(error)}
+                    _log.warning("event given up: the API server fails at it", extra=fields)
                     return
                 delay = max(backoff.next("", self._clock.monotonic()), error.retry_after or 0.0)
                 _log.debug("event not delivered; retrying", extra={"event": change.key, "error": str(error)})
                 await self._clock.sleep(delay)
                 continue
             except PykubeletError as error:
-                self._give_up(change, error)
+                _log.warning("event rejected by the API server", extra={"event": change.key, "error": str(error)})
             return
-
-    def _give_up(self, change: Change[Event], error: PykubeletError) -> None:
-        _log.warning("event rejected by the API server", extra={"event": change.key, "error": str(error)})
 
     async def _send(self, change: Change[Event]) -> None:
         event, key = change.value, change.key

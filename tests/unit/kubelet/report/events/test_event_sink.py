@@ -1,5 +1,6 @@
 """Sending events to the API server."""
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -88,13 +89,20 @@ async def test_events_wait_while_the_api_server_is_unavailable(rig: Rig) -> None
     await until(lambda: rig.told() == {"Starting": 1, "R0": 2, "R1": 1, "R2": 1})
 
 
-async def test_rejected_event_does_not_block_others(rig: Rig) -> None:
+def _warned(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """The warnings of the sink; the event log warns of each event with the type Warning."""
+    return [each for each in caplog.records if each.levelno == logging.WARNING and each.name.endswith("event_sink")]
+
+
+async def test_rejected_event_does_not_block_others(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     await until(lambda: rig.told() == {"Starting": 1})
     rig.api.fake.faults = [Fault("POST", status=403)]
     rig.log.event(POD, "Normal", "Refused", "m")
     rig.log.event(POD, "Normal", "Good", "m")
     await until(lambda: "Good" in rig.told())
     assert "Refused" not in rig.told()
+    (record,) = _warned(caplog)
+    assert record.getMessage() == "event rejected by the API server"
 
 
 @asynccontextmanager
@@ -152,13 +160,18 @@ async def test_warning_goes_before_others_whose_time_has_come() -> None:
         assert rig.in_order() == ["R0", "Failed", "R1", "R2"]
 
 
-async def test_event_that_the_server_fails_to_take_does_not_block_others(rig: Rig) -> None:
+async def test_event_that_the_server_fails_to_take_does_not_block_others(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
     """An admission webhook of one namespace may be down; like the Go kubelet, the sink gives such an event up."""
     rig.api.fake.faults = [Fault("POST .*/namespaces/ns/", status=500, message="failed calling webhook", times=10**6)]
     rig.log.event(POD, "Warning", "Failed", "m")
     rig.log.event(None, "Warning", "Rebooted", "m")
     await until(lambda: rig.told() == {"Starting": 1, "Rebooted": 1})
     assert sum("/namespaces/ns/" in each for each in rig.api.fake.requests) == 3
+    (record,) = _warned(caplog)
+    assert record.getMessage() == "event given up: the API server fails at it"
+    assert record.__dict__["attempts"] == 3 and "failed calling webhook" in record.__dict__["error"]
 
 
 async def test_events_of_a_storm_wait_within_the_bounds_of_the_event_log() -> None:
