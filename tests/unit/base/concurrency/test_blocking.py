@@ -96,11 +96,11 @@ async def test_call_past_its_deadline_is_given_up_told_and_counted(
             await blocking.call("volume/data", release.wait, deadline=0.1)
         await until(lambda: told)
     assert [each.owner for each in told] == ["volume/data"]
-    assert [each.owner for each in blocking.hung()] == ["volume/data"]
+    assert _hangs("volume/data")
     assert blocking.hung_total()["volume"] == before + 1
     assert "blocking call not responding" in caplog.text
     release.set()
-    await until(lambda: not blocking.hung())
+    await until(lambda: not _hangs("volume/data"))
 
 
 async def test_cancelled_call_is_left_at_once(release: threading.Event) -> None:
