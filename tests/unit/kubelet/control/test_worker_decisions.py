@@ -60,6 +60,9 @@ def test_changes_from_outside_are_decisions() -> None:
     ]
     evicted = replace(STATE, terminal_reason="Evicted", terminal_message="memory")
     assert told(list(change_decisions(STATE, evicted))) == [("pod", "", "stop", "Evicted")]
+    preempted = replace(STATE, terminal_reason="Preempting", terminal_message="room")
+    assert told(list(change_decisions(preempted, evicted))) == [("pod", "", "stop", "Evicted")]
+    assert list(change_decisions(evicted, replace(evicted, grace_seconds=1))) == []
     meta = replace(pod().metadata, deletion_timestamp=time_from_unix(1.0))
     deleted = replace(STATE, pod=replace(pod(), metadata=meta), grace_seconds=5)
     (decision,) = change_decisions(STATE, deleted)

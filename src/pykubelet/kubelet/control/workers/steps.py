@@ -167,7 +167,8 @@ class PodSteps:
                 stopped=stopped,
                 terminal_reason=state.terminal_reason,
                 terminal_message=state.terminal_message,
-                disrupts=state.disrupts,
+                disruption_reason=state.disruption_reason,
+                disruption_message=state.disruption_message,
             ),
         )
         if any((c.type, c.status) == _READY_TRUE for c in api.conditions):

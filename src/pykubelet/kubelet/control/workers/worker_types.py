@@ -55,8 +55,9 @@ class WorkerState(Struct, frozen=True):
     terminal_reason: str = ""
     """Why the kubelet ended the pod itself (``DeadlineExceeded``, …)."""
     terminal_message: str = ""
-    disrupts: bool = True
-    """Whether the kubelet ended the pod for the node's sake, and not because the pod exceeded its own limits."""
+    disruption_reason: str = ""
+    """Why the kubelet ended the pod for the node's sake; empty if it did not."""
+    disruption_message: str = ""
     failures: tuple[Failure, ...] = ()
     """Failures of the last sync; the status shows them as waiting reasons."""
     errors: int = 0

@@ -76,7 +76,7 @@ class StatusManager:
             stopped=source.stopped,
             terminal_reason=source.terminal_reason,
             terminal_message=source.terminal_message,
-            disruption=disruption_target(source.terminal_reason, source.terminal_message) if source.disrupts else None,
+            disruption=disruption_target(source.disruption_reason, source.disruption_message),
             runtime_name=self._node.runtime_name,
             resize=self._resizes(ref_of(pod).uid),
             recursive_read_only=self._node.recursive_read_only(pod.spec.runtime_class_name),

@@ -27,5 +27,7 @@ class StatusInput(Struct, frozen=True):
     """The reason why the agent itself ended the pod; empty if it did not."""
     terminal_message: str = ""
     """The message for that reason."""
-    disrupts: bool = True
-    """Whether the agent ended the pod for the node's sake, and not because the pod exceeded its own limits."""
+    disruption_reason: str = ""
+    """Why the agent ended the pod for the node's sake; empty if it did not, or the pod exceeded its own limits."""
+    disruption_message: str = ""
+    """The message for that reason."""

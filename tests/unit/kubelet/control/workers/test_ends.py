@@ -33,13 +33,6 @@ def test_pod_whose_containers_have_ended_cannot_be_failed(phase: Phase) -> None:
     assert lifecycle.failed(ended, "Evicted", "too late", 1) is ended
 
 
-def test_first_reason_of_a_failed_pod_stays() -> None:
-    first = lifecycle.failed(state(), "Evicted", "the node was low on memory")
-    second = lifecycle.failed(first, "Preempting", "room was needed", 3)
-    assert (second.terminal_reason, second.terminal_message) == ("Evicted", "the node was low on memory")
-    assert (second.phase, second.grace_seconds) == (Phase.TERMINATING, 3)
-
-
 def test_sync_that_ends_without_a_reason_keeps_the_previous_one() -> None:
     failed = state(terminal_reason="Evicted", terminal_message="low on memory")
     after = lifecycle.stepped(failed, Phase.SYNC, StepResult(finished=True))

@@ -120,13 +120,33 @@ def test_step_of_the_end_that_has_not_finished_is_retried_after_a_second(phase: 
 
 
 @pytest.mark.parametrize("phase", [Phase.SYNC, Phase.TERMINATING])
-def test_pod_that_the_node_fails_ends_with_the_first_reason(phase: Phase) -> None:
-    s = lifecycle.failed(state(phase), "Evicted", "no memory", 5)
-    assert (s.phase, s.terminal_reason, s.terminal_message) == (Phase.TERMINATING, "Evicted", "no memory")
-    assert (s.grace_seconds, s.disrupts) == (5, True)
-    s = lifecycle.failed(s, "Preempting", "another pod", 2, disrupts=False)
+def test_pod_that_the_node_fails_ends_with_the_last_reason(phase: Phase) -> None:
+    """A pod that is to make room for another one, and is evicted while it ends, was evicted."""
+    s = lifecycle.failed(state(phase), "Preempting", "another pod", 5)
+    assert (s.phase, s.terminal_reason, s.terminal_message) == (Phase.TERMINATING, "Preempting", "another pod")
+    assert (s.grace_seconds, s.disruption_reason, s.disruption_message) == (5, "Preempting", "another pod")
+    s = lifecycle.failed(s, "Evicted", "no memory", 2)
     assert (s.terminal_reason, s.terminal_message, s.grace_seconds) == ("Evicted", "no memory", 2)
-    assert s.disrupts and not lifecycle.failed(state(phase), "Evicted", "own limit", disrupts=False).disrupts
+    assert (s.disruption_reason, s.disruption_message) == ("Evicted", "no memory")
+    s = lifecycle.failed(s, "Evicted", "own limit", 1, disrupts=False)
+    assert (s.terminal_message, s.disruption_message) == ("own limit", "no memory")
+
+
+def test_pod_that_exceeded_a_limit_of_its_own_is_not_disrupted() -> None:
+    s = lifecycle.failed(state(), "Evicted", "own limit", 1, disrupts=False)
+    assert (s.terminal_reason, s.disruption_reason) == ("Evicted", "")
+
+
+def test_pod_whose_deadline_has_passed_keeps_that_reason_and_is_disrupted_by_its_eviction() -> None:
+    late = StepResult(finished=True, terminal_reason="DeadlineExceeded", terminal_message="late")
+    s = lifecycle.failed(lifecycle.stepped(state(), Phase.SYNC, late), "Evicted", "no memory", 1)
+    assert (s.terminal_reason, s.terminal_message, s.grace_seconds) == ("DeadlineExceeded", "late", 1)
+    assert (s.disruption_reason, s.disruption_message) == ("Evicted", "no memory")
+
+
+def test_pod_that_was_never_admitted_keeps_its_reason() -> None:
+    refused = state(Phase.TERMINATING, rejected=True, terminal_reason="OutOfcpu")
+    assert lifecycle.failed(refused, "Terminated", "shutdown", 1) is refused
 
 
 @pytest.mark.parametrize("phase", [Phase.TERMINATED, Phase.REMOVED])
@@ -149,7 +169,7 @@ def test_pod_with_a_grace_period_of_the_node_may_be_evicted_with_a_shorter_one()
     soft = lifecycle.failed(state(), "Evicted", "little memory", 60)
     assert not lifecycle.is_evictable(soft, 60) and lifecycle.is_evictable(soft, 1)
     hard = lifecycle.failed(soft, "Evicted", "no memory", 1)
-    assert (hard.grace_seconds, hard.terminal_message) == (1, "little memory")
+    assert (hard.grace_seconds, hard.terminal_message) == (1, "no memory")
     assert lifecycle.interrupts(soft, hard) and not lifecycle.is_evictable(hard, 1)
 
 
@@ -164,7 +184,7 @@ def test_pod_that_takes_its_own_time_to_end_may_be_evicted() -> None:
         assert (ending.phase, ending.terminal_reason != "") == (Phase.TERMINATING, True)
         assert lifecycle.is_evictable(ending, 1) and not ending.evicted
         evicted = lifecycle.failed(ending, "Evicted", "no memory", 1)
-        assert (evicted.terminal_reason, evicted.grace_seconds) == (ending.terminal_reason, 1)
+        assert (evicted.disruption_reason, evicted.grace_seconds) == ("Evicted", 1)
         assert evicted.evicted and not lifecycle.is_evictable(evicted, 1)
 
 

@@ -387,12 +387,12 @@ async def test_pod_ended_by_the_node_fails_with_the_reason() -> None:
         await node.clock.settle()
         assert node.running == {} and list(node.table.active()) == []
         last = node.reports[-1][1]
-        assert (last.terminal_reason, last.terminal_message, last.terminating) == ("Preempting", "made room", True)
-        assert last.stopped and last.disrupts
+        assert (last.terminal_reason, last.terminal_message, last.terminating) == ("Evicted", "no memory", True)
+        assert last.stopped and (last.disruption_reason, last.disruption_message) == ("Evicted", "no memory")
         workers.fail(U1, "Evicted", "too late")
         workers.fail(U2, "Evicted", "unknown pod")
         await node.clock.settle()
-        assert [state.terminal_reason for state in node.table.states] == ["Preempting"]
+        assert [state.terminal_message for state in node.table.states] == ["no memory"]
 
 
 async def test_readiness_of_a_pod_is_reported_while_it_is_being_stopped() -> None:

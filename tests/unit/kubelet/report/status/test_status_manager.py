@@ -96,7 +96,8 @@ def test_set_status_only_moves_forward() -> None:
     assert all(c.current is not None and c.current.phase == "Failed" for c in changes)
 
 
-EVICTED: dict[str, Any] = {"terminal_reason": "Evicted", "terminal_message": "too big", "terminating": True}
+LIMITED: dict[str, Any] = {"terminal_reason": "Evicted", "terminal_message": "too big", "terminating": True}
+EVICTED = {**LIMITED, "disruption_reason": "Evicted", "disruption_message": "too big"}
 
 
 def shown(statuses: StatusManager) -> tuple[str, str, bool]:
@@ -154,8 +155,26 @@ def test_disruption_set_by_others_is_shown_while_the_phase_is_withheld() -> None
 def test_pod_evicted_for_a_limit_of_its_own_is_no_disruption_target() -> None:
     statuses, _ = manager()
     value = pod(static=False)
-    statuses.update(value, known(runtime(exited(code=137)), stopped=True, disrupts=False, **EVICTED))
+    statuses.update(value, known(runtime(exited(code=137)), stopped=True, **LIMITED))
     assert shown(statuses) == ("Failed", "Evicted", False)
+
+
+def test_pod_that_is_evicted_while_it_is_being_stopped_was_evicted() -> None:
+    """Controllers match on the reason, and on the condition of a pod whose deadline had passed as well."""
+    for first, expected in (("Preempting", "Evicted"), ("DeadlineExceeded", "DeadlineExceeded")):
+        statuses, _ = manager()
+        value = pod(static=False)
+        statuses.update(value, known(runtime(attempt())))
+        begun: dict[str, Any] = {"terminal_reason": first, "terminal_message": "why", "terminating": True}
+        statuses.update(value, known(runtime(attempt()), **begun))
+        evicted = {**EVICTED, "terminal_reason": expected}
+        statuses.update(value, known(runtime(attempt()), **evicted))
+        statuses.update(value, known(runtime(exited(code=137)), stopped=True, **evicted))
+        assert shown(statuses) == ("Failed", expected, True)
+        entry = statuses.entry(REF.uid)
+        assert entry is not None
+        (target,) = [c for c in entry.published.conditions if c.type == "DisruptionTarget"]
+        assert (target.reason, target.message) == ("TerminationByKubelet", "too big")
 
 
 @pytest.mark.parametrize(
@@ -174,6 +193,8 @@ def test_pod_stopped_for_the_nodes_sake_ends_as_its_containers_do(
     statuses, changes = manager()
     value = pod(container(), container("b"), restart_policy=restart, static=False)
     stopping: dict[str, Any] = {"terminal_reason": reason, "terminal_message": "why", "terminating": True}
+    if reason != "DeadlineExceeded":
+        stopping |= {"disruption_reason": reason, "disruption_message": "why"}
     statuses.update(value, known(runtime(attempt(), attempt("b"))))
     statuses.update(value, known(runtime(attempt(), attempt("b")), **stopping))
     ends = runtime(exited(code=codes[0]), exited("b", code=codes[1]))

@@ -41,7 +41,7 @@ def step_decisions(phase: Phase, result: StepResult, after: WorkerState) -> tupl
 
 def change_decisions(before: WorkerState, after: WorkerState) -> Iterator[Decision]:
     """Yield the decisions that a change from outside led to: another version, removal, deletion, eviction."""
-    if after.terminal_reason and not before.terminal_reason:
+    if (after.terminal_reason, after.terminal_message) != (before.terminal_reason, before.terminal_message):
         yield Decision(Topic.POD, "", "stop", after.terminal_reason, after.terminal_message)
     if before.wanted and not after.wanted:
         yield Decision(Topic.POD, "", "stop and remove", "no source lists the pod any more")

@@ -51,14 +51,18 @@ def refused(state: WorkerState, pod: Pod, reason: str, message: str) -> WorkerSt
 def failed(
     state: WorkerState, reason: str, message: str, grace_seconds: int | None = None, *, disrupts: bool = True
 ) -> WorkerState:
-    """Fail the pod for a reason of the node (preemption, eviction); a terminal reason that it has already stays.
+    """Fail the pod for a reason of the node (preemption, eviction, shutdown), also one that is being stopped already.
 
-    ``disrupts``: whether the pod fails for the node's sake, and not because it exceeded its own limits.
+    The last reason counts: a pod that was preempted may be evicted before it has ended (upstream:
+    ``statusPostTerminating`` of ``pod_workers.go``). Only that its deadline has passed stays, as its status is computed
+    upstream. ``disrupts``: whether the pod fails for the node's sake, and not because it exceeded its own limits.
     """
-    if state.phase not in (Phase.SYNC, Phase.TERMINATING):
+    if state.phase not in (Phase.SYNC, Phase.TERMINATING) or state.rejected:
         return state
-    if not state.terminal_reason:
-        state = replace(state, terminal_reason=reason, terminal_message=message, disrupts=disrupts)
+    if state.terminal_reason != Reason.DEADLINE_EXCEEDED:
+        state = replace(state, terminal_reason=reason, terminal_message=message)
+    if disrupts:
+        state = replace(state, disruption_reason=reason, disruption_message=message)
     if grace_seconds is not None:
         state = replace(state, ends_in_time=True)
     if reason == Reason.EVICTED:
