@@ -19,6 +19,7 @@ from typing import IO
 from msgspec import Struct
 
 from pykubelet.base.errors import PASSING, Invalid, NotFound, Permanent, PykubeletError, Transient
+from pykubelet.base.open_files import give_first_limit
 from pykubelet.base.units import MIB, Seconds
 
 _log = logging.getLogger(__name__)
@@ -167,7 +168,7 @@ class Detached:
 def detach(argv: Sequence[str], *, log: Path, env: Mapping[str, str]) -> Detached:
     """Start a daemon in its own session: no terminal, no input, all output appended to ``log``. Blocks.
 
-    Raises the errors of ``run``.
+    Its limit of open files is the one with which this process began. Raises the errors of ``run``.
     """
     with log.open("ab") as output:
         try:
@@ -176,6 +177,7 @@ def detach(argv: Sequence[str], *, log: Path, env: Mapping[str, str]) -> Detache
             )
         except OSError as error:
             raise _not_started(argv[0], error) from error
+    give_first_limit(popen.pid)
     return Detached(popen)
 
 

@@ -45,3 +45,36 @@ def test_oom_score_that_cannot_be_applied_is_a_warning(
     (record,) = caplog.records
     assert record.getMessage() == "oomScoreAdj not applied"
     assert why in record.__dict__["error"]
+
+
+_LIMIT = """
+import logging, resource, sys
+from pathlib import Path
+resource.setrlimit(resource.RLIMIT_NOFILE, (500, 1000))
+from pykubelet.base.proc import detach
+from pykubelet.cli.commands.node.run import _limit_open_files
+logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stdout)
+fifo = sys.argv[1]
+for wanted in (300, 1 << 62, 2000):
+    _limit_open_files(wanted)
+    print(*resource.getrlimit(resource.RLIMIT_NOFILE))
+    daemon = detach(["/bin/sh", "-c", "read line < $0", fifo], log=Path(fifo + ".log"), env={})
+    print(*resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE))
+    Path(fifo).write_text("end")
+    daemon.forget()
+"""
+_CAP_SYS_RESOURCE = 1 << 24
+
+
+def test_open_files_of_the_configuration_are_the_limit_of_the_agent_but_not_of_its_runtime_server(
+    tmp_path: Path,
+) -> None:
+    """More than the hard limit needs a capability; more than the kernel allows for any process is never possible."""
+    os.mkfifo(tmp_path / "fifo")
+    command = [sys.executable, "-c", _LIMIT, str(tmp_path / "fifo")]
+    found = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    status = Path("/proc/self/status").read_text()
+    capable = int(status.partition("CapEff:")[2].split()[0], 16) & _CAP_SYS_RESOURCE
+    more = ["2000 2000"] if capable else ["maxOpenFiles limited", "1000 1000"]
+    began = "500 1000"
+    assert found == ["300 1000", began, "maxOpenFiles limited", "1000 1000", began, *more, began]

@@ -247,8 +247,8 @@ def test_allowlist_names_images_as_pods_do(tmp_path: Path) -> None:
 
 
 def test_fields_without_effect_are_reported(tmp_path: Path) -> None:
-    file = write(tmp_path / "c.yaml", "maxOpenFiles: 10\npodPidsLimit: 5\nstreamingConnectionIdleTimeout: 1h\n")
-    assert without_effect(load_configuration(file)) == ["streamingConnectionIdleTimeout", "maxOpenFiles"]
+    file = write(tmp_path / "c.yaml", "kubeletCgroups: /a\npodPidsLimit: 5\nstreamingConnectionIdleTimeout: 1h\n")
+    assert without_effect(load_configuration(file)) == ["streamingConnectionIdleTimeout", "kubeletCgroups"]
     assert without_effect(load_configuration(None)) == []
 
 

@@ -23,6 +23,7 @@ from pykubelet.base.daemon.loop import run_daemon
 from pykubelet.base.daemon.notify import Notifier
 from pykubelet.base.daemon.shutdown import ignore_early_reloads
 from pykubelet.base.errors import Invalid, Permanent, PykubeletError
+from pykubelet.base.open_files import limit_open_files
 from pykubelet.base.tracing import DEFAULT_ENDPOINT
 from pykubelet.cli.arguments.cluster_flags import cluster_options, take_cluster_settings
 from pykubelet.cli.arguments.kubelet_flags import kubelet_options, take_kubelet_flags
@@ -306,6 +307,7 @@ async def _agent(
         from pykubelet.kubelet.main import run_kubelet
 
     _set_oom_score(settings.config.oom_score_adj)
+    _limit_open_files(settings.config.max_open_files)
     await blocking.call("root", _make_root_shared, settings.root_dir)
     if server is None:
         await run_kubelet(settings, failed, given=given, ports=held)
@@ -325,6 +327,15 @@ def _set_oom_score(score: int) -> None:
         why = str(error)
     if why:
         _log.warning("oomScoreAdj not applied", extra={"oom_score_adj": score, "error": why})
+
+
+def _limit_open_files(wanted: int) -> None:
+    """Set how many files the agent may have open, ``maxOpenFiles``. Programs that it starts inherit it, except its own
+    runtime server, whose containers would. An agent without permission works with what it gets."""
+    got = limit_open_files(wanted)
+    if got < wanted:
+        why = "more needs CAP_SYS_RESOURCE, and a sysctl fs.nr_open that allows it"
+        _log.warning("maxOpenFiles limited", extra={"max_open_files": wanted, "limit": got, "error": why})
 
 
 def _make_root_shared(root: Path) -> None:

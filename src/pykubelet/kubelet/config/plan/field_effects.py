@@ -113,7 +113,7 @@ _RESTART: Final[Mapping[str, tuple[str, ...]]] = {
         *("featureGates", "kernelMemcgNotification", "makeIPTablesUtilChains", "tracing"),
     ),
     "the node's resources and the eviction of pods have to change together": ("localStorageCapacityIsolation",),
-    "programs that the agent has started have inherited it": ("oomScoreAdj",),
+    "programs that the agent has started have inherited it": ("maxOpenFiles", "oomScoreAdj"),
     "containers of one pod would differ": ("clusterDNS", "clusterDomain", "resolvConf", "seccompDefault"),
     "it names the format of the file": ("apiVersion", "kind"),
 }
@@ -129,7 +129,7 @@ _NOTHING: Final[Mapping[str, tuple[str, ...]]] = {
     "it belongs to the runtime of Go": ("enableContentionProfiling",),
     "the runtime's network configuration decides": ("hairpinMode", "podCIDR"),
     "no rule of the agent marks packets": ("iptablesDropBit", "iptablesMasqueradeBit"),
-    "the service manager decides (Slice=, LimitNOFILE=)": ("kubeletCgroups", "maxOpenFiles", "systemCgroups"),
+    "the service manager decides (Slice=)": ("kubeletCgroups", "systemCgroups"),
     "pykubelet run-once does that": ("runOnce",),
     "no metric is hidden": ("showHiddenMetricsForVersion",),
     "the end of streams is noticed without it, as in the Go kubelet": ("streamingConnectionIdleTimeout",),
