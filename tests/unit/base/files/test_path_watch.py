@@ -77,22 +77,22 @@ def directory_of(path: Path) -> Callable[[], PathWatch]:
 
 
 @pytest.mark.parametrize(
-    ("links", "path", "moved"),
+    ("of", "links", "path", "moved"),
     [
-        ({"current": "1/d"}, "current", ("current", "2/d")),
-        ({"current": "1"}, "current/d", ("current", "2")),
-        ({"current": "v", "v": "1"}, "current/d", ("v", "2")),
-        ({"current": "v", "v": "1"}, "current/d", ("current", "2")),
-        ({"v": "1", "1/l": "../v/d"}, "1/l", ("v", "2")),
+        (directory_of, {"current": "1/d"}, "current", ("current", "2/d")),
+        (file_of, {"current": "1/d"}, "current", ("current", "2/d")),
+        (directory_of, {"current": "1"}, "current/d", ("current", "2")),
+        (file_of, {"current": "v", "v": "1"}, "current/d", ("v", "2")),
+        (directory_of, {"current": "v", "v": "1"}, "current/d", ("current", "2")),
+        (file_of, {"v": "1", "1/l": "../v/d"}, "1/l", ("v", "2")),
     ],
 )
-@pytest.mark.parametrize("of", [file_of, directory_of])
 async def test_path_whose_link_leads_elsewhere_is_followed(
     tmp_path: Path,
+    of: Callable[[Path], Callable[[], PathWatch]],
     links: dict[str, str],
     path: str,
     moved: tuple[str, str],
-    of: Callable[[Path], Callable[[], PathWatch]],
 ) -> None:
     versions(tmp_path)
     for name, target in links.items():
