@@ -2,8 +2,9 @@
 
 Names, arguments, environments and cgroup paths are bytes that any process can choose for itself, in no particular
 encoding and of any length. So files are read as bytes, up to a limit, and text made of them has surrogates for bytes
-that are not UTF-8. The functions return None for a process that does not exist any more or denies access. Any other
-failure (no descriptors, no memory) is raised, and never taken for the end of a process.
+that are not UTF-8. The functions return None for a process that does not exist any more or denies access, and for a
+path that is too long for the kernel to tell. Any other failure (no descriptors, no memory) is raised, and never taken
+for the end of a process.
 
 ``arguments`` and ``environment`` read the memory of the process, and a process can make that block for ever (a page of
 a file system that hangs): call them only for trusted processes, or in a thread that may hang.
@@ -15,7 +16,6 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from pykubelet.base.errors import Invalid
 from pykubelet.linux.errors import wrap
 from pykubelet.linux.procparse import (
     Membership,
@@ -32,7 +32,8 @@ __all__ = ["Identity", "Membership", "Stat"]
 
 ROOT = "/proc"
 """Text, not a Path: each step of a container reads files below it."""
-_GONE = frozenset((errno.ENOENT, errno.ESRCH, errno.ENOTDIR, errno.EACCES, errno.EPERM))
+_GONE = frozenset((errno.ENOENT, errno.ESRCH, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG))
+"""The last one: of a path of 4096 bytes or more. Any process can have its program, its files or its cgroup there."""
 _MOST = 1 << 20
 _CHUNK = 1 << 16
 
@@ -77,12 +78,9 @@ def environment(pid: int) -> tuple[bytes, ...] | None:
 def cgroups(pid: int | str) -> tuple[Membership, ...] | None:
     """The cgroups of a process, one for each hierarchy; bytes that are not UTF-8 become surrogates.
 
-    None also if the kernel refuses to tell them, as a path is too long: containers can make one.
+    None also if the kernel refuses to tell a path, as it is too long.
     """
-    try:
-        data = _read(f"{pid}/cgroup")
-    except Invalid:
-        return None
+    data = _read(f"{pid}/cgroup")
     return None if data is None else parse_cgroups(data)
 
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from pykubelet.base.errors import Transient
 from pykubelet.linux import procfs
 from pykubelet.linux.procparse import Membership, parse_cgroups, parse_limit, parse_stat, parse_status
+from pykubelet.testing.agent import wait_for
 
 HOSTILE = rb"""
 import os, sys
@@ -111,6 +113,35 @@ def test_our_own_lack_of_descriptors_is_not_the_end_of_a_process(monkeypatch: py
     monkeypatch.setattr(os, "open", full)
     with pytest.raises(Transient, match="Too many open files"):
         procfs.stat(os.getpid())
+
+
+DEEP = """
+import os, shutil, sys
+os.chdir(sys.argv[1])
+for _ in range(20):
+    os.mkdir("d" * 250)
+    os.chdir("d" * 250)
+shutil.copy(sys.argv[2], "program")
+os.set_inheritable(os.open("program", os.O_RDONLY), True)
+os.execv("./program", ["program", "60"])
+"""
+
+
+def test_paths_that_are_too_long_for_the_kernel_are_unknown(tmp_path: Path) -> None:
+    """Any user, and any container, can run a program, and open files, in directories as deep as this."""
+    sleep = shutil.which("sleep")
+    assert sleep is not None
+    (tmp_path / "top").mkdir()
+    with subprocess.Popen([sys.executable, "-S", "-c", DEEP, tmp_path / "top", sleep]) as process:
+        try:
+            wait_for(lambda: procfs.arguments(process.pid) == (b"program", b"60"), 10, lambda: "it has not begun")
+            with pytest.raises(OSError, match="File name too long"):
+                Path(f"/proc/{process.pid}/exe").readlink()
+            assert procfs.program_path(process.pid) is None
+            assert {0, 1, 2} <= {number for number, _ in procfs.descriptors(process.pid)}
+        finally:
+            process.kill()
+            subprocess.run(["rm", "-rf", tmp_path / "top"], check=True)
 
 
 def test_cgroup_whose_path_is_too_long_for_the_kernel_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
