@@ -59,16 +59,25 @@ def kill_tree(first: int, belongs: Callable[[int], bool]) -> None:
     while a handle of the process is open.
     """
     own = os.getsid(0)
-    for _ in range(_ROUNDS):
-        if not [row for row in members(_rows(), first, own) if _kill(row, belongs)]:
-            return
+    _kill_in_rounds(lambda: members(_rows(), first, own), belongs)
 
 
 def kill_all(belongs: Callable[[int], bool]) -> None:
     """Kill all processes of this machine that belong to something, as ``kill_tree`` does."""
+    _kill_in_rounds(lambda: [row for row in _rows() if not row.ended], belongs)
+
+
+def _kill_in_rounds(listed: Callable[[], Iterable[Row]], belongs: Callable[[int], bool]) -> None:
+    """Kill what is listed until a list has no other process; one that was killed forks no more, though it may take its
+    time to die."""
+    killed: set[tuple[int, int]] = set()
     for _ in range(_ROUNDS):
-        if not [row for row in _rows() if not row.ended and _kill(row, belongs)]:
+        news = {
+            (row.pid, row.started) for row in listed() if (row.pid, row.started) not in killed and _kill(row, belongs)
+        }
+        if not news:
             return
+        killed |= news
 
 
 def _kill(row: Row, belongs: Callable[[int], bool]) -> bool:

@@ -5,7 +5,8 @@ import subprocess
 import pytest
 
 from pykubelet.criserver.oci import exectree
-from pykubelet.criserver.oci.exectree import Row, kill_tree, members
+from pykubelet.criserver.oci.exectree import Row, kill_all, kill_tree, members
+from pykubelet.linux.pidfd import PidFd
 from tests.unit.criserver.streaming.rig import strange_process
 
 OWN = 7
@@ -70,3 +71,21 @@ def _still_runs(pid: int) -> None:
     with open(f"/proc/{pid}/stat") as file:
         if file.read().rpartition(")")[2].split()[0] in "ZX":
             raise ProcessLookupError
+
+
+def test_processes_that_take_their_time_to_die_are_killed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of a throttled container needs its turn to die, and thousands of them would be killed again in each round."""
+    asked: list[int] = []
+
+    def belongs(pid: int) -> bool:
+        asked.append(pid)
+        return True
+
+    monkeypatch.setattr(PidFd, "send_signal", lambda process, number: None)
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as process:
+        kill_tree(process.pid, belongs)
+        assert asked == [process.pid]
+        asked.clear()
+        kill_all(lambda pid: pid == process.pid and belongs(pid))
+        assert asked == [process.pid]
+        process.kill()
