@@ -18,8 +18,8 @@ from typing import IO
 
 from msgspec import Struct
 
+from pykubelet.base.daemon.open_files import give_first_limit
 from pykubelet.base.errors import PASSING, Invalid, NotFound, Permanent, PykubeletError, Transient
-from pykubelet.base.open_files import give_first_limit
 from pykubelet.base.units import MIB, Seconds
 
 _log = logging.getLogger(__name__)

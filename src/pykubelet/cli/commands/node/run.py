@@ -21,9 +21,9 @@ from pykubelet.base.daemon.lean_imports import lean_imports
 from pykubelet.base.daemon.log import Format, setup
 from pykubelet.base.daemon.loop import run_daemon
 from pykubelet.base.daemon.notify import Notifier
+from pykubelet.base.daemon.open_files import limit_open_files
 from pykubelet.base.daemon.shutdown import ignore_early_reloads
 from pykubelet.base.errors import Invalid, Permanent, PykubeletError
-from pykubelet.base.open_files import limit_open_files
 from pykubelet.base.tracing import DEFAULT_ENDPOINT
 from pykubelet.cli.arguments.cluster_flags import cluster_options, take_cluster_settings
 from pykubelet.cli.arguments.kubelet_flags import kubelet_options, take_kubelet_flags
