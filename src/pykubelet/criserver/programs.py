@@ -72,11 +72,7 @@ async def wait_for_former_programs(run: Path, marks: Marks, clock: Clock) -> Non
     remaining: list[ProcessRef] = []
     killed = False
     try:
-        while True:
-            remaining = []
-            await blocking.call("start-up", _find, wanted, remaining, deadline=_LOOK)
-            if not remaining:
-                break
+        while await _search(wanted, remaining):
             waited = clock.monotonic() - begun
             # A slow scan must not use up the time in which they would have been killed.
             if killed and waited > _PATIENCE + _DYING:
@@ -96,6 +92,13 @@ async def wait_for_former_programs(run: Path, marks: Marks, clock: Clock) -> Non
         pids = [each.pid for each in remaining[:_SHOWN]]
         _log.error("programs of the previous server still running; continuing to start", extra={"pids": pids})
     await blocking.call("start-up", _note, run, (marks.own,))
+
+
+async def _search(wanted: frozenset[bytes], found: list[ProcessRef]) -> bool:
+    """Replace ``found`` by the marked processes; whether there are any. It has some also if the search is given up."""
+    found.clear()
+    await blocking.call("start-up", _find, wanted, found, deadline=_LOOK)
+    return bool(found)
 
 
 def _note(run: Path, marks: Collection[str]) -> None:
