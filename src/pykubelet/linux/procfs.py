@@ -104,7 +104,10 @@ def program(pid: int) -> Identity | None:
 
 
 def program_path(pid: int) -> str | None:
-    """The path of the executable in the process's mount namespace; it ends in `` (deleted)`` if it was replaced."""
+    """The path of the executable in the process's mount namespace; it ends in `` (deleted)`` if it was replaced.
+
+    Empty if it is longer than the kernel tells: any process can make one.
+    """
     return _link(f"{pid}/exe")
 
 
@@ -119,7 +122,7 @@ def threads(pid: int) -> int | None:
 
 
 def descriptors(pid: int) -> Iterator[tuple[int, str]]:
-    """The open descriptors of a process and their targets (``socket:[…]``, a path)."""
+    """The open descriptors of a process and their targets (``socket:[…]``, a path; empty if it is too long)."""
     try:
         with os.scandir(f"{ROOT}/{pid}/fd") as entries:
             for entry in entries:
@@ -188,6 +191,8 @@ def _link(name: str) -> str | None:
     try:
         return os.readlink(f"{ROOT}/{name}")  # noqa: PTH115 - only the text is needed
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:  # of what it links to
+            return ""
         _check(error, name)
         return None
 
