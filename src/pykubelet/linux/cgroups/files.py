@@ -7,10 +7,13 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Final
 
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Transient
+from pykubelet.base.files.safe_path import proc_path
 from pykubelet.base.units import Seconds
 from pykubelet.linux.errors import wrap
 from pykubelet.linux.pidfd import PidFd
@@ -18,6 +21,10 @@ from pykubelet.linux.pidfd import PidFd
 _DELETE_DEADLINE: Seconds = 5.0
 _FIRST_PAUSE: Seconds = 0.001
 _LONGEST_PAUSE: Seconds = 0.1
+_LONGEST_PATH: Final = 3000
+"""In bytes; the kernel takes 4095, and below it are a name and that of a control file."""
+_HELD: Final = 128
+"""Processes of which handles are open at a time."""
 
 
 def below(mount: Path, path: str) -> Path:
@@ -29,6 +36,10 @@ def below(mount: Path, path: str) -> Path:
     if not parts or ".." in parts:
         raise Invalid(f"{path!r} is not the path of a cgroup below the root")
     return mount.joinpath(*parts)
+
+
+def _is_long(path: Path) -> bool:
+    return len(os.fsencode(path)) > _LONGEST_PATH
 
 
 class CgroupFiles:
@@ -84,12 +95,37 @@ class CgroupFiles:
                 return []
             raise wrap(error, f"cannot list cgroup {path}") from error
 
-    def tree(self, path: Path) -> list[Path]:
-        """The cgroup and all its descendants, children before parents; empty if it does not exist."""
-        if not path.is_dir():
-            return []
-        below = [found for name in self.subdirectories(path) for found in self.tree(path / name)]
-        return [*below, path]
+    def tree(self, path: Path) -> Iterator[Path]:
+        """The cgroup and all its descendants, children before parents; none if it does not exist.
+
+        A container may have made cgroups too deep for recursion and for paths. So a path is valid only until the next
+        one is asked for.
+        """
+        found: list[Path] = []
+        left = [path] if path.is_dir() else []
+        while left:
+            found.append(each := left.pop())
+            if not _is_long(each):
+                left.extend(each / name for name in self.subdirectories(each))
+        for each in reversed(found):
+            if _is_long(each):
+                yield from self._below(each)
+            yield each
+
+    def _below(self, path: Path) -> Iterator[Path]:
+        """The descendants of a cgroup, by paths that begin at its descriptor."""
+        try:
+            fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise wrap(error, f"cannot open cgroup {path}") from error
+        try:
+            here = Path(proc_path(fd))
+            for name in self.subdirectories(here):
+                yield from self.tree(here / name)
+        finally:
+            os.close(fd)
 
     def processes(self, paths: Iterable[Path]) -> frozenset[int]:
         """The pids in exactly these cgroups; 0 stands for processes outside of the pid namespace."""
@@ -111,7 +147,7 @@ class CgroupFiles:
             if busy is None:
                 return
             if time.monotonic() >= deadline:
-                left = sorted(self.processes(path for root in roots for path in self.tree(root)))
+                left = sorted(self._processes_below(roots))
                 raise Transient(f"{busy}; processes that do not end after SIGKILL: {left}") from busy
             self.kill(roots)
             # Killed processes leave their cgroup only after the kernel has torn them down.
@@ -120,17 +156,24 @@ class CgroupFiles:
 
     def kill(self, roots: Iterable[Path]) -> None:
         """Send SIGKILL to every process in these cgroups and their descendants, except this one."""
-        paths = [path for root in roots for path in self.tree(root)]
-        for path in paths:
+        roots = tuple(roots)
+        for path in (path for root in roots for path in self.tree(root)):
             self._thaw(path)
-        for pid in self.processes(paths) - {0, os.getpid()}:
-            try:
-                with PidFd(pid) as process:
-                    # The pid may belong to another process by now; the pidfd cannot.
-                    if pid in self.processes(paths):
-                        process.send_signal(signal.SIGKILL)
-            except NotFound:
-                continue
+        pids = sorted(self._processes_below(roots) - {0, os.getpid()})
+        # There may be tens of thousands of processes and cgroups: the cgroups are not read for each process.
+        for first in range(0, len(pids), _HELD):
+            with ExitStack() as handles:
+                held: dict[int, PidFd] = {}
+                for pid in pids[first : first + _HELD]:
+                    with suppress(NotFound):
+                        held[pid] = handles.enter_context(PidFd(pid))
+                # A pid may belong to another process by now; the pidfd cannot.
+                for pid in self._processes_below(roots) & held.keys():
+                    with suppress(NotFound):
+                        held[pid].send_signal(signal.SIGKILL)
+
+    def _processes_below(self, roots: Iterable[Path]) -> frozenset[int]:
+        return self.processes(path for root in roots for path in self.tree(root))
 
     def _thaw(self, path: Path) -> None:
         """Thaw a cgroup: a frozen process of v1 does not die before; on v2 this file does not exist."""

@@ -1,0 +1,72 @@
+"""What a container may make of cgroups that it can write to: as many and as deep as it likes, with many processes."""
+
+import os
+import signal
+import subprocess
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from pykubelet.linux.cgroups.files import CgroupFiles
+from pykubelet.linux.filesystems.removal import remove_tree
+
+
+def open_descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def _chain(top: Path, name: str, length: int) -> None:
+    """Make directories, each in the one before; the deeper ones have no path that the kernel takes."""
+    top.mkdir(exist_ok=True)
+    at = os.open(top, os.O_RDONLY)
+    for _ in range(length):
+        os.mkdir(name, dir_fd=at)
+        above, at = at, os.open(name, os.O_RDONLY, dir_fd=at)
+        os.close(above)
+    os.close(at)
+
+
+@pytest.mark.parametrize(("name", "length"), [("d" * 255, 40), ("a", 600)], ids=["long-paths", "recursion"])
+def test_cgroups_of_any_depth_are_listed_and_removed(tmp_path: Path, name: str, length: int) -> None:
+    top = tmp_path / "pod"
+    _chain(top, name, length)
+    _chain(top, "other", 2)
+    try:
+        descriptors = open_descriptors()
+        found = [path.is_dir() for path in CgroupFiles().tree(top)]
+        assert found == [True] * (1 + length + 2)
+        CgroupFiles().delete_trees((top,))
+        assert not top.exists()
+        assert open_descriptors() == descriptors
+    finally:
+        remove_tree(top)  # pytest cannot
+
+
+def test_cgroup_that_does_not_exist_has_no_tree(tmp_path: Path) -> None:
+    assert list(CgroupFiles().tree(tmp_path / "missing")) == []
+    CgroupFiles().delete_trees((tmp_path / "missing",))
+
+
+class _Counted(CgroupFiles):
+    """Counts how often processes are listed."""
+
+    def __init__(self) -> None:
+        self.listed = 0
+
+    def read(self, path: Path) -> str:
+        self.listed += path.name == "cgroup.procs"
+        return super().read(path)
+
+
+def test_cgroup_is_not_read_for_each_of_its_processes(tmp_path: Path) -> None:
+    """20,000 processes with 12 hierarchies of version 1 took minutes."""
+    files = _Counted()
+    with ExitStack() as stack:
+        processes = [stack.enter_context(subprocess.Popen(["sleep", "60"])) for _ in range(4)]
+        for process in processes:
+            stack.callback(process.kill)
+        (tmp_path / "cgroup.procs").write_text("".join(f"{process.pid}\n" for process in processes))
+        files.kill((tmp_path,))
+        assert [process.wait(10) for process in processes] == [-signal.SIGKILL] * 4
+    assert files.listed == 2
