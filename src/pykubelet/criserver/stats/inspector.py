@@ -3,6 +3,7 @@
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.base.units import Seconds
 from pykubelet.criserver.config.machine import kernel_cgroup
 from pykubelet.criserver.container import Container
 from pykubelet.criserver.stats.metrics import ContainerFacts, Disk
@@ -11,6 +12,9 @@ from pykubelet.criserver.stats.stats_interfaces import Layers, LayerUsage
 from pykubelet.linux.cgroups import CgroupDriver, CgroupStats
 from pykubelet.linux.cgroups.counters import CgroupCounterReader
 from pykubelet.linux.filesystems.fsusage import filesystem
+
+_RESPONDING: Seconds = 10.0
+"""Deadline for one container, for which the answer about all others waits; only a hostile one takes that long."""
 
 
 class Inspector:
@@ -27,7 +31,7 @@ class Inspector:
     async def look(self, container: Container) -> ContainerFacts:
         """Measure a running container; figures that cannot be read are zero or left out."""
         layer = await self._layers.usage(container.id)
-        return await blocking.call(f"stats/{container.id}", self._look, container, layer)
+        return await blocking.call(f"stats/{container.id}", self._look, container, layer, deadline=_RESPONDING)
 
     def _look(self, container: Container, layer: LayerUsage | None) -> ContainerFacts:
         record = container.record

@@ -1,8 +1,12 @@
 """Metrics of containers and pods."""
 
 import os
+from itertools import count
+
+import pytest
 
 from pykubelet.base.units import Bytes
+from pykubelet.criserver.stats import processes
 from pykubelet.criserver.stats.metrics import (
     LABELS,
     ContainerFacts,
@@ -12,6 +16,7 @@ from pykubelet.criserver.stats.metrics import (
     pod_metrics,
 )
 from pykubelet.criserver.stats.processes import ProcessUse, measure
+from pykubelet.linux import procfs
 from pykubelet.linux.cgroups import CgroupStats
 from pykubelet.linux.cgroups.counters import CgroupCounters, DeviceUse, HugepageUse
 from pykubelet.linux.filesystems.fsusage import FsUsage
@@ -106,3 +111,10 @@ def test_processes_are_counted() -> None:
     assert use.threads >= 1
     assert use.descriptors >= use.sockets
     assert use.open_files_limit
+
+
+def test_of_very_many_open_files_not_all_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_MOST_DESCRIPTORS", 100)
+    monkeypatch.setattr(procfs, "descriptors", lambda pid: ((number, "socket:[1]") for number in count()))
+    use = measure(os.getpid(), [os.getpid(), os.getppid()])
+    assert (use.processes, use.descriptors, use.sockets) == (2, 100, 100)

@@ -1,6 +1,8 @@
 """Reads control files of cgroups. Blocks, so it is called in threads. A cgroup that disappears meanwhile is None."""
 
 import os
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +41,9 @@ _V2_FULL: Final = (
     *_V2_LIGHT,
     *("cpu.max", "cpu.weight", "memory.peak", "memory.events", "memory.low", "pids.max", "io.stat"),
 )
+_MOST_CGROUPS: Final = 4096
+_MOST_DESCRIPTORS: Final = 1 << 16
+"""Of one cgroup; a process may have a million, which take up to 18 s to look at."""
 
 
 class CgroupReader:
@@ -96,11 +101,11 @@ class CgroupReader:
         except OSError:
             return []
 
-    def pids(self, path: str) -> list[int]:
-        """Return the processes in the cgroup and below."""
+    def pids(self, path: str) -> Iterator[int]:
+        """Yield the processes in the cgroup and below."""
         directories = self.directories(path)
         directory = directories.get("") or directories.get("pids") or directories.get("cpuacct")
-        return [] if directory is None else list(_pids(directory))
+        return iter(()) if directory is None else _pids(directory)
 
     def _texts(self, directories: dict[str, Path], full: bool) -> dict[str, str]:
         if "" in directories:
@@ -116,13 +121,13 @@ class CgroupReader:
     def _processes(self, directories: dict[str, Path], files: dict[str, str]) -> Processes:
         directory = directories.get("") or directories.get("pids") or directories["memory"]
         pids = list(_pids(directory))
-        opened = [_open_files(pid) for pid in pids]
+        descriptors, sockets = _open_files(pids)
         return Processes(
             processes=len(pids),
             threads=cgroup_files.number(files.get("pids.current", "")),
             threads_max=cgroup_files.thread_limit(files.get("pids.max", "")),
-            file_descriptors=sum(descriptors for descriptors, _ in opened),
-            sockets=sum(sockets for _, sockets in opened),
+            file_descriptors=descriptors,
+            sockets=sockets,
             open_files_limit=_open_files_limit(pids[0]) if pids else None,
         )
 
@@ -158,20 +163,26 @@ def _text(path: Path) -> str:
         os.close(fd)
 
 
-def _pids(directory: Path) -> list[int]:
-    found = [int(line) for line in _text(directory / "cgroup.procs").split()]
-    try:
-        with os.scandir(directory) as entries:
-            below = [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
-    except OSError:
-        return found
-    return found + [pid for each in below for pid in _pids(each)]
+def _pids(top: Path) -> Iterator[int]:
+    """Yield the processes of a cgroup and of those below, of which a container may have made any number."""
+    left = [top]
+    for _ in range(_MOST_CGROUPS):
+        if not left:
+            return
+        directory = left.pop()
+        yield from (int(line) for line in _text(directory / "cgroup.procs").split())
+        try:
+            with os.scandir(directory) as entries:
+                left.extend(Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False))
+        except OSError:  # it was removed, or its path is too long
+            continue
 
 
-def _open_files(pid: int) -> tuple[int, int]:
-    """Return the number of descriptors, and of the sockets among them."""
-    targets = [target for _, target in procfs.descriptors(pid)]
-    return len(targets), sum(target.startswith("socket:") for target in targets)
+def _open_files(pids: Iterable[int]) -> tuple[int, int]:
+    """Return the number of descriptors, and of the sockets among them; of at most ``_MOST_DESCRIPTORS``."""
+    found = (target for pid in pids for _, target in procfs.descriptors(pid))
+    sockets = [target.startswith("socket:") for target in islice(found, _MOST_DESCRIPTORS)]
+    return len(sockets), sum(sockets)
 
 
 def _open_files_limit(pid: int) -> int | None:

@@ -55,7 +55,7 @@ class SnapshotReader:
         containers = tuple(self._containers(pod, path or "", below, at, full))
         if not containers:
             return None
-        pids = self._cgroups.pids(path) if path and not pod.spec.host_network else []
+        pids = self._cgroups.pids(path) if path and not pod.spec.host_network else ()
         return PodSnapshot(pod, usage, containers, self._machine.pod_network(pids))
 
     def _containers(

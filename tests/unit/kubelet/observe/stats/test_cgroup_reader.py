@@ -1,9 +1,16 @@
 """What is read of one cgroup, where its figures are in two."""
 
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
+import pytest
+
+from pykubelet.kubelet.observe.stats import cgroup_reader
 from pykubelet.kubelet.observe.stats.cgroup_reader import CgroupReader
+from pykubelet.linux import procfs
 from pykubelet.linux.cgroups import Layout, Mode
+from pykubelet.linux.filesystems.removal import remove_tree
 
 
 def _write(directory: Path, files: dict[str, str]) -> None:
@@ -48,3 +55,36 @@ def test_limits_of_a_container_that_is_below_its_scope(tmp_path: Path) -> None:
     assert found.path == "/pods.slice/cri-1.scope"
     # Rates are made from both kinds of reading.
     assert found.cpu.total_ns == reader.cpu_ns("/pods.slice/cri-1.scope") == 8000
+
+
+def test_processes_in_cgroups_that_are_too_deep_for_recursion_are_found(tmp_path: Path) -> None:
+    """A container that may write to its cgroups makes them as deep as it likes."""
+    deepest = tmp_path / "pod"
+    deepest.mkdir()
+    for _ in range(600):
+        deepest /= "a"
+        deepest.mkdir()
+    (deepest / "cgroup.procs").write_text("7\n")
+    try:
+        assert list(CgroupReader(Layout(Mode.V2, tmp_path)).pids("/pod")) == [7]
+    finally:
+        remove_tree(tmp_path / "pod")  # pytest cannot
+
+
+def test_of_very_many_cgroups_of_a_container_not_all_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cgroup_reader, "_MOST_CGROUPS", 3)
+    for number in range(9):
+        _write(tmp_path / "pod" / str(number), {"cgroup.procs": f"{number}\n"})
+    assert len(list(CgroupReader(Layout(Mode.V2, tmp_path)).pids("/pod"))) == 2
+
+
+def test_of_very_many_open_files_not_all_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def descriptors(pid: int) -> Iterator[tuple[int, str]]:
+        return ((number, f"socket:[{number}]") for number in count())
+
+    monkeypatch.setattr(cgroup_reader, "_MOST_DESCRIPTORS", 100)
+    monkeypatch.setattr(procfs, "descriptors", descriptors)
+    _write(tmp_path / "pod", {"cgroup.procs": "1\n2\n"})
+    found = CgroupReader(Layout(Mode.V2, tmp_path)).read("/pod", 1.0, full=True)
+    assert found is not None and found.processes is not None
+    assert (found.processes.processes, found.processes.file_descriptors, found.processes.sockets) == (2, 100, 100)
