@@ -12,7 +12,7 @@ from pykubelet.base.errors import NotFound, PykubeletError, Transient
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.oci.command import in_container
-from pykubelet.criserver.oci.exectree import kill_tree
+from pykubelet.criserver.oci.exectree import kill_trees
 from pykubelet.criserver.processes import is_alive, is_of_machine, reference
 from pykubelet.criserver.types import ContainerID, ProcessRef
 from pykubelet.linux import procfs
@@ -157,11 +157,10 @@ def end_commands(scratch: Path, containers: Collection[str]) -> None:
     No client reads their output. The OCI runtime wrote a PID file for each; a process counts only while it is in a
     container's cgroup.
     """
+    firsts = set()
     for note in scratch.glob("exec-*/pid"):
         try:
-            first = noted_number(note)
+            firsts.add(noted_number(note))
         except Transient as error:  # it must not keep the server from starting
             _log.warning("command of a killed server not ended", extra={"error": str(error)})
-            continue
-        if first > 0:
-            kill_tree(first, lambda pid: in_container(pid, *containers))
+    kill_trees(firsts - {0}, lambda pid: in_container(pid, *containers))

@@ -9,7 +9,7 @@ start time, and ``belongs`` confirms that it is part of the command.
 
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 
 from msgspec import Struct
@@ -34,16 +34,18 @@ class Row(Struct, frozen=True):
     """Clock ticks since boot."""
 
 
-def members(rows: Iterable[Row], first: int, own_session: int) -> list[Row]:
-    """Select the processes of the command whose first process is, or was, ``first``. Pure."""
+def members(rows: Iterable[Row], firsts: Collection[int], own_session: int) -> list[Row]:
+    """Select the processes of the commands whose first processes are, or were, ``firsts``. Pure."""
     alive = {row.pid: row for row in rows if not row.ended}
     # If the runtime creates no session, the command is in this process's session or in its container's.
-    leads = first != own_session and (first not in alive or alive[first].session == first)
-    found = {row.pid for row in alive.values() if row.pid == first or (leads and row.session == first)}
+    leaders = {
+        first for first in firsts if first != own_session and (first not in alive or alive[first].session == first)
+    }
+    found = {row.pid for row in alive.values() if row.pid in firsts or row.session in leaders}
     children: dict[int, list[int]] = {}
     for row in alive.values():
         children.setdefault(row.parent, []).append(row.pid)
-    queue = [*found, first]
+    queue = [*found, *firsts]
     while queue:
         for child in children.get(queue.pop(), ()):
             if child not in found:
@@ -58,8 +60,14 @@ def kill_tree(first: int, belongs: Callable[[int], bool]) -> None:
     ``belongs`` tells whether a PID is part of the command, since ``first`` may have ended long ago. It is called
     while a handle of the process is open.
     """
+    kill_trees({first}, belongs)
+
+
+def kill_trees(firsts: Collection[int], belongs: Callable[[int], bool]) -> None:
+    """Kill all processes of several commands, as ``kill_tree`` does; /proc is read once for all of them."""
     own = os.getsid(0)
-    _kill_in_rounds(lambda: members(_rows(), first, own), belongs)
+    if firsts:
+        _kill_in_rounds(lambda: members(_rows(), firsts, own), belongs)
 
 
 def kill_all(belongs: Callable[[int], bool]) -> None:

@@ -89,6 +89,22 @@ def _wait_for_arguments(pid: int, argv: Sequence[str]) -> None:
     wait_for(lambda: procfs.arguments(pid) == given, 10, lambda: "it has no arguments yet")
 
 
+def test_all_processes_are_listed_once_for_all_exec_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod may have a hundred probes that hang, and ten thousand processes: the start took minutes."""
+    listed = []
+
+    def pids() -> list[int]:
+        listed.append(1)
+        return []
+
+    monkeypatch.setattr(procfs, "pids", pids)
+    for number in range(3):
+        (tmp_path / f"exec-{number}").mkdir()
+        (tmp_path / f"exec-{number}" / "pid").write_text(str(2**22 + number))
+    end_commands(tmp_path, ["c1"])
+    assert len(listed) == 1
+
+
 @contextmanager
 def _runs(program: Path, container: str, executable: Path) -> Iterator[ProcessRef]:
     """A process with the arguments of that container's conmon; the container is a command for a shell."""

@@ -26,11 +26,11 @@ OWN = 7
     ],
 )
 def test_members_of_a_command_are_its_living_descendants(rows: list[Row], expected: list[int]) -> None:
-    assert [row.pid for row in members(rows, 50, OWN)] == expected
+    assert [row.pid for row in members(rows, {50}, OWN)] == expected
 
 
 def test_own_session_is_never_selected() -> None:
-    assert [row.pid for row in members([Row(OWN, 1, OWN, False), Row(9, 1, OWN, False)], OWN, OWN)] == [OWN]
+    assert [row.pid for row in members([Row(OWN, 1, OWN, False), Row(9, 1, OWN, False)], {OWN}, OWN)] == [OWN]
 
 
 def test_command_is_killed_with_its_orphaned_descendants() -> None:
