@@ -24,6 +24,8 @@ _RESPONDING: Seconds = 10.0
 """Deadline for reading a cgroup or the counters of a network, which take longer only if the kernel hangs."""
 _KEPT = 1_000_000_000
 """Shortest time between two CPU samples in nanoseconds: rates over shorter times are noise."""
+_MOST_INTERFACES = 64
+"""Of one pod, which may make any number of them with CAP_NET_ADMIN."""
 
 
 class ContainerUsage(Struct, frozen=True):
@@ -113,4 +115,5 @@ def _interfaces(netns: str) -> tuple[NetDevice, ...]:
         devices = call_in(netns, Namespace.NET, lambda: procfs.network_devices("thread-self"))
     except (PykubeletError, OSError):
         return ()  # the network was removed meanwhile
-    return tuple(device for device in devices if device.name != "lo")
+    found = (device for device in devices if device.name != "lo")
+    return tuple(sorted(found, key=lambda each: each.name != "eth0")[:_MOST_INTERFACES])

@@ -19,6 +19,8 @@ from pykubelet.linux.procparse import NetDevice
 _CONTROLLERS: Final = ("cpuacct", "memory")
 _MAPPED: Final = Path("/dev/mapper")
 """Directory of the names of mapped devices; the kernel's counters have ``dm-0``."""
+_MOST_INTERFACES: Final = 64
+"""Of one pod; each has eight series in ``/metrics/cadvisor``."""
 _PEER: Final = struct.Struct("3i")
 
 
@@ -66,10 +68,14 @@ class MachineReader:
         return {**found, **mapped}
 
     def pod_network(self, pids: Iterable[int]) -> tuple[NetDevice, ...]:
-        """Read the interfaces of the first of these processes that is not in the agent's network namespace."""
+        """Read the interfaces of the first of these processes that is not in the agent's network namespace.
+
+        A process may be in one that it has made itself, with any number of interfaces.
+        """
         for pid in pids:
             if procfs.namespace(pid, "net") not in (None, self._own_netns):
-                return proc_files.interfaces(procfs.network_devices(pid))
+                found = proc_files.interfaces(procfs.network_devices(pid))
+                return tuple(sorted(found, key=lambda each: each.name != "eth0")[:_MOST_INTERFACES])
         return ()
 
     def daemons(self, at: Seconds) -> list[Daemon]:
