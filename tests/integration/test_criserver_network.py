@@ -4,6 +4,7 @@ import ipaddress
 import json
 import socket
 import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from dataclasses import replace
 import pytest
 
 from pykubelet.base.errors import PykubeletError
-from pykubelet.base.proc import run
+from pykubelet.base.proc import ExitError, run
 from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.criserver import PrivateCriServer
@@ -146,3 +147,32 @@ async def test_ports_of_the_node_are_forwarded_for_its_own_pods(runtime: Runtime
             answers.append((await all_of(data), b"refused" in await all_of(error)))
             data.finish()
     assert answers == [(b"the node", False), (b"", True)]
+
+
+async def test_pods_do_not_reach_loopback_addresses_of_the_node(runtime: Runtime, web: int) -> None:
+    """Though the portmap plugin lets the kernel take such packets from the bridge (CVE-2020-8558)."""
+    pod = runtime.pod_config()
+    pod.port_mappings.add(protocol=pb.TCP, container_port=8080, host_port=free_port(), host_ip="127.0.0.1")
+    sandbox = await runtime.sandbox(pod)
+    answer = await runtime.client.pod_sandbox_status(sandbox, verbose=True)
+    netns = json.loads(answer.info["info"])["netns"]
+    (route,) = json.loads((await _in_network(netns, "ip", "-json", "route", "show", "default")).decode())
+    (link,) = json.loads((await run(["ip", "-json", "route", "get", answer.status.network.ip], timeout=10)).stdout)
+    # What a pod may do that sends packets of its own, with NET_RAW.
+    for command in (
+        "sysctl -q -w net.ipv4.conf.eth0.route_localnet=1",
+        "ip route flush table local dev lo",
+        f"ip route add 127.0.0.0/8 via {route['gateway']} dev eth0",
+    ):
+        await _in_network(netns, *command.split())
+    ask = f"import socket; socket.create_connection(('127.0.0.1', {web}), 2).close()"
+    with pytest.raises(ExitError, match="timed out"):
+        await _in_network(netns, sys.executable, "-S", "-c", ask)
+    # Another rule of the machine may drop them as well, such as that of a Go kubelet.
+    rules = (await run(["iptables", "-w", "-t", "mangle", "-nvxL", "PREROUTING"], timeout=10)).stdout.decode()
+    (packets,) = (int(row.split()[0]) for row in rules.splitlines() if f"/* pods of {link['dev']} */" in row)
+    assert packets > 0, rules
+
+
+async def _in_network(netns: str, *argv: str) -> bytes:
+    return (await run(["nsenter", f"--net={netns}", *argv], timeout=20)).stdout

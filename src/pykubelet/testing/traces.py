@@ -53,14 +53,17 @@ def remove_cgroups(parent: str) -> None:
 def remove_firewall_rules(network: str) -> None:
     """Remove the rules and chains that the CNI plugins created for a network's pods and did not remove.
 
-    The plugins write the network's name into a comment of every rule that leads to one of their chains. The rule of
-    ``pykubelet criserver`` is removed too.
+    The plugins write the network's name into a comment of every rule that leads to one of their chains. The rules of
+    ``pykubelet criserver`` are removed too.
     """
+    for row in _iptables("-S", table="mangle"):
+        if f'"pods of {network}"' in row and row.startswith("-A "):
+            subprocess.run(["sh", "-c", f"iptables -w -t mangle -D {row[3:]}"], capture_output=True)
     listing, marks = _iptables("-S"), (f'name: \\"{network}\\"', f'"pods of {network}"')
     rules = [row for row in listing if any(mark in row for mark in marks) and row.startswith("-A ")]
     chains = {match[1] for match in map(_JUMP.search, rules) if match}
     for row in rules:
-        # The listing is quoted for a shell, so that it can be parsed as a command line.
+        # A listing is quoted for a shell, so that it can be parsed as a command line.
         subprocess.run(["sh", "-c", f"iptables -w -t nat -D {row[3:]}"], capture_output=True)
     for chain in chains:
         _iptables("-F", chain)
@@ -68,9 +71,9 @@ def remove_firewall_rules(network: str) -> None:
         _iptables("-X", chain)
 
 
-def _iptables(*arguments: str) -> list[str]:
+def _iptables(*arguments: str, table: str = "nat") -> list[str]:
     try:
-        command = ["iptables", "-w", "-t", "nat", *arguments]
+        command = ["iptables", "-w", "-t", table, *arguments]
         return subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
     except FileNotFoundError:
         return []

@@ -15,7 +15,8 @@ from pykubelet.criserver.netns import pinned_networks
 from pykubelet.linux.namespaces import unpin
 
 _CALL: Seconds = 30.0
-_PROGRAMS = ("iptables", "ip6tables")
+_TABLES = (("iptables", "nat"), ("ip6tables", "nat"), ("iptables", "mangle"))
+"""Programs, and the tables in which they have rules."""
 
 
 class NamespacesPart:
@@ -68,33 +69,33 @@ class FirewallPart:
     def find(self) -> Sequence[str]:
         return [
             f"{program}: {text}"
-            for program, removal in self._removals().items()
+            for (program, _), removal in self._removals().items()
             for text in (*(" ".join(rule[1:]) for rule in removal.rules), *(f"chain {name}" for name in removal.chains))
         ]
 
     def remove(self) -> None:
-        for program, removal in self._removals().items():
+        for (program, table), removal in self._removals().items():
             for rule in removal.rules:
-                _nat(program, *rule)
+                _change(program, table, *rule)
             # All are emptied first: they jump to each other.
             for name in removal.chains:
-                _nat(program, "-F", name)
+                _change(program, table, "-F", name)
             for name in removal.chains:
-                _nat(program, "-X", name)
+                _change(program, table, "-X", name)
 
-    def _removals(self) -> dict[str, Removal]:
+    def _removals(self) -> dict[tuple[str, str], Removal]:
         networks = self._places.networks()
         found = {}
-        for program in _PROGRAMS if networks else ():
+        for program, table in _TABLES if networks else ():
             try:
-                found[program] = removal_of(_nat(program, "-S").splitlines(), networks)
+                found[program, table] = removal_of(_change(program, table, "-S").splitlines(), networks)
             except NotFound:
                 continue  # not installed, so that no plugin could use it
-        return {program: removal for program, removal in found.items() if removal.rules or removal.chains}
+        return {place: removal for place, removal in found.items() if removal.rules or removal.chains}
 
 
-def _nat(program: str, *arguments: str) -> str:
-    return _run(program, "-w", "-t", "nat", *arguments)
+def _change(program: str, table: str, *arguments: str) -> str:
+    return _run(program, "-w", "-t", table, *arguments)
 
 
 def _run(*words: str) -> str:

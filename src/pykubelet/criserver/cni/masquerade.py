@@ -1,11 +1,16 @@
-"""Masquerading: one firewall rule replaces the addresses of all pods of a network by the node's.
+"""The firewall rules of a network: masquerading, and the node's loopback addresses closed for pods.
 
-The bridge plugin can do this too, with a chain for each pod, which takes half of the time of its ADD and most of its
-DEL.
+One rule replaces the addresses of all pods of a network by the node's. The bridge plugin can do this too, with a chain
+for each pod, which takes half of the time of its ADD and most of its DEL.
+
+For ports of pods on 127.0.0.1 the portmap plugin sets ``route_localnet`` on the bridge. The kernel then takes packets
+to loopback addresses from pods as well, which pods with NET_RAW can send, so that they would reach servers that listen
+for programs of the node alone (CVE-2020-8558). Another rule drops them; the Go kubelet's is in its chain KUBE-FIREWALL.
 """
 
 import asyncio
 import ipaddress
+import logging
 import os
 from collections.abc import Mapping
 
@@ -15,6 +20,7 @@ from pykubelet.base.proc import ExitError, run
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.cni.network_types import Masquerade
 
+_log = logging.getLogger(__name__)
 _CALL: Seconds = 30.0
 _FRESH: Seconds = 300.0
 _PROGRAMS = {4: ("iptables", "224.0.0.0/4"), 6: ("ip6tables", "ff00::/8")}
@@ -22,9 +28,9 @@ _PROGRAMS = {4: ("iptables", "224.0.0.0/4"), 6: ("ip6tables", "ff00::/8")}
 
 
 class Firewall:
-    """Creates masquerade rules, and remembers those checked recently.
+    """Creates the rules of networks, and remembers those checked recently.
 
-    A rule is not removed when the server ends, because the pods keep running.
+    Rules are not removed when the server ends, because the pods keep running.
     """
 
     def __init__(self, clock: Clock, marks: Mapping[str, str]) -> None:
@@ -34,23 +40,42 @@ class Firewall:
         self._lock = asyncio.Lock()
 
     async def ensure(self, wanted: Masquerade) -> None:
-        """Ensure that the rule exists, unless it was checked recently. Raises Transient if it cannot be created."""
+        """Ensure that the rules exist, unless they were checked recently.
+
+        Raises Transient if the one for masquerading cannot be created. Without the other one there is a warning.
+        """
         async with self._lock:
             now = self._clock.monotonic()
             if wanted in self._seen and now - self._seen[wanted] < _FRESH:
                 return
-            program, many = _PROGRAMS[ipaddress.ip_network(wanted.subnet).version]
+            version = ipaddress.ip_network(wanted.subnet).version
+            program, many = _PROGRAMS[version]
             comment = ("-m", "comment", "--comment", f"pods of {wanted.bridge}")
             source = ("-s", wanted.subnet, "!", "-d", many, "!", "-o", wanted.bridge)
             rule = ("POSTROUTING", *source, *comment, "-j", "MASQUERADE")
             try:
-                if (await self._call(program, "-C", *rule, check=False)) != 0:
-                    await self._call(program, "-A", *rule, check=True)
+                await self._create(program, "nat", *rule)
             except (NotFound, ExitError) as error:
                 raise Transient(f"cannot masquerade pods of {wanted.bridge} to other networks: {error}") from error
+            if version == 4:  # the kernel takes no packets to ::1 from other hosts
+                await self._close_loopback(program, wanted.bridge, comment)
             lately = {rule: at for rule, at in self._seen.items() if now - at < _FRESH}
             self._seen = lately | {wanted: now}
 
-    async def _call(self, program: str, *arguments: str, check: bool) -> int:
-        argv = [program, "-w", "-t", "nat", *arguments]
+    async def _close_loopback(self, program: str, bridge: str, comment: tuple[str, ...]) -> None:
+        # Before the addresses of answers are translated back: those go to 127.0.0.1, too, after that.
+        rule = ("PREROUTING", "-i", bridge, "-d", "127.0.0.0/8", *comment, "-j", "DROP")
+        try:
+            await self._create(program, "mangle", *rule)
+        except (NotFound, ExitError) as error:
+            said = "pods can reach servers that listen on the node's loopback addresses"
+            _log.warning(said, extra={"bridge": bridge, "error": str(error)})
+
+    async def _create(self, program: str, table: str, *rule: str) -> None:
+        """Create the rule if it does not exist."""
+        if (await self._call(program, table, "-C", *rule, check=False)) != 0:
+            await self._call(program, table, "-A", *rule, check=True)
+
+    async def _call(self, program: str, table: str, *arguments: str, check: bool) -> int:
+        argv = [program, "-w", "-t", table, *arguments]
         return (await run(argv, timeout=_CALL, env=self._env, cwd="/", check=check)).returncode

@@ -1,4 +1,4 @@
-"""The firewall rule of a network, with a script in place of iptables."""
+"""The firewall rules of a network, with a script in place of iptables."""
 
 from pathlib import Path
 
@@ -10,14 +10,16 @@ from pykubelet.criserver.cni.network_types import Masquerade
 from pykubelet.testing.clock import VirtualClock
 
 SCRIPT = """#!/bin/sh
-shift 3
-word=$1; shift
-echo "$(basename "$0") $word" >> {directory}/calls
+table=$3 word=$4
+shift 4
+echo "$(basename "$0") $table $word" >> {directory}/calls
 case $word in
-  -C) grep -qxF -- "$*" {directory}/rules ;;
-  -A) test -e {directory}/rules && echo "$*" >> {directory}/rules ;;
+  -C) grep -qxF -- "$*" {directory}/$table ;;
+  -A) test -e {directory}/$table && echo "$*" >> {directory}/$table ;;
 esac
 """
+TABLES = ("nat", "mangle")
+MADE = [f"iptables {table} {word}" for table in TABLES for word in ("-C", "-A")]
 IPV4, IPV6 = Masquerade("b0", "10.1.0.0/16"), Masquerade("b0", "fd00::/64")
 
 
@@ -30,6 +32,11 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def _create_tables(directory: Path) -> None:
+    for table in TABLES:
+        (directory / table).touch()
+
+
 def _calls(directory: Path) -> list[str]:
     calls = (directory / "calls").read_text().splitlines()
     (directory / "calls").unlink()
@@ -37,29 +44,52 @@ def _calls(directory: Path) -> list[str]:
 
 
 async def test_a_rule_is_made_once_and_looked_for_now_and_then(directory: Path) -> None:
-    (directory / "rules").touch()
+    _create_tables(directory)
     clock = VirtualClock()
     firewall = Firewall(clock, {})
     for _ in range(2):
         await firewall.ensure(IPV4)
-    assert _calls(directory) == ["iptables -C", "iptables -A"]
-    (rule,) = (directory / "rules").read_text().splitlines()
+    assert _calls(directory) == MADE
+    (rule,) = (directory / "nat").read_text().splitlines()
     assert "POSTROUTING -s 10.1.0.0/16 ! -d 224.0.0.0/4 ! -o b0 " in rule
     assert rule.endswith("-j MASQUERADE")
     await firewall.ensure(IPV6)
-    assert _calls(directory) == ["ip6tables -C", "ip6tables -A"]
+    assert _calls(directory) == ["ip6tables nat -C", "ip6tables nat -A"]
     await clock.advance(301)
     await firewall.ensure(IPV4)
-    assert _calls(directory) == ["iptables -C"]
-    (directory / "rules").write_text("")  # another process has flushed them
+    assert _calls(directory) == ["iptables nat -C", "iptables mangle -C"]
+    for table in TABLES:  # another process has flushed them
+        (directory / table).write_text("")
     await clock.advance(301)
     await firewall.ensure(IPV4)
-    assert _calls(directory) == ["iptables -C", "iptables -A"]
+    assert _calls(directory) == MADE
 
 
 async def test_a_rule_that_cannot_be_made(directory: Path) -> None:
     firewall = Firewall(VirtualClock(), {})
     with pytest.raises(Transient, match="cannot masquerade pods of b0"):
         await firewall.ensure(IPV4)
-    (directory / "rules").touch()
+    _create_tables(directory)
     await firewall.ensure(IPV4)
+
+
+async def test_packets_of_pods_to_loopback_addresses_are_dropped(directory: Path) -> None:
+    """With route_localnet, which the portmap plugin sets on the bridge, the kernel takes them (CVE-2020-8558)."""
+    _create_tables(directory)
+    await Firewall(VirtualClock(), {}).ensure(IPV4)
+    (rule,) = (directory / "mangle").read_text().splitlines()
+    assert rule == "PREROUTING -i b0 -d 127.0.0.0/8 -m comment --comment pods of b0 -j DROP"
+
+
+async def test_pods_start_without_that_rule_and_a_warning_says_so(
+    directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (directory / "nat").touch()
+    clock = VirtualClock()
+    firewall = Firewall(clock, {})
+    for _ in range(2):
+        await firewall.ensure(IPV4)
+    (record,) = caplog.records
+    assert record.message == "pods can reach servers that listen on the node's loopback addresses"
+    assert vars(record)["bridge"] == "b0"
+    assert vars(record)["error"]

@@ -19,8 +19,8 @@ class Removal:
 def removal_of(listing: Sequence[str], networks: Collection[str]) -> Removal:
     """Return the removal of the rules of networks, of the chains these lead to, and of shared chains that end unused.
 
-    ``listing``: the lines of ``iptables -t nat -S``. CNI plugins write the network's name into the comment of each rule
-    that leads to one of their chains, and the runtime server that of the bridge into its own.
+    ``listing``: the lines of ``iptables -t TABLE -S``. CNI plugins write the network's name into the comment of each
+    rule that leads to one of their chains, and the runtime server that of the bridge into its own.
     """
     rules = [shlex.split(line)[1:] for line in listing if line.startswith("-A ")]
     existing = {shlex.split(line)[1] for line in listing if line.startswith("-N ")}
