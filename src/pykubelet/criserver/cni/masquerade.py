@@ -68,8 +68,8 @@ class Firewall:
         try:
             await self._create(program, "mangle", *rule)
         except (NotFound, ExitError) as error:
-            said = "pods can reach servers that listen on the node's loopback addresses"
-            _log.warning(said, extra={"bridge": bridge, "error": str(error)})
+            fields = {"bridge": bridge, "error": str(error)}
+            _log.warning("pods can reach servers that listen on the node's loopback addresses", extra=fields)
 
     async def _create(self, program: str, table: str, *rule: str) -> None:
         """Create the rule if it does not exist."""
