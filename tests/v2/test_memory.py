@@ -127,7 +127,8 @@ def test_oom_kill_of_a_single_process_leaves_the_container_running(node: Node) -
     files = node.ask(control_files, path, "memory.oom.group", "memory.events")
     assert files["memory.oom.group"] == "0", files
     counts = dict(line.split() for line in files["memory.events"].splitlines())
-    assert (counts["oom_kill"], counts["oom_group_kill"]) == ("1", "0"), files
+    # The probe's program, which the runtime starts in the cgroup, may be killed as well.
+    assert int(counts["oom_kill"]) >= 1 and counts["oom_group_kill"] == "0", files
     node.remove("single")
 
 
