@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _REPAIRS: Seconds = 3.0
 """How long a start waits for the first attempts of repairs."""
+_COMMANDS: Seconds = 3.0
+"""How long it kills what commands of the server before have started; a command may fork without end."""
 
 
 async def run_criserver(
@@ -77,7 +79,11 @@ async def run_criserver(
         process = reference(os.getpid())
         assert process is not None, "this process runs"
         await blocking.call_to_end("server", write_note, settings.run, note_of(settings, process, kept))
-        retired = await blocking.call_to_end("server", _retire_scratch, settings)
+        clock = SystemClock()
+        begun = clock.monotonic()
+        retired = await blocking.call_to_end(
+            "server", _retire_scratch, settings, lambda: clock.monotonic() > begun + _COMMANDS
+        )
         for directory in (
             settings.bundles,
             settings.exits,
@@ -86,7 +92,6 @@ async def run_criserver(
             settings.scratch,
         ):
             await blocking.call_to_end("server", make_directory, directory)
-        clock = SystemClock()
         metrics = _metrics(settings, clock)
         images = await open_images(settings, clock, metrics.pulled if metrics is not None else None)
         store = await Store.open(settings.database)
@@ -152,15 +157,16 @@ async def _tell_end(ending: Callable[[], None]) -> None:
         ending()
 
 
-def _retire_scratch(settings: Settings) -> list[Path]:
-    """Kill exec commands of the previous server; return the directories of its calls' files, which are stale."""
+def _retire_scratch(settings: Settings, is_late: Callable[[], bool]) -> list[Path]:
+    """Kill exec commands of the previous server until it is late; return the directories of its calls' files, which are
+    stale."""
     containers = [path.name for path in entries(settings.bundles)]
     if os.path.lexists(settings.scratch):
         # An OCI runtime that has just started a command cannot write its pid file after this, and so ends the command.
         settings.scratch.rename(settings.scratch.with_name(f"{settings.scratch.name}.old-{secrets.token_hex(4)}"))
     old = list(settings.run.glob(f"{settings.scratch.name}.old*"))
     for directory in old:
-        end_commands(directory, containers)
+        end_commands(directory, containers, is_late)
     return old
 
 

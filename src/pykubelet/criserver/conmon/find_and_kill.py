@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -151,8 +151,8 @@ def _held_children(parent: int, known: Collection[int], handles: ExitStack) -> l
     return found
 
 
-def end_commands(scratch: Path, containers: Collection[str]) -> None:
-    """Kill exec commands that a killed server left running, with all their descendants. Blocking.
+def end_commands(scratch: Path, containers: Collection[str], is_late: Callable[[], bool]) -> None:
+    """Kill exec commands that a killed server left running, with all their descendants, until it is late. Blocking.
 
     No client reads their output. The OCI runtime wrote a PID file for each; a process counts only while it is in a
     container's cgroup.
@@ -163,4 +163,5 @@ def end_commands(scratch: Path, containers: Collection[str]) -> None:
             firsts.add(noted_number(note))
         except Transient as error:  # it must not keep the server from starting
             _log.warning("command of a killed server not ended", extra={"error": str(error)})
-    kill_trees(firsts - {0}, lambda pid: in_container(pid, *containers))
+    if not kill_trees(firsts - {0}, lambda pid: in_container(pid, *containers), is_late):
+        _log.warning("commands of a killed server may still run; they end with their containers")

@@ -63,11 +63,15 @@ def kill_tree(first: int, belongs: Callable[[int], bool]) -> None:
     kill_trees({first}, belongs)
 
 
-def kill_trees(firsts: Collection[int], belongs: Callable[[int], bool]) -> None:
-    """Kill all processes of several commands, as ``kill_tree`` does; /proc is read once for all of them."""
+def kill_trees(
+    firsts: Collection[int], belongs: Callable[[int], bool], is_late: Callable[[], bool] = lambda: False
+) -> bool:
+    """Kill all processes of several commands, as ``kill_tree`` does; /proc is read once for all of them.
+
+    ``is_late`` is asked before each process, and ends the work. Returns whether none was left.
+    """
     own = os.getsid(0)
-    if firsts:
-        _kill_in_rounds(lambda: members(_rows(), firsts, own), belongs)
+    return not firsts or _kill_in_rounds(lambda: members(_rows(), firsts, own), belongs, is_late)
 
 
 def kill_all(belongs: Callable[[int], bool]) -> None:
@@ -75,17 +79,22 @@ def kill_all(belongs: Callable[[int], bool]) -> None:
     _kill_in_rounds(lambda: [row for row in _rows() if not row.ended], belongs)
 
 
-def _kill_in_rounds(listed: Callable[[], Iterable[Row]], belongs: Callable[[int], bool]) -> None:
+def _kill_in_rounds(
+    listed: Callable[[], Iterable[Row]], belongs: Callable[[int], bool], is_late: Callable[[], bool] = lambda: False
+) -> bool:
     """Kill what is listed until a list has no other process; one that was killed forks no more, though it may take its
-    time to die."""
+    time to die. Returns whether there was such a list."""
     killed: set[tuple[int, int]] = set()
     for _ in range(_ROUNDS):
-        news = {
-            (row.pid, row.started) for row in listed() if (row.pid, row.started) not in killed and _kill(row, belongs)
-        }
-        if not news:
-            return
-        killed |= news
+        before = len(killed)
+        for row in listed():
+            if is_late():
+                return False
+            if (row.pid, row.started) not in killed and _kill(row, belongs):
+                killed.add((row.pid, row.started))
+        if len(killed) == before:
+            return True
+    return False
 
 
 def _kill(row: Row, belongs: Callable[[int], bool]) -> bool:

@@ -44,6 +44,6 @@ def test_notes_that_cannot_be_read_for_now_keep_no_server_from_starting(
     command = tmp_path / "exec-1" / "pid"
     command.parent.mkdir()
     command.touch()
-    end_commands(tmp_path, [ID])
+    end_commands(tmp_path, [ID], lambda: False)
     assert "command of a killed server not ended" in caplog.text
     assert orphan_runs(tmp_path, ID), "it is not removed as long as it may run"

@@ -55,12 +55,12 @@ def test_exec_commands_without_a_client_are_killed(tmp_path: Path, monkeypatch: 
         (tmp_path / "exec-b").mkdir()
         (tmp_path / "call-c").mkdir()
         (tmp_path / "call-c" / "pid").write_text(str(other.pid))
-        end_commands(tmp_path, ["no-such-container"])
+        end_commands(tmp_path, ["no-such-container"], lambda: False)
         assert command.poll() is None
-        end_commands(tmp_path, ["c1"])
+        end_commands(tmp_path, ["c1"], lambda: False)
         assert command.wait(10) == -signal.SIGKILL
         assert other.poll() is None
-        end_commands(tmp_path, ["c1"])
+        end_commands(tmp_path, ["c1"], lambda: False)
         other.kill()
 
 
@@ -78,7 +78,7 @@ def test_processes_of_an_exec_command_are_found_in_one_of_many_containers_by_one
         monkeypatch.setattr(procfs, "cgroups", cgroups)
         (tmp_path / "exec-a").mkdir()
         (tmp_path / "exec-a" / "pid").write_text(str(command.pid))
-        end_commands(tmp_path, [f"c{number}" for number in range(500)])
+        end_commands(tmp_path, [f"c{number}" for number in range(500)], lambda: False)
         assert command.wait(10) == -signal.SIGKILL
     assert 0 < len(looks) <= 16, "once in each round"
 
@@ -101,7 +101,7 @@ def test_all_processes_are_listed_once_for_all_exec_commands(tmp_path: Path, mon
     for number in range(3):
         (tmp_path / f"exec-{number}").mkdir()
         (tmp_path / f"exec-{number}" / "pid").write_text(str(2**22 + number))
-    end_commands(tmp_path, ["c1"])
+    end_commands(tmp_path, ["c1"], lambda: False)
     assert len(listed) == 1
 
 

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from pykubelet.criserver.oci import exectree
-from pykubelet.criserver.oci.exectree import Row, kill_all, kill_tree, members
+from pykubelet.criserver.oci.exectree import Row, kill_all, kill_tree, kill_trees, members
 from pykubelet.linux.pidfd import PidFd
 from tests.unit.criserver.streaming.rig import strange_process
 
@@ -89,3 +89,20 @@ def test_processes_that_take_their_time_to_die_are_killed_once(monkeypatch: pyte
         kill_all(lambda pid: pid == process.pid and belongs(pid))
         assert asked == [process.pid]
         process.kill()
+
+
+def test_commands_that_fork_without_end_take_no_more_than_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise one in a container would delay the start of the runtime server for minutes."""
+    clock, killed = [0.0], list[int]()
+
+    def kill(row: Row, _belongs: object) -> bool:
+        clock[0] += 0.5
+        killed.append(row.pid)
+        return True
+
+    monkeypatch.setattr(exectree, "_kill", kill)
+    monkeypatch.setattr(
+        exectree, "_rows", lambda: [Row(n, 1, 1, False) for n in range(len(killed) + 1, len(killed) + 5)]
+    )
+    assert not kill_trees({1}, lambda _: True, lambda: clock[0] >= 3.0)
+    assert len(killed) == 6
