@@ -67,10 +67,10 @@ def test_kubectl_debug_runs_a_container_that_sees_the_target(
     kubectl = Kubectl(fake.kubeconfig(tmp_path / "user.conf"), newer.agent.log_tail)
     look = sh("cat /proc/1/root/tmp/mark; grep CapEff /proc/self/status")
     where = ["broken", "--image", BUSYBOX, "--container", "look", "--target", "main", "--attach=false"]
-    kubectl("debug", *where, "--", *look)
+    kubectl("debug", *where, "--profile=general", "--", *look)
     newer.until("broken", _ephemeral_ended)
     shown = newer.agent.cli("logs", "broken", "look").stdout.split()
-    # The default profile of `kubectl debug` grants SYS_PTRACE, which reading another container's file system needs.
+    # This profile of `kubectl debug` grants SYS_PTRACE, which reading another container's file system needs.
     assert shown[0] == "here" and int(shown[2], 16) & 1 << 19
     newer.delete("broken")
 
