@@ -84,7 +84,7 @@ async def _start(settings: Settings) -> list[SandboxRecord]:
     note = note_of(settings, ProcessRef(1, 2), True)
     write_note(settings.run, note)
     assert read_note(settings.run) == note
-    _retire_scratch(settings, lambda: False)
+    _retire_scratch(settings, SystemClock())
     for directory in (settings.bundles, settings.exits, settings.scratch):
         make_directory(directory)
         assert directory.is_dir()

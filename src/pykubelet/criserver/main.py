@@ -80,10 +80,7 @@ async def run_criserver(
         assert process is not None, "this process runs"
         await blocking.call_to_end("server", write_note, settings.run, note_of(settings, process, kept))
         clock = SystemClock()
-        begun = clock.monotonic()
-        retired = await blocking.call_to_end(
-            "server", _retire_scratch, settings, lambda: clock.monotonic() > begun + _COMMANDS
-        )
+        retired = await blocking.call_to_end("server", _retire_scratch, settings, clock)
         for directory in (
             settings.bundles,
             settings.exits,
@@ -157,16 +154,16 @@ async def _tell_end(ending: Callable[[], None]) -> None:
         ending()
 
 
-def _retire_scratch(settings: Settings, is_late: Callable[[], bool]) -> list[Path]:
-    """Kill exec commands of the previous server until it is late; return the directories of its calls' files, which are
-    stale."""
+def _retire_scratch(settings: Settings, clock: Clock) -> list[Path]:
+    """Kill exec commands of the previous server; return the directories of its calls' files, which are stale."""
+    end = clock.monotonic() + _COMMANDS
     containers = [path.name for path in entries(settings.bundles)]
     if os.path.lexists(settings.scratch):
         # An OCI runtime that has just started a command cannot write its pid file after this, and so ends the command.
         settings.scratch.rename(settings.scratch.with_name(f"{settings.scratch.name}.old-{secrets.token_hex(4)}"))
     old = list(settings.run.glob(f"{settings.scratch.name}.old*"))
     for directory in old:
-        end_commands(directory, containers, is_late)
+        end_commands(directory, containers, lambda: clock.monotonic() > end)
     return old
 
 
