@@ -97,7 +97,7 @@ class ImageManager:
     async def recover(self) -> None:
         """Remove images whose blobs are lost from the index, and blobs and layers that belong to no image.
 
-        Partial blobs of the server before are kept like those of an interrupted pull.
+        What pulls of the server before have left is kept like that of interrupted pulls, if a blob of it is partial.
         """
         unknown: OSError | None = None
         for image_id in tuple(self._index.images):
@@ -112,7 +112,8 @@ class ImageManager:
                     await blocking.call_to_end("images", self._index.remove, image_id, deadline=None)
         with self._sweeps.item("partial blobs"):
             if partial := await blocking.call("images", self._store.partial, deadline=_REMOVAL):
-                self.interrupted.add("", partial)
+                of_images = {digest for image in self._index.images.values() for digest in image.blobs}
+                self.interrupted.add("", partial | self._store.digests() - of_images)
         await self.collect()
         if unknown is not None:
             raise wrap(unknown, "cannot check whether all images are complete")
@@ -132,9 +133,9 @@ class ImageManager:
         """Pull an image and unpack it.
 
         Raises Invalid if the reference, the image or a blob is bad; NotFound if the registry does not have the image;
-        Unauthenticated, Denied or Permanent if it refuses access; RegistryUnavailable if it cannot be reached (the data
-        downloaded so far is kept for an hour); SignatureRejected if the image policy does not permit it; Transient if
-        the disk is full. A cancelled pull leaves nothing behind.
+        Unauthenticated, Denied or Permanent if it refuses access; RegistryUnavailable if it cannot be reached;
+        SignatureRejected if the image policy does not permit it; Transient if the disk is full. What a pull that was
+        cancelled, or whose registry could not be reached, has downloaded is kept for an hour.
         """
         wanted = parse(reference)
         name = str(wanted)
@@ -149,7 +150,7 @@ class ImageManager:
         async with self._deps.registry.open(wanted, auth) as repository:
             try:
                 record, top = await self._fetcher.pull(repository, wanted, job, self._present(wanted))
-            except RegistryUnavailable:
+            except (RegistryUnavailable, asyncio.CancelledError):  # a client that restarts cancels its pulls
                 if job.knows_blobs:  # else what the attempt before has left is all that there is
                     self.interrupted.add(name, job.blobs)
                 raise

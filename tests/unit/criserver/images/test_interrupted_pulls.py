@@ -157,6 +157,20 @@ async def test_next_server_goes_on_with_an_interrupted_pull(registry: FakeRegist
     assert [ranged for path, _, ranged in registry.seen if DIFFS[0] in path] == [f"bytes={len(LAYERS[0]) - 1}-"]
 
 
+async def test_next_server_keeps_the_whole_blobs_of_an_interrupted_pull(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("a:1", LAYERS[:2], DIFFS[:2])
+    registry.delay = {DIFFS[1]: 0.3}
+    registry.blobs[DIFFS[1]] = LAYERS[1][:-1]
+    with pytest.raises(RegistryUnavailable):
+        await World(tmp_path).images.pull(f"{registry.host}/a:1")
+    registry.blobs[DIFFS[1]] = LAYERS[1]
+    world = World(tmp_path)
+    await world.images.recover()
+    registry.seen.clear()
+    check(world, await world.images.pull(f"{registry.host}/a:1"))
+    assert not [path for path, _, _ in registry.seen if DIFFS[0] in path]
+
+
 async def test_next_server_removes_what_no_one_pulls_again(registry: FakeRegistry, tmp_path: Path) -> None:
     await _interrupt(World(tmp_path), registry, "a:1", 0)
     world = World(tmp_path)

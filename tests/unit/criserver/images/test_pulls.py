@@ -115,21 +115,38 @@ async def test_two_pulls_of_one_image_share_the_work(registry: FakeRegistry, tmp
     assert len(fetched) == len(set(fetched)) == 5
 
 
-async def test_a_cancelled_pull_leaves_nothing(registry: FakeRegistry, tmp_path: Path) -> None:
+async def test_next_attempt_goes_on_with_what_a_cancelled_pull_has_fetched(
+    registry: FakeRegistry, tmp_path: Path
+) -> None:
+    """A kubelet that restarts cancels its pulls, and requests them again."""
     registry.add_image("app:1", LAYERS, DIFFS)
     registry.pause = asyncio.Event()
     world = World(tmp_path)
-    task = asyncio.create_task(world.images.pull(f"{registry.host}/app:1"))
-    await registry.halfway.wait()
-    assert list((world.content.root / "ingest").iterdir())
+    told: list[Progress] = []
+    task = asyncio.create_task(world.images.pull(f"{registry.host}/app:1", None, told.append))
+    await registry.halfway.wait()  # of the configuration
+    of_configuration, registry.pause = registry.pause, asyncio.Event()
+    of_configuration.set()
+    await until(lambda: any(step.phase is Phase.DOWNLOADING and step.done for step in told))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert world.content.digests() == set() and list((world.content.root / "ingest").iterdir()) == []
+    partial = {path.name: path.stat().st_size for path in (world.content.root / "ingest").iterdir()}
+    assert any(partial.values())
     registry.pause.set()
     registry.seen.clear()
     check(world, await world.images.pull(f"{registry.host}/app:1"))
-    assert {ranged for _, _, ranged in registry.seen} == {""}
+    resumed = {path.rpartition(":")[2]: ranged for path, _, ranged in registry.seen if ranged}
+    assert resumed == {name.partition("-")[2]: f"bytes={size}-" for name, size in partial.items() if size}
+
+
+async def test_pull_that_fails_for_another_reason_leaves_nothing(registry: FakeRegistry, tmp_path: Path) -> None:
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    registry.blobs[DIFFS[0]] = bytes(len(LAYERS[0]))
+    world = World(tmp_path)
+    with pytest.raises(Invalid):
+        await world.images.pull(f"{registry.host}/app:1")
+    assert world.content.digests() == set() and list((world.content.root / "ingest").iterdir()) == []
 
 
 async def test_when_one_of_two_pulls_is_cancelled_the_other_goes_on(registry: FakeRegistry, tmp_path: Path) -> None:
