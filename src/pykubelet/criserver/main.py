@@ -23,7 +23,7 @@ from pykubelet.criserver.config import Settings
 from pykubelet.criserver.config.metrics_address import parse_metrics_address
 from pykubelet.criserver.conmon.find_and_kill import end_commands
 from pykubelet.criserver.container.plan import lifecycle as container
-from pykubelet.criserver.directories import entries, lock_directory, make_directory, make_traversable
+from pykubelet.criserver.directories import lock_directory, make_directory, make_traversable
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.netns import PinnedNamespaces
 from pykubelet.criserver.processes import reference
@@ -157,13 +157,12 @@ async def _tell_end(ending: Callable[[], None]) -> None:
 def _retire_scratch(settings: Settings, clock: Clock) -> list[Path]:
     """Kill exec commands of the previous server; return the directories of its calls' files, which are stale."""
     end = clock.monotonic() + _COMMANDS
-    containers = [path.name for path in entries(settings.bundles)]
     if os.path.lexists(settings.scratch):
         # An OCI runtime that has just started a command cannot write its pid file after this, and so ends the command.
         settings.scratch.rename(settings.scratch.with_name(f"{settings.scratch.name}.old-{secrets.token_hex(4)}"))
     old = list(settings.run.glob(f"{settings.scratch.name}.old*"))
     for directory in old:
-        end_commands(directory, containers, lambda: clock.monotonic() > end)
+        end_commands(directory, lambda: clock.monotonic() > end)
     return old
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from pykubelet.base.errors import NotFound, PykubeletError, Transient
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.oci.command import in_container
+from pykubelet.criserver.oci.command import container_of, in_container
 from pykubelet.criserver.oci.exectree import kill_trees
 from pykubelet.criserver.processes import is_alive, is_of_machine, reference
 from pykubelet.criserver.types import ContainerID, ProcessRef
@@ -151,17 +151,26 @@ def _held_children(parent: int, known: Collection[int], handles: ExitStack) -> l
     return found
 
 
-def end_commands(scratch: Path, containers: Collection[str], is_late: Callable[[], bool]) -> None:
+def end_commands(scratch: Path, is_late: Callable[[], bool]) -> None:
     """Kill exec commands that a killed server left running, with all their descendants, until it is late. Blocking.
 
-    No client reads their output. The OCI runtime wrote a PID file for each; a process counts only while it is in a
-    container's cgroup.
+    No client reads their output. The OCI runtime wrote a PID file for each, in a directory with the container's id; a
+    process counts only while it is in the cgroup of a container with such a command. A PID that a process of another
+    container has by now is that of no command.
     """
-    firsts = set()
+    commands: set[tuple[int, str]] = set()
     for note in scratch.glob("exec-*/pid"):
         try:
-            firsts.add(noted_number(note))
+            commands.add((noted_number(note), container_of(note.parent)))
         except Transient as error:  # it must not keep the server from starting
             _log.warning("command of a killed server not ended", extra={"error": str(error)})
-    if not kill_trees(firsts - {0}, lambda pid: in_container(pid, *containers), is_late):
+    firsts = {pid for pid, container in commands if pid > 0 and _may_be_of(pid, container)}
+    containers = {container for _, container in commands}
+    if not kill_trees(firsts, lambda pid: in_container(pid, *containers), is_late):
         _log.warning("commands of a killed server may still run; they end with their containers")
+
+
+def _may_be_of(pid: int, container: str) -> bool:
+    """Whether no process of another container has the PID. Those that have ended are in no cgroup."""
+    found = procfs.stat(pid)
+    return found is None or found.ended or in_container(pid, container)

@@ -58,6 +58,16 @@ class Command:
         return in_container(pid, self.container) or (self.runtime is not None and self.runtime in (pid, parent_of(pid)))
 
 
+def directory_prefix(container: str) -> str:
+    """The begin of the name of a directory with the files of an exec command; tempfile adds letters and digits."""
+    return f"exec-{container}-"
+
+
+def container_of(directory: Path) -> str:
+    """The container of the exec command with that directory; empty if the name tells none."""
+    return directory.name.removeprefix("exec-").rpartition("-")[0]
+
+
 def in_container(pid: int, *containers: str) -> bool:
     """Whether the process is in the cgroup of one of the containers (with systemd, in its scope), or below it."""
     parts = {part for each in procfs.cgroups(pid) or () for part in each.path.split("/")}

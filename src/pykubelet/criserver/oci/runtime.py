@@ -24,7 +24,7 @@ from pykubelet.base.errors import NotFound, Permanent, PykubeletError, Transient
 from pykubelet.base.files.decoding import decode_json
 from pykubelet.base.proc import Completed, ExitError, ProgramTimeout, run
 from pykubelet.base.units import KIB, MIB, Seconds
-from pykubelet.criserver.oci.command import Command
+from pykubelet.criserver.oci.command import Command, directory_prefix
 from pykubelet.criserver.oci.fifo import SHELL, fifo_of, release_exec_fifo
 from pykubelet.criserver.types import ContainerID, ProcessRef
 from pykubelet.linux import procfs
@@ -207,7 +207,7 @@ class OciRuntime:
 
         ProgramTimeout after ``timeout`` seconds (0: no limit): the command and its descendants are killed.
         """
-        with tempfile.TemporaryDirectory(prefix="exec-", dir=self._scratch) as directory:
+        with tempfile.TemporaryDirectory(prefix=directory_prefix(container), dir=self._scratch) as directory:
             spec, pid_file = Path(directory, "process.json"), Path(directory, "pid")
             spec.write_text(json.dumps(process))
             files = ("--process", str(spec), "--pid-file", str(pid_file))
@@ -252,7 +252,7 @@ class OciRuntime:
     ) -> tuple[list[str], Command, Path]:
         """Prepare a command whose streams the caller handles: the arguments to run, the command to identify it, and
         the directory of its files, which the caller removes afterwards. Blocking."""
-        directory = Path(tempfile.mkdtemp(prefix="exec-", dir=self._scratch))
+        directory = Path(tempfile.mkdtemp(prefix=directory_prefix(container), dir=self._scratch))
         spec, pid_file = directory / "process.json", directory / "pid"
         spec.write_text(json.dumps(process))
         flags = ["--tty"] if terminal else []

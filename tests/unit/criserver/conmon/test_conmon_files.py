@@ -41,9 +41,9 @@ def test_notes_that_cannot_be_read_for_now_keep_no_server_from_starting(
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(find_and_kill, "read_regular", refuse)
-    command = tmp_path / "exec-1" / "pid"
+    command = tmp_path / f"exec-{ID}-1" / "pid"
     command.parent.mkdir()
     command.touch()
-    end_commands(tmp_path, [ID], lambda: False)
+    end_commands(tmp_path, lambda: False)
     assert "command of a killed server not ended" in caplog.text
     assert orphan_runs(tmp_path, ID), "it is not removed as long as it may run"

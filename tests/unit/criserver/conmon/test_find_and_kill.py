@@ -50,18 +50,22 @@ def test_exec_commands_without_a_client_are_killed(tmp_path: Path, monkeypatch: 
     with subprocess.Popen(["sleep", "60"]) as command, subprocess.Popen(["sleep", "60"]) as other:
         inside = (Membership((), "/pods/c1"),)
         monkeypatch.setattr(procfs, "cgroups", {command.pid: inside, other.pid: inside}.get)
-        (tmp_path / "exec-a").mkdir()
-        (tmp_path / "exec-a" / "pid").write_text(str(command.pid))
-        (tmp_path / "exec-b").mkdir()
-        (tmp_path / "call-c").mkdir()
-        (tmp_path / "call-c" / "pid").write_text(str(other.pid))
-        end_commands(tmp_path, ["no-such-container"], lambda: False)
-        assert command.poll() is None
-        end_commands(tmp_path, ["c1"], lambda: False)
+        _note(tmp_path / "exec-c2-a", command.pid)
+        (tmp_path / "exec-c1-b").mkdir()
+        _note(tmp_path / "call-c", other.pid)
+        end_commands(tmp_path, lambda: False)
+        assert command.poll() is None, "its PID is that of a process of another container by now"
+        _note(tmp_path / "exec-c1-a", command.pid)
+        end_commands(tmp_path, lambda: False)
         assert command.wait(10) == -signal.SIGKILL
         assert other.poll() is None
-        end_commands(tmp_path, ["c1"], lambda: False)
+        end_commands(tmp_path, lambda: False)
         other.kill()
+
+
+def _note(directory: Path, pid: int) -> None:
+    directory.mkdir()
+    (directory / "pid").write_text(str(pid))
 
 
 def test_processes_of_an_exec_command_are_found_in_one_of_many_containers_by_one_look(
@@ -76,9 +80,10 @@ def test_processes_of_an_exec_command_are_found_in_one_of_many_containers_by_one
 
     with subprocess.Popen(["sleep", "60"]) as command:
         monkeypatch.setattr(procfs, "cgroups", cgroups)
-        (tmp_path / "exec-a").mkdir()
-        (tmp_path / "exec-a" / "pid").write_text(str(command.pid))
-        end_commands(tmp_path, [f"c{number}" for number in range(500)], lambda: False)
+        for number in range(500):
+            _note(tmp_path / f"exec-c{number}-a", 0)
+        _note(tmp_path / "exec-c499-b", command.pid)
+        end_commands(tmp_path, lambda: False)
         assert command.wait(10) == -signal.SIGKILL
     assert 0 < len(looks) <= 16, "once in each round"
 
@@ -99,9 +104,8 @@ def test_all_processes_are_listed_once_for_all_exec_commands(tmp_path: Path, mon
 
     monkeypatch.setattr(procfs, "pids", pids)
     for number in range(3):
-        (tmp_path / f"exec-{number}").mkdir()
-        (tmp_path / f"exec-{number}" / "pid").write_text(str(2**22 + number))
-    end_commands(tmp_path, ["c1"], lambda: False)
+        _note(tmp_path / f"exec-c1-{number}", 2**22 + number)
+    end_commands(tmp_path, lambda: False)
     assert len(listed) == 1
 
 
