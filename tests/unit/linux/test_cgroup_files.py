@@ -3,11 +3,13 @@
 import os
 import signal
 import subprocess
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from pykubelet.base.errors import Transient
 from pykubelet.linux.cgroups.files import CgroupFiles
 from pykubelet.linux.filesystems.removal import remove_tree
 
@@ -70,3 +72,43 @@ def test_cgroup_is_not_read_for_each_of_its_processes(tmp_path: Path) -> None:
         files.kill((tmp_path,))
         assert [process.wait(10) for process in processes] == [-signal.SIGKILL] * 4
     assert files.listed == 2
+
+
+def test_processes_of_a_cgroup_that_is_killed_fork_no_more(tmp_path: Path) -> None:
+    """Otherwise a fork bomb makes processes as fast as they are killed."""
+    limit = tmp_path / "pids.max"
+    limit.write_text("max")
+    (tmp_path / "cgroup.procs").write_text("")
+    without = tmp_path / "of another hierarchy"
+    without.mkdir()
+    CgroupFiles().kill((tmp_path, without))
+    assert limit.read_text().startswith("0")
+    assert not (without / "pids.max").exists()
+
+
+def test_cgroup_of_this_process_is_not_kept_from_forking(tmp_path: Path) -> None:
+    limit = tmp_path / "pids.max"
+    limit.write_text("max")
+    (tmp_path / "cgroup.procs").write_text(f"{os.getpid()}\n")
+    CgroupFiles().kill((tmp_path,))
+    assert limit.read_text() == "max"
+
+
+def test_error_names_few_of_very_many_processes_that_do_not_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = _Immortal()
+    monkeypatch.setattr("pykubelet.linux.cgroups.files._DELETE_DEADLINE", 0.0)
+    (tmp_path / "cgroup.procs").write_text("".join(f"{pid}\n" for pid in range(1, 20_001)))
+    with pytest.raises(Transient, match=r"\(20000\): 1, 2, 3, 4, 5, 6, 7, 8, …$"):
+        files.delete_trees((tmp_path,))
+
+
+class _Immortal(CgroupFiles):
+    """Cgroups that are never empty."""
+
+    def remove(self, path: Path) -> None:
+        raise Transient(f"cannot remove cgroup {path}: busy")
+
+    def kill(self, roots: Iterable[Path]) -> None:
+        pass

@@ -13,6 +13,7 @@ import pytest
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.base.units import MIB, Bytes
 from pykubelet.linux.cgroups import UNLIMITED, CgroupDriver, CgroupResources, Layout, Mode, detect, open_driver, problem
+from pykubelet.testing.agent import wait_for
 
 pytestmark = pytest.mark.root
 
@@ -135,6 +136,29 @@ def test_delete_takes_what_others_made_below(driver: CgroupDriver, layout: Layou
     assert driver.children(parent) == frozenset()
     assert not driver.exists(f"{parent}/pod")
     driver.delete(f"{parent}/pod")
+
+
+def test_fork_bomb_is_deleted(driver: CgroupDriver, layout: Layout, parent: str) -> None:
+    """It forks as fast as version 1, which cannot kill a cgroup at once, kills its processes."""
+    driver.create(f"{parent}/pod", CgroupResources(pids_max=300))
+    driver.create(f"{parent}/pod/container", CgroupResources())
+    bomb = join(
+        layout,
+        f"{parent}/pod/container",
+        [sys.executable, "-S", "-c", "import os\nwhile 1:\n try: os.fork()\n except OSError: pass"],
+    )
+    wait_for(lambda: driver.stats(f"{parent}/pod").pids == 300, 30, lambda: "the processes are too few")
+    driver.delete(f"{parent}/pod/container")
+    assert bomb.wait(10) == -signal.SIGKILL
+    assert not driver.exists(f"{parent}/pod/container")
+
+
+def test_cgroup_whose_deletion_was_given_up_is_used_again(driver: CgroupDriver, layout: Layout, parent: str) -> None:
+    driver.create(f"{parent}/pod", CgroupResources())
+    limit = next(path for each in directories(layout, f"{parent}/pod") if (path := each / "pids.max").exists())
+    limit.write_text("0")
+    driver.create(f"{parent}/pod", CgroupResources())
+    assert limit.read_text() == "max\n"
 
 
 def test_a_frozen_process_dies_too(driver: CgroupDriver, layout: Layout, parent: str) -> None:

@@ -25,6 +25,9 @@ _LONGEST_PATH: Final = 3000
 """In bytes; the kernel takes 4095, and below it are a name and that of a control file."""
 _HELD: Final = 128
 """Processes of which handles are open at a time."""
+_PROCESSES: Final = "pids.max"
+_SHOWN: Final = 8
+"""Processes that an error names; there may be tens of thousands, and an error in a CRI call has a few KiB."""
 
 
 def below(mount: Path, path: str) -> Path:
@@ -68,6 +71,10 @@ class CgroupFiles:
         try:
             path.mkdir(0o755)
         except FileExistsError:
+            with suppress(PykubeletError):
+                # A deletion that was given up may have left its limit.
+                if self.read(path / _PROCESSES).strip() == "0":
+                    self.write(path / _PROCESSES, "max")
             return False
         except OSError as error:
             raise wrap(error, f"cannot make cgroup {path}") from error
@@ -148,7 +155,8 @@ class CgroupFiles:
                 return
             if time.monotonic() >= deadline:
                 left = sorted(self._processes_below(roots))
-                raise Transient(f"{busy}; processes that do not end after SIGKILL: {left}") from busy
+                shown = ", ".join(map(str, left[:_SHOWN])) + (", …" if left[_SHOWN:] else "")
+                raise Transient(f"{busy}; processes that do not end after SIGKILL ({len(left)}): {shown}") from busy
             self.kill(roots)
             # Killed processes leave their cgroup only after the kernel has torn them down.
             time.sleep(pause)
@@ -159,7 +167,11 @@ class CgroupFiles:
         roots = tuple(roots)
         for path in (path for root in roots for path in self.tree(root)):
             self._thaw(path)
-        pids = sorted(self._processes_below(roots) - {0, os.getpid()})
+        found = self._processes_below(roots)
+        if os.getpid() not in found:
+            for root in roots:
+                self._end_forks(root)
+        pids = sorted(found - {0, os.getpid()})
         # There may be tens of thousands of processes and cgroups: the cgroups are not read for each process.
         for first in range(0, len(pids), _HELD):
             with ExitStack() as handles:
@@ -174,6 +186,11 @@ class CgroupFiles:
 
     def _processes_below(self, roots: Iterable[Path]) -> frozenset[int]:
         return self.processes(path for root in roots for path in self.tree(root))
+
+    def _end_forks(self, path: Path) -> None:
+        """Let no process of a cgroup fork again: those of a fork bomb are more than are killed in a round."""
+        with suppress(PykubeletError):  # in the other hierarchies of v1 this file does not exist
+            self.write(path / _PROCESSES, "0")
 
     def _thaw(self, path: Path) -> None:
         """Thaw a cgroup: a frozen process of v1 does not die before; on v2 this file does not exist."""
