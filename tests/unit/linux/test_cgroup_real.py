@@ -161,7 +161,8 @@ def test_cgroup_whose_deletion_was_given_up_is_used_again(driver: CgroupDriver, 
     assert limit.read_text() == "max\n"
 
 
-def test_a_frozen_process_dies_too(driver: CgroupDriver, layout: Layout, parent: str) -> None:
+@pytest.mark.parametrize("way", ["deleted", "killed and thawed"])
+def test_a_frozen_process_dies_too(driver: CgroupDriver, layout: Layout, parent: str, way: str) -> None:
     driver.create(f"{parent}/pod", CgroupResources())
     if layout.version == 1:
         if "freezer" not in layout.controllers:
@@ -172,7 +173,11 @@ def test_a_frozen_process_dies_too(driver: CgroupDriver, layout: Layout, parent:
         state, frozen = directories(layout, f"{parent}/pod")[0] / "cgroup.freeze", "1"
     process = join(layout, f"{parent}/pod", ["/bin/sleep", "600"])
     state.write_text(frozen)
-    driver.delete(parent)
+    if way == "deleted":
+        driver.delete(parent)
+    else:
+        process.kill()
+        driver.thaw(parent)
     assert process.wait(10) == -signal.SIGKILL
 
 

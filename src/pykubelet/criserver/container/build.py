@@ -81,7 +81,7 @@ def build_containers(deps: ContainerDeps) -> ContainerComponents:
     )
     table, records, launcher, cleanup = shared.table, shared.records, shared.launcher, shared.cleanup
     machine, sandboxes, directories = deps.machine, deps.sandboxes, deps.directories
-    stopper = ContainerStopper(table=table, launcher=launcher)
+    stopper = ContainerStopper(table=table, launcher=launcher, cleanup=cleanup)
     remover = ContainerRemover(
         table=table, records=records, stopper=stopper, launcher=launcher, cleanup=cleanup, images=deps.images
     )

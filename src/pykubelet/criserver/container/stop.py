@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.units import Seconds
+from pykubelet.criserver.container.processes.cleanup import Cleanup
 from pykubelet.criserver.container.processes.prelaunch import Launcher
 from pykubelet.criserver.container.state.container_state import Container
 from pykubelet.criserver.container.state.table import ContainerTable
@@ -19,9 +20,10 @@ _STOPPED = "it was stopped meanwhile"
 class ContainerStopper:
     """Ends containers, for StopContainer and for the ends of their sandboxes."""
 
-    def __init__(self, *, table: ContainerTable, launcher: Launcher) -> None:
+    def __init__(self, *, table: ContainerTable, launcher: Launcher, cleanup: Cleanup) -> None:
         self._table = table
         self._launcher = launcher
+        self._cleanup = cleanup
 
     async def stop(self, identity: str, grace: Seconds) -> None:
         """Send the stop signal, and SIGKILL after ``grace`` seconds. No error if it is not running or missing.
@@ -53,6 +55,7 @@ class ContainerStopper:
                         return
                 container.killed = True
                 await runtime.signal(task, signal.SIGKILL)
+                await self._cleanup.thaw(container)
         if container.running and not await _ends_within(container, _KILLED):
             raise Transient(f"container {container.id} hangs in the kernel: it does not end after SIGKILL")
 

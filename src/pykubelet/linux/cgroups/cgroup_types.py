@@ -95,6 +95,13 @@ class CgroupDriver(Protocol):
         """
         ...
 
+    def thaw(self, path: str) -> None:
+        """Let all processes in the cgroup and its descendants run if they cannot end otherwise. Idempotent.
+
+        On version 1, a frozen process does not even end after SIGKILL. A privileged container may freeze itself.
+        """
+        ...
+
     def exists(self, path: str) -> bool:
         """Whether the cgroup exists, for every controller that this driver sets."""
         ...

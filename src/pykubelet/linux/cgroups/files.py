@@ -165,8 +165,7 @@ class CgroupFiles:
     def kill(self, roots: Iterable[Path]) -> None:
         """Send SIGKILL to every process in these cgroups and their descendants, except this one."""
         roots = tuple(roots)
-        for path in (path for root in roots for path in self.tree(root)):
-            self._thaw(path)
+        self.thaw(roots)
         found = self._processes_below(roots)
         if os.getpid() not in found:
             for root in roots:
@@ -192,12 +191,11 @@ class CgroupFiles:
         with suppress(PykubeletError):  # in the other hierarchies of v1 this file does not exist
             self.write(path / _PROCESSES, "0")
 
-    def _thaw(self, path: Path) -> None:
-        """Thaw a cgroup: a frozen process of v1 does not die before; on v2 this file does not exist."""
-        try:
-            self.write(path / "freezer.state", "THAWED")
-        except PykubeletError:
-            pass
+    def thaw(self, roots: Iterable[Path]) -> None:
+        """Thaw cgroups and their descendants: a frozen process of v1 does not die before."""
+        for path in (path for root in roots for path in self.tree(root)):
+            with suppress(PykubeletError):  # on v2, and in the other hierarchies of v1, this file does not exist
+                self.write(path / "freezer.state", "THAWED")
 
     def _remove_all(self, roots: Iterable[Path]) -> PykubeletError | None:
         """Remove the cgroups that can be removed; returns the first error, or None."""

@@ -47,6 +47,9 @@ class CgroupV2:
             pass
         self._files.delete_trees((directory,))
 
+    def thaw(self, path: str) -> None:
+        """Do nothing: a frozen process of version 2 ends after SIGKILL."""
+
     def exists(self, path: str) -> bool:
         """Whether the cgroup exists with its controllers enabled: without them it limits nothing."""
         try:

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,6 +85,7 @@ class NoCgroups:
 
     def __init__(self) -> None:
         self.deleted: list[str] = []
+        self.thaw: Callable[[str], None] = lambda path: None
 
     def delete(self, path: str) -> None:
         assert path

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import PykubeletError
+from pykubelet.criserver.config.machine import kernel_cgroup
 from pykubelet.criserver.container.bundle import prepare
 from pykubelet.criserver.container.container_interfaces import Directories
 from pykubelet.criserver.container.state.container_state import Container
@@ -49,6 +50,10 @@ class Cleanup:
         await self.undo_start(container, runtime)
         if container.record.log_path:
             await self._call(container, _remove_empty, Path(container.record.log_path))
+
+    async def thaw(self, container: Container) -> None:
+        """Let its processes run if they do not end after SIGKILL otherwise, as they are frozen."""
+        await self._call(container, self._cgroups.thaw, kernel_cgroup(container.record.cgroup))
 
     async def release_mapped_mounts(self, container: Container) -> None:
         """Unmount its mapped mounts, which would keep volumes busy that the client wants to unmount."""

@@ -33,6 +33,9 @@ class MeasuredCgroups:
         with self._measured("destroy"):
             self._driver.delete(path)
 
+    def thaw(self, path: str) -> None:
+        self._driver.thaw(path)
+
     def exists(self, path: str) -> bool:
         return self._driver.exists(path)
 
