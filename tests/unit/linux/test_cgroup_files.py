@@ -11,6 +11,7 @@ import pytest
 
 from pykubelet.base.errors import Transient
 from pykubelet.linux.cgroups.files import CgroupFiles
+from pykubelet.linux.cgroups.v2 import CgroupV2
 from pykubelet.linux.filesystems.removal import remove_tree
 
 
@@ -72,6 +73,19 @@ def test_cgroup_is_not_read_for_each_of_its_processes(tmp_path: Path) -> None:
         files.kill((tmp_path,))
         assert [process.wait(10) for process in processes] == [-signal.SIGKILL] * 4
     assert files.listed == 2
+
+
+def test_processes_of_very_many_cgroups_are_those_of_some(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The metrics of the whole node wait for those of a container with 20,000 cgroups."""
+    monkeypatch.setattr("pykubelet.linux.cgroups.files._LOOKED_AT", 10)
+    (tmp_path / "wide").mkdir()
+    (tmp_path / "cgroup.procs").write_text("17\n")
+    for number in range(30):
+        (tmp_path / "wide" / str(number)).mkdir()
+        (tmp_path / "wide" / str(number) / "cgroup.procs").write_text(f"{number + 100}\n")
+    driver = CgroupV2(tmp_path.parent)
+    found = driver.procs(tmp_path.name)
+    assert 17 in found and len(found) == 10 - 1, "one has none"
 
 
 def test_processes_of_a_cgroup_that_is_killed_fork_no_more(tmp_path: Path) -> None:

@@ -122,5 +122,5 @@ class CgroupDriver(Protocol):
         ...
 
     def procs(self, path: str) -> frozenset[int]:
-        """The pids in the cgroup and its descendants, in any hierarchy."""
+        """The pids in the cgroup and its descendants, for statistics: those of some thousands of cgroups at most."""
         ...

@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,7 @@ _LONGEST_PATH: Final = 3000
 """In bytes; the kernel takes 4095, and below it are a name and that of a control file."""
 _HELD: Final = 128
 """Processes of which handles are open at a time."""
+_LOOKED_AT: Final = 4096
 _PROCESSES: Final = "pids.max"
 _SHOWN: Final = 8
 """Processes that an error names; there may be tens of thousands, and an error in a CRI call has a few KiB."""
@@ -133,6 +135,16 @@ class CgroupFiles:
                 yield from self.tree(here / name)
         finally:
             os.close(fd)
+
+    def part_of_tree(self, path: Path) -> Iterator[Path]:
+        """The cgroup and its descendants, parents before children, but ``_LOOKED_AT`` of them at most."""
+        left = [path]
+        for _ in range(_LOOKED_AT):
+            if not left:
+                return
+            yield (each := left.pop())
+            with suppress(PykubeletError):  # its path is too long
+                left.extend(each / name for name in islice(self.subdirectories(each), _LOOKED_AT))
 
     def processes(self, paths: Iterable[Path]) -> frozenset[int]:
         """The pids in exactly these cgroups; 0 stands for processes outside of the pid namespace."""

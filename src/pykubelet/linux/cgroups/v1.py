@@ -76,8 +76,8 @@ class CgroupV1:
         return frozenset(name for mount in self._all for name in self._files.subdirectories(below(mount, path)))
 
     def procs(self, path: str) -> frozenset[int]:
-        trees = (self._files.tree(below(mount, path)) for mount in self._all)
-        return self._files.processes(directory for tree in trees for directory in tree)
+        mount = self._controllers.get("pids", self._all[0])
+        return self._files.processes(self._files.part_of_tree(below(mount, path)))
 
     def stats(self, path: str) -> CgroupStats:
         if not any(below(mount, path).is_dir() for mount in self._needed):

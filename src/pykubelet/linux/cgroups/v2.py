@@ -62,7 +62,7 @@ class CgroupV2:
         return frozenset(self._files.subdirectories(self._directory(path)))
 
     def procs(self, path: str) -> frozenset[int]:
-        return self._files.processes(self._files.tree(self._directory(path)))
+        return self._files.processes(self._files.part_of_tree(self._directory(path)))
 
     def stats(self, path: str) -> CgroupStats:
         directory = self._directory(path)
