@@ -158,20 +158,26 @@ async def test_pods_do_not_reach_loopback_addresses_of_the_node(runtime: Runtime
     netns = json.loads(answer.info["info"])["netns"]
     (route,) = json.loads((await _in_network(netns, "ip", "-json", "route", "show", "default")).decode())
     (link,) = json.loads((await run(["ip", "-json", "route", "get", answer.status.network.ip], timeout=10)).stdout)
-    # What a pod may do that sends packets of its own, with NET_RAW.
+    # What a pod may do that sends packets of its own, with NET_RAW. While lo has the address, the pod's kernel takes
+    # answers for forged.
     for command in (
         "sysctl -q -w net.ipv4.conf.eth0.route_localnet=1",
-        "ip route flush table local dev lo",
+        "ip address delete 127.0.0.1/8 dev lo",
         f"ip route add 127.0.0.0/8 via {route['gateway']} dev eth0",
     ):
         await _in_network(netns, *command.split())
     ask = f"import socket; socket.create_connection(('127.0.0.1', {web}), 2).close()"
     with pytest.raises(ExitError, match="timed out"):
         await _in_network(netns, sys.executable, "-S", "-c", ask)
+    # A server may trust this address, which is not that of lo: the kernel does not take it for forged then.
+    await _in_network(netns, "ip", "address", "add", "127.9.9.9/32", "dev", "eth0")
+    tell = "import socket; socket.create_connection(('{}', 9), 2, ('127.9.9.9', 0)).close()".format(route["gateway"])
+    with pytest.raises(ExitError, match="timed out"):
+        await _in_network(netns, sys.executable, "-S", "-c", tell)
     # Another rule of the machine may drop them as well, such as that of a Go kubelet.
     rules = (await run(["iptables", "-w", "-t", "mangle", "-nvxL", "PREROUTING"], timeout=10)).stdout.decode()
-    (packets,) = (int(row.split()[0]) for row in rules.splitlines() if f"/* pods of {link['dev']} */" in row)
-    assert packets > 0, rules
+    packets = [int(row.split()[0]) for row in rules.splitlines() if f"/* pods of {link['dev']} */" in row]
+    assert len(packets) == 2 and all(packets), rules
 
 
 async def _in_network(netns: str, *argv: str) -> bytes:

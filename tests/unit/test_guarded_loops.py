@@ -113,6 +113,7 @@ INJECTIONS: dict[str, str] = {
         "unit/criserver/cni/test_damage.py::test_configuration_is_looked_at_periodically_without_inotify"
     ),
     "network.status": ("unit/criserver/cni/test_network_status.py::test_status_that_raises_is_asked_again"),
+    "network.firewall": "unit/criserver/cni/test_network_manager.py::test_default_network_masquerades_its_pods",
     "network.collection": ("unit/criserver/cni/test_network_status.py::test_plugins_hear_which_attachments_are_in_use"),
     "csi.limits": (
         "unit/kubelet/actuate/volumes/csi/test_limit_updates.py::test_driver_that_fails_does_not_delay_the_others"

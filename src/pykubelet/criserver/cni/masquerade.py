@@ -6,6 +6,8 @@ for each pod, which takes half of the time of its ADD and most of its DEL.
 For ports of pods on 127.0.0.1 the portmap plugin sets ``route_localnet`` on the bridge. The kernel then takes packets
 to loopback addresses from pods as well, which pods with NET_RAW can send, so that they would reach servers that listen
 for programs of the node alone (CVE-2020-8558). Another rule drops them; the Go kubelet's is in its chain KUBE-FIREWALL.
+A third one drops packets from loopback addresses other than 127.0.0.1, of which the kernel does not see then that they
+are forged: servers may trust all of 127.0.0.0/8.
 """
 
 import asyncio
@@ -22,7 +24,8 @@ from pykubelet.criserver.cni.network_types import Masquerade
 
 _log = logging.getLogger(__name__)
 _CALL: Seconds = 30.0
-_FRESH: Seconds = 300.0
+FRESH: Seconds = 60.0
+"""A rule that was there is not looked for again within this time."""
 _PROGRAMS = {4: ("iptables", "224.0.0.0/4"), 6: ("ip6tables", "ff00::/8")}
 """Programs by IP version, with the multicast addresses."""
 
@@ -42,11 +45,11 @@ class Firewall:
     async def ensure(self, wanted: Masquerade) -> None:
         """Ensure that the rules exist, unless they were checked recently.
 
-        Raises Transient if the one for masquerading cannot be created. Without the other one there is a warning.
+        Raises Transient if the one for masquerading cannot be created. Without the others there is a warning.
         """
         async with self._lock:
             now = self._clock.monotonic()
-            if wanted in self._seen and now - self._seen[wanted] < _FRESH:
+            if wanted in self._seen and now - self._seen[wanted] < FRESH:
                 return
             version = ipaddress.ip_network(wanted.subnet).version
             program, many = _PROGRAMS[version]
@@ -59,14 +62,16 @@ class Firewall:
                 raise Transient(f"cannot masquerade pods of {wanted.bridge} to other networks: {error}") from error
             if version == 4:  # the kernel takes no packets to ::1 from other hosts
                 await self._close_loopback(program, wanted.bridge, comment)
-            lately = {rule: at for rule, at in self._seen.items() if now - at < _FRESH}
+            lately = {rule: at for rule, at in self._seen.items() if now - at < FRESH}
             self._seen = lately | {wanted: now}
 
     async def _close_loopback(self, program: str, bridge: str, comment: tuple[str, ...]) -> None:
         # Before the addresses of answers are translated back: those go to 127.0.0.1, too, after that.
-        rule = ("PREROUTING", "-i", bridge, "-d", "127.0.0.0/8", *comment, "-j", "DROP")
         try:
-            await self._create(program, "mangle", *rule)
+            for end in ("-d", "-s"):
+                await self._create(
+                    program, "mangle", "PREROUTING", "-i", bridge, end, "127.0.0.0/8", *comment, "-j", "DROP"
+                )
         except (NotFound, ExitError) as error:
             fields = {"bridge": bridge, "error": str(error)}
             _log.warning("pods can reach servers that listen on the node's loopback addresses", extra=fields)

@@ -24,7 +24,7 @@ from pykubelet.base.files.path_watch import PathWatch
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.cni.attachment_records import AttachmentRecords
 from pykubelet.criserver.cni.garbage import GarbageCollection
-from pykubelet.criserver.cni.masquerade import Firewall
+from pykubelet.criserver.cni.masquerade import FRESH, Firewall
 from pykubelet.criserver.cni.network_files import FoundNetworks, NetworkFiles
 from pykubelet.criserver.cni.network_status import NetworkStatus
 from pykubelet.criserver.cni.network_types import (
@@ -113,7 +113,6 @@ class NetworkManager:
         """
         guard = Guard("network.configuration", self._config.clock.monotonic, maximum=_LOOK_EVERY)
         while True:
-            await self._ensure_firewall(guard)
             with guard.item("watch"):
                 if not self._through_links:
                     await blocking.call("network", partial(self._config.conf_dir.mkdir, parents=True, exist_ok=True))
@@ -122,6 +121,18 @@ class NetworkManager:
                 with guard.item("look"):
                     await self._reload()
                 await self._config.clock.sleep(delay)
+
+    async def keep_firewall(self) -> None:
+        """Ensure for ever that the firewall rules exist, of pods that were there before as well.
+
+        Other programs remove all rules now and then, such as a service that loads its own.
+        """
+        guard = Guard("network.firewall", self._config.clock.monotonic)
+        while True:
+            for rule in [network.masquerade for network in self._current if network.masquerade is not None]:
+                with guard.item(rule.bridge):
+                    await self._firewall.ensure(rule)
+            await self._config.clock.sleep(FRESH)
 
     async def follow_status(self) -> None:
         """Ask the plugins periodically, and when the network has changed, whether they are ready, for ever."""
@@ -144,12 +155,6 @@ class NetworkManager:
                 plugins=self._plugins, records=self._records, lock=self._attaching, clock=self._config.clock
             )
             await collection.run(lambda: self._current, used)
-
-    async def _ensure_firewall(self, guard: Guard) -> None:
-        """Ensure that the masquerade rules exist, for pods of an earlier server and ahead of the first new pod."""
-        for rule in [network.masquerade for network in self._current if network.masquerade is not None]:
-            with guard.item(f"firewall of {rule.bridge}"):
-                await self._firewall.ensure(rule)
 
     async def _follow(self) -> None:
         """Follow changes until the path leads elsewhere. Raises Transient if it cannot be watched or read for now."""

@@ -19,7 +19,8 @@ case $word in
 esac
 """
 TABLES = ("nat", "mangle")
-MADE = [f"iptables {table} {word}" for table in TABLES for word in ("-C", "-A")]
+RULES = ("nat", "mangle", "mangle")
+MADE = [f"iptables {table} {word}" for table in RULES for word in ("-C", "-A")]
 IPV4, IPV6 = Masquerade("b0", "10.1.0.0/16"), Masquerade("b0", "fd00::/64")
 
 
@@ -55,12 +56,12 @@ async def test_a_rule_is_made_once_and_looked_for_now_and_then(directory: Path) 
     assert rule.endswith("-j MASQUERADE")
     await firewall.ensure(IPV6)
     assert _calls(directory) == ["ip6tables nat -C", "ip6tables nat -A"]
-    await clock.advance(301)
+    await clock.advance(61)
     await firewall.ensure(IPV4)
-    assert _calls(directory) == ["iptables nat -C", "iptables mangle -C"]
+    assert _calls(directory) == [f"iptables {table} -C" for table in RULES]
     for table in TABLES:  # another process has flushed them
         (directory / table).write_text("")
-    await clock.advance(301)
+    await clock.advance(61)
     await firewall.ensure(IPV4)
     assert _calls(directory) == MADE
 
@@ -73,12 +74,13 @@ async def test_a_rule_that_cannot_be_made(directory: Path) -> None:
     await firewall.ensure(IPV4)
 
 
-async def test_packets_of_pods_to_loopback_addresses_are_dropped(directory: Path) -> None:
+async def test_packets_of_pods_to_and_from_loopback_addresses_are_dropped(directory: Path) -> None:
     """With route_localnet, which the portmap plugin sets on the bridge, the kernel takes them (CVE-2020-8558)."""
     _create_tables(directory)
     await Firewall(VirtualClock(), {}).ensure(IPV4)
-    (rule,) = (directory / "mangle").read_text().splitlines()
-    assert rule == "PREROUTING -i b0 -d 127.0.0.0/8 -m comment --comment pods of b0 -j DROP"
+    assert (directory / "mangle").read_text().splitlines() == [
+        f"PREROUTING -i b0 {end} 127.0.0.0/8 -m comment --comment pods of b0 -j DROP" for end in ("-d", "-s")
+    ]
 
 
 async def test_pods_start_without_that_rule_and_a_warning_says_so(

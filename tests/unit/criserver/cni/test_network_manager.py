@@ -17,6 +17,7 @@ from pykubelet.criserver.cni import NetworkConfig, NetworkManager, PortMap, netw
 from pykubelet.criserver.cni.plugins import Plugins
 from pykubelet.criserver.types import SandboxID
 from pykubelet.linux.filesystems.mounts import bind, unmount
+from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.wait import until
 from tests.unit.criserver.cni.rig import ID, REQUEST, Rig
 
@@ -555,7 +556,10 @@ def _errors(caplog: pytest.LogCaptureFixture) -> str:
 async def test_default_network_masquerades_its_pods(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, works: bool
 ) -> None:
-    """From the server's start on, beside the rule for loopback addresses; without the first rule no pod is attached."""
+    """From the server's start on, beside the rules for loopback addresses; without the first rule no pod is attached.
+
+    Rules that another program has removed are made again although no pod starts.
+    """
     said = """echo '{"ips": [{"address": "10.77.0.2/24"}]}'"""
     for name, text in (
         ("iptables", f'echo "$4" >> {tmp_path}/calls; {"" if works else "exit 3"}'),
@@ -564,18 +568,22 @@ async def test_default_network_masquerades_its_pods(
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    config = NetworkConfig(tmp_path / "conf", tmp_path / "attachments", "b0", "10.77.0.0/24")
+    clock = VirtualClock()
+    config = NetworkConfig(tmp_path / "conf", tmp_path / "attachments", "b0", "10.77.0.0/24", clock=clock)
     network = NetworkManager(config, Plugins(directories=(tmp_path,), timeout=10.0))
     await network.start()
-    follower = asyncio.create_task(network.run())
+    firewall = asyncio.create_task(network.keep_firewall(), name="firewall")
     await until(lambda: (tmp_path / "calls").exists() and (works or "cannot masquerade" in _errors(caplog)))
     if works:
         await network.attach(REQUEST)
-        assert (tmp_path / "calls").read_text().split() == ["-C", "-C", "bridge"]
+        calls = ["-C", "-C", "-C", "bridge"]
+        assert (tmp_path / "calls").read_text().split() == calls
         assert "ipMasq" not in (tmp_path / "bridge.json").read_text()
+        await clock.advance(60)
+        await until(lambda: (tmp_path / "calls").read_text().split() == [*calls, "-C", "-C", "-C"])
     else:
         with pytest.raises(Transient, match="cannot masquerade"):
             await network.attach(REQUEST)
-    follower.cancel()
+    firewall.cancel()
     with suppress(asyncio.CancelledError):
-        await follower
+        await firewall
