@@ -7,10 +7,11 @@ from typing import Any, Final, TypeVar
 import click
 
 from pykubelet.base.errors import Invalid
+from pykubelet.cli.arguments.followed_path import FollowedPath
 from pykubelet.kubelet.config import ClusterSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
-_FILE = click.Path(path_type=Path, resolve_path=True)
+_FILE = FollowedPath()
 
 _OPTIONS: Final = (
     click.option("--kubeconfig", type=_FILE, help="The kubeconfig of this node; joins the node to that cluster."),

@@ -16,6 +16,7 @@ from pykubelet.base.daemon.log import setup
 from pykubelet.base.daemon.loop import run_daemon
 from pykubelet.base.daemon.notify import Notifier
 from pykubelet.base.errors import Invalid
+from pykubelet.cli.arguments.followed_path import FollowedPath
 from pykubelet.criserver.config import load_settings
 from pykubelet.criserver.reload.config_reloader import ConfigInput
 from pykubelet.criserver.reload.config_watch import stamps_of
@@ -24,7 +25,7 @@ _FILE = click.Path(path_type=Path, resolve_path=True)
 
 
 @click.command(name="criserver")
-@click.option("--config", type=_FILE, help="The server's configuration, TOML or YAML.")
+@click.option("--config", type=FollowedPath(), help="The server's configuration, TOML or YAML.")
 @click.option("--root", type=_FILE, help="Directory of records, images and layers.")
 @click.option("--run", type=_FILE, help="Directory of sockets, namespaces and bundles.")
 @click.option("--listen", type=_FILE, help="The CRI socket (default: criserver.sock in the run directory).")

@@ -9,6 +9,7 @@ import click
 from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.base.files.atomic import write_atomic
 from pykubelet.base.text import printable
+from pykubelet.cli.arguments.followed_path import FollowedPath
 from pykubelet.cli.plan.systemd_units import AGENT_UNIT, SERVER_UNIT, agent_unit, server_unit
 from pykubelet.cli.service_manager import systemctl, systemd_runs
 from pykubelet.cli.terminal import echo
@@ -17,7 +18,7 @@ from pykubelet.linux.errors import wrap
 
 UNIT_DIRECTORY = Path("/etc/systemd/system")
 _DIRECTORY = click.Path(path_type=Path, file_okay=False, resolve_path=True, readable=False)
-_FILE = click.Path(path_type=Path, dir_okay=False, exists=True, resolve_path=True)
+_FILE = FollowedPath(dir_okay=False, exists=True)
 
 
 @click.command(name="install")
@@ -25,7 +26,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False, exists=True, resolve_path=Tru
 @click.option("--dry-run", is_flag=True, help="Print the units, and change nothing.")
 @click.option(
     "--manifests",
-    type=_DIRECTORY,
+    type=FollowedPath(file_okay=False, readable=False),
     default=Path("/etc/pykubelet/manifests"),
     show_default=True,
     help="Directory of manifests; it is created.",

@@ -26,6 +26,7 @@ from pykubelet.base.daemon.shutdown import ignore_early_reloads
 from pykubelet.base.errors import Invalid, Permanent, PykubeletError
 from pykubelet.base.tracing import DEFAULT_ENDPOINT
 from pykubelet.cli.arguments.cluster_flags import cluster_options, take_cluster_settings
+from pykubelet.cli.arguments.followed_path import FollowedPath
 from pykubelet.cli.arguments.kubelet_flags import kubelet_options, take_kubelet_flags
 from pykubelet.cli.client.agent_socket import linked
 from pykubelet.cli.terminal import echo
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _DIRECTORY = click.Path(path_type=Path, file_okay=False, resolve_path=True, readable=False)
-_FILE = click.Path(path_type=Path, resolve_path=True)
+_FILE = FollowedPath()
 _DEBUG_FROM = 4
 """From this verbosity on the Go kubelet logs single steps."""
 
@@ -72,7 +73,11 @@ class _Flags:
 @click.option("--manifests", type=_FILE, help="Directory (or file) of manifests; also staticPodPath.")
 @click.option("--manifest-url", default="", help="URL of a manifest; also staticPodURL.")
 @click.option("--config", type=_FILE, help="A KubeletConfiguration v1beta1 file.")
-@click.option("--config-dir", type=_DIRECTORY, help="Directory of *.conf files laid over the configuration file.")
+@click.option(
+    "--config-dir",
+    type=FollowedPath(file_okay=False, readable=False),
+    help="Directory of *.conf files laid over the configuration file.",
+)
 @click.option(
     "--container-runtime-endpoint",
     default="",
