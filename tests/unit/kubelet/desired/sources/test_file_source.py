@@ -319,6 +319,32 @@ async def test_live_a_link_that_leads_elsewhere(tmp_path: Path, path: str, name:
         await live.until({"a-n": "v3"})
 
 
+async def test_live_files_elsewhere_to_which_links_in_the_directory_lead(tmp_path: Path) -> None:
+    manifests, elsewhere = tmp_path / "m", tmp_path / "elsewhere"
+    for directory in (manifests, elsewhere):
+        directory.mkdir()
+    (elsewhere / "file").write_text(pod("a", "v1"))
+    (manifests / "a.yaml").symlink_to("../elsewhere/file")
+    for name, target in (("c", "../elsewhere"), ("d", "d.yaml"), ("e", "/dev/null/e"), ("f", "x" * 300)):
+        (manifests / f"{name}.yaml").symlink_to(target)  # these keep no other from being watched
+    live = Live(manifests)
+    async with running(live.source):
+        await live.until({"a-n": "v1"})
+        (elsewhere / "file").write_text(pod("a", "v2"))
+        await live.until({"a-n": "v2"})
+        (elsewhere / "other").write_text(pod("b", "v1"))
+        (manifests / "b.yaml").symlink_to("../elsewhere/other")
+        await live.until({"a-n": "v2", "b-n": "v1"})
+        (elsewhere / "new").write_text(pod("b", "v2"))
+        (elsewhere / "new").rename(elsewhere / "other")
+        await live.until({"a-n": "v2", "b-n": "v2"})
+        (manifests / "a.yaml").unlink()
+        await live.until({"b-n": "v2"})
+        (elsewhere / "other").unlink()
+        (manifests / "b.yaml").unlink()
+        await live.until({})
+
+
 async def test_changed_interval_reads_all_files_now_and_then_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
