@@ -32,7 +32,7 @@ def entries_to(path: Path, *, directory: bool = False) -> tuple[PathEntry, ...]:
     """
     path = path.absolute()
     place, rest, found = Path(path.anchor), list(reversed(path.parts[1:])), list[PathEntry]()
-    while rest and len(found) < _MOST_LINKS:
+    while rest and len(found) <= _MOST_LINKS:
         name = rest.pop()
         if name == os.pardir:
             place = place.parent

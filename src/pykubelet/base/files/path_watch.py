@@ -6,9 +6,10 @@ watched as well, and the places of directories that are missing. Renamed parents
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+import errno
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeVar, TypeVarTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,7 +20,10 @@ from pykubelet.base.files.links import PathEntry, entries_to
 from pykubelet.base.units import Seconds
 
 if TYPE_CHECKING:
-    from asyncinotify import Event, Mask, Watch
+    from asyncinotify import Event, Mask
+
+_T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
 
 LOOK_SECONDS: Final[Seconds] = 20.0
 """Interval of the looks at where the paths lead."""
@@ -62,31 +66,32 @@ class PathWatch:
 
         self._new = Mask.CREATE | Mask.MOVED_TO
         self._over = Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.UNMOUNT | Mask.IGNORED | Mask.Q_OVERFLOW
-        self._ways = await self._look()
         try:
             self._inotify = Inotify()
         except OSError as error:
             raise Transient(f"no inotify: {error.strerror}; is fs.inotify.max_user_instances too low?") from error
-        always = Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.ONLYDIR | Mask.MASK_ADD
-        entries = [entry for way in self._ways.values() for entry in way if entry.decides]
-        ends = {file: way[-1] for file in self._files if (way := self._ways[file]) and not way[-1].decides}
         try:
-            self._deciding = {
-                (self._watch(entry.path.parent, always | self._new | Mask.MOVED_FROM | Mask.DELETE), entry.path.name)
-                for entry in entries
-            }
-            self._ends = {
-                (self._watch(end.path.parent, always | self._mask), end.path.name): file for file, end in ends.items()
-            }
-            self._whole = {
-                self._watch(directory, always | self._mask)
-                for directory in self._directories
-                if not any(entry.decides and not entry.is_link for entry in self._ways[directory])
-            }
+            always = Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.ONLYDIR | Mask.MASK_ADD
+            await self._call(self._begin, always, self._new | Mask.MOVED_FROM | Mask.DELETE)
         except BaseException:
             self._inotify.close()
             raise
+        self._look_at = asyncio.get_running_loop().time() + LOOK_SECONDS
         return self
+
+    def _begin(self, always: "Mask", replaced: "Mask") -> None:
+        """Watch what exists of the paths. Blocks, also in the kernel's search for a directory that is to be watched."""
+        watch = self._inotify.add_watch  # a directory that is watched keeps its watch, with the events of both
+        self._ways = _ways_to(self._files, self._directories)
+        entries = [entry for way in self._ways.values() for entry in way if entry.decides]
+        ends = {file: way[-1] for file in self._files if (way := self._ways[file]) and not way[-1].decides}
+        self._deciding = {(watch(entry.path.parent, always | replaced), entry.path.name) for entry in entries}
+        self._ends = {(watch(end.path.parent, always | self._mask), end.path.name): file for file, end in ends.items()}
+        self._whole = {
+            watch(directory, always | self._mask)
+            for directory in self._directories
+            if not any(entry.decides and not entry.is_link for entry in self._ways[directory])
+        }
 
     async def __aexit__(self, *_: object) -> None:
         try:
@@ -117,6 +122,7 @@ class PathWatch:
             if event is None:
                 if await self._leads_elsewhere(moved=True):
                     return PathChange(elsewhere=True)
+                self._look_at = asyncio.get_running_loop().time() + LOOK_SECONDS
                 continue
             change = self._change(event)
             if change is None:
@@ -137,11 +143,12 @@ class PathWatch:
         return PathChange(event.mask, watch.path / name, name, file, key in self._deciding)
 
     async def _event(self) -> "Event | None":
-        """Return the next event; None: there was none for a while."""
+        """Return the next event; None: a look is due, whether or not there are events."""
+        time = asyncio.get_running_loop().time
         if self._pending is None:
             self._pending = asyncio.create_task(self._inotify.get(), name="inotify")
-        await asyncio.wait((self._pending,), timeout=LOOK_SECONDS)
-        if not self._pending.done():
+        await asyncio.wait((self._pending,), timeout=max(self._look_at - time(), 0.0))
+        if time() >= self._look_at or not self._pending.done():
             return None
         pending, self._pending = self._pending, None
         return await pending
@@ -152,23 +159,17 @@ class PathWatch:
         Some file systems give a directory another inode now and then: this costs another watch at each look.
         """
         try:
-            ways = await self._look()
+            ways = await self._call(_ways_to, self._files, self._directories)
         except Transient:
             return True
         return ways != self._ways if moved else _names(ways) != _names(self._ways)
 
-    async def _look(self) -> _Ways:
+    async def _call(self, function: Callable[[*_Ts], _T], *args: *_Ts) -> _T:
         try:
-            return await blocking.call(self._owner, _ways_to, self._files, self._directories)
+            return await blocking.call(self._owner, function, *args)
         except OSError as error:
-            raise Transient(f"{error.filename}: cannot be watched: {error.strerror}") from error
-
-    def _watch(self, directory: Path, mask: "Mask") -> "Watch":
-        """Watch a directory; one that is watched already keeps its watch, with the events of both."""
-        try:
-            return self._inotify.add_watch(directory, mask)
-        except OSError as error:
-            raise Transient(f"{directory}: cannot be watched: {error.strerror}") from error
+            hint = "; is fs.inotify.max_user_watches too low?" if error.errno == errno.ENOSPC else ""
+            raise Transient(f"{error.filename}: cannot be watched: {error.strerror}{hint}") from error
 
 
 def _ways_to(files: Iterable[Path], directories: Iterable[Path]) -> _Ways:

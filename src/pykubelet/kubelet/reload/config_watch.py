@@ -44,7 +44,8 @@ async def watch(file: Path | None, directory: Path | None, note: Note) -> None:
             if moved or event.file is not None or event.name.endswith(_SUFFIX):
                 # A new directory is complete when its files are: those are seen by the next watch.
                 note(event.name, FileChange.VANISHED if event.mask & Mask.ISDIR else change)
-            if moved or (entry and event.path is not None and event.path.is_symlink()):
+            changed = event.path if entry else None
+            if moved or (changed is not None and await blocking.call("configuration", changed.is_symlink)):
                 return
 
 

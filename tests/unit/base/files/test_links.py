@@ -47,7 +47,15 @@ def test_missing_file_is_the_only_entry_and_a_missing_directory_the_last(tmp_pat
 def test_links_in_a_circle_end(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
-    assert len(entries_to(tmp_path / "a")) == 40
+    assert len(entries_to(tmp_path / "a")) == 41
+
+
+def test_file_is_found_behind_as_many_links_as_the_kernel_follows(tmp_path: Path) -> None:
+    for number in range(40):
+        (tmp_path / str(number)).symlink_to(str(number + 1))
+    (tmp_path / "40").write_text("found")
+    assert (tmp_path / "0").read_text() == "found"
+    assert told(tmp_path / "0")[-1] == ("40", False)
 
 
 def test_path_that_ends_in_a_directory_above_has_the_links_only(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Watches of paths that lead elsewhere after a while, with the kernel's inotify."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from asyncinotify import Mask
 
 from pykubelet.base.errors import Transient
 from pykubelet.base.files import path_watch
-from pykubelet.base.files.links import PathEntry
+from pykubelet.base.files.links import PathEntry, entries_to
 from pykubelet.base.files.path_watch import PathChange, PathWatch
 from pykubelet.testing.wait import settle, until
 
@@ -173,21 +174,53 @@ async def test_renamed_parent_directory_is_found_by_a_look(tmp_path: Path, monke
         await until(lambda: "new" in seen.names())
 
 
-async def test_link_that_changes_while_the_watch_is_made_is_noticed(tmp_path: Path) -> None:
+async def test_look_comes_although_events_come_all_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    versions(tmp_path)
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "current").symlink_to("../1/d")
+    monkeypatch.setattr(path_watch, "LOOK_SECONDS", 1.0)
+    async with followed(directory_of(tmp_path / "links" / "current")) as seen:
+        (tmp_path / "1").rename(tmp_path / "former")
+        (tmp_path / "2").rename(tmp_path / "1")
+
+        def noticed() -> bool:
+            (tmp_path / "links" / "other").touch()
+            (tmp_path / "links" / "other").unlink()
+            return seen.made == 2
+
+        await until(noticed, 10.0)
+
+
+async def test_link_that_changes_while_the_watch_is_made_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     versions(tmp_path)
     (tmp_path / "current").symlink_to("1")
 
-    class Late(PathWatch):
+    def late(path: Path, *, directory: bool = False) -> tuple[PathEntry, ...]:
         """The link leads elsewhere as soon as it was looked at."""
+        entries = entries_to(path, directory=directory)
+        if (tmp_path / "current").readlink() == Path("1"):
+            point(tmp_path / "current", "2")
+        return entries
 
-        async def _look(self) -> path_watch._Ways:
-            ways = await super()._look()
-            if (tmp_path / "current").readlink() == Path("1"):
-                point(tmp_path / "current", "2")
-            return ways
-
-    async with Late("test", CHANGES, directories=[tmp_path / "current"]) as watched:
+    monkeypatch.setattr(path_watch, "entries_to", late)
+    async with PathWatch("test", CHANGES, directories=[tmp_path / "current"]) as watched:
         assert (await watched.next()).elsewhere
+
+
+async def test_kernel_searches_for_directories_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for ever where a file system has ceased to respond, and the event loop with it."""
+    threads = set[threading.Thread]()
+    add_watch = asyncinotify.Inotify.add_watch
+
+    def added(self: asyncinotify.Inotify, path: Path, mask: Mask) -> asyncinotify.Watch:
+        threads.add(threading.current_thread())
+        return add_watch(self, path, mask)
+
+    monkeypatch.setattr(asyncinotify.Inotify, "add_watch", added)
+    async with followed(directory_of(tmp_path)):
+        assert threads and threading.main_thread() not in threads
 
 
 async def test_directory_whose_inode_changes_for_no_reason_is_not_watched_again_at_once(
@@ -216,10 +249,18 @@ async def test_path_that_cannot_be_watched_is_an_error_that_passes(
         async with PathWatch("test", CHANGES, files=[tmp_path / ("x" * 300)]):
             pass
 
-    def exhausted() -> None:
+    def exhausted(*_: object) -> None:
+        raise OSError(28, "No space left on device", tmp_path)
+
+    monkeypatch.setattr(asyncinotify.Inotify, "add_watch", exhausted)
+    with pytest.raises(Transient, match=r"No space left on device; is fs\.inotify\.max_user_watches too low"):
+        async with PathWatch("test", CHANGES, directories=[tmp_path]):
+            pass
+
+    def refused() -> None:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(asyncinotify, "Inotify", exhausted)
+    monkeypatch.setattr(asyncinotify, "Inotify", refused)
     with pytest.raises(Transient, match="no inotify: Too many open files"):
         async with PathWatch("test", CHANGES, directories=[tmp_path]):
             pass

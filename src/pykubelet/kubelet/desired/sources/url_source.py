@@ -89,7 +89,7 @@ class UrlSource:
             self._fail("gave an empty answer; to stop all its pods let it give a PodList without items")
         else:
             try:
-                self._record = await blocking.call("manifests", self._parse, response.body)
+                self._record = await blocking.call("manifest-url", self._parse, response.body)
             except Exception as error:  # a defect of the agent must not remove pods
                 self._fail(fault_message(error))
                 return

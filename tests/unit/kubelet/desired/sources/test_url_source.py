@@ -2,10 +2,12 @@
 
 import asyncio
 import hashlib
+import threading
 from pathlib import Path
 
 import pytest
 
+from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Transient
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.desired.manifest.manifest_types import Manifest
@@ -14,6 +16,7 @@ from pykubelet.kubelet.desired.sources.source_interfaces import Response
 from pykubelet.kubelet.desired.sources.source_types import HttpSourceConfig, SourceContent
 from pykubelet.kubelet.desired.sources.url_source import UrlSource, without_credentials
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.wait import held_calls, until
 from tests.unit.kubelet.desired.sources.samples import config_map, images, pod
 
 URL = "http://user:secret@host/pods.yaml"
@@ -100,6 +103,19 @@ async def test_bad_responses_remove_no_pods(answer: Response | Exception, proble
     assert "If-None-Match" not in hand.fetch.requests[-1]
     assert await hand.look(body(pod("a"))) == {"a-n": "busybox:1"}
     assert hand.problems() == []
+
+
+async def test_manifest_directory_that_is_not_responding_does_not_delay_the_url() -> None:
+    hand, release = ByHand(), threading.Event()
+    with held_calls():
+        reads = [asyncio.create_task(blocking.call("manifests", release.wait)) for _ in range(blocking.PER_OWNER)]
+        try:
+            await until(lambda: blocking.running_calls(60.0) == blocking.PER_OWNER)
+            async with asyncio.timeout(10):
+                assert await hand.look(body(pod("a"))) == {"a-n": "busybox:1"}
+        finally:
+            release.set()
+            await asyncio.wait(reads)
 
 
 @pytest.mark.parametrize("answer", [Transient("down"), Response(500)])
