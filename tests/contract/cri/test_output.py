@@ -14,6 +14,7 @@ from pykubelet.kubelet.types.ids import ContainerID
 from pykubelet.linux.sockets import listener
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.fake_cri import Script
+from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.wait import until
 from tests.contract.cri.rig import ENDPOINT, REAL, STUBBORN, Program, Runtime
 
@@ -65,9 +66,9 @@ async def test_large_output_of_command_is_truncated(runtime: Runtime) -> None:
     flood = "yes 0123456789 | head -c 60000000; yes e | head -c 60000000 >&2; exit 3"
     if not await runtime.is_ours():
         with pytest.raises(CriUnavailable, match="larger than max"):
-            await runtime.client.exec_sync(container, ["sh", "-c", flood], 60)
+            await runtime.client.exec_sync(container, ["sh", "-c", flood], 60 * PATIENCE)
         return
-    result = await runtime.client.exec_sync(container, ["sh", "-c", flood], 60)
+    result = await runtime.client.exec_sync(container, ["sh", "-c", flood], 60 * PATIENCE)
     assert result.exit_code == 3
     assert len(result.stdout) > MIB and result.stdout.startswith(b"0123456789\n")
     assert len(result.stderr) > MIB and len(result.stdout) + len(result.stderr) <= _CAP
