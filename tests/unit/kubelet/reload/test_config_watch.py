@@ -10,7 +10,7 @@ import pytest
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.reload.config_watch import watch
 from pykubelet.kubelet.reload.plan.settling import FileChange
-from pykubelet.testing.wait import until
+from pykubelet.testing.wait import settle, until
 
 Notes = list[tuple[str, FileChange]]
 
@@ -27,6 +27,7 @@ async def watching(
     task = asyncio.create_task(watch(file, directory, note))
     try:
         await until(lambda: notes or task.done())
+        await settle()  # until it has looked at the paths once more
         notes.clear()
         yield notes, task
     finally:
