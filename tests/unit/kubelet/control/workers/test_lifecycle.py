@@ -132,6 +132,19 @@ def test_pod_that_the_node_fails_ends_with_the_last_reason(phase: Phase) -> None
     assert (s.terminal_message, s.disruption_message) == ("own limit", "no memory")
 
 
+@pytest.mark.parametrize("grace", [None, 1, 30])
+def test_pod_whose_end_does_not_begin_again_keeps_its_reason(grace: int | None) -> None:
+    """A shutdown, or another pod that needs room, does not change why a pod ends that was evicted before."""
+    evicted = lifecycle.failed(state(), "Evicted", "no memory", 1)
+    s = lifecycle.failed(evicted, "Terminated", "shutdown", grace)
+    assert not lifecycle.interrupts(evicted, s) and s.grace_seconds == 1
+    assert (s.terminal_reason, s.terminal_message) == ("Evicted", "no memory")
+    assert (s.disruption_reason, s.disruption_message) == ("Evicted", "no memory")
+    deleted = lifecycle.removed(state(), 1)
+    s = lifecycle.failed(deleted, "Terminated", "shutdown", grace)
+    assert (s.terminal_reason, s.disruption_reason) == ("", "")
+
+
 def test_pod_that_exceeded_a_limit_of_its_own_is_not_disrupted() -> None:
     s = lifecycle.failed(state(), "Evicted", "own limit", 1, disrupts=False)
     assert (s.terminal_reason, s.disruption_reason) == ("Evicted", "")

@@ -53,21 +53,22 @@ def failed(
 ) -> WorkerState:
     """Fail the pod for a reason of the node (preemption, eviction, shutdown), also one that is being stopped already.
 
-    The last reason counts: a pod that was preempted may be evicted before it has ended (upstream:
-    ``statusPostTerminating`` of ``pod_workers.go``). Only that its deadline has passed stays, as its status is computed
-    upstream. ``disrupts``: whether the pod fails for the node's sake, and not because it exceeded its own limits.
+    The last reason counts with which its end began, or began again for a shorter grace period: a pod that was preempted
+    may be evicted before it has ended (upstream: ``statusPostTerminating`` of ``pod_workers.go``). Only that its
+    deadline has passed stays, as its status is computed upstream. ``disrupts``: whether the pod fails for the node's
+    sake, and not because it exceeded its own limits.
     """
     if state.phase not in (Phase.SYNC, Phase.TERMINATING) or state.rejected:
         return state
-    if state.terminal_reason != Reason.DEADLINE_EXCEEDED:
-        state = replace(state, terminal_reason=reason, terminal_message=message)
-    if disrupts:
-        state = replace(state, disruption_reason=reason, disruption_message=message)
+    ending = _terminate(state, grace_seconds)
+    begins = state.phase is Phase.SYNC or _grace_of_stop(state) != _grace_of_stop(ending)
+    if begins and state.terminal_reason != Reason.DEADLINE_EXCEEDED:
+        ending = replace(ending, terminal_reason=reason, terminal_message=message)
+    if begins and disrupts:
+        ending = replace(ending, disruption_reason=reason, disruption_message=message)
     if grace_seconds is not None:
-        state = replace(state, ends_in_time=True)
-    if reason == Reason.EVICTED:
-        state = replace(state, evicted=True)
-    return _terminate(state, grace_seconds)
+        ending = replace(ending, ends_in_time=True)
+    return replace(ending, evicted=True) if reason == Reason.EVICTED else ending
 
 
 def is_active(state: WorkerState) -> bool:
