@@ -60,7 +60,7 @@ class EventLog:
             key = f"{event.metadata.namespace}/{event.metadata.name}"
             if key in self.table:
                 continue
-            self.table.put(key, partial(_versioned, event))
+            self.table.put(key, partial(_restored, event, key))
             last = event.last_timestamp or event.metadata.creation_timestamp
             self._told_at[key] = (last.timestamp() if last else 0.0) - since_boot
         self._restored_version = self.table.version
@@ -107,7 +107,7 @@ class EventLog:
         self.expire()
         namespace = correlated.occurrence.involved.namespace or "default"
         key = f"{namespace}/{correlated.name}"
-        event = self.table.put(key, lambda version: self._object(correlated, namespace, version))
+        event = self.table.put(key, lambda version: self._object(correlated, namespace, key, version))
         self._told_at[key] = self._clock.monotonic()
         self.recorded(key, event)
         stalest = self.table.stalest()
@@ -119,7 +119,7 @@ class EventLog:
         self.table.forget(key)
         self._told_at.pop(key, None)
 
-    def _object(self, correlated: Correlated, namespace: str, version: int) -> Event:
+    def _object(self, correlated: Correlated, namespace: str, key: str, version: int) -> Event:
         shown = correlated.occurrence
         first, last = time_from_unix(correlated.first_at), time_from_unix(shown.at)
         return Event(
@@ -128,7 +128,7 @@ class EventLog:
             metadata=ObjectMeta(
                 name=correlated.name,
                 namespace=namespace,
-                uid=f"{namespace}/{correlated.name}",
+                uid=key,
                 creation_timestamp=first,
                 resource_version=str(version),
                 annotations=dict(shown.annotations),
@@ -163,5 +163,6 @@ class EventLog:
         return "containers"
 
 
-def _versioned(event: Event, version: int) -> Event:
-    return replace(event, metadata=replace(event.metadata, resource_version=str(version)))
+def _restored(event: Event, key: str, version: int) -> Event:
+    meta = replace(event.metadata, uid=key, resource_version=str(version))
+    return replace(event, metadata=meta)

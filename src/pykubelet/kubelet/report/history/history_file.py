@@ -20,11 +20,13 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.files.atomic import remove_temporary_files
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.files.state_files import set_aside_damaged
+from pykubelet.base.shared_values import SharedValues
 from pykubelet.base.units import MIB, Seconds
 from pykubelet.kubelet.report.history.history_types import (
     VERSION,
@@ -45,6 +47,14 @@ _SLACK: Final = 4
 _FEW_LINES: Final = 4096
 """Shorter files are not rewritten."""
 _decoder: Final = msgspec.json.Decoder(Record)
+_OF_EVENT: Final = (
+    *("api_version", "kind", "type", "reason", "message", "first_timestamp", "last_timestamp"),
+    *("source", "reporting_component", "reporting_instance"),
+)
+_OF_META: Final = ("namespace", "creation_timestamp")
+_OF_REFERENCE: Final = ("api_version", "kind", "namespace", "name", "uid", "field_path")
+"""Fields of events, their metadata and references that many events have in common."""
+_NONE: Final[dict[str, str]] = {}
 _Place = tuple[int, int]
 """Where a line begins and ends."""
 
@@ -250,8 +260,29 @@ def _record(line: bytes) -> Record | None:
 
 
 def _events(data: bytes, places: Sequence[_Place]) -> Iterator[Event]:
+    shared = SharedValues()
     for begin, end in places:
         record = _record(data[begin:end])
         if isinstance(record, EventRecord):
             with suppress(PykubeletError):
-                yield codec.decode(bytes(record.body), Event)
+                yield _sharing(codec.decode(bytes(record.body), Event), shared)
+
+
+def _sharing(event: Event, shared: SharedValues) -> Event:
+    """Return the event with the objects of earlier ones for what it has in common with them: 0.7 instead of 2 KiB."""
+
+    def parts(whole: Struct, names: Iterable[str]) -> dict[str, object]:
+        return {name: shared.of(getattr(whole, name)) for name in names}
+
+    meta, involved = event.metadata, event.involved_object
+    return replace(
+        event,
+        metadata=replace(
+            meta,
+            annotations=meta.annotations or _NONE,
+            labels=meta.labels or _NONE,
+            **parts(meta, _OF_META),
+        ),
+        involved_object=shared.of(replace(involved, **parts(involved, _OF_REFERENCE))),
+        **parts(event, _OF_EVENT),
+    )

@@ -1,12 +1,12 @@
 """Records begin and end of each step of a pod's start, for the last few starts of each pod."""
 
-from collections import deque
 from collections.abc import Mapping
 
 from msgspec import Struct, field
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.recent_items import RecentItems
+from pykubelet.base.shared_values import SharedValues
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
 from pykubelet.kubelet.types.reports.timeline import Step
@@ -22,7 +22,7 @@ _BEFORE_SANDBOX = frozenset({Step.SEEN, Step.QUEUED, Step.CGROUP, Step.VOLUMES})
 INTERRUPTED = "interrupted by a restart of the agent"
 
 
-class _Step(Struct):
+class _Step(Struct, gc=False):
     begun: Seconds
     ended: Seconds | None = None
     error: str = ""
@@ -55,11 +55,16 @@ class _Run(Struct):
 
 class _Pod(Struct):
     name: str = ""
-    runs: deque[_Run] = field(default_factory=lambda: deque(maxlen=EARLIER_STARTS + 1))
+    runs: list[_Run] = field(default_factory=list)
+    """The last starts, at most `EARLIER_STARTS` and the newest one."""
     restart: _Run | None = None
     """The last restart of containers after the pod had been ready."""
     adopted: bool = False
     """It ran already when the agent was started."""
+
+    def add(self, run: _Run) -> None:
+        """Add the newest start; the oldest one is dropped beyond the limit."""
+        self.runs = [*self.runs[-EARLIER_STARTS:], run]
 
 
 class PodTimelines:
@@ -113,17 +118,18 @@ class PodTimelines:
     def restore(self, views: Mapping[PodUID, TimelineView]) -> None:
         """Add the timelines that an earlier run of the agent has recorded; pods that are known keep theirs."""
         passed = self._clock.now() - self._clock.monotonic()
+        keys = SharedValues()
         for uid, view in views.items():
             if uid in self._pods:
                 continue
             pod = self._pods.use(uid)
             pod.name = view.pod
             for each in (*reversed(view.earlier), view):
-                run = _run_of(each, each.started_at - passed)
+                run = _run_of(each, each.started_at - passed, keys)
                 if run.kind == "restart":
                     pod.restart = run
                 else:
-                    pod.runs.append(run)
+                    pod.add(run)
 
     def forget(self, uid: PodUID) -> None:
         """Drop everything known of a pod."""
@@ -182,7 +188,7 @@ class PodTimelines:
         if last is not None and not started:
             return last
         if not started or step in _OPENING:
-            pod.runs.append(self._new_run("start", now))
+            pod.add(self._new_run("start", now))
             return pod.runs[-1]
         if step in _BEFORE_SANDBOX:
             return self._new_run("restart", now)  # Part of no start: volumes of a running pod are updated.
@@ -239,11 +245,11 @@ class PodTimelines:
         )
 
 
-def _run_of(view: TimelineView, begun: Seconds) -> _Run:
+def _run_of(view: TimelineView, begun: Seconds, keys: SharedValues) -> _Run:
     """Return the start that a view shows; a step that had not ended was interrupted. ``begun`` is monotonic."""
     steps: dict[tuple[Step, str], _Step] = {}
     for each in view.steps:
         start = begun + each.start_s
         error = INTERRUPTED if each.running else each.error
-        steps[Step(each.step), each.container] = _Step(start, start + each.duration_s, error)
+        steps[keys.of((Step(each.step), each.container))] = _Step(start, start + each.duration_s, error)
     return _Run(view.kind, begun, view.started_at, steps, restored=True)

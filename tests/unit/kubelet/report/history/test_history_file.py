@@ -25,18 +25,46 @@ from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.reports.container_ends import ContainerEnd
 from pykubelet.kubelet.types.reports.timeline_views import TimelineView
 from pykubelet.models import codec
-from pykubelet.models.core_v1 import Event, ObjectReference
+from pykubelet.models.core_v1 import Event, EventSource, ObjectReference
 from pykubelet.models.meta_v1 import ObjectMeta
+from pykubelet.models.scalars import time_from_unix
 
 NOW = 1_800_000_000.0
 LIMITS = HistoryLimits()
 A, B = PodUID("a"), PodUID("b")
 
 
+def record(event: Event, at: float = NOW) -> EventRecord:
+    meta = event.metadata
+    return EventRecord(f"{meta.namespace}/{meta.name}", at, msgspec.Raw(codec.encode(event)))
+
+
 def event(name: str, at: float = NOW, message: str = "said") -> EventRecord:
     meta = ObjectMeta(name=name, namespace="ns")
-    made = Event(metadata=meta, involved_object=ObjectReference(kind="Pod"), message=message)
-    return EventRecord(f"ns/{name}", at, msgspec.Raw(codec.encode(made)))
+    return record(Event(metadata=meta, involved_object=ObjectReference(kind="Pod"), message=message), at)
+
+
+def kubelet_event(name: str, path: str = "") -> Event:
+    """An event with every field that the event log sets."""
+    moment = time_from_unix(NOW)
+    pod = ObjectReference(api_version="v1", kind="Pod", namespace="ns", name="pod", uid="pod-uid", field_path=path)
+    return Event(
+        api_version="v1",
+        kind="Event",
+        metadata=ObjectMeta(
+            name=name, namespace="ns", uid=f"ns/{name}", creation_timestamp=moment, resource_version=f"7{name}"
+        ),
+        involved_object=pod,
+        type="Normal",
+        reason="Started",
+        message="Started container c",
+        count=1,
+        first_timestamp=moment,
+        last_timestamp=moment,
+        source=EventSource(component="kubelet", host="node"),
+        reporting_component="kubelet",
+        reporting_instance="node",
+    )
 
 
 def end(number: int, at: float = NOW) -> ContainerEnd:
@@ -81,6 +109,27 @@ def test_events_and_ends_are_kept_for_a_week(tmp_path: Path) -> None:
     file.append([event("old", old), event("new"), EndRecord(A, end(1, old)), EndRecord(A, end(2))], NOW)
     found = file.load(NOW, 10)
     assert (names(found.events), found.ends) == (["new"], {A: (end(2),)})
+
+
+def test_events_of_a_pod_are_one_object_where_they_are_equal(tmp_path: Path) -> None:
+    file = HistoryFile(tmp_path / "h", LIMITS)
+    written = [kubelet_event(name) for name in ("one", "two")]
+    file.append([record(each) for each in written], NOW)
+    one, two = file.load(NOW, 10).events
+    assert [one, two] == written
+    apart = [name for name in one.__struct_fields__ if getattr(one, name) is not getattr(two, name)]
+    assert apart == ["metadata"]
+    metas = one.metadata, two.metadata
+    apart = [name for name in metas[0].__struct_fields__ if getattr(metas[0], name) is not getattr(metas[1], name)]
+    assert apart == ["name", "resource_version", "uid"]
+
+
+def test_references_to_containers_of_a_pod_have_the_name_of_the_pod_once(tmp_path: Path) -> None:
+    file = HistoryFile(tmp_path / "h", LIMITS)
+    file.append([record(kubelet_event(path, path)) for path in ("", "spec.containers{c}")], NOW)
+    one, two = (each.involved_object for each in file.load(NOW, 10).events)
+    apart = [name for name in one.__struct_fields__ if getattr(one, name) is not getattr(two, name)]
+    assert apart == ["field_path"]
 
 
 def test_only_the_newest_events_are_loaded_and_the_others_read_on_request(tmp_path: Path) -> None:
