@@ -14,7 +14,7 @@ import asyncio
 import ipaddress
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, Transient
@@ -28,6 +28,8 @@ FRESH: Seconds = 60.0
 """A rule that was there is not looked for again within this time."""
 _PROGRAMS = {4: ("iptables", "224.0.0.0/4"), 6: ("ip6tables", "ff00::/8")}
 """Programs by IP version, with the multicast addresses."""
+_Rule = tuple[str, ...]
+"""The table, and the arguments of iptables after the operation."""
 
 
 class Firewall:
@@ -40,6 +42,8 @@ class Firewall:
         self._clock = clock
         self._env = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), **marks}
         self._seen: dict[Masquerade, Seconds] = {}
+        self._open: set[str] = set()
+        """Bridges without the rules for loopback addresses, of which a warning told."""
         self._lock = asyncio.Lock()
 
     async def ensure(self, wanted: Masquerade) -> None:
@@ -49,38 +53,67 @@ class Firewall:
         """
         async with self._lock:
             now = self._clock.monotonic()
-            if wanted in self._seen and now - self._seen[wanted] < FRESH:
+            checked = self._seen.get(wanted)
+            if checked is not None and now - checked < FRESH:
                 return
-            version = ipaddress.ip_network(wanted.subnet).version
-            program, many = _PROGRAMS[version]
-            comment = ("-m", "comment", "--comment", f"pods of {wanted.bridge}")
-            source = ("-s", wanted.subnet, "!", "-d", many, "!", "-o", wanted.bridge)
-            rule = ("POSTROUTING", *source, *comment, "-j", "MASQUERADE")
-            try:
-                await self._create(program, "nat", *rule)
-            except (NotFound, ExitError) as error:
-                raise Transient(f"cannot masquerade pods of {wanted.bridge} to other networks: {error}") from error
-            if version == 4:  # the kernel takes no packets to ::1 from other hosts
-                await self._close_loopback(program, wanted.bridge, comment)
-            lately = {rule: at for rule, at in self._seen.items() if now - at < FRESH}
+            program, rules = _rules(wanted)
+            if checked is None or not await self._all_exist(program, rules):
+                await self._make(wanted.bridge, program, rules)
+            lately = {rule: at for rule, at in self._seen.items() if now - at < 2 * FRESH}
             self._seen = lately | {wanted: now}
 
-    async def _close_loopback(self, program: str, bridge: str, comment: tuple[str, ...]) -> None:
-        # Before the addresses of answers are translated back: those go to 127.0.0.1, too, after that.
+    async def _make(self, bridge: str, program: str, rules: Sequence[_Rule]) -> None:
+        masquerade, *drop = rules
         try:
-            for end in ("-d", "-s"):
-                await self._create(
-                    program, "mangle", "PREROUTING", "-i", bridge, end, "127.0.0.0/8", *comment, "-j", "DROP"
-                )
+            await self._create(program, masquerade)
         except (NotFound, ExitError) as error:
-            fields = {"bridge": bridge, "error": str(error)}
-            _log.warning("pods can reach servers that listen on the node's loopback addresses", extra=fields)
+            raise Transient(f"cannot masquerade pods of {bridge} to other networks: {error}") from error
+        try:
+            for rule in drop:
+                await self._create(program, rule)
+        except (NotFound, ExitError) as error:
+            if bridge not in self._open:
+                fields = {"bridge": bridge, "error": str(error)}
+                _log.warning("pods can reach servers that listen on the node's loopback addresses", extra=fields)
+            self._open.add(bridge)
+        else:
+            self._open.discard(bridge)
 
-    async def _create(self, program: str, table: str, *rule: str) -> None:
+    async def _all_exist(self, program: str, rules: Iterable[_Rule]) -> bool:
+        """Look for all rules in one go: this is done every minute."""
+        tables = (f"*{table}\n-C {' '.join(map(_quoted, rule))}\nCOMMIT\n" for table, *rule in rules)
+        argv = [f"{program}-restore", "-w", "-n"]
+        try:
+            given = "".join(tables).encode()
+            done = await run(argv, timeout=_CALL, env=self._env, cwd="/", check=False, input=given)
+        except NotFound:
+            return False
+        return done.returncode == 0
+
+    async def _create(self, program: str, wanted: _Rule) -> None:
         """Create the rule if it does not exist."""
+        table, *rule = wanted
         if (await self._call(program, table, "-C", *rule, check=False)) != 0:
             await self._call(program, table, "-A", *rule, check=True)
 
     async def _call(self, program: str, table: str, *arguments: str, check: bool) -> int:
         argv = [program, "-w", "-t", table, *arguments]
         return (await run(argv, timeout=_CALL, env=self._env, cwd="/", check=check)).returncode
+
+
+def _rules(wanted: Masquerade) -> tuple[str, list[_Rule]]:
+    """Return the program, and the rules: first that for masquerading, then those for loopback addresses."""
+    version = ipaddress.ip_network(wanted.subnet).version
+    program, many = _PROGRAMS[version]
+    comment = ("-m", "comment", "--comment", f"pods of {wanted.bridge}")
+    source = ("-s", wanted.subnet, "!", "-d", many, "!", "-o", wanted.bridge)
+    masquerade = ("nat", "POSTROUTING", *source, *comment, "-j", "MASQUERADE")
+    # Before the addresses of answers are translated back: those go to 127.0.0.1, too, after that.
+    begin = ("mangle", "PREROUTING", "-i", wanted.bridge)
+    ends = ("-d", "-s") if version == 4 else ()  # the kernel takes no packets to ::1 from other hosts
+    return program, [masquerade, *((*begin, end, "127.0.0.0/8", *comment, "-j", "DROP") for end in ends)]
+
+
+def _quoted(argument: str) -> str:
+    escaped = argument.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

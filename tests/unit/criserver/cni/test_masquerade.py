@@ -10,6 +10,17 @@ from pykubelet.criserver.cni.network_types import Masquerade
 from pykubelet.testing.clock import VirtualClock
 
 SCRIPT = """#!/bin/sh
+case $0 in
+  *-restore)
+    basename "$0" >> {directory}/calls
+    while read -r line; do
+      case $line in
+        \\**) table=${{line#?}} ;;
+        -C*) eval "set -- $line"; shift; grep -qxF -- "$*" {directory}/$table || exit 1 ;;
+      esac
+    done
+    exit 0 ;;
+esac
 table=$3 word=$4
 shift 4
 echo "$(basename "$0") $table $word" >> {directory}/calls
@@ -26,7 +37,7 @@ IPV4, IPV6 = Masquerade("b0", "10.1.0.0/16"), Masquerade("b0", "fd00::/64")
 
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("iptables", "ip6tables"):
+    for name in ("iptables", "iptables-restore", "ip6tables"):
         (tmp_path / name).write_text(SCRIPT.format(directory=tmp_path))
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
@@ -58,12 +69,27 @@ async def test_a_rule_is_made_once_and_looked_for_now_and_then(directory: Path) 
     assert _calls(directory) == ["ip6tables nat -C", "ip6tables nat -A"]
     await clock.advance(61)
     await firewall.ensure(IPV4)
-    assert _calls(directory) == [f"iptables {table} -C" for table in RULES]
-    for table in TABLES:  # another process has flushed them
+    assert _calls(directory) == ["iptables-restore"]
+    for table in TABLES:  # another process has flushed one of them
         (directory / table).write_text("")
+        await clock.advance(61)
+        await firewall.ensure(IPV4)
+        assert f"iptables {table} -A" in _calls(directory)
     await clock.advance(61)
     await firewall.ensure(IPV4)
-    assert _calls(directory) == MADE
+    assert _calls(directory) == ["iptables-restore"]
+
+
+async def test_rules_are_looked_for_one_by_one_without_the_program_that_looks_for_all(directory: Path) -> None:
+    (directory / "iptables-restore").unlink()
+    _create_tables(directory)
+    clock = VirtualClock()
+    firewall = Firewall(clock, {})
+    await firewall.ensure(IPV4)
+    _calls(directory)
+    await clock.advance(61)
+    await firewall.ensure(IPV4)
+    assert _calls(directory) == [f"iptables {table} -C" for table in RULES]
 
 
 async def test_a_rule_that_cannot_be_made(directory: Path) -> None:
@@ -91,6 +117,7 @@ async def test_pods_start_without_that_rule_and_a_warning_says_so(
     firewall = Firewall(clock, {})
     for _ in range(2):
         await firewall.ensure(IPV4)
+        await clock.advance(61)
     (record,) = caplog.records
     assert record.message == "pods can reach servers that listen on the node's loopback addresses"
     assert vars(record)["bridge"] == "b0"
