@@ -1,5 +1,6 @@
 """The type of flags that name files which a daemon reads again and again."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,4 +12,4 @@ class FollowedPath(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Return the path; click's usage errors."""
-        return Path(super().convert(value, param, ctx)).absolute()
+        return Path(os.fsdecode(super().convert(value, param, ctx))).absolute()

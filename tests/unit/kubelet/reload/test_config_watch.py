@@ -27,7 +27,7 @@ async def watching(
     task = asyncio.create_task(watch(file, directory, note))
     try:
         await until(lambda: notes or task.done())
-        await settle()  # until it has looked at the paths once more
+        await settle()  # until it has looked at the paths again
         notes.clear()
         yield notes, task
     finally:
