@@ -40,6 +40,7 @@ def shutting(node: Node) -> Any:
     ending(node, "late", "exit 0", priority=2000, terminationGracePeriodSeconds=SLACK)
     yield node.ask(wait_running, *PODS)
     node.remove(*PODS)
+    node.shell(f"rm -r {ENDS}")
 
 
 def test_inhibitor_lock_is_listed_and_logind_waits_long_enough(node: Node, shutting: dict[str, Any]) -> None:

@@ -57,4 +57,4 @@ def test_reset_leaves_no_unit_mount_cgroup_link_rule_process_or_file(node: Node)
     done = node.pykubelet(f"reset --yes --images {FILES}")
     assert "all of it is removed" in done.out, done
     found = {kind: rows for kind, rows in left(node).items() if rows}
-    assert found == {}, done
+    assert found == {}, (found, done)

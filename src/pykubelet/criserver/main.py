@@ -254,7 +254,6 @@ class Server:
         followers = {
             "network": self._parts.network.run,
             "network-status": self._parts.network.follow_status,
-            "network-firewall": self._parts.network.keep_firewall,
             "network-collection": self.pods.sandboxes.attachments.collect_garbage,
             "network-retries": self.pods.sandboxes.attachments.release_leftovers,
             "store-retries": self._parts.store.write_deferred,

@@ -106,7 +106,13 @@ class NetworkManager:
         await self._reload()
 
     async def run(self) -> None:
-        """Follow changes of the configuration directory for ever. If it is removed, it is created again, empty.
+        """Follow changes of the configuration directory, and ensure that the firewall rules exist, for ever."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow_directory(), name="network-directory")
+            group.create_task(self._keep_firewall(), name="network-firewall")
+
+    async def _follow_directory(self) -> None:
+        """Follow changes of the configuration directory. If it is removed, it is created again, empty.
 
         If symbolic links lead to it, it is not: one that is missing may be about to be made again.
         If it cannot be watched (root's inotify instances are shared with containers), it is read periodically.
@@ -122,8 +128,8 @@ class NetworkManager:
                     await self._reload()
                 await self._config.clock.sleep(delay)
 
-    async def keep_firewall(self) -> None:
-        """Ensure for ever that the firewall rules exist, of pods that were there before as well.
+    async def _keep_firewall(self) -> None:
+        """Ensure that the firewall rules exist, of pods that were there before as well.
 
         Other programs remove all rules now and then, such as a service that loads its own.
         """

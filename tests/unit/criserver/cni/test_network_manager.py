@@ -572,7 +572,7 @@ async def test_default_network_masquerades_its_pods(
     config = NetworkConfig(tmp_path / "conf", tmp_path / "attachments", "b0", "10.77.0.0/24", clock=clock)
     network = NetworkManager(config, Plugins(directories=(tmp_path,), timeout=10.0))
     await network.start()
-    firewall = asyncio.create_task(network.keep_firewall(), name="firewall")
+    firewall = asyncio.create_task(network.run(), name="network")
     await until(lambda: (tmp_path / "calls").exists() and (works or "cannot masquerade" in _errors(caplog)))
     if works:
         await network.attach(REQUEST)

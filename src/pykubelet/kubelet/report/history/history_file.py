@@ -26,7 +26,6 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.base.files.atomic import remove_temporary_files
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.files.state_files import set_aside_damaged
-from pykubelet.base.shared_values import SharedValues
 from pykubelet.base.units import MIB, Seconds
 from pykubelet.kubelet.report.history.history_types import (
     VERSION,
@@ -37,6 +36,7 @@ from pykubelet.kubelet.report.history.history_types import (
     Record,
 )
 from pykubelet.kubelet.report.history.plan.replay import Replay
+from pykubelet.kubelet.report.shared_values import SharedValues
 from pykubelet.models import codec
 from pykubelet.models.core_v1 import Event
 

@@ -6,8 +6,8 @@ from msgspec import Struct, field
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.recent_items import RecentItems
-from pykubelet.base.shared_values import SharedValues
 from pykubelet.base.units import Seconds
+from pykubelet.kubelet.report.shared_values import SharedValues
 from pykubelet.kubelet.types.ids import PodRef, PodUID, ref_of
 from pykubelet.kubelet.types.reports.timeline import Step
 from pykubelet.kubelet.types.reports.timeline_views import Kind, StepView, TimelineView

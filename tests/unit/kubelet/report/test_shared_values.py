@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from pykubelet.base.shared_values import SharedValues
+from pykubelet.kubelet.report.shared_values import SharedValues
 
 
 class Name(Struct, frozen=True):
