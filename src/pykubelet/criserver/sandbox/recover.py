@@ -76,14 +76,18 @@ class SandboxRecovery:
     async def verify(self, sandbox: Sandbox) -> None:
         """Check that a ready sandbox still has its namespaces, network and infra process, and watch it if so."""
         paths = self._layout.namespace_paths(sandbox).values()
-        complete = await blocking.call(owner_of(sandbox.id), lambda: all(is_mount_point(path) for path in paths))
+        gone = await blocking.call(
+            owner_of(sandbox.id), lambda: [str(path) for path in paths if not is_mount_point(path)]
+        )
         # An interrupted stop on a full disk shows only in the records of the network.
-        complete = complete and self._attachments.complete(sandbox)
+        attached = self._attachments.complete(sandbox)
         infra = sandbox.record.infra
         alive = infra is None or is_alive(infra)
+        complete = attached and not gone
         phase = adopted_phase(sandbox.record, boot=system.boot_id(), namespaces_there=complete, infra_alive=alive)
         if phase is SandboxPhase.STOPPED:
-            extra = {"sandbox": sandbox.id, "boot": sandbox.record.boot}
+            facts = {"boot": sandbox.record.boot, "gone": gone, "attached": attached, "infra_alive": alive}
+            extra = {"sandbox": sandbox.id, **facts}
             _log.warning("sandbox lost: reboot, or namespaces, network or infra process gone", extra=extra)
             await self._records.note(sandbox, sandbox.moved(phase, ips=()))
         else:

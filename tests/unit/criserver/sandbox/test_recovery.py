@@ -25,7 +25,7 @@ async def _recovered(directory: Path, rig: Rig, record: SandboxRecord) -> Rig:
 @pytest.mark.parametrize("phase", SandboxPhase)
 @pytest.mark.parametrize("rebooted", [False, True])
 async def test_recovered_sandbox_can_be_stopped_and_removed(
-    tmp_path: Path, phase: SandboxPhase, rebooted: bool
+    tmp_path: Path, phase: SandboxPhase, rebooted: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with rig_in(tmp_path) as rig:
         identity = await rig.sandboxes.runner.run(config(), "")
@@ -37,6 +37,8 @@ async def test_recovered_sandbox_can_be_stopped_and_removed(
         shown = [each.record.phase for each in again.sandboxes.table.visible()]
         kept = phase in (SandboxPhase.READY, SandboxPhase.STOPPED)
         assert shown == ([SandboxPhase.STOPPED] if kept else [])
+        told = [vars(each)["gone"] for each in caplog.records if each.message.startswith("sandbox lost")]
+        assert len(told) == (phase is SandboxPhase.READY) and all(told)
         assert [record.id for record in (await rig.store.load())[0]] == ([identity] if kept else [])
         await again.sandboxes.stopper.stop(identity)
         await again.sandboxes.remover.remove(identity)
