@@ -46,7 +46,7 @@ from pykubelet.criserver.wiring.images import ImageComponents, open_images
 from pykubelet.criserver.wiring.machine import open_machine, open_namespaces, open_network, open_tools
 from pykubelet.criserver.wiring.pods import PodDeps, build_pods
 from pykubelet.criserver.wiring.reload import LiveConfiguration, ReloadDeps, build_reload
-from pykubelet.linux import memory, system
+from pykubelet.linux import system
 from pykubelet.linux.memory_trim import trim_periodically
 
 if TYPE_CHECKING:
@@ -68,7 +68,6 @@ async def run_criserver(
     itself, so that the caller can limit the time. ``kept``: an agent started the server. ``notifier`` tells systemd
     when calls are answered. Conflict: another server uses the directories.
     """
-    memory.limit_arenas()
     settings = given.started
     async with AsyncExitStack() as stack:
         _start_tracing(settings)

@@ -21,7 +21,6 @@ from pykubelet.kubelet.compose.reload.held_ports import HeldPorts
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.reload.config_input import ConfigInput
 from pykubelet.kubelet.types.reports.events import NORMAL, WARNING, Reason
-from pykubelet.linux import memory
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +33,6 @@ async def run_kubelet(settings: Settings, failed: Callable[[], None], *, given: 
 
     Raises PykubeletError for an invalid configuration, and an ExceptionGroup if a core task fails.
     """
-    memory.limit_arenas()
     async with AsyncExitStack() as stack:
         _start_tracing(settings)
         stack.push_async_callback(tracing.stop)

@@ -17,7 +17,10 @@ _MAPS = Path("/proc/self/maps")
 
 
 def limit_arenas() -> bool:
-    """Use two heaps for all threads instead of one per thread; call it before threads start. False: not glibc."""
+    """Use two heaps for all threads instead of one per thread. False: not glibc.
+
+    Call it before the first thread starts: heaps that exist stay, and each keeps free space of its own.
+    """
     return libc.call_if_present("mallopt", _M_ARENA_MAX, _ARENAS) == 1
 
 

@@ -20,6 +20,7 @@ from pykubelet.cli.arguments.followed_path import FollowedPath
 from pykubelet.criserver.config import load_settings
 from pykubelet.criserver.reload.config_reloader import ConfigInput
 from pykubelet.criserver.reload.config_watch import stamps_of
+from pykubelet.linux import memory
 
 _FILE = click.Path(path_type=Path, resolve_path=True)
 
@@ -43,6 +44,7 @@ def command(
     **flags: Path | str | None,
 ) -> None:
     """Serve CRI v1 until SIGINT or SIGTERM; containers keep running afterwards. SIGHUP reloads the configuration."""
+    memory.limit_arenas()
     setup(log_level.upper(), "json" if log_format == "json" else "text")
     given: dict[str, Any] = {name: str(value) if value else None for name, value in flags.items()}
     traces = {"tracing": {"endpoint": tracing_endpoint}} if tracing_endpoint else {}

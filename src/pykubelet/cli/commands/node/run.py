@@ -36,6 +36,7 @@ from pykubelet.kubelet.config.credential_providers import load_credential_provid
 from pykubelet.kubelet.config.machine import given_ips, node_ips, node_name
 from pykubelet.kubelet.config.settings import DEFAULT_ROOT, DEFAULT_RUN
 from pykubelet.kubelet.reload.config_input import ConfigInput, stamp_of
+from pykubelet.linux import memory
 from pykubelet.linux.filesystems.mounts import make_shared
 from pykubelet.linux.system import set_oom_score_adj
 
@@ -121,6 +122,7 @@ def command(log_level: str | None, log_format: str | None, verbosity: str, versi
     if version:
         echo(f"Kubernetes {KUBERNETES_VERSION}")
         return
+    memory.limit_arenas()
     ignore_early_reloads()
     if _number(verbosity) >= _DEBUG_FROM:
         log_level = "debug"
