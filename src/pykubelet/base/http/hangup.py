@@ -36,7 +36,7 @@ def keep_alive(connection: Connection) -> None:
 
     While nothing is read, these probes are the only sign that a client has gone: its FIN waits behind its data.
     """
-    found = connection.get_extra_info("socket")
+    found = _socket(connection)
     if found is not None and found.family in (socket.AF_INET, socket.AF_INET6) and found.fileno() >= 0:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in _KEEP_ALIVE:
@@ -45,7 +45,7 @@ def keep_alive(connection: Connection) -> None:
 
 def abort_connection(writer: asyncio.StreamWriter) -> None:
     """Close a connection at once with a reset, so that the peer notices even if it has not read earlier data."""
-    found = writer.get_extra_info("socket")
+    found = _socket(writer)
     if found is not None and found.family in (socket.AF_INET, socket.AF_INET6) and found.fileno() >= 0:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     writer.transport.abort()
@@ -53,13 +53,21 @@ def abort_connection(writer: asyncio.StreamWriter) -> None:
 
 def hung_up(connection: Connection) -> bool:
     """Whether the peer has closed at least its sending direction."""
-    found = connection.get_extra_info("socket")
+    found = _socket(connection)
     number = -1 if found is None else found.fileno()
     if number < 0:
         return True
     poll = select.poll()
     poll.register(number, select.POLLRDHUP)
     return bool(poll.poll(0))
+
+
+def _socket(connection: Connection) -> Any:
+    """The connection's socket; None if it has gone."""
+    try:
+        return connection.get_extra_info("socket")
+    except AttributeError:
+        return None  # a TLS transport of asyncio that was closed after its connection had been lost
 
 
 async def wait_until_stuck(taken: Callable[[], int], gone: Callable[[], bool]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -9,6 +10,7 @@ import pytest
 
 from pykubelet.base.http.hangup import abort_connection, hung_up, keep_alive, wait_until_stuck
 from pykubelet.testing.wait import settle
+from tests.unit.base.http.http_server import server_context
 
 
 @asynccontextmanager
@@ -80,3 +82,19 @@ async def test_an_end_that_does_not_wait_behind_data() -> None:
             with pytest.raises(ConnectionResetError):
                 while theirs.recv(1_000_000):
                     pass
+
+
+async def test_a_closed_tls_connection_that_was_reset_counts_as_gone() -> None:
+    async def reset(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        abort_connection(writer)
+
+    trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
+    async with asyncio.timeout(10), await asyncio.start_server(reset, "127.0.0.1", 0, ssl=server_context()) as server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname(), ssl=trust)
+        with pytest.raises(ConnectionResetError):
+            await reader.read()
+        writer.close()
+        assert hung_up(writer)
+        keep_alive(writer)
+        abort_connection(writer)
