@@ -323,6 +323,9 @@ class SimulatedCgroups:
     def procs(self, path: str) -> tuple[int, ...]:
         return ()
 
+    def thaw(self, path: str) -> None:
+        """Nothing is ever frozen."""
+
     def delete(self, path: str) -> None:
         first = self._machine.first.get(Path(path).name)
         if first is not None:

@@ -186,10 +186,11 @@ async def test_client_that_disconnects_cancels_its_pull(
     call = service.PullImage(pb.PullImageRequest(image=spec(f"{registry.host}/app:1")))
     waiting = asyncio.ensure_future(call.wait_for_connection())
     await registry.halfway.wait()
+    assert rooms.images.running_pulls
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    await until(lambda: not list((rooms.content.root / "ingest").iterdir()))
+    await until(lambda: not rooms.images.running_pulls)
     registry.pause.set()
     await asyncio.wait({waiting})
 
