@@ -214,14 +214,15 @@ async def test_agent_in_node_mode_registers_and_reports_to_the_api_server(tmp_pa
 
         async def reported() -> bool:
             pods = {pod["metadata"]["name"]: pod.get("status", {}).get("phase") for pod in rig.stored("pods")}
-            return pods == {"bound": "Running", "web-node-1": "Running"}
+            conditions = rig.stored("nodes", "")[0]["status"]["conditions"]
+            true = {condition["type"] for condition in conditions if condition["status"] == "True"}
+            return pods == {"bound": "Running", "web-node-1": "Running"} and true == {"Ready"}
 
         await until_answer(reported)
         (node,) = rig.stored("nodes", "")
         assert node["metadata"]["name"] == "node-1"
         status = node["status"]
         assert status["capacity"].keys() == status["allocatable"].keys() >= {"cpu", "memory", "pods"}
-        assert {c["type"] for c in status["conditions"] if c["status"] == "True"} == {"Ready"}
         assert any("/leases" in request for request in api.requests)
         assert "kubelet_mirror_pods 1.0" in await rig.text("/metrics")
 
