@@ -59,7 +59,7 @@ class Command:
 
 
 def directory_prefix(container: str) -> str:
-    """The begin of the name of a directory with the files of an exec command; tempfile adds letters and digits."""
+    """The beginning of the name of the directory with an exec command's files; tempfile adds letters and digits."""
     return f"exec-{container}-"
 
 
