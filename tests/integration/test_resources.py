@@ -6,6 +6,7 @@ import pytest
 
 from pykubelet.linux.cgroups import detect
 from pykubelet.testing.agent import AgentProcess, container_status, wait_for
+from pykubelet.testing.runtime import PrivateRuntime
 from tests.cgroup_view import cgroup_of, directory_of
 from tests.manifests import Apply, Json, container, pod, sh
 
@@ -77,6 +78,20 @@ def test_oom_kill_is_reported(agent: AgentProcess, apply: Apply) -> None:
     assert state is not None
     assert state.terminated is not None
     assert (state.terminated.exit_code, state.terminated.reason) == (137, "OOMKilled")
+
+
+def test_oom_kill_in_a_pod_is_that_of_one_container(agent: AgentProcess, apply: Apply, daemon: PrivateRuntime) -> None:
+    """The kernel tells all containers of a pod on cgroup v1 that the pod is above its limit."""
+    hungry = container(command=sh("tail /dev/zero"))
+    modest = container("modest", command=sh("sleep 4"))
+    limit = {"resources": {"limits": {"memory": "24Mi"}}}
+    apply("oom-pod", pod("oom-pod", modest, hungry, restartPolicy="Never", **limit))
+    seen = agent.wait_pod("oom-pod", lambda p: p.status.phase == "Failed")
+    states = [status.state for status in seen.status.container_statuses]
+    ends = {s.terminated.exit_code: s.terminated.reason for s in states if s is not None and s.terminated is not None}
+    assert ends.keys() == {0, 137}
+    if daemon.name != "containerd":  # which believes what the kernel tells it
+        assert ends == {0: "Completed", 137: "OOMKilled"}
 
 
 def test_cgroups_of_removed_pod_are_removed(agent: AgentProcess, apply: Apply) -> None:

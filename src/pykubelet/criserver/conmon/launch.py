@@ -9,12 +9,14 @@ from typing import Protocol
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pykubelet.base import tracing
 from pykubelet.base.errors import NotFound, Permanent, Transient
 from pykubelet.base.files.decoding import decode_json
 from pykubelet.base.proc import run
 from pykubelet.base.units import Seconds
+from pykubelet.criserver.conmon.files import Exit, read_exit
 from pykubelet.criserver.oci.checkpoint import said_by_criu
 from pykubelet.criserver.oci.runtime import errors_in_log
 from pykubelet.criserver.types import ContainerID
@@ -82,13 +84,23 @@ class _Reply(msgspec.Struct):
 class Conmon:
     """The conmon program. NotFound: it is not installed."""
 
-    def __init__(self, program: str, exits: Path) -> None:
+    def __init__(self, program: str, exits: Path, *, trust_oom_notes: bool = True) -> None:
+        """``trust_oom_notes``: whether an OOM kill that it notes is the container's.
+
+        On cgroup v1 the kernel tells it of those in the cgroups above as well, whichever container was killed.
+        """
         found = shutil.which(program)
         if found is None:
             raise NotFound(f"{program} is not installed or not on PATH (apt-get install conmon)")
         self.path = found
         self.exits = exits
         """The directory of the files with exit codes."""
+        self._trust_oom_notes = trust_oom_notes
+
+    def exit_of(self, container: ContainerID, bundle: Path) -> Exit | None:
+        """Read the exit of a container; None when it has none (yet). Transient: it cannot be read for now. Blocks."""
+        noted = read_exit(self.exits, bundle, container)
+        return noted if noted is None or self._trust_oom_notes else replace(noted, oom_killed=False)
 
     async def launch(self, launch: Launch) -> Launched:
         """Create the container as the child of a new conmon; its program does not run yet, unless it is restored.
@@ -109,8 +121,9 @@ class Conmon:
                 env |= tracing.variables()
                 argv = [self.path, *self._arguments(launch)]
                 launch.runtime.expect_cgroup_migration()
-                # conmon forks at once and its parent ends, so this does not wait for the container.
-                await run(argv, timeout=_FORK, env=env, cwd="/", pass_fds=(writer_fd,))
+                # conmon forks at once and its parent ends, so this does not wait for the container. It notes an OOM
+                # kill in its working directory.
+                await run(argv, timeout=_FORK, env=env, cwd=str(launch.bundle), pass_fds=(writer_fd,))
             finally:
                 os.close(writer_fd)
             async with asyncio.timeout(_CREATE):

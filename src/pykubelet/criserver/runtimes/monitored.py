@@ -8,7 +8,7 @@ from typing import Final
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.conmon import Conmon, ConmonControl, Exit, Launch, Launched, read_exit
+from pykubelet.criserver.conmon import Conmon, ConmonControl, Exit, Launch, Launched
 from pykubelet.criserver.conmon.find_and_kill import kill_group, monitors, noted_monitor, noted_number
 from pykubelet.criserver.oci import ExecResult, OciRuntime
 from pykubelet.criserver.oci.runtime import Features
@@ -67,7 +67,7 @@ class MonitoredRuntime:
             if process is not None:
                 with process:
                     await process.wait()
-            noted = await blocking.call(f"container/{task.id}", read_exit, self._conmon.exits, task.bundle, task.id)
+            noted = await blocking.call(f"container/{task.id}", self._conmon.exit_of, task.id, task.bundle)
             if noted is not None:
                 break
         return noted

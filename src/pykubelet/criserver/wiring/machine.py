@@ -28,11 +28,12 @@ _log = logging.getLogger(__name__)
 def open_tools(settings: Settings, marks: Marks, observe: Callable[[str], Observe] | None = None) -> HandlerTools:
     """Find what the runtimes of all handlers use. ``observe`` returns what gets the calls of a handler's program."""
     systemd = settings.cgroup_manager is CgroupManager.SYSTEMD
+    layout = cgroups.detect()
     return HandlerTools(
         marks=marks,
         observe=observe,
-        conmon=Conmon(settings.conmon, settings.exits),
-        oom_kills=CgroupOomKills(OomCounter(cgroups.detect()), systemd=systemd),
+        conmon=Conmon(settings.conmon, settings.exits, trust_oom_notes=layout.mode is cgroups.Mode.V2),
+        oom_kills=CgroupOomKills(OomCounter(layout), systemd=systemd),
         shim_events=ShimEvents(settings.shim_events),
     )
 

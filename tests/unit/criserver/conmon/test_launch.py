@@ -19,6 +19,7 @@ arguments = sys.argv[1:]
 bundle = arguments[arguments.index("-b") + 1]
 open(bundle + "/argv", "w").write(" ".join(arguments))
 open(bundle + "/conmon.pid", "w").write("77")
+open("oom", "w")
 os.write(int(os.environ["_OCI_SYNCPIPE"]), {reply!r})
 """
 
@@ -41,6 +42,19 @@ async def test_launch_returns_the_processes_of_a_created_container(tmp_path: Pat
     assert f"--runtime-arg=--root={tmp_path}/oci" in said
     assert " -i " in said
     assert " -t " not in said
+
+
+async def test_oom_kill_noted_by_conmon_is_that_of_the_container(tmp_path: Path) -> None:
+    """conmon notes it in its working directory, as CRI-O expects it, too."""
+    conmon, launch = _launch(tmp_path, b'{"data": 42}\n')
+    await conmon.launch(launch)
+    conmon.exits.mkdir()
+    (conmon.exits / ID).write_text("0")
+    noted = read_exit(conmon.exits, launch.bundle, ID)
+    assert noted is not None and noted.oom_killed
+    assert conmon.exit_of(ID, launch.bundle) == noted
+    silent = Conmon(conmon.path, conmon.exits, trust_oom_notes=False)
+    assert silent.exit_of(ID, launch.bundle) == replace(noted, oom_killed=False)
 
 
 @pytest.mark.parametrize(("name", "flag"), [("runc", True), ("crun", True), ("runsc", False)])
