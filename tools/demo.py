@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from types import FrameType
 
 from rich.console import Console
 from rich.markup import escape
@@ -39,6 +40,7 @@ REFRESH_SECONDS = 0.5
 STOP_SECONDS = 10.0
 START_SECONDS = 120.0
 RUNNING_SECONDS = 60.0
+END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ENDED = ("Succeeded", "Failed")
 
 console = Console(highlight=False)
@@ -88,9 +90,9 @@ def up() -> int:
     _end_agent()
     # Agents of the test kit leave no link by which commands find them; the demo's does.
     os.environ.setdefault(LINKS_VARIABLE, LINKS_DIRECTORY)
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in END_SIGNALS:
         # A terminal that closes ends the demo as Ctrl-C does.
-        signal.signal(number, signal.default_int_handler)
+        signal.signal(number, _interrupt)
     kubelet = agent()
     status = 0
     try:
@@ -112,13 +114,23 @@ def up() -> int:
         console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         return 1
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
+        _ignore_end_signals()
         _end_agent()
     with contextlib.suppress(OSError):  # the terminal may be gone
         again, remove = as_root("make run"), as_root("make clean-run")
         console.print(f"\nThe agent has stopped; the pods run on.\n{again} takes them up again, {remove} removes them.")
     return status
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt at the first of the signals; a later one would interrupt the demo's end."""
+    _ignore_end_signals()
+    raise KeyboardInterrupt
+
+
+def _ignore_end_signals() -> None:
+    for number in END_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _wait_until_serving(kubelet: AgentProcess) -> None:

@@ -1,5 +1,9 @@
 """``make run``: when the demo's pods count as started."""
 
+import signal
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,3 +47,27 @@ def test_pods_have_started_when_they_run_or_have_ended_for_good(pods: tuple[dict
     api = _Api(*pods, *([_pod("Failed", running=False)] * 3))
     demo._wait_until_settled(api)
     assert len(api.pods) == len(pods) + 3 - looks
+
+
+TWICE = """
+import os, signal, tools.demo as demo
+class Kubelet:
+    def start(self, wait):
+        try:
+            os.kill(os.getpid(), {first})
+        except KeyboardInterrupt:
+            os.kill(os.getpid(), {second})
+            raise
+demo.os.geteuid = lambda: 0
+demo.agent, demo.runtime = Kubelet, __import__("unittest.mock").mock.MagicMock()
+demo._end_agent = lambda: print("agent ended")
+raise SystemExit(demo.up())
+"""
+
+
+@pytest.mark.parametrize(("first", "second"), [(signal.SIGINT, signal.SIGINT), (signal.SIGHUP, signal.SIGTERM)])
+def test_second_signal_does_not_interrupt_the_end(first: int, second: int, tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", TWICE.format(first=int(first), second=int(second))]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("agent ended") == 2, "before the start, and at the end"
