@@ -54,7 +54,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _REPAIRS: Seconds = 3.0
-"""How long a start waits for the first attempts of repairs."""
+"""How long a start waits for the first attempts of repairs, unless it has taken long already."""
+_START: Seconds = 9.0
+"""A start that has taken as long waits for nothing any more, so that calls are answered within 10 s."""
 _COMMANDS: Seconds = 3.0
 """How long it kills what commands of the server before have started; a command may fork without end."""
 
@@ -79,6 +81,7 @@ async def run_criserver(
         assert process is not None, "this process runs"
         await blocking.call_to_end("server", write_note, settings.run, note_of(settings, process, kept))
         clock = SystemClock()
+        begun = clock.monotonic()
         retired = await blocking.call_to_end("server", _retire_scratch, settings, clock)
         for directory in (
             settings.bundles,
@@ -123,7 +126,7 @@ async def run_criserver(
                 remove = partial(blocking.call, "start-up", remove_any, str(directory))
                 scope.repairs.add("files of calls", directory.name, remove)
             await wait_for_former_programs(settings.run, marks, clock)
-            await server.recover()
+            await server.recover(begun)
             await server.serve()
             notifier.ready()
             tasks.create_task(Watchdog(notifier, clock=clock).run(), name="watchdog")
@@ -163,6 +166,11 @@ def _retire_scratch(settings: Settings, clock: Clock) -> list[Path]:
     for directory in old:
         end_commands(directory, lambda: clock.monotonic() > end)
     return old
+
+
+def time_for_repairs(taken: Seconds) -> Seconds:
+    """How long a start that has taken this time may wait for the first attempts of repairs."""
+    return max(0.0, min(_REPAIRS, _START - taken))
 
 
 def _measured(parts: "ServerParts") -> PodNetwork:
@@ -205,8 +213,11 @@ class Server:
         )
         self._streaming = StreamingServer(ContainerExecutor(self.pods.containers), parts.scope.clock)
 
-    async def recover(self) -> None:
-        """Reconcile the records with the machine, whatever happened to the previous server."""
+    async def recover(self, begun: Seconds) -> None:
+        """Reconcile the records with the machine, whatever happened to the previous server.
+
+        ``begun``: when the start began, of the monotonic clock.
+        """
         store, host, repairs = self._parts.store, self._parts.machine.host, self._parts.scope.repairs
         if host.least_oom_score > -1000:
             _log.warning(
@@ -232,7 +243,7 @@ class Server:
         await of_sandboxes.clean_up(protected)
         await blocking.call("start-up", self.pods.containers.checkpointer.recover)
         await blocking.call("start-up", self.pods.containers.restorer.recover)
-        await repairs.wait_for_first_attempts(_REPAIRS)
+        await repairs.wait_for_first_attempts(time_for_repairs(self._parts.scope.clock.monotonic() - begun))
 
     async def serve(self) -> None:
         """Start all tasks of the server, which end with the task group; return when calls are answered."""
