@@ -159,7 +159,7 @@ def end_commands(scratch: Path, is_late: Callable[[], bool]) -> None:
     container has by now is that of no command.
     """
     commands: set[tuple[int, str]] = set()
-    for note in scratch.glob("exec-*/pid"):
+    for note in scratch.glob("exec-?*-*/pid"):  # older servers named no container: its PID may be any process's by now
         try:
             commands.add((noted_number(note), container_of(note.parent)))
         except Transient as error:  # it must not keep the server from starting

@@ -63,6 +63,16 @@ def test_exec_commands_without_a_client_are_killed(tmp_path: Path, monkeypatch: 
         other.kill()
 
 
+def test_command_of_a_server_that_named_no_container_is_left_alone(tmp_path: Path) -> None:
+    """Its PID may be that of any process of the node by now."""
+    with subprocess.Popen(["sleep", "60"]) as other:
+        _note(tmp_path / "exec-ab12_9xy", other.pid)
+        end_commands(tmp_path, lambda: False)
+        with pytest.raises(subprocess.TimeoutExpired):
+            other.wait(0.1)
+        other.kill()
+
+
 def _note(directory: Path, pid: int) -> None:
     directory.mkdir()
     (directory / "pid").write_text(str(pid))
