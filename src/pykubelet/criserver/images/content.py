@@ -9,7 +9,7 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -193,13 +193,16 @@ class BlobWriter:
         if self.offset == 0 and self._opened:
             self._partial.unlink(missing_ok=True)
 
-    def resume(self) -> int:
-        """Read the partial file into the digest; returns the offset to go on from. Transient: no room for the rest."""
-        self._opened = True
+    def resume(self, is_stopped: Callable[[], bool] = lambda: False) -> int:
+        """Read the partial file into the digest; returns the offset to go on from. Transient: no room for the rest.
+
+        ``is_stopped`` is asked before each piece: a large file takes a while. After that the writer is of no use.
+        """
         try:
-            while piece := os.read(self._fd, _PIECE):
+            while not is_stopped() and (piece := os.read(self._fd, _PIECE)):
                 self._hash.update(piece)
                 self.offset += len(piece)
+            self._opened = not is_stopped()
             if self.offset > self._size:
                 self.restart()
             self._room.take(self._size - self.offset)

@@ -234,7 +234,7 @@ class Fetcher:
                 job.tell(Phase.DOWNLOADING, blob.digest, offset, blob.size)
 
             with self._store.writer(blob.digest, blob.size) as writer:
-                await blocking.call_to_end(f"blob/{blob.digest}", writer.resume, deadline=None)
+                await blocking.call_stoppable(f"blob/{blob.digest}", writer.resume)
                 told(writer.offset)
                 await repository.blob(blob, writer, told)
 

@@ -77,6 +77,7 @@ class ImageManager:
     """The images of this machine. Call ``recover`` once before all other methods."""
 
     def __init__(self, deps: ImageDeps) -> None:
+        """Blocks. What the server before has left of pulls is kept like that of interrupted pulls."""
         self._deps = deps
         self._store = deps.content
         self._index = deps.index
@@ -93,12 +94,12 @@ class ImageManager:
         self._working = 0
         """Number of running imports and exports; no blob is removed meanwhile."""
         self.interrupted: Final = InterruptedPulls(deps.content.root, spare=settings.spare, clock=deps.clock)
+        of_images = {digest for image in deps.index.images.values() for digest in image.blobs}
+        if left := (deps.content.partial() | deps.content.digests()) - of_images:
+            self.interrupted.add("", left)  # by pulls of the server before
 
     async def recover(self) -> None:
-        """Remove images whose blobs are lost from the index, and blobs and layers that belong to no image.
-
-        What pulls of the server before have left is kept like that of interrupted pulls, if a blob of it is partial.
-        """
+        """Remove images whose blobs are lost from the index, and blobs and layers that belong to no image."""
         unknown: OSError | None = None
         for image_id in tuple(self._index.images):
             async with self._change:  # pulls may end meanwhile
@@ -110,10 +111,6 @@ class ImageManager:
                     continue
                 if lost:
                     await blocking.call_to_end("images", self._index.remove, image_id, deadline=None)
-        with self._sweeps.item("partial blobs"):
-            if partial := await blocking.call("images", self._store.partial, deadline=_REMOVAL):
-                of_images = {digest for image in self._index.images.values() for digest in image.blobs}
-                self.interrupted.add("", partial | self._store.digests() - of_images)
         await self.collect()
         if unknown is not None:
             raise wrap(unknown, "cannot check whether all images are complete")
@@ -205,6 +202,7 @@ class ImageManager:
                 raise Permanent(_in_use(ref_or_id, containers))
             freed = self._freed((found,))
             await blocking.call_to_end("images", self._index.remove, found.id, deadline=None)
+        self.interrupted.forget_all()
         await self.collect()
         return Removed((*found.tags, *found.digests), found.id, freed)
 
@@ -229,6 +227,7 @@ class ImageManager:
             for image in () if dry_run else chosen:
                 await blocking.call_to_end("images", self._index.remove, image.id, deadline=None)
         if not dry_run:
+            self.interrupted.forget_all()
             await self.collect()
         return Pruned(chosen, freed)
 

@@ -1,12 +1,15 @@
 """What is kept of pulls that their registry interrupted, for how long, and what frees it before."""
 
 import asyncio
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from pykubelet.criserver.images import ImageManager
+from pykubelet.criserver.images.content import BlobWriter, ContentStore
 from pykubelet.criserver.images.image_types import RegistryUnavailable
 from pykubelet.criserver.images.interrupted_pulls import InterruptedPulls
 from pykubelet.criserver.unpack.room import Reserve, Room
@@ -80,15 +83,23 @@ async def test_what_an_interrupted_pull_has_fetched_is_removed_after_an_hour(
         await until(lambda: not (world.content.digests() or _partial(world)))
 
 
+REMOVALS: list[Callable[[ImageManager, str], Coroutine[object, object, object]]] = [
+    lambda images, name: images.remove(name),
+    lambda images, name: images.remove_name(name, lambda image: (), force=False),
+    lambda images, name: images.prune(lambda image: (), (), also_tagged=True, dry_run=False),
+]
+
+
+@pytest.mark.parametrize("remove", REMOVALS)
 async def test_removal_of_an_image_frees_what_interrupted_pulls_have_fetched(
-    registry: FakeRegistry, tmp_path: Path
+    registry: FakeRegistry, tmp_path: Path, remove: Callable[[ImageManager, str], Coroutine[object, object, object]]
 ) -> None:
     """Kubelets may have thresholds far above those by which this server takes a disk for short."""
     world = World(tmp_path)
     registry.add_image("old:1", LAYERS[3:], DIFFS[3:])
     old = await world.images.pull(f"{registry.host}/old:1")
     await _interrupt(world, registry, "a:1", 0)
-    await world.images.remove(old.id)
+    await remove(world.images, old.tags[0])
     assert not (world.content.digests() or _partial(world))
 
 
@@ -169,6 +180,53 @@ async def test_next_server_keeps_the_whole_blobs_of_an_interrupted_pull(registry
     registry.seen.clear()
     check(world, await world.images.pull(f"{registry.host}/a:1"))
     assert not [path for path, _, _ in registry.seen if DIFFS[0] in path]
+
+
+async def test_next_server_keeps_what_was_whole_when_the_server_before_was_killed(
+    registry: FakeRegistry, tmp_path: Path
+) -> None:
+    """An image that is unpacked has no partial blob. Another pull may end before the start has made all repairs."""
+    registry.add_image("a:1", LAYERS[:1], DIFFS[:1])
+    registry.add_image("small:1", [], [])
+    await World(tmp_path).images.pull(f"{registry.host}/a:1")
+    (tmp_path / "images" / "index.json").unlink()
+    world = World(tmp_path)
+    await world.images.pull(f"{registry.host}/small:1")
+    await world.images.recover()
+    registry.seen.clear()
+    await world.images.pull(f"{registry.host}/a:1")
+    assert not [path for path, _, _ in registry.seen if DIFFS[0] in path]
+
+
+async def test_partial_blob_is_read_again_no_longer_than_its_pull_goes_on(
+    registry: FakeRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of 6 GB kept a server that was told to end until it exited by force, after 15 s."""
+    begun, never = threading.Event(), threading.Event()
+
+    def long(writer: BlobWriter, is_stopped: Callable[[], bool]) -> None:
+        begun.set()
+        while not is_stopped():
+            never.wait(0.01)
+
+    monkeypatch.setattr(BlobWriter, "resume", long)
+    registry.add_image("a:1", LAYERS[:1], DIFFS[:1])
+    pull = asyncio.create_task(World(tmp_path).images.pull(f"{registry.host}/a:1"))
+    await until(begun.is_set)
+    pull.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await pull
+
+
+@pytest.mark.parametrize("pieces", [0, 2])
+async def test_partial_blob_is_whole_after_its_reading_was_stopped(tmp_path: Path, pieces: int) -> None:
+    store, left = ContentStore(tmp_path), iter(range(pieces))
+    with store.writer(DIFFS[0], 3_000_000) as writer:
+        writer.write(LAYERS[0][:2_500_000])
+    with store.writer(DIFFS[0], 3_000_000) as writer:
+        writer.resume(lambda: next(left, None) is None)
+    (partial,) = (tmp_path / "ingest").iterdir()
+    assert partial.stat().st_size == 2_500_000
 
 
 async def test_next_server_removes_what_no_one_pulls_again(registry: FakeRegistry, tmp_path: Path) -> None:
