@@ -323,7 +323,7 @@ class SimulatedCgroups:
     def procs(self, path: str) -> tuple[int, ...]:
         return ()
 
-    def thaw(self, path: str) -> None:
+    def kill(self, path: str) -> None:
         """Nothing is ever frozen."""
 
     def delete(self, path: str) -> None:

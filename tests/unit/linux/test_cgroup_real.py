@@ -161,7 +161,7 @@ def test_cgroup_whose_deletion_was_given_up_is_used_again(driver: CgroupDriver, 
     assert limit.read_text() == "max\n"
 
 
-@pytest.mark.parametrize("way", ["deleted", "killed and thawed"])
+@pytest.mark.parametrize("way", ["deleted", "killed"])
 def test_a_frozen_process_dies_too(driver: CgroupDriver, layout: Layout, parent: str, way: str) -> None:
     driver.create(f"{parent}/pod", CgroupResources())
     if layout.version == 1:
@@ -176,9 +176,25 @@ def test_a_frozen_process_dies_too(driver: CgroupDriver, layout: Layout, parent:
     if way == "deleted":
         driver.delete(parent)
     else:
-        process.kill()
-        driver.thaw(parent)
+        driver.kill(parent)
     assert process.wait(10) == -signal.SIGKILL
+
+
+def test_a_process_that_others_freeze_again_and_again_dies_with_them(
+    driver: CgroupDriver, layout: Layout, parent: str
+) -> None:
+    """As a privileged container may do to its first process: it froze again before it could end."""
+    if "freezer" not in layout.controllers:
+        pytest.skip("no freezer controller is mounted")
+    driver.create(f"{parent}/pod/frozen", CgroupResources())
+    state = layout.controllers["freezer"] / parent.lstrip("/") / "pod" / "frozen" / "freezer.state"
+    state.parent.mkdir(parents=True, exist_ok=True)
+    frozen = join(layout, f"{parent}/pod/frozen", ["/bin/sleep", "600"])
+    freeze = ["/bin/sh", "-c", f"while :; do echo FROZEN > {state}; done"]
+    others = [join(layout, f"{parent}/pod", freeze) for _ in range(2)]
+    wait_for(lambda: "FROZEN" in state.read_text(), 10, lambda: "it is not frozen")
+    driver.kill(f"{parent}/pod")
+    assert [each.wait(10) for each in (frozen, *others)] == [-signal.SIGKILL] * 3
 
 
 def test_new_cpusets_take_processes(driver: CgroupDriver, layout: Layout, parent: str) -> None:

@@ -55,7 +55,7 @@ class ContainerStopper:
                         return
                 container.killed = True
                 await runtime.signal(task, signal.SIGKILL)
-                await self._cleanup.thaw(container)
+                await self._cleanup.kill(container)
         if container.running and not await _ends_within(container, _KILLED):
             raise Transient(f"container {container.id} hangs in the kernel: it does not end after SIGKILL")
 

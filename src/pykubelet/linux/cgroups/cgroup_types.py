@@ -95,10 +95,11 @@ class CgroupDriver(Protocol):
         """
         ...
 
-    def thaw(self, path: str) -> None:
-        """Let all processes in the cgroup and its descendants run if they cannot end otherwise. Idempotent.
+    def kill(self, path: str) -> None:
+        """Kill all processes in the cgroup and its descendants. Idempotent: no error if it is missing.
 
-        On version 1, a frozen process does not even end after SIGKILL. A privileged container may freeze itself.
+        On version 1 they are thawed, as a frozen process does not even end after SIGKILL. A privileged container may
+        freeze itself, again and again.
         """
         ...
 

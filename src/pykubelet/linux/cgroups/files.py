@@ -177,7 +177,6 @@ class CgroupFiles:
     def kill(self, roots: Iterable[Path]) -> None:
         """Send SIGKILL to every process in these cgroups and their descendants, except this one."""
         roots = tuple(roots)
-        self.thaw(roots)
         found = self._processes_below(roots)
         if os.getpid() not in found:
             for root in roots:
@@ -194,6 +193,7 @@ class CgroupFiles:
                 for pid in self._processes_below(roots) & held.keys():
                     with suppress(NotFound):
                         held[pid].send_signal(signal.SIGKILL)
+        self._thaw(roots)  # at last, since no process is left then that could freeze them again
 
     def _processes_below(self, roots: Iterable[Path]) -> frozenset[int]:
         return self.processes(path for root in roots for path in self.tree(root))
@@ -203,7 +203,7 @@ class CgroupFiles:
         with suppress(PykubeletError):  # in the other hierarchies of v1 this file does not exist
             self.write(path / _PROCESSES, "0")
 
-    def thaw(self, roots: Iterable[Path]) -> None:
+    def _thaw(self, roots: Iterable[Path]) -> None:
         """Thaw cgroups and their descendants: a frozen process of v1 does not die before."""
         for path in (path for root in roots for path in self.tree(root)):
             with suppress(PykubeletError):  # on v2, and in the other hierarchies of v1, this file does not exist

@@ -60,8 +60,8 @@ class CgroupSystemd:
         # systemd may have created the cgroup again in the meantime.
         self._files.delete(path)
 
-    def thaw(self, path: str) -> None:
-        self._files.thaw(path)
+    def kill(self, path: str) -> None:
+        self._files.kill(path)
 
     def exists(self, path: str) -> bool:
         return self._files.exists(path)

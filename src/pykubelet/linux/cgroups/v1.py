@@ -64,10 +64,9 @@ class CgroupV1:
     def delete(self, path: str) -> None:
         self._files.delete_trees(below(mount, path) for mount in self._all)
 
-    def thaw(self, path: str) -> None:
-        mount = self._controllers.get("freezer")
-        if mount is not None:
-            self._files.thaw((below(mount, path),))
+    def kill(self, path: str) -> None:
+        mounts = {self._controllers.get(name, self._all[0]) for name in ("pids", "freezer")}
+        self._files.kill(below(mount, path) for mount in mounts)
 
     def exists(self, path: str) -> bool:
         return all(below(mount, path).is_dir() for mount in self._needed)

@@ -40,15 +40,21 @@ class CgroupV2:
 
     def delete(self, path: str) -> None:
         directory = self._directory(path)
-        try:
-            # Kills the whole subtree at once, forks included (Linux 5.14).
-            self._files.write(directory / "cgroup.kill", "1")
-        except PykubeletError:
-            pass
+        self._kill_at_once(directory)
         self._files.delete_trees((directory,))
 
-    def thaw(self, path: str) -> None:
-        """Do nothing: a frozen process of version 2 ends after SIGKILL."""
+    def kill(self, path: str) -> None:
+        directory = self._directory(path)
+        if not self._kill_at_once(directory):
+            self._files.kill((directory,))
+
+    def _kill_at_once(self, directory: Path) -> bool:
+        """Kill the whole subtree at once, forks included; whether the kernel can (Linux 5.14)."""
+        try:
+            self._files.write(directory / "cgroup.kill", "1")
+        except PykubeletError:
+            return False
+        return True
 
     def exists(self, path: str) -> bool:
         """Whether the cgroup exists with its controllers enabled: without them it limits nothing."""

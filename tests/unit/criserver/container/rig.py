@@ -85,7 +85,7 @@ class NoCgroups:
 
     def __init__(self) -> None:
         self.deleted: list[str] = []
-        self.thaw: Callable[[str], None] = lambda path: None
+        self.kill: Callable[[str], None] = lambda path: None
 
     def delete(self, path: str) -> None:
         assert path

@@ -135,15 +135,15 @@ async def test_container_that_ignores_the_stop_signal_is_killed(tmp_path: Path) 
         assert container.record.exit_code == 137
 
 
-async def test_frozen_container_ends_as_it_is_thawed_after_sigkill(tmp_path: Path) -> None:
-    """As on cgroup v1, where SIGKILL has no effect before."""
+async def test_all_processes_of_a_container_are_killed_after_its_first_one(tmp_path: Path) -> None:
+    """On cgroup v1 they are thawed: SIGKILL has no effect on a frozen one before."""
     async with rig_in(tmp_path) as rig:
         container = await rig.create("sleep", "60")
         await rig.containers.starter.start(container.id)
-        thawed: list[tuple[str, bool]] = []
-        rig.cgroups.thaw = lambda path: thawed.append((path, container.killed))
+        killed: list[tuple[str, bool]] = []
+        rig.cgroups.kill = lambda path: killed.append((path, container.killed))
         await rig.containers.stopper.stop(container.id, 0)
-        assert thawed == [(container.record.cgroup, True)]
+        assert killed == [(container.record.cgroup, True)]
 
 
 async def test_program_that_cannot_be_started_is_a_start_error(tmp_path: Path) -> None:

@@ -51,9 +51,9 @@ class Cleanup:
         if container.record.log_path:
             await self._call(container, _remove_empty, Path(container.record.log_path))
 
-    async def thaw(self, container: Container) -> None:
-        """Let its processes run if they do not end after SIGKILL otherwise, as they are frozen."""
-        await self._call(container, self._cgroups.thaw, kernel_cgroup(container.record.cgroup))
+    async def kill(self, container: Container) -> None:
+        """Kill all its processes, and thaw them: a frozen one does not end after SIGKILL on cgroup v1."""
+        await self._call(container, self._cgroups.kill, kernel_cgroup(container.record.cgroup))
 
     async def release_mapped_mounts(self, container: Container) -> None:
         """Unmount its mapped mounts, which would keep volumes busy that the client wants to unmount."""

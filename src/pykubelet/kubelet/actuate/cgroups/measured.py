@@ -33,8 +33,8 @@ class MeasuredCgroups:
         with self._measured("destroy"):
             self._driver.delete(path)
 
-    def thaw(self, path: str) -> None:
-        self._driver.thaw(path)
+    def kill(self, path: str) -> None:
+        self._driver.kill(path)
 
     def exists(self, path: str) -> bool:
         return self._driver.exists(path)
