@@ -26,6 +26,8 @@ from pykubelet.linux.filesystems.writeback import WriteBack
 
 _log = logging.getLogger(__name__)
 _PIECE = 1 * MIB
+_PLACE = 16
+"""Digits by which partial files of one blob from several registries differ."""
 
 
 class BadBlob(Invalid):
@@ -44,7 +46,7 @@ class ContentStore:
         for directory in (root, self._blobs, self._ingest, *kinds):
             make_directory(directory)
         for partial in self._files(self._ingest):
-            if not is_digest(partial.name.replace("-", ":", 1)):
+            if not is_digest(_digest_of(partial)):
                 # Left by a server that was killed; without a digest it cannot be resumed.
                 _drop(partial)
         self._counting = threading.Lock()
@@ -116,9 +118,13 @@ class ContentStore:
             self._bytes += size - self._sizes.get(digest, 0)
             self._sizes[digest] = size
 
-    def writer(self, digest: str, size: int) -> "BlobWriter":
-        """Open a writer for a blob, which resumes an earlier attempt. Only one writer per digest at a time."""
-        partial = self._partial(digest)
+    def writer(self, digest: str, size: int, registry: str = "") -> "BlobWriter":
+        """Open a writer for a blob, which resumes an earlier attempt to fetch it from the same registry.
+
+        Only one writer per digest and registry at a time.
+        """
+        place = hashlib.sha256(registry.encode()).hexdigest()[:_PLACE]
+        partial = self._ingest / f"{digest.replace(':', '-')}.{place}"
         return BlobWriter(store=self, partial=partial, digest=digest, size=size, reserve=self._reserve)
 
     def digests(self) -> set[str]:
@@ -133,12 +139,13 @@ class ContentStore:
             self._bytes -= self._sizes.pop(digest, 0)
 
     def drop_partial(self, digest: str) -> None:
-        """Remove the partial file of a blob. No writer may be active for it."""
-        self._partial(digest).unlink(missing_ok=True)
+        """Remove the partial files of a blob. No writer may be active for it."""
+        for path in self._ingest.glob(f"{digest.replace(':', '-')}*"):
+            path.unlink(missing_ok=True)
 
     def partial(self) -> set[str]:
         """The digests of the blobs of which there is a partial file."""
-        found = (path.name.replace("-", ":", 1) for path in self._ingest.iterdir())
+        found = map(_digest_of, self._ingest.iterdir())
         return {digest for digest in found if is_digest(digest)}
 
     def used(self) -> tuple[Bytes, int]:
@@ -161,9 +168,6 @@ class ContentStore:
                     extra={"path": str(path), "error": str(error)},
                 )
         return files
-
-    def _partial(self, digest: str) -> Path:
-        return self._ingest / digest.replace(":", "-")
 
 
 class BlobWriter:
@@ -248,6 +252,10 @@ class BlobWriter:
             self._store.place(self._partial, self._digest, self._size)
         except OSError as error:
             raise wrap(error, f"cannot keep blob {self._digest}") from error
+
+
+def _digest_of(partial: Path) -> str:
+    return partial.name.partition(".")[0].replace("-", ":", 1)
 
 
 def _drop(partial: Path) -> None:

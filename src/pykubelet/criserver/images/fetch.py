@@ -47,6 +47,8 @@ class FetchJob(Struct, frozen=True):
 
     what: str
     on_progress: OnProgress
+    registry: str = ""
+    """Where it is fetched from; empty: nothing is."""
     blobs: set[str] = field(default_factory=set)
     layers: set[str] = field(default_factory=set)
     """Chain ids."""
@@ -61,21 +63,24 @@ class FetchJob(Struct, frozen=True):
 
 
 class Fetcher:
-    """Fetches images into the stores. A blob or layer that two pulls need is fetched and unpacked once."""
+    """Fetches images into the stores. What two pulls need is fetched once from a registry, and unpacked once.
+
+    A slow registry holds up no pull from another one, by naming its blobs.
+    """
 
     def __init__(self, *, store: ContentStore, layers: LayerStore, platform: Platform, trust: Trust) -> None:
         self._trust = trust
         self._store = store
         self._layers = layers
         self._platform = platform
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """Each is held while its blob is looked for, fetched or removed."""
+        self._locks: WeakValueDictionary[tuple[str, str | None], asyncio.Lock] = WeakValueDictionary()
+        """Each is held while its blob is looked for, added or removed, or fetched from its registry."""
         self._jobs: list[FetchJob] = []
 
     @contextmanager
-    def job(self, what: str, on_progress: OnProgress) -> Iterator[FetchJob]:
+    def job(self, what: str, on_progress: OnProgress, registry: str) -> Iterator[FetchJob]:
         """Begin a pull: what it requests is needed until the context is left."""
-        job = FetchJob(what, on_progress)
+        job = FetchJob(what, on_progress, registry)
         self._jobs.append(job)
         try:
             yield job
@@ -92,9 +97,8 @@ class Fetcher:
 
     async def remove(self, digest: str, deadline: Seconds) -> None:
         """Remove a blob from the store, unless a pull has requested it meanwhile."""
-        lock = self._lock(digest)
-        if not (lock.locked() or any(digest in job.blobs for job in self._jobs)):
-            async with lock:
+        if not (self._is_busy(digest) or any(digest in job.blobs for job in self._jobs)):
+            async with self._lock(digest):
                 await blocking.call_to_end("images", self._store.remove, digest, deadline=deadline)
 
     async def pull(
@@ -137,9 +141,8 @@ class Fetcher:
     async def drop_partial(self, blobs: Iterable[str]) -> None:
         """Remove the partial files of blobs that no pull fetches any more."""
         for digest in blobs:
-            lock = self._lock(digest)
-            if not lock.locked():
-                async with lock:
+            if not self._is_busy(digest):
+                async with self._lock(digest):
                     await blocking.call_to_end(f"blob/{digest}", self._store.drop_partial, digest)
 
     async def _find(
@@ -196,7 +199,7 @@ class Fetcher:
         for digest, size in sizes.items():
             job.tell(Phase.WAITING, digest, total=size)
         if not await self._add_empty(parsed, job):
-            await self._blob(repository, parsed.config, FetchJob(job.what, ignore_progress))
+            await self._blob(repository, parsed.config, FetchJob(job.what, ignore_progress, job.registry))
         record = await self._record(manifest, job)
         job.layers.update(record.layers)
         slots = asyncio.Semaphore(_PARALLEL)
@@ -224,16 +227,18 @@ class Fetcher:
             ) from error
 
     async def _blob(self, repository: Repository, blob: Descriptor, job: FetchJob) -> None:
-        """Ensure that a blob is in the store; if two pulls need it, it is fetched once."""
-        async with self._lock(blob.digest):
-            if await blocking.call(f"blob/{blob.digest}", self._store.has, blob.digest, blob.size):
+        """Ensure that a blob is in the store; if two pulls need it from one registry, it is fetched once."""
+        async with self._lock(blob.digest, job.registry):
+            async with self._lock(blob.digest):
+                present = await blocking.call(f"blob/{blob.digest}", self._store.has, blob.digest, blob.size)
+            if present:
                 job.tell(Phase.PRESENT, blob.digest, blob.size, blob.size)
                 return
 
             def told(offset: int) -> None:
                 job.tell(Phase.DOWNLOADING, blob.digest, offset, blob.size)
 
-            with self._store.writer(blob.digest, blob.size) as writer:
+            with self._store.writer(blob.digest, blob.size, job.registry) as writer:
                 await blocking.call_stoppable(f"blob/{blob.digest}", writer.resume)
                 told(writer.offset)
                 await repository.blob(blob, writer, told)
@@ -297,8 +302,11 @@ class Fetcher:
         async with self._lock(digest):
             await blocking.call_to_end(f"blob/{digest}", self._store.add, digest, data, deadline=None)
 
-    def _lock(self, digest: str) -> asyncio.Lock:
-        return self._locks.setdefault(digest, asyncio.Lock())
+    def _lock(self, digest: str, registry: str | None = None) -> asyncio.Lock:
+        return self._locks.setdefault((digest, registry), asyncio.Lock())
+
+    def _is_busy(self, digest: str) -> bool:
+        return any(key[0] == digest and lock.locked() for key, lock in list(self._locks.items()))
 
 
 def _size_of(stack: Sequence[Layer]) -> int:

@@ -137,7 +137,7 @@ class ImageManager:
         wanted = parse(reference)
         name = str(wanted)
         try:
-            with self._pulls.follow(name, on_progress) as note, self._fetcher.job(name, note) as job:
+            with self._pulls.follow(name, on_progress) as note, self._fetcher.job(name, note, wanted.host) as job:
                 return await self._pull(wanted, auth, job)
         finally:
             await shielded(self.collect)
@@ -315,14 +315,14 @@ class ImageManager:
                 return
             images = self._index.images.values()
             interrupted = await self.interrupted.kept()
-            wanted = self._fetcher.needed_blobs() | interrupted
-            wanted.update(digest for image in images for digest in image.blobs)
+            pulled = self._fetcher.needed_blobs() | interrupted
+            wanted = pulled.union(digest for image in images for digest in image.blobs)
             for digest in self._removals.due(sorted(self._store.digests() - wanted)):
                 with self._removals.item(digest):
                     await self._fetcher.remove(digest, _REMOVAL)
             with self._sweeps.item("partial blobs"):
                 partial = await blocking.call("images", self._store.partial, deadline=_REMOVAL)
-                await self._fetcher.drop_partial(sorted(partial - wanted))
+                await self._fetcher.drop_partial(sorted(partial - pulled))
             layers = {chain for image in images for chain in image.layers}
             await self._deps.retainer.retain(layers | self._fetcher.needed_layers())
 

@@ -40,7 +40,7 @@ def running(world: World) -> Iterator[None]:
 
 
 def _partial(world: World) -> set[str]:
-    return {path.name.replace("-", ":", 1) for path in (world.content.root / "ingest").iterdir()}
+    return {path.name.partition(".")[0].replace("-", ":", 1) for path in (world.content.root / "ingest").iterdir()}
 
 
 async def test_what_interrupted_pulls_have_fetched_is_removed_when_the_disk_is_short(
@@ -196,6 +196,31 @@ async def test_next_server_keeps_what_was_whole_when_the_server_before_was_kille
     registry.seen.clear()
     await world.images.pull(f"{registry.host}/a:1")
     assert not [path for path, _, _ in registry.seen if DIFFS[0] in path]
+
+
+async def test_slow_registry_holds_up_no_pull_of_the_same_layer_from_another_one(
+    registry: FakeRegistry, tmp_path: Path
+) -> None:
+    """It may send 1 KiB/s, and name the layers of any image; what it has sent is not continued either."""
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    world = World(tmp_path)
+    async with FakeRegistry().run() as hostile:
+        hostile.add_image("evil:1", LAYERS[:1], DIFFS[:1])
+        hostile.blobs[DIFFS[0]] = bytes(len(LAYERS[0]))
+        hostile.pause = asyncio.Event()
+        slow = asyncio.create_task(world.images.pull(f"{hostile.host}/evil:1"))
+        await hostile.halfway.wait()  # of the configuration
+        of_configuration, hostile.pause = hostile.pause, asyncio.Event()
+        of_configuration.set()
+        await until(lambda: bool(_partial(world) & {DIFFS[0]}))
+        async with asyncio.timeout(20):
+            app = await world.images.pull(f"{registry.host}/app:1")
+        assert not slow.done() and [ranged for path, _, ranged in registry.seen if DIFFS[0] in path] == [""]
+        slow.cancel()
+        await asyncio.wait((slow,))
+        hostile.pause.set()
+    await world.after_a_while()
+    check(world, app)
 
 
 async def test_partial_blob_is_read_again_no_longer_than_its_pull_goes_on(

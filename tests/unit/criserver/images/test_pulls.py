@@ -131,7 +131,7 @@ async def test_next_attempt_goes_on_with_what_a_cancelled_pull_has_fetched(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    partial = {path.name: path.stat().st_size for path in (world.content.root / "ingest").iterdir()}
+    partial = {path.stem: path.stat().st_size for path in (world.content.root / "ingest").iterdir()}
     assert any(partial.values())
     registry.pause.set()
     registry.seen.clear()

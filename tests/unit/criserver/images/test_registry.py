@@ -61,7 +61,7 @@ async def test_download_from_server_without_ranges_restarts(registry: FakeRegist
     registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
     world = World(tmp_path)
     registry.ranges = False
-    with world.content.writer(DIFFS[0], len(LAYERS[0])) as writer:
+    with world.content.writer(DIFFS[0], len(LAYERS[0]), registry.host) as writer:
         writer.restart()
         writer.write(LAYERS[0][:1000])
     check(world, await world.images.pull(f"{registry.host}/app:1"))
@@ -71,7 +71,7 @@ async def test_another_range_than_the_one_asked_for_is_refused(registry: FakeReg
     registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
     registry.shift = 1
     world = World(tmp_path)
-    with world.content.writer(DIFFS[0], len(LAYERS[0])) as writer:
+    with world.content.writer(DIFFS[0], len(LAYERS[0]), registry.host) as writer:
         writer.restart()
         writer.write(LAYERS[0][:500])
     with pytest.raises(Permanent, match="another range than requested"):
@@ -82,7 +82,7 @@ async def test_a_partial_file_of_an_earlier_server_is_continued(registry: FakeRe
     registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
     for wrong in (False, True):
         world = World(tmp_path / str(wrong))
-        with world.content.writer(DIFFS[0], len(LAYERS[0])) as writer:
+        with world.content.writer(DIFFS[0], len(LAYERS[0]), registry.host) as writer:
             writer.restart()
             writer.write(b"?" * 500 if wrong else LAYERS[0][:500])
         registry.seen.clear()

@@ -12,7 +12,7 @@ _BURST: Final[Seconds] = 0.1
 """For so long at the full rate, bytes may come at once after a pause."""
 _WINDOW: Final[Seconds] = 60.0
 SLOWEST: Final = 60 * KIB
-"""Bytes that a blob's download must bring within the window; a slower server holds up all pulls of this blob."""
+"""Bytes that a blob's download must bring within the window; a slower one holds up all pulls of this blob from it."""
 
 
 class PullBandwidth:
