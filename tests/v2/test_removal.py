@@ -23,6 +23,8 @@ STAYS = {
         # The lock of iptables.
         "/run/xtables.lock",
     },
+    # Of an agent of the suites inside that was in a cluster.
+    "firewall": {":KUBE-IPTABLES-HINT - [0:0]"},
 }
 """What stays by the documentation (docs/install.md), and files of other programs: exactly these."""
 

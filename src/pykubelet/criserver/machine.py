@@ -12,11 +12,19 @@ from pykubelet.criserver.conmon import Conmon
 from pykubelet.criserver.runtimes import ContainerRuntime, RuntimeHandlers
 from pykubelet.criserver.spec import HandlerOptions, Host
 from pykubelet.linux.cgroups import CgroupDriver
-from pykubelet.linux.cgroups.oom import OomCounter
+from pykubelet.linux.cgroups.oom import OomCounter, OomWatch
 
 
 class OomKills(Protocol):
     """The kernel's counts of OOM kills."""
+
+    def follow(self, cgroup: str) -> None:
+        """Notice from now on the OOM kills in a cgroup that vanishes with its last process. Blocks briefly."""
+        ...
+
+    def forget(self, cgroup: str) -> None:
+        """Drop what was noticed since ``follow``. Idempotent."""
+        ...
 
     def of_container(self, cgroup: str) -> int:
         """Count the OOM kills in a container's cgroup. Blocks briefly."""
@@ -28,21 +36,40 @@ class OomKills(Protocol):
 
 
 class CgroupOomKills:
-    """Reads the counts from the cgroups."""
+    """Reads the counts from the cgroups.
+
+    systemd removes a scope with its last process, and the kernel's count with it. So its scopes are watched while they
+    exist; conmon notes kills as well, but not each: version 2.1.6 stops to watch at the first change that is no kill.
+    """
 
     def __init__(self, counter: OomCounter, *, systemd: bool) -> None:
         """``systemd``: systemd manages the cgroups."""
         self._counter = counter
         self._systemd = systemd
+        self._watch = OomWatch(counter)
+
+    def close(self) -> None:
+        """Watch no cgroup any more. Idempotent."""
+        self._watch.close()
+
+    def follow(self, cgroup: str) -> None:
+        """Notice the OOM kills in a container's cgroup from now on if systemd manages it. Blocks briefly."""
+        if self._systemd:
+            self._watch.follow(kernel_cgroup(cgroup))
+
+    def forget(self, cgroup: str) -> None:
+        """Drop what was noticed since ``follow``. Idempotent."""
+        self._watch.forget(kernel_cgroup(cgroup))
 
     def of_container(self, cgroup: str) -> int:
-        """Count the OOM kills in a container's cgroup. Blocks briefly."""
-        return self._counter.kills(kernel_cgroup(cgroup))
+        """Count the OOM kills in a container's cgroup, also those noticed since ``follow``. Blocks briefly."""
+        path = kernel_cgroup(cgroup)
+        return max(self._counter.kills(path), self._watch.kills(path))
 
     def of_pod(self, cgroup: str) -> int:
         """Count those in the pod of a container's cgroup if systemd manages it; else 0.
 
-        systemd removes a scope with its last process, and the kernel's count with it; version 2 counts in parents, too.
+        Version 2 counts in parents, too. This is for kills that ended the container at once.
         """
         return self._counter.kills(str(Path(kernel_cgroup(cgroup)).parent)) if self._systemd else 0
 

@@ -101,6 +101,7 @@ async def run_criserver(
             scope = ServerScope.of(tasks, clock)
             namespaces = await blocking.call_to_end("server", open_namespaces, settings)
             tools = open_tools(settings, marks, metrics.runtime if metrics is not None else None)
+            stack.callback(tools.oom_kills.close)
             await tools.shim_events.open()
             stack.push_async_callback(tools.shim_events.close)
             handlers = HandlerFactory(tools)

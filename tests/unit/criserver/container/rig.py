@@ -163,6 +163,13 @@ class FakeOomKills:
 
     container: int = 0
     pod: int = 0
+    followed: list[str] = field(default_factory=list)
+
+    def follow(self, cgroup: str) -> None:
+        self.followed.append(cgroup)
+
+    def forget(self, cgroup: str) -> None:
+        self.followed.remove(cgroup)
 
     def of_container(self, cgroup: str) -> int:
         return self.container

@@ -109,6 +109,15 @@ async def test_oom_killed_containers_are_reported(tmp_path: Path) -> None:
         assert (container.record.exit_code, container.record.reason) == (137, "OOMKilled")
 
 
+async def test_cgroup_of_a_container_is_watched_for_oom_kills_while_it_runs(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create("sleep", "60")
+        await rig.containers.starter.start(container.id)
+        await until(lambda: rig.oom_kills.followed == [container.record.cgroup])
+        await rig.containers.stopper.stop(container.id, 0)
+        await until(lambda: not rig.oom_kills.followed)
+
+
 @pytest.mark.parametrize(("by_us", "expected"), [(False, "OOMKilled"), (True, "Error")])
 async def test_oom_kills_of_the_pod_count_when_the_cgroup_is_gone(tmp_path: Path, by_us: bool, expected: str) -> None:
     async with rig_in(tmp_path) as rig:

@@ -69,9 +69,13 @@ class ContainerWatcher:
 
     async def _follow(self, container: Container) -> None:
         runtime = self._sandboxes.runtime(container.record.sandbox_id)
-        noted = await runtime.wait(container.task(self._directories.bundles))
-        async with container.lock:
-            await self.finish(container, noted)
+        self._oom_kills.follow(container.record.cgroup)
+        try:
+            noted = await runtime.wait(container.task(self._directories.bundles))
+            async with container.lock:
+                await self.finish(container, noted)
+        finally:
+            self._oom_kills.forget(container.record.cgroup)
 
     async def _is_oom_killed(self, container: Container, noted: Exit) -> bool:
         record = container.record
