@@ -14,6 +14,7 @@ from pykubelet.criserver.cni.network_types import Attachment
 from pykubelet.criserver.directories import make_directory, set_aside_obstacle
 from pykubelet.criserver.types import SandboxID
 from pykubelet.linux.errors import raise_passing, wrap
+from pykubelet.linux.namespaces import is_namespace
 
 _attachment = msgspec.json.Decoder(Attachment)
 _LONGEST = 4 * MIB
@@ -59,16 +60,19 @@ class AttachmentRecords:
         """Read a record; None if it does not exist. Invalid: it is damaged. Transient: it cannot be read for now."""
         return await blocking.call(f"sandbox/{sandbox}", self.read, sandbox)
 
-    async def load_to_forget(self, sandbox: SandboxID) -> Attachment | None:
+    async def load_to_forget(self, sandbox: SandboxID) -> tuple[Attachment, str] | None:
         """Read a record before its address is released: like `load`, but an error on a read-only file system.
+
+        Returns the path of the network namespace as well; empty if none is pinned there any more.
 
         host-local reports success although it cannot remove an address there. If the file system were writable again a
         moment later, the attachment would be forgotten, and the address never released.
         """
 
-        def load() -> Attachment | None:
+        def load() -> tuple[Attachment, str] | None:
             self._touch()
-            return self.read(sandbox)
+            found = self.read(sandbox)
+            return None if found is None else (found, pinned(found.request.netns))
 
         return await blocking.call_to_end(f"sandbox/{sandbox}", load)
 
@@ -97,6 +101,14 @@ class AttachmentRecords:
 
     def _file(self, sandbox: SandboxID) -> Path:
         return self._directory / f"{sandbox}{_SUFFIX}"
+
+
+def pinned(netns: str) -> str:
+    """The path of a network namespace; empty if none is pinned there. Blocks.
+
+    A file without its mount (after a reboot, for example) would make plugins fail.
+    """
+    return netns if is_namespace(netns) else ""
 
 
 def _write(file: Path, data: bytes) -> None:

@@ -22,7 +22,7 @@ from pykubelet.base.errors import Invalid, PykubeletError, Transient
 from pykubelet.base.files.atomic import write_atomic
 from pykubelet.base.files.path_watch import PathWatch
 from pykubelet.base.units import Seconds
-from pykubelet.criserver.cni.attachment_records import AttachmentRecords
+from pykubelet.criserver.cni.attachment_records import AttachmentRecords, pinned
 from pykubelet.criserver.cni.garbage import GarbageCollection
 from pykubelet.criserver.cni.masquerade import FRESH, Firewall
 from pykubelet.criserver.cni.network_files import FoundNetworks, NetworkFiles
@@ -46,7 +46,6 @@ from pykubelet.criserver.cni.plan.network_spec import (
 )
 from pykubelet.criserver.cni.plugins import Plugins
 from pykubelet.criserver.types import SandboxID
-from pykubelet.linux.namespaces import is_namespace
 
 _log = logging.getLogger(__name__)
 _DEFAULT_FILE = "87-pykubelet.conflist"
@@ -252,7 +251,7 @@ class NetworkManager:
 
     async def _release(self, sandbox: SandboxID, known: AttachRequest | None) -> None:
         try:
-            attachment = await self._records.load_to_forget(sandbox)
+            found = await self._records.load_to_forget(sandbox)
         except Invalid as error:
             _log.error(
                 "attachment record damaged: releasing the address without it",
@@ -261,13 +260,14 @@ class NetworkManager:
             netns = str(self._config.netns_of(sandbox))
             await self._release_unknown(known or AttachRequest(sandbox, netns, "", "", ""))
         else:
-            if attachment is not None:
-                parts = attachment.parts()
-                await self._delete_all([(part, busy_plugins(part.network, part.request)) for part in parts])
+            if found is not None:
+                attachment, netns = found
+                parts = [(part, busy_plugins(part.network, part.request)) for part in attachment.parts()]
+                await self._delete_all(parts, netns)
             elif known is not None:
                 await self._release_unknown(known)
 
-    async def _delete_all(self, parts: Sequence[tuple[Attachment, Sequence[Json]]]) -> None:
+    async def _delete_all(self, parts: Sequence[tuple[Attachment, Sequence[Json]]], netns: str) -> None:
         """Call DEL of all networks, last first: one that fails keeps no other's address reserved.
 
         Raises the error of the one that failed, or Transient with those of several.
@@ -275,7 +275,7 @@ class NetworkManager:
         errors: list[PykubeletError] = []
         for part, plugins in reversed(parts):
             try:
-                await self._delete(part, plugins)
+                await self._delete(part, plugins, netns)
             except PykubeletError as error:
                 errors.append(error)
         if len(errors) == 1:
@@ -283,10 +283,8 @@ class NetworkManager:
         if errors:
             raise Transient("; ".join(map(str, errors)))
 
-    async def _delete(self, attachment: Attachment, plugins: Sequence[Json]) -> None:
+    async def _delete(self, attachment: Attachment, plugins: Sequence[Json], netns: str) -> None:
         request, network = attachment.request, attachment.network
-        # A file without its mount (after a reboot, for example) would make plugins fail.
-        netns = request.netns if await blocking.call(f"sandbox/{request.sandbox}", is_namespace, request.netns) else ""
         for plugin in reversed(plugins):
             document = plugin_input(network, plugin, request, attachment.result)
             await self._plugins.call("DEL", request, netns, document)
@@ -302,10 +300,12 @@ class NetworkManager:
         if not networks:
             raise Transient(f"the address of sandbox {request.sandbox} cannot be released: {found.why}")
         used = found.in_use(self._most(request))
+        netns = await blocking.call(f"sandbox/{request.sandbox}", pinned, request.netns)
         for network in [each for each in networks if not any(each is other for other in used)]:
             with suppress(Transient, Invalid):
-                await self._delete(Attachment(request, network), network.plugins)
-        await self._delete_all([(Attachment(request.on(index), each), each.plugins) for index, each in enumerate(used)])
+                await self._delete(Attachment(request, network), network.plugins, netns)
+        parts = [(Attachment(request.on(index), each), each.plugins) for index, each in enumerate(used)]
+        await self._delete_all(parts, netns)
 
     def _most(self, request: AttachRequest) -> int:
         return request.max_networks or self._config.max_networks

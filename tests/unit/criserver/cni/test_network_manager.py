@@ -17,6 +17,7 @@ from pykubelet.criserver.cni import NetworkConfig, NetworkManager, PortMap, netw
 from pykubelet.criserver.cni.plugins import Plugins
 from pykubelet.criserver.types import SandboxID
 from pykubelet.linux.filesystems.mounts import bind, unmount
+from pykubelet.testing.blocking_calls import blocking_calls
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.wait import until
 from tests.unit.criserver.cni.rig import ID, REQUEST, Rig
@@ -159,6 +160,16 @@ async def test_lost_record_of_several_networks_is_made_up_for(rig: Rig) -> None:
     _interfaces(rig)
     await network.detach(ID, REQUEST)
     assert _interfaces(rig) == ["DEL second eth1", "DEL first eth0"] and network.held() == []
+
+
+async def test_sandbox_is_detached_from_several_networks_with_two_blocking_calls(rig: Rig) -> None:
+    """Each is a hand-over to a thread and back."""
+    network = _several(rig, 2)
+    await network.start()
+    await network.attach(REQUEST)
+    with blocking_calls() as calls:
+        await network.detach(ID)
+    assert calls == ["load", "_remove"]
 
 
 @pytest.mark.parametrize("record", ["whole", "damaged"])
