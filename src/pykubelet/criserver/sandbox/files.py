@@ -51,14 +51,16 @@ class SandboxFiles(Struct, frozen=True):
             os.chown(self.directory, 0, ids.gid)
             self.directory.chmod(0o710)
 
-    def make(self, config: pb.PodSandboxConfig, hostname: str) -> None:
-        """Write the files, and mount the shared memory unless the pod uses the node's. The directory must exist.
+    def make(self, config: pb.PodSandboxConfig, hostname: str, ids: IdMap | None) -> None:
+        """Create the directory unless it exists, write the files, and mount the shared memory unless the pod uses the
+        node's.
 
         Invalid: the DNS configuration is larger than 256 KiB.
         """
         resolver = resolv_conf(config.dns_config, _read("/etc/resolv.conf"))
         if len(resolver.encode()) > _MAX_FILE:
             raise Invalid(f"the DNS configuration takes more than {_MAX_FILE >> 10} KiB")
+        self.make_directory(ids)
         bounded = self.directory / "etc"
         bounded.mkdir(mode=0o755, exist_ok=True)
         tmpfs(str(bounded), size=_FILES_SIZE, mode=0o755)

@@ -82,7 +82,8 @@ class Infra:
         await blocking.call_to_end(owner_of(sandbox.id), _make, bundle, ids)
         program, rootfs = await self._program(sandbox.id, bundle, user_namespace)
         labels = self._labels(sandbox)
-        await blocking.call(owner_of(sandbox.id), check_labels, *labels)
+        if any(labels):
+            await blocking.call(owner_of(sandbox.id), check_labels, *labels)
         if program.source and labels[0]:
             copy = await blocking.call_to_end("infra", _labelled_copy, program.source, self._programs)
             program = replace(program, source=copy)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import secrets
+from functools import partial
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.shield import shielded
@@ -111,11 +112,13 @@ class SandboxRunner:
         own_name = config.hostname or hostname()
         wanted, files = namespaces(config), self._layout.files(identity)
         await self._layout.namespaces.make(identity, wanted)
-        await blocking.call_to_end(owner_of(identity), files.make_directory, wanted.ids)
+        if self._infra.needed(sandbox):  # its bundle is in the directory
+            await blocking.call_to_end(owner_of(identity), files.make_directory, wanted.ids)
         # Independent of each other. When one fails, wait for the others before the caller undoes anything.
         ips = asyncio.ensure_future(self._attachments.attach(sandbox))
         infra = asyncio.ensure_future(self._start_infra(sandbox))
-        written = asyncio.ensure_future(blocking.call_to_end(owner_of(identity), files.make, config, own_name))
+        make = partial(files.make, config, own_name, wanted.ids)
+        written = asyncio.ensure_future(blocking.call_to_end(owner_of(identity), make))
         works = {ips, infra, written}
         try:
             await asyncio.wait(works, return_when=asyncio.FIRST_EXCEPTION)

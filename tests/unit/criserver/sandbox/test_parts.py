@@ -20,6 +20,7 @@ from pykubelet.criserver.sandbox.files import SandboxFiles
 from pykubelet.criserver.types import ProtectedIds, SandboxID, SandboxPhase
 from pykubelet.linux.system import hostname
 from pykubelet.pb import runtime_v1_pb2 as pb
+from pykubelet.testing.blocking_calls import blocking_calls
 from pykubelet.testing.wait import settle, until
 from tests.unit.criserver.sandbox.rig import FakeInfra, Rig, config, rig_in
 
@@ -83,6 +84,15 @@ async def test_sandbox_without_a_shared_pid_namespace_has_no_infra_process(tmp_p
         assert rig.views.infra_pid(identity) == 0
         await settle()
         assert rig.sandboxes.table.get(identity).ready, "there is no process whose end would stop it"
+
+
+async def test_sandbox_is_made_and_stopped_with_few_blocking_calls(tmp_path: Path) -> None:
+    """Each is a hand-over to a thread and back; the fakes for network and namespaces make none."""
+    async with rig_in(tmp_path) as rig:
+        with blocking_calls() as calls:
+            identity = await rig.sandboxes.runner.run(config(), "")
+            await rig.sandboxes.stopper.stop(identity)
+        assert calls == ["SandboxFiles.make", "SandboxFiles.unmount"]
 
 
 @pytest.mark.parametrize("at_once", [False, True])

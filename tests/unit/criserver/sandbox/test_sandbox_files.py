@@ -13,5 +13,5 @@ from pykubelet.testing.limits import no_descriptors
 def test_resolv_conf_that_cannot_be_read_for_now_fails_the_sandbox(tmp_path: Path) -> None:
     """With an empty copy the pod would never resolve a name."""
     with no_descriptors(), pytest.raises(Transient, match=r"/etc/resolv\.conf cannot be read: Too many open files"):
-        SandboxFiles(tmp_path).make(pb.PodSandboxConfig(), "web")
+        SandboxFiles(tmp_path).make(pb.PodSandboxConfig(), "web", None)
     assert list(tmp_path.iterdir()) == []
