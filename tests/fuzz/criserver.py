@@ -238,6 +238,8 @@ def staged(loop: SimulatedLoop, directory: Path) -> Iterator[Stage]:
         patch.setattr(procfs, "pids", lambda: [each.pid for each in machine.living()])
         patch.setattr(system, "boot_id", lambda: machine.boot_id)
         patch.setattr(Database, "_transaction", limited)
+        # None waits for another: that could be one of a process that is dead.
+        patch.setattr(thread_calls, "_PARALLEL", 1 << 20)
         patch.setattr(thread_calls._threads, "run", lambda work, **kind: loop.later(lambda: work()(), **kind))
         patch.setattr(OwnThread, "run", lambda thread, function: loop.in_thread_of(thread, function))
         yield stage

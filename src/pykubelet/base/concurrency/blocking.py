@@ -49,11 +49,15 @@ async def call(
     """
     job = Job(owner, partial(function, *args), deadline=deadline, at_once=at_once)
     scheduler = scheduler_of_loop()
-    if scheduler.start_at_once(job):
-        return await job.outcome()
-    async with _limited(job):
-        await scheduler.start(job)
-        return await job.outcome()
+    try:
+        if scheduler.start_at_once(job):
+            return await job.outcome()
+        async with _limited(job):
+            await scheduler.start(job)
+            return await job.outcome()
+    except BaseException:
+        scheduler.withdraw(job)  # if it still waits
+        raise
 
 
 async def call_to_end(
@@ -88,9 +92,9 @@ async def call_stoppable(
 
 
 def running_calls(longest: Seconds) -> int:
-    """Number of running calls of this event loop that have taken less than ``longest`` seconds.
+    """Number of calls of this event loop that run, or are about to, and have taken less than ``longest`` seconds.
 
-    Those that were given up at their deadline do not count.
+    Those that were given up at their deadline do not count, nor those that wait for earlier ones of their owner.
     """
     return scheduler_of_loop().running_calls(longest)
 
@@ -131,13 +135,13 @@ async def _limited(job: Job[_T]) -> AsyncIterator[None]:
 async def _ended(job: Job[_T]) -> _T:
     """Run a job until its function has ended or was given up, also when the caller is cancelled."""
     scheduler = scheduler_of_loop()
-    if not scheduler.start_at_once(job):
-        async with _limited(job):
-            await scheduler.start(job)
     try:
+        if not scheduler.start_at_once(job):
+            async with _limited(job):
+                await scheduler.start(job)
         return await job.outcome()
     except asyncio.CancelledError as error:
-        if job.answered:
+        if job.answered or scheduler.withdraw(job) or not job.begun:
             raise
         cancelled = error
     while not job.answered:

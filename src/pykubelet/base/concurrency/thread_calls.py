@@ -1,14 +1,14 @@
 """One blocking call, and the scheduler that starts it in a thread within the limits per owner and in all.
 
 A call has at least one loop iteration and one switch of threads as its price; timers are only set for calls that take
-longer than ``SHORT``, and one timer finds those.
+longer than ``SHORT``, and one timer finds those. If many calls come at a time, a thread runs one after the other.
 """
 
 import asyncio
 import contextvars
 import logging
 import weakref
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -17,17 +17,17 @@ from typing import Any, Final, Generic, TypeVar
 from msgspec import Struct
 
 from pykubelet.base.concurrency.answer import Answer
+from pykubelet.base.concurrency.slots import Slots, ThreadSlots
 from pykubelet.base.concurrency.thread_pool import Report, ThreadPool
 from pykubelet.base.errors import Transient
 from pykubelet.base.text import printable
 from pykubelet.base.units import Seconds
 
 _T = TypeVar("_T")
-_Ended = Callable[[Any, BaseException | None], None]
 _log = logging.getLogger(__name__)
 
-_PARALLEL: Final = 8
-"""Short calls of all owners at a time."""
+_PARALLEL: Final = 6
+"""Short calls of all owners at a time: more would only hinder each other at the interpreter lock."""
 SHORT: Final[Seconds] = 0.05
 _RESOLUTION: Final[Seconds] = 0.001
 """By how much a timer may fire early."""
@@ -65,7 +65,7 @@ class Stop:
 
 
 class Job(Generic[_T]):
-    """One blocking call. Its function runs in a thread; everything else here runs in the event loop."""
+    """One blocking call. ``run`` runs in a thread; everything else here runs in the event loop."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Job(Generic[_T]):
         self.at_once = at_once
         self.function = function
         self.began: Seconds = 0.0
-        """When its thread was started, by the event loop's clock."""
+        """When its function began, by the event loop's clock; before, 0."""
         self.patience: Final = deadline if stall is None else stall
         """How long to wait for earlier calls of the owner, and then for the function, or for its next step."""
         self._stalls = stall is not None
@@ -92,11 +92,30 @@ class Job(Generic[_T]):
         self._told_to_stop = False
         self._answer: tuple[_T | None, BaseException | None] | None = None
         self._caller: Answer[_T] | None = None
+        self._context = contextvars.copy_context()
+        self.loop: Final = asyncio.get_running_loop()
+        self.of_component = "/" not in owner
 
     @property
     def answered(self) -> bool:
         """Whether the function has ended or was given up."""
         return self._answer is not None
+
+    @property
+    def begun(self) -> bool:
+        """Whether a thread runs the function, or has run it."""
+        return self.began > 0.0
+
+    def begin(self) -> None:
+        """Note that the function begins now. Of a thread, or the event loop."""
+        self.began = self.loop.time()
+
+    def run(self) -> tuple[_T | None, BaseException | None]:
+        """Run the function, in its thread, and return its result or its error."""
+        try:
+            return self._context.run(self.function), None
+        except BaseException as error:  # any error is raised again in the caller
+            return None, error
 
     def outcome(self) -> Answer[_T]:
         """Return what the caller awaits: the function's result or error, or Transient when it was given up.
@@ -190,44 +209,11 @@ class Job(Generic[_T]):
         return name.rpartition("<locals>.")[2]
 
 
-class _Slots:
-    """Slots, given in the order in which they were asked for. A free one costs a fraction of asyncio's Semaphore."""
-
-    def __init__(self, count: int) -> None:
-        self.free = count
-        self._waiting: deque[asyncio.Future[None]] = deque()
-
-    async def wait(self) -> None:
-        """Take a slot as soon as there is one."""
-        if self.free:
-            self.free -= 1
-            return
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiter)
-        try:
-            await waiter
-        except BaseException:
-            if waiter in self._waiting:
-                self._waiting.remove(waiter)
-            elif not waiter.cancelled():
-                self.give()  # it has got the slot, too late
-            raise
-
-    def give(self) -> None:
-        """Give a slot back; the first that waits takes it."""
-        while self._waiting:
-            waiter = self._waiting.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                return
-        self.free += 1
-
-
 class _Owner:
     """The running and waiting calls of one owner."""
 
     def __init__(self, at_once: int) -> None:
-        self.slots = _Slots(at_once)
+        self.slots = Slots(at_once)
         self.users = 0
 
 
@@ -236,89 +222,119 @@ class Scheduler:
 
     def __init__(self) -> None:
         self._owners: dict[str, _Owner] = {}
-        self._short_slots = _Slots(_PARALLEL)
-        self._short: dict[Job[Any], None] = {}
-        """The short calls, in the order of their starts. One timer serves all: most have ended before it fires."""
-        self._long: dict[Job[Any], None] = {}
-        """The running calls that are not short any more."""
+        self._short: ThreadSlots[Job[Any]] = ThreadSlots(_PARALLEL)
+        """The short calls. One timer serves all: most have ended before it fires."""
+        self._calls: set[Job[Any]] = set()
+        """The calls of which the event loop has no outcome yet; without those that wait for their owners."""
         self._timer: asyncio.TimerHandle | None = None
 
     def running_calls(self, longest: Seconds) -> int:
         """Number of running calls, without those that began ``longest`` seconds ago or earlier, or were given up."""
         since = asyncio.get_running_loop().time() - longest
-        return sum(job.began > since and not job.answered for job in (*self._short, *self._long))
+        return sum(not job.answered and (job.began > since or not job.begun) for job in self._calls)
 
     def start_at_once(self, job: Job[Any]) -> bool:
-        """Run the function in a thread, unless the job has to wait for a slot. Raises Transient: no thread."""
+        """Run the function in a thread as soon as there is a slot for short calls; False: the owner has no slot now.
+
+        Slots for short calls are soon free, whatever hangs. Raises Transient: no thread.
+        """
         owner = self._owners.get(job.owner)
-        if not self._short_slots.free or (owner is not None and not owner.slots.free):
+        if owner is not None and not owner.slots.free:
             return False
-        if owner is None:
-            owner = self._owners[job.owner] = _Owner(job.at_once)
-        owner.users += 1
-        owner.slots.free -= 1
-        self._short_slots.free -= 1
-        self._run(job, owner)
+        self._enter(job).slots.free -= 1
+        self._begin(job)
         return True
 
     async def start(self, job: Job[Any]) -> None:
-        """Wait for a slot of the owner and a slot for short calls, then run the function in a thread."""
+        """Wait for a slot of the owner, then do as ``start_at_once``."""
+        owner = self._enter(job)
+        try:
+            await owner.slots.wait()
+        except BaseException:
+            self._leave(job.owner, owner)
+            raise
+        self._begin(job)
+
+    def withdraw(self, job: Job[Any]) -> bool:
+        """Do not run the function; False unless the job waits for a slot for short calls."""
+        withdrawn = self._short.withdraw(job)
+        if withdrawn:
+            self._free(job)
+        return withdrawn
+
+    def _begin(self, job: Job[Any]) -> None:
+        self._calls.add(job)
+        if self._short.take_or_wait(job):
+            self._run(job)
+
+    def _enter(self, job: Job[Any]) -> _Owner:
         owner = self._owners.get(job.owner)
         if owner is None:
             owner = self._owners[job.owner] = _Owner(job.at_once)
         owner.users += 1
-        try:
-            await owner.slots.wait()
-            try:
-                await self._short_slots.wait()
-            except BaseException:
-                owner.slots.give()
-                raise
-        except BaseException:
-            self._leave(job.owner, owner)
-            raise
-        self._run(job, owner)
+        return owner
 
-    def _run(self, job: Job[Any], owner: _Owner) -> None:
-        loop = asyncio.get_running_loop()
-        work = partial(_work, job, loop, partial(self._ended, job, owner))
-        job.began = loop.time()
-        self._short[job] = None
+    def _run(self, job: Job[Any]) -> None:
+        """Run a job that has its slots in a thread. Raises Transient: no thread; then it has none any more."""
         try:
-            _threads.run(partial(contextvars.copy_context().run, work), of_component="/" not in job.owner)
+            _threads.run(partial(self._run_calls, job), of_component=job.of_component)
         except BaseException:
-            self._free(job, owner)
+            self._short.give_back(job)
+            self._free(job)
             raise
-        if self._timer is None:
-            self._timer = loop.call_at(job.began + SHORT, self._look_at_short_calls)
+        self._watch_short_calls(job)
 
-    def _ended(self, job: Job[_T], owner: _Owner, value: _T | None, error: BaseException | None) -> None:
-        self._free(job, owner)
+    def _run_calls(self, job: Job[Any]) -> Report:
+        """Run the function, and those of jobs that wait, in their thread; return the report of the last outcome."""
+        while True:
+            value, error = job.run()
+            following = self._short.pass_on(job)
+            report = partial(_report, job.loop, partial(self._ended, job, value, error, following))
+            if following is None:
+                return report
+            report()
+            del value, error, report
+            job = following
+
+    def _ended(self, job: Job[_T], value: _T | None, error: BaseException | None, following: Job[Any] | None) -> None:
+        """Take the outcome of a job. ``following`` runs in its thread now."""
+        if following is not None:
+            self._watch_short_calls(following)
+        self._free(job)
+        self._start_waiting()
         job.settle(value, error)
 
-    def _free(self, job: Job[Any], owner: _Owner) -> None:
-        if job in self._short:
-            self._end_short(job)
-        else:
-            self._long.pop(job, None)
-        owner.slots.give()
-        self._leave(job.owner, owner)
+    def _start_waiting(self) -> None:
+        """Start the jobs for which threads have left slots that they could not use themselves."""
+        while (job := self._short.take_next()) is not None:
+            try:
+                self._run(job)
+            except Transient as error:
+                job.settle(None, error)
+
+    def _watch_short_calls(self, job: Job[Any]) -> None:
+        """Ensure that this job is noticed when it is not short any more."""
+        if self._timer is None:
+            self._timer = job.loop.call_at(job.began + SHORT, self._look_at_short_calls)
 
     def _look_at_short_calls(self) -> None:
         """Take the calls that are not short any more out of the limit, and watch them."""
         loop = asyncio.get_running_loop()
         self._timer = None
-        for job in tuple(self._short):
+        for job in self._short.running():
             if job.began + SHORT > loop.time() + _RESOLUTION:
-                self._timer = loop.call_at(job.began + SHORT, self._look_at_short_calls)
-                return
-            self._end_short(job)
-            self._long[job] = None
-            job.watch()
+                self._watch_short_calls(job)
+                break
+            if self._short.give_back(job):
+                job.watch()
+        self._start_waiting()
 
-    def _end_short(self, job: Job[Any]) -> None:
-        del self._short[job]
-        self._short_slots.give()
+    def _free(self, job: Job[Any]) -> None:
+        """Forget a job that has ended or does not begin."""
+        self._calls.discard(job)
+        owner = self._owners[job.owner]
+        owner.slots.give()
+        self._leave(job.owner, owner)
 
     def _leave(self, name: str, owner: _Owner) -> None:
         owner.users -= 1
@@ -326,17 +342,9 @@ class Scheduler:
             del self._owners[name]
 
 
-def _work(job: Job[_T], loop: asyncio.AbstractEventLoop, ended: _Ended) -> Report:
-    """Run the function in its thread; return what reports the outcome to the event loop."""
-    try:
-        return partial(_report, loop, ended, job.function(), None)
-    except BaseException as error:  # any error is raised again in the caller
-        return partial(_report, loop, ended, None, error)
-
-
-def _report(loop: asyncio.AbstractEventLoop, ended: _Ended, value: object, error: BaseException | None) -> None:
+def _report(loop: asyncio.AbstractEventLoop, ended: Callable[[], None]) -> None:
     with suppress(RuntimeError):  # the loop is closed: no caller waits any more
-        loop.call_soon_threadsafe(ended, value, error)
+        loop.call_soon_threadsafe(ended)
 
 
 _threads: Final = ThreadPool()
