@@ -41,6 +41,8 @@ _SMALL: Final = 16
 """Steps that a deletion in the server may take, of 64 entries each; a larger tree is deleted by a worker."""
 _SLICE: Final[Seconds] = 10.0
 """Time of a worker's slice; between two, small trees that have come meanwhile are deleted."""
+_PAUSE: Final[Seconds] = 0.5
+"""How long a removal goes on, and the next ones of the same pods, before what it has removed is deleted."""
 _RESPONDING: Final[Seconds] = 60.0
 """Deadline of a blocking call, and of a worker after its slice: missed only if the disk is not responding."""
 _IN_VAIN: Final[Seconds] = 60.0
@@ -80,6 +82,7 @@ class Trash:
         self.directory: Final = directory
         self._clock = clock
         self._wakeup = Wakeup(clock)
+        self._hurry = Wakeup(clock)
         self._guard = Guard("trash.trees", clock.monotonic)
         self._large: dict[str, None] = {}
         """The trees that a worker deletes, in the order of their next slices."""
@@ -120,7 +123,7 @@ class Trash:
         return True
 
     def wake(self) -> None:
-        """Delete now what has been moved to the trash. Call it in the event loop."""
+        """Delete soon what has been moved to the trash. Call it in the event loop."""
         self._wakeup.wake()
 
     def undeleted(self) -> list[Undeleted]:
@@ -151,6 +154,7 @@ class Trash:
             wait = LONGEST_WAIT if always else (await self._current_pace()).wait
             if wait > 0:
                 self._awaited += 1
+                self._hurry.wake()
                 try:
                     async with asyncio.timeout(wait):
                         await self._wait_for_deletion()
@@ -193,9 +197,16 @@ class Trash:
                 if not name:
                     retries = (self._guard.delay(name) for name in names if name in self._guard.failing)
                     await self._wakeup.sleep(min(retries, default=MAXIMUM))
+                    await self._let_removals_end()
         finally:
             self._round.set()
             self._round = None
+
+    async def _let_removals_end(self) -> None:
+        """Wait a moment, unless a removal waits for the deletion: it would make the calls that go on slower."""
+        self._hurry.clear()
+        if self._wakeup.woken and not self._awaited:
+            await self._hurry.sleep(_PAUSE)
 
     def _forget_all_but(self, names: Collection[str]) -> None:
         for known in (self._large, self._since):

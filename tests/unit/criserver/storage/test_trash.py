@@ -20,6 +20,7 @@ from pykubelet.criserver.storage.plan.pace import CALM, HURRIED, PRESSED, Deleti
 from pykubelet.criserver.storage.remove import removal_steps
 from pykubelet.criserver.storage.trash import Trash, TrashUsage
 from pykubelet.linux.filesystems.mountinfo import mounts_below
+from pykubelet.testing.blocking_calls import blocking_calls
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.wait import settle, until
 
@@ -91,6 +92,35 @@ async def test_trash_is_read_once_for_a_removal(tmp_path: Path, monkeypatch: pyt
         ["layer-3"],
     ]
     assert len(reads) <= 4, "the first one may find it empty"
+
+
+async def test_deletion_waits_until_the_removals_of_the_moment_have_ended(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    opened = _open(tmp_path, clock)
+    async with _running(opened):
+        await clock.settle()
+        with blocking_calls() as calls:
+            for number in range(3):
+                opened.take(_tree(tmp_path / f"layer-{number}"))
+                opened.wake()
+                await clock.advance(0.1)
+            assert calls == [] and len(list(opened.directory.iterdir())) == 3
+            await clock.advance(0.5)
+            await until(lambda: _is_empty(tmp_path))
+        assert calls == ["Trash._names", *["Trash._delete_small"] * 3]
+
+
+async def test_deletion_begins_at_once_if_a_removal_waits_for_it(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    opened = _open(tmp_path, clock)
+    async with _running(opened):
+        await clock.settle()
+        opened.take(_tree(tmp_path / "layer"))
+        opened.wake()
+        await clock.settle()
+        assert not _is_empty(tmp_path)
+        await opened.make_room(always=True)
+        assert _is_empty(tmp_path)
 
 
 def _hostile(top: Path) -> None:
