@@ -111,7 +111,7 @@ class Stage:
             async with asyncio.TaskGroup() as tasks:
                 scope = ServerScope.of(tasks, self.clock)
                 server = Server(self._parts(scope, life.store))
-                await server.recover()
+                await server.recover(self.clock.monotonic())
                 self.sandboxes, self.containers = server.pods.sandboxes, server.pods.containers
                 for group in server.calls():
                     group.register(cast(Calls, self))
