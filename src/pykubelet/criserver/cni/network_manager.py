@@ -43,6 +43,7 @@ from pykubelet.criserver.cni.plan.network_spec import (
     default_network,
     plugin_input,
     supports_check,
+    supports_status,
 )
 from pykubelet.criserver.cni.plugins import Plugins
 from pykubelet.criserver.types import SandboxID
@@ -140,14 +141,17 @@ class NetworkManager:
             await self._config.clock.sleep(FRESH)
 
     async def follow_status(self) -> None:
-        """Ask the plugins periodically, and when the network has changed, whether they are ready, for ever."""
+        """Ask the plugins periodically, and when the network has changed, whether they are ready, for ever.
+
+        Periodically only if there are plugins that can tell.
+        """
         guard = Guard("network.status", self._config.clock.monotonic, maximum=_LOOK_EVERY)
         while True:
             self._status_due.clear()
             with guard.item("status"):
                 if self._current:
                     await self._status.ask(self._current)
-            await self._status_due.sleep(_STATUS_EVERY)
+            await self._status_due.sleep(_STATUS_EVERY if any(map(supports_status, self._current)) else None)
 
     async def collect_garbage(self, used: Callable[[], Iterable[SandboxID] | None]) -> None:
         """Have the plugins release what no sandbox uses, for ever, if the configuration wants it.

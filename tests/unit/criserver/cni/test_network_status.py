@@ -107,6 +107,16 @@ def rig(tmp_path: Path) -> Rig:
     return Rig(tmp_path)
 
 
+async def test_plugins_that_cannot_tell_are_not_looked_at_periodically(rig: Rig) -> None:
+    await rig.start("1.0.0")
+    async with following(rig):
+        await rig.clock.settle()
+        assert rig.clock.sleepers == 0
+        await rig.start("1.1.0")
+        await until(lambda: rig.clock.sleepers)
+        assert rig.calls("STATUS") == ["STATUS first none", "STATUS second none"]
+
+
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
@@ -151,7 +161,7 @@ async def test_older_networks_are_not_asked(rig: Rig, version: str) -> None:
     await rig.start(version)
     rig.fail("STATUS", "first", "{}")
     async with following(rig), collecting(rig):
-        await until(lambda: rig.clock.sleepers == 2)
+        await rig.clock.settle()
     assert rig.network.problem() == "" and rig.calls("STATUS") == rig.calls("GC") == []
 
 
