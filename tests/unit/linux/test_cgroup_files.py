@@ -46,6 +46,20 @@ def test_cgroups_of_any_depth_are_listed_and_removed(tmp_path: Path, name: str, 
         remove_tree(top)  # pytest cannot
 
 
+def test_cgroup_without_children_is_removed_without_a_look_into_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container has one in each of a dozen hierarchies."""
+
+    def look(files: CgroupFiles, path: Path) -> list[str]:
+        raise AssertionError(f"{path} is listed")
+
+    (tmp_path / "leaf").mkdir()
+    monkeypatch.setattr(CgroupFiles, "subdirectories", look)
+    CgroupFiles().delete_trees([tmp_path / "leaf", tmp_path / "missing"])
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_cgroup_that_does_not_exist_has_no_tree(tmp_path: Path) -> None:
     assert list(CgroupFiles().tree(tmp_path / "missing")) == []
     CgroupFiles().delete_trees((tmp_path / "missing",))

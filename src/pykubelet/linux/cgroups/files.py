@@ -213,6 +213,9 @@ class CgroupFiles:
         """Remove the cgroups that can be removed; returns the first error, or None."""
         obstacle: PykubeletError | None = None
         for root in roots:
+            with suppress(PykubeletError):
+                self.remove(root)  # most have no children, and need not be listed
+                continue
             for path in self.tree(root):
                 try:
                     self.remove(path)
