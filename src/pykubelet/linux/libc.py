@@ -12,7 +12,7 @@ def _libc() -> ctypes.CDLL:
 
 def call(function: str, *args: int | bytes | None) -> int:
     """Call a libc function of integer and pointer arguments. Raises OSError if it returns -1."""
-    result = int(_function(function)(*map(_argument, args)))
+    result = int(_function(function, *map(type, args))(*args))
     if result == -1:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
@@ -20,8 +20,12 @@ def call(function: str, *args: int | bytes | None) -> int:
 
 
 @cache
-def _function(name: str) -> "ctypes._NamedFuncPointer":
-    return _libc()[name]
+def _function(name: str, *types: type) -> "ctypes._NamedFuncPointer":
+    """The function for arguments of these types."""
+    found = _libc()[name]
+    # Every integer is passed as a full register, so flags above 2³¹ survive.
+    found.argtypes = [ctypes.c_long if issubclass(each, int) else ctypes.c_char_p for each in types]
+    return found
 
 
 def syscall(number: int, *args: int | bytes | None) -> int:
@@ -31,10 +35,8 @@ def syscall(number: int, *args: int | bytes | None) -> int:
 
 def call_if_present(function: str, *args: int) -> int | None:
     """Call a function that not every C library has; its result, or None where the function is missing."""
-    found = getattr(_libc(), function, None)
-    return None if found is None else int(found(*map(_argument, args)))
-
-
-def _argument(value: int | bytes | None) -> "ctypes.c_long | ctypes.c_char_p":
-    # Every integer is passed as a full register, so flags above 2³¹ survive.
-    return ctypes.c_long(value) if isinstance(value, int) else ctypes.c_char_p(value)
+    try:
+        found = _function(function, *map(type, args))
+    except AttributeError:
+        return None
+    return int(found(*args))
