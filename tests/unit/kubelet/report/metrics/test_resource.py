@@ -21,10 +21,9 @@ def test_resource_text_of_node_pods_and_containers() -> None:
         f"pod_memory_working_set_bytes{OF_POD} 60 {STAMP}",
         f"pod_swap_usage_bytes{OF_POD} 7 {STAMP}",
         "resource_scrape_error 0",
-        "scrape_error 0",
     ]
 
 
 def test_resource_text_without_readings_reports_an_error() -> None:
     lines = [line for line in resource_text(None).decode().splitlines() if not line.startswith("#")]
-    assert lines == ["resource_scrape_error 1", "scrape_error 1"]
+    assert lines == ["resource_scrape_error 1"]

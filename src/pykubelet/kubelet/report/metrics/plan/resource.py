@@ -19,7 +19,6 @@ _FAMILIES: Final = (
     ("pod_memory_working_set_bytes", "gauge", "Current working set of the pod in bytes"),
     ("pod_swap_usage_bytes", "gauge", "Swap that the pod uses, in bytes"),
     ("resource_scrape_error", "gauge", "1 if there was an error while getting container metrics, 0 otherwise"),
-    ("scrape_error", "gauge", "1 if there was an error while getting container metrics, 0 otherwise"),
 )
 
 
@@ -36,7 +35,6 @@ def resource_text(found: Readings | None) -> bytes:
         elif reading.usage.path == "/":
             _usage(out, "node", "", reading.usage)
     failed = int(found is None)
-    out.add("scrape_error", "", failed)
     out.add("resource_scrape_error", "", failed)
     return out.render()
 
