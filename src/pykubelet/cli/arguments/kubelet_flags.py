@@ -129,13 +129,8 @@ FIELDS: Final[Mapping[str, tuple[FlagKind, str]]] = {
 """Flag → kind of value, and the configuration field that it sets."""
 
 IGNORED: Final = (
-    *("containerd", "experimental-allocatable-ignore-eviction", "experimental-mounter-path", "exit-on-lock-contention"),
-    *(
-        "lock-file",
-        "maximum-dead-containers",
-        "maximum-dead-containers-per-container",
-        "minimum-container-ttl-duration",
-    ),
+    *("containerd", "experimental-allocatable-ignore-eviction", "experimental-mounter-path"),
+    *("maximum-dead-containers", "maximum-dead-containers-per-container", "minimum-container-ttl-duration"),
     *("pod-infra-container-image", "runtime-cgroups", "vmodule"),
 )
 """Flags that are accepted without effect; the agent logs them at start."""

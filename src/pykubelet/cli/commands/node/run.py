@@ -28,6 +28,7 @@ from pykubelet.base.tracing import DEFAULT_ENDPOINT
 from pykubelet.cli.arguments.cluster_flags import cluster_options, take_cluster_settings
 from pykubelet.cli.arguments.followed_path import FollowedPath
 from pykubelet.cli.arguments.kubelet_flags import kubelet_options, take_kubelet_flags
+from pykubelet.cli.arguments.lock_flags import lock_options, take_lock
 from pykubelet.cli.client.agent_socket import linked
 from pykubelet.cli.terminal import echo
 from pykubelet.kubelet.compose.reload.held_ports import HeldPorts, held_ports
@@ -113,6 +114,7 @@ class _Flags:
 @click.option("--node-ip", multiple=True, help="The node's address, or one of each family; also separated by a comma.")
 @cluster_options
 @kubelet_options
+@lock_options
 @click.option("-v", "--v", "verbosity", default="", hidden=True, help="The Go kubelet's verbosity; 4 and more: debug.")
 @click.option("--version", is_flag=True, help="Print the implemented Kubernetes version.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="Default: info.")
@@ -129,6 +131,7 @@ def command(log_level: str | None, log_format: str | None, verbosity: str, versi
     setup((log_level or "info").upper(), "json" if log_format == "json" else "text")
     cluster, overrides = take_cluster_settings(flags, cast(Path, flags["root_dir"]))
     fields, ignored_flags = take_kubelet_flags(flags)
+    lock = take_lock(flags)
     inputs = _Flags(**flags)  # type: ignore[arg-type]  # click checks names and types
     requested = Callbacks[[]]()
     reloads = _reloads(inputs, fields, overrides, in_cluster=cluster is not None, log=(log_level, log_format))
@@ -150,7 +153,7 @@ def command(log_level: str | None, log_format: str | None, verbosity: str, versi
     grpc_core.configure("ERROR")
     notifier = Notifier.from_environment()
     given = replace(reloads, requested=requested, notifier=notifier)
-    with held_ports(settings) as held:  # as early as possible: the imports of the checks take most of the start
+    with lock, held_ports(settings) as held:  # as early as possible: the imports of the checks take most of the start
         _check(settings, given, held)
         _remove_leftovers(config.static_pod_path)
         agent = partial(_agent, settings, server, given, held)
