@@ -89,7 +89,7 @@ def build_cluster(access: ApiAccess, recorders: Recorders, deps: ClusterDeps) ->
         )
     )
     listed.subscribe(mirrors.poke)
-    pods = ClusterPods(pods=deps.pods, objects=access.objects, patcher=patcher, mirrors=mirrors)
+    pods = ClusterPods(pods=deps.pods, objects=access.objects, statuses=deps.statuses, patcher=patcher, mirrors=mirrors)
     deps.statuses.subscribe(pods.status_changed)
     follower = NodeFollower(
         reporter=reporter,

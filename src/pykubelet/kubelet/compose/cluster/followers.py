@@ -11,6 +11,7 @@ from pykubelet.kubelet.desired.pods import PodManager, current_mirror
 from pykubelet.kubelet.desired.pods.mirror_pods import MirrorPods
 from pykubelet.kubelet.report.node import NodeReporter, host_ips
 from pykubelet.kubelet.report.node.plan.node_object import is_newer
+from pykubelet.kubelet.report.status.status_manager import StatusManager
 from pykubelet.kubelet.report.status.status_patcher import StatusPatcher
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.reports.status_changes import StatusChange
@@ -23,6 +24,7 @@ class ClusterPods(Struct, frozen=True, kw_only=True):
 
     pods: PodManager
     objects: ClusterObjects
+    statuses: StatusManager
     patcher: StatusPatcher
     mirrors: MirrorPods
 
@@ -36,6 +38,7 @@ class ClusterPods(Struct, frozen=True, kw_only=True):
         if is_mirror(pod):
             shown = self.pods.pod_of_mirror(pod)
             if shown is not None:
+                self.statuses.mirror_seen(shown)
                 self.patcher.seen(ref_of(shown).uid)
             self.mirrors.poke()
         elif is_static(pod):

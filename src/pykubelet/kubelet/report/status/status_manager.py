@@ -22,7 +22,7 @@ from pykubelet.kubelet.types.outcome import SyncAction
 from pykubelet.kubelet.types.reports.status_changes import StatusChange
 from pykubelet.kubelet.types.reports.status_input import StatusInput
 from pykubelet.kubelet.types.resources.resize import NOT_RESIZING, ResizeState
-from pykubelet.kubelet.types.runtime import ContainerState, PodRuntimeStatus
+from pykubelet.kubelet.types.runtime import ContainerState
 from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models.core_v1 import Pod, PodStatus
 from pykubelet.models.scalars import time_from_unix
@@ -54,6 +54,8 @@ class StatusManager:
         self._node = node
         self._resizes = resizes
         self._entries: dict[PodUID, StatusEntry] = {}
+        self._unmirrored: dict[PodUID, StatusInput] = {}
+        """Of static pods that are not ready while their mirror pods are unknown: what their workers know."""
         self._subscribers: list[Subscriber] = []
         self._version = 0
 
@@ -65,10 +67,12 @@ class StatusManager:
     def update(self, pod: Pod, source: StatusInput) -> PodStatus:
         """Compute the pod's status from what its worker knows, keep it and return it."""
         waiting = {f.target: f for f in source.failures if f.action in _CONTAINER_ACTIONS}
+        uid = ref_of(pod).uid
         before = self._before(pod, stopped=source.stopped)
+        reported = self._reported_before(pod, source) if before is None or uid in self._unmirrored else None
         ctx = StatusContext(
             now=self._clock.now(),
-            previous=before or self._reported_before(pod, source.runtime),
+            previous=reported or before,
             probes=source.probes,
             waiting=waiting,
             host_ips=self._node.host_ips,
@@ -78,13 +82,23 @@ class StatusManager:
             terminal_message=source.terminal_message,
             disruption=disruption_target(source.disruption_reason, source.disruption_message),
             runtime_name=self._node.runtime_name,
-            resize=self._resizes(ref_of(pod).uid),
+            resize=self._resizes(uid),
             recursive_read_only=self._node.recursive_read_only(pod.spec.runtime_class_name),
             started=self._started(pod),
         )
         status = compute_pod_status(pod, source.runtime, ctx)
+        if is_static(pod) and self._mirror_of(pod) is None and not all(c.ready for c in status.container_statuses):
+            self._unmirrored[uid] = source
+        else:
+            self._unmirrored.pop(uid, None)
         may_run = not source.stopped and any(c.state is not ContainerState.EXITED for c in source.runtime.containers)
         return self._keep(pod, status, before=before, terminating=source.terminating, may_run=may_run)
+
+    def mirror_seen(self, pod: Pod) -> None:
+        """Handle a mirror pod of a static pod: if none was known, its status says what this agent did not know."""
+        source = self._unmirrored.get(ref_of(pod).uid)
+        if source is not None:
+            self.update(pod, source)
 
     def _before(self, pod: Pod, *, stopped: bool) -> PodStatus | None:
         """Return the last status as computed; ``stopped``: with the phase that others have seen.
@@ -97,7 +111,7 @@ class StatusManager:
         seen = entry.published
         return replace(entry.status, phase=seen.phase, reason=seen.reason, message=seen.message)
 
-    def _reported_before(self, pod: Pod, runtime: PodRuntimeStatus) -> PodStatus | None:
+    def _reported_before(self, pod: Pod, source: StatusInput) -> PodStatus | None:
         """Return what an earlier run of the agent has reported of a static pod that still runs; None for all others.
 
         The object of a static pod has no status, so after a restart of the agent its containers would not be ready
@@ -106,7 +120,7 @@ class StatusManager:
         mirror = self._mirror_of(pod) if is_static(pod) else None
         if mirror is None or mirror.status.phase != RUNNING:
             return None
-        return of_present_containers(mirror.status, runtime)
+        return of_present_containers(mirror.status, source.runtime)
 
     def set(self, pod: Pod, status: PodStatus) -> PodStatus:
         """Keep a status, corrected so that it may follow on the one before; return the status that is kept."""
@@ -141,6 +155,7 @@ class StatusManager:
     def remove(self, uid: PodUID) -> None:
         """Forget a pod. Idempotent."""
         entry = self._entries.pop(uid, None)
+        self._unmirrored.pop(uid, None)
         if entry is not None:
             self._version += 1
             self._tell(StatusChange(entry.pod, entry.published, None, self._version))

@@ -313,6 +313,28 @@ def test_static_pod_stays_ready_when_the_agent_restarts() -> None:
     assert (status.started, status.ready) == (False, False), "without a mirror pod nothing is known"
 
 
+def test_static_pod_stays_ready_when_its_mirror_pod_is_seen_late() -> None:
+    value = pod(container(startup_probe=PROBE, readiness_probe=PROBE), static=True)
+    probes = {ContainerID("app-0"): ContainerProbes(startup=ProbeResult.SUCCESS, readiness=ProbeResult.SUCCESS)}
+    first = manager()[0].update(value, known(runtime(attempt()), probes))
+    mirrors: list[core.Pod] = []
+    again = StatusManager(clock=VirtualClock(), node=Node(), mirror_of=lambda pod: mirrors[0] if mirrors else None)
+    again.update(value, known(runtime(attempt())))
+    again.mirror_seen(value)
+    mirrors.append(replace(value, status=first))
+    again.mirror_seen(value)
+    shown = again.get(REF.uid)
+    assert shown is not None
+    assert [(status.started, status.ready) for status in shown.container_statuses] == [(True, True)]
+
+    failing = {ContainerID("app-0"): ContainerProbes(startup=ProbeResult.SUCCESS, readiness=ProbeResult.FAILURE)}
+    again.update(value, known(runtime(attempt()), failing))
+    again.mirror_seen(value)
+    shown = again.get(REF.uid)
+    assert shown is not None
+    assert [status.ready for status in shown.container_statuses] == [False], "results of probes count from then on"
+
+
 @pytest.mark.parametrize("phase", ["Running", "Failed"])
 def test_static_pod_that_was_written_again_takes_nothing_from_its_mirror(phase: str) -> None:
     value = pod(container(startup_probe=PROBE), restart_policy="Never", static=True)
