@@ -32,7 +32,14 @@ ORPHAN = replace(STATIC, pod=None, wanted=False, phase=Phase.TERMINATING)
     ],
 )
 def test_labels_of_a_pod_follow_its_worker(state: WorkerState, labels: WorkingPods) -> None:
-    assert count_working([state, state]) == {labels: 2}
+    assert {found: number for found, number in count_working([state, state]).items() if number} == {labels: 2}
+
+
+def test_labels_without_pods_count_zero() -> None:
+    """As in upstream, so that queries need no case for a missing series."""
+    static = [(config, static) for config in (PodConfig.DESIRED, PodConfig.ORPHAN) for static in ("", "true")]
+    kinds = [*static, (PodConfig.RUNTIME_ONLY, "unknown")]
+    assert count_working([]) == {WorkingPods(lifecycle, *kind): 0 for lifecycle in Lifecycle for kind in kinds}
 
 
 def test_active_pods_are_listed_and_not_ending() -> None:

@@ -13,11 +13,18 @@ _LIFECYCLES = {
     Phase.TERMINATED: Lifecycle.TERMINATED,
     Phase.REMOVED: Lifecycle.TERMINATED,
 }
+_LABELS = tuple(
+    WorkingPods(lifecycle, config, static)
+    for lifecycle in Lifecycle
+    for config in PodConfig
+    for static in (("unknown",) if config is PodConfig.RUNTIME_ONLY else ("", "true"))
+)
 
 
 def count_working(states: Iterable[WorkerState]) -> Mapping[WorkingPods, int]:
-    """Count all pods with a worker, by their labels."""
-    return Counter(_labels(state) for state in states)
+    """Count all pods with a worker, by their labels; labels without pods too, as upstream."""
+    counted = Counter(_labels(state) for state in states)
+    return {labels: counted[labels] for labels in _LABELS}
 
 
 def count_active(states: Iterable[WorkerState]) -> Mapping[bool, int]:
