@@ -20,6 +20,8 @@ _NO_FAILURES: Final = frozenset(
     {"", "ContainerCreating", "PodInitializing", "CrashLoopBackOff", "RestartingAllContainers"}
 )
 """Waiting reasons that are no start errors."""
+_CANNOT_RUN: Final = frozenset({"ContainerCannotRun", "StartError"})
+"""Reasons of runtimes for the end of a container whose program never ran."""
 _MB: Final = 1024 * 1024
 _IMAGE_SIZES: Final = (
     (100 * 1024 * _MB, "GT100GB"),
@@ -109,8 +111,8 @@ def newly_failed_to_start(before: PodStatus, after: PodStatus) -> list[tuple[Con
     """Kind and reason of the containers that could not be started between two statuses of a pod."""
     found = []
     for kind, was, now in _pairs(before, after):
-        reason = _waiting_reason(now)
-        if reason not in _NO_FAILURES and (was is None or _waiting_reason(was) != reason):
+        reason = _start_error(now)
+        if reason not in _NO_FAILURES and (was is None or _start_error(was) != reason):
             found.append((kind, reason))
     return found
 
@@ -134,7 +136,14 @@ def _pairs(
             yield kind, known.get(status.name), status
 
 
-def _waiting_reason(status: ContainerStatus) -> str:
+def _start_error(status: ContainerStatus) -> str:
+    """Return why the container could not be started, or one of `_NO_FAILURES`.
+
+    It waits with that reason until it is started again; if it never is, by its restart policy, it has ended at once.
+    """
+    end = _end(status)
+    if end is not None and end[1] in _CANNOT_RUN:
+        return "RunContainerError"
     waiting = status.state.waiting if status.state is not None else None
     return waiting.reason if waiting is not None else ""
 

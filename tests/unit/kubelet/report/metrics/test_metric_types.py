@@ -1,6 +1,7 @@
 """Labels and counts."""
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.kubelet.report.metrics.metric_types import (
     count_runtime,
@@ -100,6 +101,15 @@ def waiting(reason: str, container_id: str = "") -> core.PodStatus:
 def test_failure_to_start_counts_once_per_reason(before: str, after: str, expected: list[str]) -> None:
     found = newly_failed_to_start(waiting(before), waiting(after))
     assert found == [(ContainerKind.INIT, reason) for reason in expected]
+
+
+def test_container_that_could_not_run_and_is_not_restarted_failed_to_start() -> None:
+    """With restartPolicy Never it does not wait: the runtime shows it as ended."""
+    ended = core.ContainerState(terminated=core.ContainerStateTerminated(exit_code=128, reason="StartError"))
+    before = waiting("ContainerCreating")
+    after = replace(before, init_container_statuses=(replace(before.init_container_statuses[0], state=ended),))
+    assert newly_failed_to_start(before, after) == [(ContainerKind.INIT, "RunContainerError")]
+    assert newly_failed_to_start(waiting("RunContainerError"), after) == newly_failed_to_start(after, after) == []
 
 
 def test_started_containers_are_those_with_a_new_id() -> None:
