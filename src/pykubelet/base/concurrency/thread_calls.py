@@ -8,7 +8,7 @@ import asyncio
 import contextvars
 import logging
 import weakref
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -17,8 +17,7 @@ from typing import Any, Final, Generic, TypeVar
 from msgspec import Struct
 
 from pykubelet.base.concurrency.answer import Answer
-from pykubelet.base.concurrency.slots import Slots, ThreadSlots
-from pykubelet.base.concurrency.thread_pool import Report, ThreadPool
+from pykubelet.base.concurrency.thread_pool import Report, ThreadPool, ThreadSlots
 from pykubelet.base.errors import Transient
 from pykubelet.base.text import printable
 from pykubelet.base.units import Seconds
@@ -209,11 +208,44 @@ class Job(Generic[_T]):
         return name.rpartition("<locals>.")[2]
 
 
+class _Slots:
+    """Slots, given in the order in which they were asked for. A free one costs a fraction of asyncio's Semaphore."""
+
+    def __init__(self, count: int) -> None:
+        self.free = count
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def wait(self) -> None:
+        """Take a slot as soon as there is one."""
+        if self.free:
+            self.free -= 1
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        try:
+            await waiter
+        except BaseException:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+            elif not waiter.cancelled():
+                self.give()  # it has got the slot, too late
+            raise
+
+    def give(self) -> None:
+        """Give a slot back; the first that waits takes it."""
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+        self.free += 1
+
+
 class _Owner:
     """The running and waiting calls of one owner."""
 
     def __init__(self, at_once: int) -> None:
-        self.slots = Slots(at_once)
+        self.slots = _Slots(at_once)
         self.users = 0
 
 
@@ -284,17 +316,20 @@ class Scheduler:
             raise
         self._watch_short_calls(job)
 
-    def _run_calls(self, job: Job[Any]) -> Report:
+    def _run_calls(self, first: Job[Any]) -> Report:
         """Run the function, and those of jobs that wait, in their thread; return the report of the last outcome."""
-        while True:
-            value, error = job.run()
-            following = self._short.pass_on(job)
-            report = partial(_report, job.loop, partial(self._ended, job, value, error, following))
-            if following is None:
-                return report
+        report, following = self._run_call(first)
+        while following is not None:
             report()
-            del value, error, report
-            job = following
+            del report  # it has the outcome
+            report, following = self._run_call(following)
+        return report
+
+    def _run_call(self, job: Job[Any]) -> tuple[Report, Job[Any] | None]:
+        """Run the function; return the report of its outcome, and the job that the thread has to run next."""
+        value, error = job.run()
+        following = self._short.pass_on(job)
+        return partial(_report, job.loop, partial(self._ended, job, value, error, following)), following
 
     def _ended(self, job: Job[_T], value: _T | None, error: BaseException | None, following: Job[Any] | None) -> None:
         """Take the outcome of a job. ``following`` runs in its thread now."""

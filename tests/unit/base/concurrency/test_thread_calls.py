@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -78,14 +77,6 @@ async def test_a_later_short_call_is_watched_though_an_earlier_one_set_the_timer
         release.set()
 
 
-def _wait(condition: Callable[[], object]) -> None:
-    """Keep the event loop busy until the condition holds."""
-    end = time.monotonic() + 10 * PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.001)
-
-
 async def _begun(*calls: Coroutine[Any, Any, Any]) -> list["asyncio.Task[Any]"]:
     tasks = [asyncio.create_task(call) for call in calls]
     await asyncio.sleep(0)
@@ -95,8 +86,15 @@ async def _begun(*calls: Coroutine[Any, Any, Any]) -> list["asyncio.Task[Any]"]:
 async def test_calls_that_wait_for_a_slot_run_while_the_event_loop_is_busy() -> None:
     """A thread whose call has ended begins the next one, and the event loop hears of it later."""
     ran: list[int] = []
-    calls = await _begun(*(blocking.call(f"pod/{number}", ran.append, number) for number in range(40)))
-    _wait(lambda: len(ran) == 40)
+    last = threading.Event()
+
+    def note(number: int) -> None:
+        ran.append(number)
+        if len(ran) == 40:
+            last.set()
+
+    calls = await _begun(*(blocking.call(f"pod/{number}", note, number) for number in range(40)))
+    assert last.wait(10 * PATIENCE), "the event loop does nothing meanwhile"
     await asyncio.gather(*calls)
     assert sorted(ran) == list(range(40))
     assert blocking.running_calls(60) == 0
@@ -151,7 +149,7 @@ async def test_call_to_its_end_that_is_cancelled_just_as_a_thread_begins_it_wait
 
     first, second = await _begun(blocking.call("pod/a", releases[0].wait), blocking.call_to_end("pod/b", work))
     releases[0].set()
-    _wait(begun.is_set)
+    assert begun.wait(10 * PATIENCE)
     second.cancel()
     await first
     await nothing_within(second.done, 0.1)
