@@ -67,4 +67,4 @@ def _end_when_wanted(inotify: "Inotify", path: Path) -> None:
     """A thread, since the event loop may not run yet."""
     inotify.sync_get()
     _log.info("lock file wanted by another process: this one ends", extra={"path": str(path)})
-    os.kill(os.getpid(), signal.SIGTERM)
+    signal.raise_signal(signal.SIGTERM)

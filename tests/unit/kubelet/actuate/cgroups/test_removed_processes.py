@@ -43,7 +43,8 @@ class ListedOnce(CgroupFiles):
     def remove(self, path: Path) -> None:
         if self.listed == 0 and (path / "cgroup.procs").read_text():
             raise Transient("it has processes")
-        shutil.rmtree(path)
+        if path.exists():
+            shutil.rmtree(path)
 
 
 @contextmanager
