@@ -201,6 +201,7 @@ class SimulatedConmon(Conmon):
     def __init__(self, machine: Machine, exits: Path) -> None:
         self.path = CONMON
         self.exits = exits
+        self._trust_oom_notes = True
         self._machine = machine
 
     async def launch(self, launch: Launch) -> Launched:
