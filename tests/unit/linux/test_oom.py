@@ -3,6 +3,7 @@
 import os
 import select
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -100,4 +101,20 @@ async def test_kill_before_the_watch_began_counts(tmp_path: Path, monkeypatch: p
     watch = OomWatch(OomCounter(Layout(Mode.V2, tmp_path, {})))
     watch.follow("/")
     assert watch.kills("/") == 1
+    watch.close()
+
+
+async def test_cgroup_that_changes_all_the_time_is_looked_at_twenty_times_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    epoll = _Epoll()
+    monkeypatch.setattr(select, "epoll", lambda: epoll)
+    (tmp_path / "memory.events").write_text("oom_kill 0\n")
+    watch = OomWatch(OomCounter(Layout(Mode.V2, tmp_path, {})))
+    watch.follow("/")
+    begun = time.monotonic()
+    for _ in range(100):
+        epoll.tell()
+    await until(lambda: epoll.polls >= 5)
+    assert time.monotonic() - begun >= 4 * 0.05
     watch.close()
