@@ -72,7 +72,11 @@ class Stage:
         self.runner.run(work())
 
     def killed(self, act: Act, step: int) -> bool:
-        """Run an act on a server that is killed at that step; False if the act completed before."""
+        """Run an act on a server that is killed at that step; False if the act completed before.
+
+        Steps of what the server deletes in the background for earlier calls would be counted with those of the act.
+        """
+        self.wait_for_deletion()
         count = self.server.kill_order.with_suffix(".count")
         count.unlink(missing_ok=True)
         self.server.kill_order.write_text(str(step))
