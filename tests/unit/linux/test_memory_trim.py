@@ -8,14 +8,15 @@ import sys
 
 import pytest
 
-from pykubelet.linux.memory_trim import EVERY_SECONDS, FIRST_SECONDS, release_memory, trim_periodically
+from pykubelet.linux.memory_trim import EVERY_SECONDS, FIRST_SECONDS, WORTH, release_memory, trim_periodically
 from pykubelet.testing.clock import VirtualClock
 
 
-async def test_soon_after_the_start_and_then_every_minute() -> None:
+async def test_memory_is_released_soon_after_the_start_and_in_each_minute_with_work() -> None:
     clock = VirtualClock()
     times: list[float] = []
     done = asyncio.Event()
+    used = 0.0
 
     def work() -> None:
         times.append(clock.monotonic())
@@ -23,14 +24,21 @@ async def test_soon_after_the_start_and_then_every_minute() -> None:
 
     loop = asyncio.get_running_loop()
     start = clock.monotonic()
-    task = asyncio.create_task(trim_periodically(clock, work))
+    task = asyncio.create_task(trim_periodically(clock, work, lambda: used))
     try:
         for wait in (FIRST_SECONDS, EVERY_SECONDS, EVERY_SECONDS):
             await clock.settle()
+            used += WORTH
             await clock.advance(wait)
             await done.wait()
             done.clear()
-        assert [each - start for each in times] == [5.0, 65.0, 125.0]
+        await clock.settle()
+        for _ in range(2):
+            used += 0.6 * WORTH
+            await clock.advance(EVERY_SECONDS)
+            await clock.settle()
+        await done.wait()
+        assert [each - start for each in times] == [5.0, 65.0, 125.0, 245.0]
     finally:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
