@@ -203,12 +203,18 @@ class Fetcher:
         record = await self._record(manifest, job)
         job.layers.update(record.layers)
         slots = asyncio.Semaphore(_PARALLEL)
+        fetched = [asyncio.Event() for _ in record.stack]
 
         async def one(count: int) -> None:
-            layer = record.stack[count]
+            stack = record.stack[: count + 1]
             async with slots:
-                await self._layer(repository, layer, job)
-            await self._unpack(record.stack[: count + 1], job)
+                await self._layer(repository, stack[-1], job)
+            fetched[count].set()
+            try:
+                await self._unpack(stack, job)
+            except NotFound:  # it needs layers below that were not here yet
+                await asyncio.gather(*(below.wait() for below in fetched[:count]))
+                await self._unpack(stack, job)
 
         async with self._layers.pinned(record.layers):
             await _all(one(count) for count in range(len(record.stack)))

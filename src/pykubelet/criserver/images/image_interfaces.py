@@ -14,7 +14,11 @@ class LayerStore(Protocol):
     """The store of unpacked layers."""
 
     async def ensure(self, stack: Sequence[Layer]) -> object:
-        """Unpack the topmost layer of the stack. Raises Invalid for a bad layer, Transient for other problems."""
+        """Unpack the topmost layer of the stack.
+
+        Raises NotFound if the blob of a layer that this needs is not in the store, Invalid for a bad layer, Transient
+        for other problems.
+        """
         ...
 
     def pinned(self, chain_ids: Sequence[str]) -> AbstractAsyncContextManager[None]:

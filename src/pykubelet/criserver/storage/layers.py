@@ -157,7 +157,8 @@ class Layers:
         """Ensure that the topmost layer of the stack is unpacked, and the layers below where its content needs them.
 
         A layer is unpacked once, even for parallel calls; layers of one image may be unpacked in parallel. Raises
-        Invalid if the layer is bad, Transient for problems of the machine (disk full).
+        NotFound if the blob of one of them is missing, Invalid if the layer is bad, Transient for problems of the machine
+        (disk full).
         """
         layer = stack[-1]
         async with self._chain(layer.chain_id):
