@@ -78,7 +78,8 @@ class Layers:
         self._known: dict[str, LayerMeta] = {}
         self._next = 1
         self._pins: Counter[str] = Counter()
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[tuple[str, ...], asyncio.Lock] = WeakValueDictionary()
+        """Each is held while its layer is looked for, added or removed, or unpacked from its blobs."""
         self._leftovers: set[Path] = set()
         self._mounted: Callable[[], Collection[int] | None] = tuple
         self._cleaning = Guard("layers.leftovers", clock.monotonic)
@@ -130,7 +131,7 @@ class Layers:
         """Move a leftover to the trash. Idempotent. Raises Transient if it is in use, and errors of ``wrap``."""
         if path.parent == self._meta:
             chain_id = path.name.removesuffix(".json").replace("-", ":", 1)
-            async with self._chain(chain_id):
+            async with self._lock(chain_id):
                 if chain_id not in self._known:  # otherwise a valid record has replaced it
                     await _remove_in_time(path, remove_any, str(path))
         else:
@@ -156,13 +157,15 @@ class Layers:
     async def ensure(self, stack: Sequence[Layer]) -> LayerMeta:
         """Ensure that the topmost layer of the stack is unpacked, and the layers below where its content needs them.
 
-        A layer is unpacked once, even for parallel calls; layers of one image may be unpacked in parallel. Raises
-        NotFound if the blob of one of them is missing, Invalid if the layer is bad, Transient for problems of the machine
-        (disk full).
+        A layer is unpacked once from the same blobs, even for parallel calls; layers of one image may be unpacked in
+        parallel. Raises NotFound if the blob of one of them is missing, Invalid if the layer is bad, Transient for
+        problems of the machine (disk full).
         """
         layer = stack[-1]
-        async with self._chain(layer.chain_id):
-            known = self._known.get(layer.chain_id)
+        # An image may claim any layer as its own, and its blobs tell only when they are unpacked that they are another.
+        async with self._lock(layer.chain_id, *(each.digest for each in stack)):
+            async with self._lock(layer.chain_id):
+                known = self._known.get(layer.chain_id)
             if known is not None:
                 return known
             number = self._next
@@ -181,13 +184,22 @@ class Layers:
                     has_root=outcome.has_root,
                     boot=boot_id(),
                 )
-                await run_blocking(layer.chain_id, self._publish, meta)
+                async with self._lock(layer.chain_id):
+                    known = self._known.get(layer.chain_id)
+                    if known is None:
+                        await run_blocking(layer.chain_id, self._publish, meta)
             except BaseException:
-                self._leftovers.add(directory)
-                with self._cleaning.item(_named(directory)):
-                    await shielded(partial(self.remove_leftover, directory))
+                await self._drop(directory)
                 raise
-            return meta
+            if known is not None:  # the same, from other blobs
+                await self._drop(directory)
+            return known or meta
+
+    async def _drop(self, directory: Path) -> None:
+        """Move the directory of a layer that does not come into use to the trash, now or later."""
+        self._leftovers.add(directory)
+        with self._cleaning.item(_named(directory)):
+            await shielded(partial(self.remove_leftover, directory))
 
     @asynccontextmanager
     async def pinned(self, chain_ids: Sequence[str]) -> AsyncIterator[None]:
@@ -209,7 +221,7 @@ class Layers:
         await self.clean()
 
     async def _forget(self, chain_id: str) -> None:
-        async with self._chain(chain_id):
+        async with self._lock(chain_id):
             meta = self._known.get(chain_id)
             if meta is None or self._pins[chain_id]:
                 return
@@ -261,8 +273,8 @@ class Layers:
             raise wrap(error, f"cannot write {file}") from error
         self._known[meta.chain_id] = meta
 
-    def _chain(self, chain_id: str) -> asyncio.Lock:
-        return self._locks.setdefault(chain_id, asyncio.Lock())
+    def _lock(self, chain_id: str, *blobs: str) -> asyncio.Lock:
+        return self._locks.setdefault((chain_id, *blobs), asyncio.Lock())
 
     def _is_there(self, meta: LayerMeta) -> bool:
         directory = self.directory / str(meta.directory)

@@ -1,14 +1,17 @@
 """Pulls that unpack what they fetch: layers that need those below, and layers of others."""
 
 import asyncio
-from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pykubelet.base.clock import SystemClock
+from pykubelet.base.errors import Invalid
 from pykubelet.criserver.images.image_types import ImageRecord
 from pykubelet.criserver.images.registry import RegistryClient
+from pykubelet.criserver.storage import unpacking
+from pykubelet.testing.wait import settle, until
 from tests.unit.criserver.images.fakeregistry import FakeRegistry, digest
 from tests.unit.criserver.images.stores import Stores, open_stores
 from tests.unit.criserver.storage.world import directory, entry, tar
@@ -38,3 +41,40 @@ async def test_layer_that_needs_one_below_waits_until_that_is_fetched(registry: 
     registry.delay = {digest(below): 1.0}
     image = await stores.images.pull(name)
     assert (_files(stores, image)[1] / "etc").stat().st_mode & 0o777 == 0o711
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> dict[str, asyncio.Event]:
+    """Layers, by their digests, whose workers take until the event is set."""
+    events: dict[str, asyncio.Event] = {}
+    run = unpacking._run_worker
+
+    async def slow(what: str, *arguments: str, **options: Any) -> unpacking.Outcome:
+        if what.removeprefix("layer ") in events:
+            await events[what.removeprefix("layer ")].wait()
+        return await run(what, *arguments, **options)
+
+    monkeypatch.setattr(unpacking, "_run_worker", slow)
+    return events
+
+
+@pytest.mark.parametrize("lower", [False, True])
+async def test_image_that_claims_layers_of_another_one_holds_up_no_pull_of_that(
+    registry: FakeRegistry, other: FakeRegistry, stores: Stores, held: dict[str, asyncio.Event], lower: bool
+) -> None:
+    """Its configuration names the content of the other's layers, but its blobs unpack to something else, and slowly."""
+    genuine = [tar([directory("etc")]), tar([entry("etc/own", data=b"genuine")])]
+    forged = tar([entry("evil")])
+    claimed = [digest(layer) for layer in genuine]
+    blobs = [forged, genuine[1]] if lower else [forged]
+    other.add_image("evil:1", blobs, claimed[: len(blobs)])
+    held[digest(forged)] = asyncio.Event()
+    evil = asyncio.create_task(stores.images.pull(f"{other.host}/evil:1"))
+    await until(lambda: (stores.layers.directory / "1").exists() and stores.content.has(digest(forged)))
+    await settle()
+    async with asyncio.timeout(20):
+        image = await stores.images.pull(_add(registry, "app:1", *genuine))
+    assert (_files(stores, image)[1] / "etc/own").read_bytes() == b"genuine"
+    held[digest(forged)].set()
+    with pytest.raises(Invalid, match="its image says"):
+        await evil

@@ -1,0 +1,52 @@
+"""One layer that several calls unpack or remove at a time."""
+
+import asyncio
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykubelet.criserver.storage import layers
+from tests.unit.criserver.storage.world import World, entry, tar
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(60)]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+async def test_layer_that_is_unpacked_from_two_blobs_at_a_time_is_kept_once(world: World) -> None:
+    plain = tar([entry("a", data=b"content")])
+    world.add(plain)
+    one = list(world.stack)
+    world.stack.clear()
+    world.add(plain, gzip.compress(plain))
+    first, second = await asyncio.gather(world.layers.ensure(one), world.layers.ensure(world.stack))
+    assert first == second and world.layers.get(one[0].chain_id) == first
+    assert {path.name for path in world.layers.directory.iterdir()} == {"0", str(first.directory)}
+    assert world.layers.leftovers() == ()
+
+
+async def test_layer_that_is_being_removed_is_unpacked_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.unpack([entry("a")])
+    chain, removing, go_on = world.stack[0].chain_id, asyncio.Event(), asyncio.Event()
+    remove = layers._remove_in_time
+
+    async def slow(*args: Any) -> None:
+        removing.set()
+        await go_on.wait()
+        await remove(*args)
+
+    monkeypatch.setattr(layers, "_remove_in_time", slow)
+    pruning = asyncio.create_task(world.layers.prune(()))
+    await removing.wait()
+    async with world.layers.pinned((chain,)):
+        again = asyncio.create_task(world.layers.ensure(world.stack))
+        await asyncio.sleep(0)
+        go_on.set()
+        await pruning
+        meta = await again
+    assert (meta.directory, world.layers.get(chain)) == (2, meta)
