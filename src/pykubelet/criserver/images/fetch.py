@@ -30,6 +30,7 @@ from pykubelet.criserver.images.plan.artifact import files_of
 from pykubelet.criserver.images.signatures import Candidate, Trust
 
 _PARALLEL = 3
+"""Layers of one pull that are fetched at a time, and that are unpacked."""
 _MAX_NESTED = 3
 
 
@@ -202,7 +203,7 @@ class Fetcher:
             await self._blob(repository, parsed.config, FetchJob(job.what, ignore_progress, job.registry))
         record = await self._record(manifest, job)
         job.layers.update(record.layers)
-        slots = asyncio.Semaphore(_PARALLEL)
+        slots, workers = asyncio.Semaphore(_PARALLEL), asyncio.Semaphore(_PARALLEL)
         fetched = [asyncio.Event() for _ in record.stack]
 
         async def one(count: int) -> None:
@@ -211,10 +212,12 @@ class Fetcher:
                 await self._layer(repository, stack[-1], job)
             fetched[count].set()
             try:
-                await self._unpack(stack, job)
+                async with workers:
+                    await self._unpack(stack, job)
             except NotFound:  # it needs layers below that were not here yet
                 await asyncio.gather(*(below.wait() for below in fetched[:count]))
-                await self._unpack(stack, job)
+                async with workers:
+                    await self._unpack(stack, job)
 
         async with self._layers.pinned(record.layers):
             await _all(one(count) for count in range(len(record.stack)))

@@ -73,7 +73,7 @@ class Layers:
         self.trash = Trash(root / "trash", clock)
         self._meta = root / "meta"
         self._merge = root / "merge"
-        self._unpacker = Unpacker(layers=self.directory, merge=self._merge, blob=blob, limits=limits)
+        self._unpacker = Unpacker(layers=self.directory, merge=self._merge, blob=blob, limits=limits, clock=clock)
         self._label = label
         self._known: dict[str, LayerMeta] = {}
         self._next = 1

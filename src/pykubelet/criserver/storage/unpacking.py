@@ -20,6 +20,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from pykubelet.base import proc
+from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import Invalid, NotFound, Permanent, Transient
 from pykubelet.base.files.decoding import convert
@@ -37,6 +38,8 @@ _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 _WORKER: Final = "pykubelet.criserver.unpack.worker"
 _TIMEOUT: Final[Seconds] = 1800.0
+_SHORT: Final[Seconds] = 10.0
+"""After this time a worker does not count any more: two slow layers would hold up those of all other images."""
 _STANDBY: Final[Seconds] = 86_400.0
 """For how long a worker waits for a layer; its download may be slow."""
 
@@ -89,10 +92,13 @@ class _Standby:
 
 
 class Unpacker:
-    """Unpacks layers into directories, by a limited number of workers at a time."""
+    """Unpacks layers into directories, by a limited number of workers at a time, those not counted that take long."""
 
-    def __init__(self, *, layers: Path, merge: Path, blob: Callable[[str], Path], limits: Limits | None = None) -> None:
+    def __init__(
+        self, *, layers: Path, merge: Path, blob: Callable[[str], Path], limits: Limits | None = None, clock: Clock
+    ) -> None:
         """``layers`` has the directories of all layers, ``merge`` is for mounts, ``blob`` returns a digest's file."""
+        self._clock = clock
         self._layers = layers
         self._merge = merge
         self._blob = blob
@@ -132,7 +138,7 @@ class Unpacker:
         try:
             file = f"{layer.diff_id.partition(':')[0]}:{layer.file}" if layer.file else ""
             flags = (str(int(merged is not None)), str(os.getpid()), self._limits, file)
-            async with self._workers:
+            async with self._slot():
                 lock = lock_layer(directory, fcntl.LOCK_SH)
                 try:
                     work = (f"layer {layer.digest}", str(merged or directory), str(fd), *flags)
@@ -145,6 +151,23 @@ class Unpacker:
         if outcome.diff_id != layer.diff_id:
             raise Invalid(f"layer {layer.digest} unpacks to {outcome.diff_id}, its image says {layer.diff_id}")
         return outcome
+
+    @asynccontextmanager
+    async def _slot(self) -> AsyncIterator[None]:
+        """Wait for a slot, and hold it in the open context, but no longer than ``_SHORT``."""
+        await self._workers.acquire()
+        held = [self._workers]
+
+        def give() -> None:
+            if held:
+                held.pop().release()
+
+        timer = self._clock.call_later(_SHORT, give)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            give()
 
     def share(self, layer: Layer, directory: Path) -> None:
         """Make the blob of an unpacked file another name of that file, so that it takes its size once. Blocks.

@@ -29,6 +29,7 @@ from pykubelet.criserver.unpack.onefile import write_file
 from pykubelet.criserver.unpack.stream import ByteStream
 from pykubelet.criserver.unpack.tarstream import TarReader
 from pykubelet.linux import libc
+from pykubelet.linux.system import set_oom_score_adj
 
 _MEMORY = 2 * GIB
 _FILES = 64
@@ -36,6 +37,7 @@ _LONGEST_MESSAGE = 1 << 16
 _DESCRIPTORS = 4
 """Limit of the descriptors in a message; the ones beside the layer's are only kept open."""
 _PR_SET_PDEATHSIG = 1
+_FIRST_TO_DIE = 1000
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -77,8 +79,12 @@ def _wait(channel: str, parent: str) -> Sequence[str] | None:
 
 
 def _confine(directory: str) -> None:
-    """Make the directory the root of this process, and limit its memory and its descriptors."""
+    """Make the directory the root of this process, and limit its memory and its descriptors.
+
+    If the machine has no memory left, it ends before any pod: it needs much for hostile layers only.
+    """
     _load_everything()
+    set_oom_score_adj(os.getpid(), _FIRST_TO_DIE)
     os.umask(0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))

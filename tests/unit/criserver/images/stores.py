@@ -37,6 +37,7 @@ class Stores:
     layers: Layers
     snapshots: Snapshots
     images: ImageManager
+    clock: VirtualClock
 
 
 async def import_file(
@@ -50,8 +51,9 @@ async def import_file(
 def open_stores(root: Path, registry: Registry | None = None, pinned: frozenset[str] = frozenset()) -> Stores:
     """Open the stores on a directory, as the server does when it starts."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    clock = VirtualClock()
     content = ContentStore(root / "images")
-    layers = Layers(root=root / "storage", blob=content.path)
+    layers = Layers(root=root / "storage", blob=content.path, clock=clock)
     snapshots = Snapshots(root / "storage", layers)
     snapshots.load()
     deps = ImageDeps(
@@ -60,7 +62,7 @@ def open_stores(root: Path, registry: Registry | None = None, pinned: frozenset[
         layers=layers,
         retainer=snapshots,
         registry=registry or NoRegistry(),
-        clock=VirtualClock(),
+        clock=clock,
         settings=ImageSettings(platform=Platform(architecture(), "linux"), mountpoint=str(root), pinned=pinned),
     )
-    return Stores(content, layers, snapshots, ImageManager(deps))
+    return Stores(content, layers, snapshots, ImageManager(deps), clock)

@@ -1,6 +1,7 @@
 """Pulls that unpack what they fetch: layers that need those below, and layers of others."""
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.criserver.images.image_types import ImageRecord
 from pykubelet.criserver.images.registry import RegistryClient
 from pykubelet.criserver.storage import unpacking
-from pykubelet.testing.wait import settle, until
+from pykubelet.testing.wait import nothing_within, settle, until
 from tests.unit.criserver.images.fakeregistry import FakeRegistry, digest
 from tests.unit.criserver.images.stores import Stores, open_stores
 from tests.unit.criserver.storage.world import directory, entry, tar
@@ -20,7 +21,8 @@ pytestmark = [pytest.mark.root, pytest.mark.timeout(60)]
 
 
 @pytest.fixture
-def stores(tmp_path: Path) -> Stores:
+def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stores:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
     return open_stores(tmp_path / "root", RegistryClient(hosts=dict, clock=SystemClock()))
 
 
@@ -78,3 +80,21 @@ async def test_image_that_claims_layers_of_another_one_holds_up_no_pull_of_that(
     held[digest(forged)].set()
     with pytest.raises(Invalid, match="its image says"):
         await evil
+
+
+async def test_image_of_many_slow_layers_holds_up_no_pull_for_long(
+    registry: FakeRegistry, other: FakeRegistry, stores: Stores, held: dict[str, asyncio.Event]
+) -> None:
+    """A layer of 2 MB may keep a worker busy for minutes, and be used 500 times in an image."""
+    slow = tar([entry("evil")])
+    other.add_image("evil:1", [slow] * 20, [digest(slow)] * 20)
+    held[digest(slow)] = asyncio.Event()
+    evil = asyncio.create_task(stores.images.pull(f"{other.host}/evil:1"))
+    await until(lambda: len(list(stores.layers.directory.iterdir())) == 1 + 3)
+    pull = asyncio.create_task(stores.images.pull(_add(registry, "app:1", tar([entry("own")]))))
+    await nothing_within(pull.done, 0.5)
+    assert len(list(stores.layers.directory.iterdir())) == 1 + 3 + 1
+    await stores.clock.advance(10)
+    await pull
+    held[digest(slow)].set()
+    assert len((await evil).layers) == 20

@@ -117,6 +117,7 @@ async def test_cancelled_unpacking_kills_the_worker(world: World, started: list[
     async with world.layers.pinned(_chains(world)):
         task = asyncio.create_task(world.layers.ensure(world.stack))
         await until(lambda: bool(list(world.layers.directory.glob("1/file1"))))
+        assert Path(f"/proc/{started[0][0]}/oom_score_adj").read_text() == "1000\n", "it ends before any pod"
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
