@@ -248,7 +248,7 @@ class Fetcher:
                 job.tell(Phase.DOWNLOADING, blob.digest, offset, blob.size)
 
             with self._store.writer(blob.digest, blob.size, job.registry) as writer:
-                await blocking.call_stoppable(f"blob/{blob.digest}", writer.resume)
+                await blocking.call_stoppable(f"blob/{blob.digest}/{job.registry}", writer.resume)
                 told(writer.offset)
                 await repository.blob(blob, writer, told)
 

@@ -1,6 +1,7 @@
 """What is kept of pulls that their registry interrupted, for how long, and what frees it before."""
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pykubelet.base.concurrency import blocking
 from pykubelet.criserver.images import ImageManager
 from pykubelet.criserver.images.content import BlobWriter, ContentStore
 from pykubelet.criserver.images.image_types import RegistryUnavailable
@@ -221,6 +223,38 @@ async def test_slow_registry_holds_up_no_pull_of_the_same_layer_from_another_one
         hostile.pause.set()
     await world.after_a_while()
     check(world, app)
+
+
+async def test_partial_blobs_of_other_registries_that_are_read_again_hold_up_no_pull(
+    registry: FakeRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may have announced any size, and sent much of it."""
+    reading, never = threading.Semaphore(0), threading.Event()
+    resume = BlobWriter.resume
+
+    def long(writer: BlobWriter, is_stopped: Callable[[], bool]) -> int:
+        reading.release()
+        while writer._size == 1 << 40 and not is_stopped():
+            never.wait(0.01)
+        return resume(writer, is_stopped)
+
+    monkeypatch.setattr(BlobWriter, "resume", long)
+    registry.add_image("app:1", LAYERS[:1], DIFFS[:1])
+    world = World(tmp_path)
+    async with contextlib.AsyncExitStack() as stack:
+        pulls = []
+        for _ in range(blocking.PER_OWNER):
+            hostile = await stack.enter_async_context(FakeRegistry().run())
+            media_type, manifest = hostile.make_image(LAYERS[:1], DIFFS[:1])
+            huge = manifest.replace(b'"size": %d' % len(LAYERS[0]), b'"size": %d' % (1 << 40))
+            hostile.add_manifest("evil:1", media_type, huge)
+            pulls.append(asyncio.create_task(world.images.pull(f"{hostile.host}/evil:1")))
+        await until(lambda: len(_partial(world)) > 0 and reading._value > blocking.PER_OWNER)
+        async with asyncio.timeout(20):
+            await world.images.pull(f"{registry.host}/app:1")
+        for pull in pulls:
+            pull.cancel()
+        await asyncio.wait(pulls)
 
 
 async def test_partial_blob_is_read_again_no_longer_than_its_pull_goes_on(

@@ -301,7 +301,7 @@ class RemoteRepository:
                     raise
                 delay = delay * 2 if failures else _FIRST_DELAY
                 await self._clock.sleep(max(delay, error.retry_after or 0.0))
-        await blocking.call_to_end(f"blob/{blob.digest}", sink.commit, deadline=None)
+        await blocking.call_to_end(self._owner(blob), sink.commit, deadline=None)
 
     async def _piece(self, server: _Access, blob: Descriptor, sink: BlobSink, on_bytes: Callable[[int], None]) -> None:
         what = f"blob {blob.digest} of {self._reference.name}"
@@ -313,7 +313,7 @@ class RemoteRepository:
                 if response.status != 200:
                     raise Permanent(f"{what}: {server.endpoint.host} sent another range than requested")
                 sink.restart()
-            spool, pace = BlobSpool(sink, f"blob/{blob.digest}"), DownloadPace(self._clock)
+            spool, pace = BlobSpool(sink, self._owner(blob)), DownloadPace(self._clock)
             try:
                 async for chunk in response.content.iter_any():
                     pace.check(len(chunk), what)
@@ -322,6 +322,10 @@ class RemoteRepository:
                     on_bytes(spool.offset)
             finally:
                 await spool.close()
+
+    def _owner(self, blob: Descriptor) -> str:
+        """The owner of blocking calls for a blob: another registry may be sending the same one, and be slow."""
+        return f"blob/{blob.digest}/{self._reference.host}"
 
     @asynccontextmanager
     async def _ask(self, server: _Access, request: Request, what: str) -> "AsyncIterator[ClientResponse]":
