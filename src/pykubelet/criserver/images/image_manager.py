@@ -152,7 +152,8 @@ class ImageManager:
                     self.interrupted.add(name, job.blobs)
                 raise
             except BaseException:
-                await shielded(lambda: self._fetcher.drop_partial(job.blobs))
+                # Its manifest may name blobs that others have begun to fetch.
+                await shielded(lambda: self._fetcher.drop_partial(job.blobs - self.interrupted.of_others(name)))
                 raise
             self.interrupted.forget(name)
             tags = () if wanted.digest else (name,)

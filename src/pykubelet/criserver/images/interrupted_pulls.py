@@ -38,6 +38,10 @@ class InterruptedPulls:
         self._pulls[name] = (self._clock.monotonic(), frozenset(blobs))
         self._news.wake()
 
+    def of_others(self, name: str) -> set[str]:
+        """Return the blobs of all interrupted pulls but that one."""
+        return {digest for other, (_, blobs) in self._pulls.items() if other != name for digest in blobs}
+
     def forget(self, name: str) -> None:
         """Forget a pull that has succeeded."""
         self._pulls.pop(name, None)

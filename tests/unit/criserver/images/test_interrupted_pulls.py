@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.concurrency import blocking
+from pykubelet.base.errors import Invalid
 from pykubelet.criserver.images import ImageManager
 from pykubelet.criserver.images.content import BlobWriter, ContentStore
 from pykubelet.criserver.images.image_types import RegistryUnavailable
@@ -305,3 +306,21 @@ async def test_oldest_of_too_many_interrupted_pulls_is_forgotten(tmp_path: Path)
     assert "blob-0" not in kept and len(kept) == 256
     pulls.add("one more", ["blob-257"])
     assert {"blob-1", "blob-2"} - await pulls.kept() == {"blob-1"}
+
+
+@pytest.mark.parametrize("announced", [len(LAYERS[0]), len(LAYERS[0]) + 9])
+async def test_failed_pull_drops_nothing_that_another_registry_has_sent(
+    registry: FakeRegistry, other: FakeRegistry, tmp_path: Path, announced: int
+) -> None:
+    """Its manifest may name the layers of any image, which it does not have."""
+    world = World(tmp_path)
+    await _interrupt(world, registry, "a:1", 0)
+    media_type, manifest = other.make_image(LAYERS[:1], DIFFS[:1])
+    size = b'"size": %d'
+    other.add_manifest("evil:1", media_type, manifest.replace(size % len(LAYERS[0]), size % announced))
+    other.blobs[DIFFS[0]] = bytes(announced)
+    with pytest.raises(Invalid, match="came as"):
+        await world.images.pull(f"{other.host}/evil:1")
+    registry.seen.clear()
+    check(world, await world.images.pull(f"{registry.host}/a:1"))
+    assert [ranged for path, _, ranged in registry.seen if DIFFS[0] in path] == [f"bytes={len(LAYERS[0]) - 1}-"]
