@@ -1,5 +1,6 @@
 """OOM kills of a cgroup."""
 
+import errno
 import os
 import select
 import shutil
@@ -112,9 +113,37 @@ async def test_cgroup_that_changes_all_the_time_is_looked_at_twenty_times_a_seco
     (tmp_path / "memory.events").write_text("oom_kill 0\n")
     watch = OomWatch(OomCounter(Layout(Mode.V2, tmp_path, {})))
     watch.follow("/")
+    (tmp_path / "another").mkdir()
+    (tmp_path / "another/memory.events").write_text("oom_kill 0\n")
     begun = time.monotonic()
     for _ in range(100):
         epoll.tell()
-    await until(lambda: epoll.polls >= 5)
+
+    def started() -> bool:
+        watch.follow("/another")  # as a container that is restarted all the time
+        watch.forget("/another")
+        return epoll.polls >= 5
+
+    await until(started)
     assert time.monotonic() - begun >= 4 * 0.05
+    watch.close()
+
+
+async def test_container_is_followed_though_its_counts_cannot_be_watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Containers share root's watches, fs.epoll.max_user_watches; what is known at the begin counts all the same."""
+
+    class Full(_Epoll):
+        def register(self, fd: int, events: int) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        def unregister(self, fd: int) -> None:
+            raise FileNotFoundError
+
+    monkeypatch.setattr(select, "epoll", Full)
+    (tmp_path / "memory.events").write_text("oom_kill 1\n")
+    watch = OomWatch(OomCounter(Layout(Mode.V2, tmp_path, {})))
+    watch.follow("/")
+    assert watch.kills("/") == 1
     watch.close()

@@ -65,9 +65,11 @@ class OomWatch:
             return
         self._files[fd] = path
         self._kills[path] = 0
-        # Edge-triggered: what is read next is newer than the change that was told.
-        self._epoll.register(fd, select.EPOLLPRI | select.EPOLLET)
-        self._listen()
+        with suppress(OSError):  # root has no watches left, which it shares with containers
+            # Edge-triggered: what is read next is newer than the change that was told.
+            self._epoll.register(fd, select.EPOLLPRI | select.EPOLLET)
+        if self._loop is None:  # otherwise it listens, or pauses
+            self._listen()
         self._read(fd)
 
     def kills(self, path: str) -> int:
