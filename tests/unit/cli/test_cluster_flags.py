@@ -13,7 +13,7 @@ NOTHING: dict[str, Any] = {
     "kubeconfig": None,
     "bootstrap_kubeconfig": None,
     "cert_dir": None,
-    "node_labels": "",
+    "node_labels": (),
     "register_with_taints": "",
     "provider_id": "",
     "cloud_provider": "",
@@ -30,7 +30,7 @@ def test_no_kubeconfig_gives_no_cluster_settings() -> None:
 def test_cluster_flags_become_settings_and_overrides() -> None:
     given = {
         "kubeconfig": Path("/k"),
-        "node_labels": "a=b,c=",
+        "node_labels": ("a=b,c=", "d, e=f"),
         "register_with_taints": "k=v:NoSchedule,only:NoExecute",
         "provider_id": "x",
         "cloud_provider": "external",
@@ -39,7 +39,7 @@ def test_cluster_flags_become_settings_and_overrides() -> None:
     assert cluster is not None
     assert (cluster.kubeconfig, cluster.cert_dir, cluster.provider_id) == (Path("/k"), ROOT / "pki", "x")
     assert cluster.external_cloud
-    assert cluster.node_labels == {"a": "b", "c": ""}
+    assert cluster.node_labels == {"a": "b", "c": "", "d": "", "e": "f"}
     taints = (Taint(key="k", value="v", effect="NoSchedule"), Taint(key="only", effect="NoExecute"))
     assert overrides == {"register_with_taints": taints}
 
@@ -47,7 +47,7 @@ def test_cluster_flags_become_settings_and_overrides() -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"node_labels": "a"}, "KEY=VALUE"),
+        ({"node_labels": ("=a",)}, "KEY=VALUE"),
         ({"register_with_taints": "a=b"}, "EFFECT"),
         ({"register_with_taints": "a:Never"}, "EFFECT"),
         ({"cloud_provider": "aws"}, "external"),

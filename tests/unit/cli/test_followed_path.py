@@ -30,3 +30,12 @@ def test_links_on_the_way_to_files_that_are_followed_are_kept(
         path, expected = (each if of_directory else each / "file" for each in (given, tmp_path / "current"))
         context = command.make_context("command", [f"--{flag}", str(path)])
         assert context.params[flag.replace("-", "_")] == expected
+
+
+@pytest.mark.parametrize("command", [run.command, criserver.command])
+def test_an_empty_path_counts_as_not_given(command: click.Command) -> None:
+    """As in the Go kubelet; files of variables for systemd units leave flags empty."""
+    empty = [f"--{flag}=" for flag in ("config", "kubeconfig", "bootstrap-kubeconfig", "lock-file", "cert-dir")]
+    flags = [flag for flag in empty if command is run.command or flag == "--config="]
+    context = command.make_context("command", [*flags])
+    assert {context.params[flag[2:-1].replace("-", "_")] for flag in flags} == {None}

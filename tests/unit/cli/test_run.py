@@ -78,3 +78,11 @@ def test_open_files_of_the_configuration_are_the_limit_of_the_agent_but_not_of_i
     more = ["2000 2000"] if capable else ["maxOpenFiles limited", "1000 1000"]
     began = "500 1000"
     assert found == ["300 1000", began, "maxOpenFiles limited", "1000 1000", began, *more, began]
+
+
+def test_flags_are_shown_as_texts_and_secret_ones_masked() -> None:
+    given = ["--node-ip=192.0.2.1", "--node-ip=2001:db8::1", "--manifest-url-header=A:b", "--fail-swap-on=false"]
+    with run.command.make_context("run", given):
+        shown = run._shown_flags()
+    assert (shown["node-ip"], shown["manifest-url-header"]) == ("192.0.2.1,2001:db8::1", "<masked>")
+    assert (shown["fail-swap-on"], shown["kubeconfig"], shown["storage-driver-password"]) == ("false", "", "")

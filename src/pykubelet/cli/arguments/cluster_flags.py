@@ -21,7 +21,7 @@ _OPTIONS: Final = (
         help="Used to request the node's certificate if --kubeconfig does not exist.",
     ),
     click.option("--cert-dir", type=_FILE, default=None, help="Directory of certificates (default: ROOT/pki)."),
-    click.option("--node-labels", default="", help="Labels to register with: KEY=VALUE, comma separated."),
+    click.option("--node-labels", multiple=True, help="Labels to register with: KEY=VALUE, comma separated."),
     click.option("--register-with-taints", default="", help="Taints to register with: KEY=VALUE:EFFECT, separated."),
     click.option("--provider-id", default="", help="The machine's id at its cloud provider."),
     click.option("--cloud-provider", default="", help="external: a cloud controller completes the node."),
@@ -43,7 +43,7 @@ def take_cluster_settings(flags: dict[str, Any], root_dir: Path) -> tuple[Cluste
     """
     kubeconfig, bootstrap = flags.pop("kubeconfig"), flags.pop("bootstrap_kubeconfig")
     cert_dir = flags.pop("cert_dir") or root_dir / "pki"
-    labels = _labels(flags.pop("node_labels"))
+    labels = _labels(",".join(flags.pop("node_labels")))
     taints, provider_id = flags.pop("register_with_taints"), flags.pop("provider_id")
     cloud = flags.pop("cloud_provider")
     if cloud not in ("", "external"):
@@ -61,10 +61,10 @@ def take_cluster_settings(flags: dict[str, Any], root_dir: Path) -> tuple[Cluste
 def _labels(text: str) -> dict[str, str]:
     found = {}
     for part in filter(None, (each.strip() for each in text.split(","))):
-        key, equals, value = part.partition("=")
-        if not key or not equals:
+        key, _, value = part.partition("=")  # as upstream, KEY alone has an empty value
+        if not key:
             raise Invalid(f"--node-labels: {part!r} is not KEY=VALUE")
-        found[key] = value
+        found[key.strip()] = value.strip()
     return found
 
 

@@ -5,7 +5,7 @@ installers work unchanged. A flag wins over the same field in files. The flags a
 configuration file is the recommended way.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, auto
 from typing import Any, Final, TypeVar
 
@@ -29,6 +29,8 @@ class FlagKind(Enum):
     """``A=true,B=false``."""
     THRESHOLDS = auto()
     """``memory.available<100Mi,…``."""
+    HEADERS = auto()
+    """``a:b,a:c``: a name may have several values."""
 
 
 FIELDS: Final[Mapping[str, tuple[FlagKind, str]]] = {
@@ -85,6 +87,7 @@ FIELDS: Final[Mapping[str, tuple[FlagKind, str]]] = {
     "kubelet-cgroups": (FlagKind.TEXT, "kubeletCgroups"),
     "local-storage-capacity-isolation": (FlagKind.SWITCH, "localStorageCapacityIsolation"),
     "make-iptables-util-chains": (FlagKind.SWITCH, "makeIPTablesUtilChains"),
+    "manifest-url-header": (FlagKind.HEADERS, "staticPodURLHeader"),
     "max-open-files": (FlagKind.NUMBER, "maxOpenFiles"),
     "max-pods": (FlagKind.NUMBER, "maxPods"),
     "memory-manager-policy": (FlagKind.TEXT, "memoryManagerPolicy"),
@@ -128,10 +131,20 @@ FIELDS: Final[Mapping[str, tuple[FlagKind, str]]] = {
 }
 """Flag → kind of value, and the configuration field that it sets."""
 
+_REPEATED: Final = (FlagKind.LIST, FlagKind.PAIRS, FlagKind.GATES, FlagKind.THRESHOLDS, FlagKind.HEADERS)
+"""Kinds of flags of which each adds to those before it, as its parts do, which commas separate."""
+
 IGNORED: Final = (
-    *("containerd", "experimental-allocatable-ignore-eviction", "experimental-mounter-path"),
+    *("experimental-allocatable-ignore-eviction", "experimental-mounter-path", "log-flush-frequency"),
+    *("log-json-info-buffer-size", "log-json-split-stream", "log-text-info-buffer-size", "log-text-split-stream"),
     *("maximum-dead-containers", "maximum-dead-containers-per-container", "minimum-container-ttl-duration"),
-    *("pod-infra-container-image", "runtime-cgroups", "vmodule"),
+    *("pod-infra-container-image", "reserved-memory", "runtime-cgroups", "vmodule"),
+    # of cAdvisor, which is a part of the Go kubelet
+    *("application-metrics-count-limit", "boot-id-file", "container-hints", "containerd", "containerd-namespace"),
+    *("enable-load-reader", "event-storage-age-limit", "event-storage-event-limit", "global-housekeeping-interval"),
+    *("housekeeping-interval", "log-cadvisor-usage", "machine-id-file", "max-housekeeping-interval"),
+    *("storage-driver-buffer-duration", "storage-driver-db", "storage-driver-host", "storage-driver-password"),
+    *("storage-driver-secure", "storage-driver-table", "storage-driver-user"),
 )
 """Flags that are accepted without effect; the agent logs them at start."""
 
@@ -140,8 +153,9 @@ def kubelet_options(command: F) -> F:
     """Add the flags to a command."""
     for name, (kind, _) in FIELDS.items():
         # As in Go, a boolean flag stands alone or has its value after an equals sign.
-        alone: dict[str, Any] = {"is_flag": False, "flag_value": "true"} if kind is FlagKind.SWITCH else {}
-        command = click.option(f"--{name}", _parameter(name), default=None, hidden=True, **alone)(command)
+        more: dict[str, Any] = {"is_flag": False, "flag_value": "true"} if kind is FlagKind.SWITCH else {}
+        more["multiple"] = kind in _REPEATED
+        command = click.option(f"--{name}", _parameter(name), default=None, hidden=True, **more)(command)
     for name in IGNORED:
         command = click.option(
             f"--{name}", _parameter(name), default=None, hidden=True, is_flag=False, flag_value="true"
@@ -157,9 +171,9 @@ def take_kubelet_flags(flags: dict[str, Any]) -> tuple[dict[str, object], list[s
     """
     fields: dict[str, object] = {}
     for name, (kind, path) in FIELDS.items():
-        text = flags.pop(_parameter(name))
-        if text is not None:
-            fields[path] = _value(name, kind, text)
+        given = flags.pop(_parameter(name))
+        if given not in (None, ()):
+            fields[path] = _value(name, kind, given if isinstance(given, str) else ",".join(given))
     ignored = [name for name in IGNORED if flags.pop(_parameter(name)) is not None]
     return fields, ignored
 
@@ -181,23 +195,26 @@ def _value(name: str, kind: FlagKind, text: str) -> object:
         case FlagKind.LIST:
             return [part.strip() for part in text.split(",") if part.strip()]
         case FlagKind.PAIRS:
-            return _pairs(name, text, "=")
+            return dict(_pairs(name, text, "="))
         case FlagKind.THRESHOLDS:
-            return _pairs(name, text, "<")
+            return dict(_pairs(name, text, "<"))
         case FlagKind.GATES:
-            return {gate: _switch(name, on) for gate, on in _pairs(name, text, "=").items()}
+            return {gate: _switch(name, on) for gate, on in _pairs(name, text, "=")}
+        case FlagKind.HEADERS:
+            headers: dict[str, list[str]] = {}
+            for header, value in _pairs(name, text, ":"):
+                headers.setdefault(header, []).append(value)
+            return headers
         case FlagKind.TEXT:
             return text
 
 
-def _pairs(name: str, text: str, sign: str) -> dict[str, str]:
-    found = {}
+def _pairs(name: str, text: str, sign: str) -> Iterator[tuple[str, str]]:
     for part in filter(None, (each.strip() for each in text.split(","))):
         key, middle, value = part.partition(sign)
         if not key or not middle:
             raise Invalid(f"--{name}: {part!r} is not NAME{sign}VALUE")
-        found[key.strip()] = value.strip()
-    return found
+        yield key.strip(), value.strip()
 
 
 def _switch(name: str, text: str) -> bool:

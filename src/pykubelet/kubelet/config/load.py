@@ -23,6 +23,7 @@ from pykubelet.models.quantity import to_value
 
 _FIELD_PATH = re.compile(r"(?P<name>\w+)[\w.\[\]-]*: ")
 _NAMES = frozenset(field.encode_name for field in msgspec.structs.fields(KubeletConfiguration))
+_GATES = "featureGates"
 _MAX_BYTES = 1 << 20
 _MOST_FILES = 256
 """Drop-in files: each costs milliseconds at each reload."""
@@ -59,7 +60,8 @@ def load_configuration(
         merged = _merge(merged, _read(path, data))
         places |= {field: f"{path}:{line}:{column}" for field, (line, column) in field_places(data).items()}
     for field, value in (flags or {}).items():
-        merged = _with(merged, field.split("."), value)
+        # As upstream, gates of the files stay, and other maps are replaced.
+        merged = _merge(merged, {field: value}) if field == _GATES else _with(merged, field.split("."), value)
     origin = ", ".join([*map(str, layers), *(["flags"] if flags else [])]) or "defaults"
     return _decode(merged, Origin(origin, places))
 

@@ -23,9 +23,10 @@ def node_name(override: str) -> str:
 def given_ips(flags: Sequence[str]) -> tuple[str, ...]:
     """Return the addresses of ``--node-ip``, repeated or separated by commas: one, or one of each family.
 
-    ``0.0.0.0`` or ``::`` alone selects the preferred family of the address that is found. Raises Invalid.
+    ``0.0.0.0`` or ``::`` alone selects the preferred family of the address that is found; an empty flag counts as not
+    given. Raises Invalid.
     """
-    texts = [part.strip() for flag in flags for part in flag.split(",")]
+    texts = [part.strip() for flag in flags if flag for part in flag.split(",")]
     for text in texts:
         try:
             ipaddress.ip_address(text)

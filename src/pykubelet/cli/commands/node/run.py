@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _DIRECTORY = click.Path(path_type=Path, file_okay=False, resolve_path=True, readable=False)
 _FILE = FollowedPath()
+_SECRET = ("manifest-url-header", "storage-driver-password")
+"""Flags whose values are not shown."""
 _DEBUG_FROM = 4
 """From this verbosity on the Go kubelet logs single steps."""
 
@@ -199,7 +201,9 @@ def _shown_flags() -> dict[str, str]:
     """Return all flags with their values, by the Go kubelet's names where it has them."""
     context = click.get_current_context()
     given = {param.opts[-1].lstrip("-"): context.params.get(param.name or "") for param in context.command.params}
-    return {name: "" if value is None else str(value) for name, value in given.items()}
+    shown = {name: value if isinstance(value, tuple) else (value,) for name, value in given.items()}
+    texts = {name: ",".join("" if each is None else str(each) for each in value) for name, value in shown.items()}
+    return texts | {name: "<masked>" for name in _SECRET if texts[name]}
 
 
 def _log_settings(level: str | None, form: str | None, config: Mapping[str, object]) -> tuple[str, Format]:
