@@ -11,8 +11,10 @@ from pykubelet.kubelet.report.status.plan.invariants import final_status, forwar
 from pykubelet.kubelet.report.status.plan.pod_status import (
     compute_pod_status,
     disruption_target,
+    is_settled,
     of_present_containers,
     rejected_status,
+    with_reported,
     withheld,
 )
 from pykubelet.kubelet.report.status.status_interfaces import StartTimes, StatusNode
@@ -72,7 +74,7 @@ class StatusManager:
         reported = self._reported_before(pod, source) if before is None or uid in self._unmirrored else None
         ctx = StatusContext(
             now=self._clock.now(),
-            previous=reported or before,
+            previous=before if reported is None else with_reported(before, reported),
             probes=source.probes,
             waiting=waiting,
             host_ips=self._node.host_ips,
@@ -87,7 +89,7 @@ class StatusManager:
             started=self._started(pod),
         )
         status = compute_pod_status(pod, source.runtime, ctx)
-        if is_static(pod) and self._mirror_of(pod) is None and not all(c.ready for c in status.container_statuses):
+        if is_static(pod) and self._mirror_of(pod) is None and not is_settled(status):
             self._unmirrored[uid] = source
         else:
             self._unmirrored.pop(uid, None)

@@ -365,3 +365,38 @@ def test_completed_init_container_that_the_runtime_has_removed_is_named_as_upstr
     end = status.state.terminated
     assert (end.exit_code, end.reason) == (0, "Completed")
     assert end.message.startswith("Unable to get init container status")
+
+
+def late(value: core.Pod, first: core.PodStatus, *seen: StatusInput) -> core.PodStatus:
+    """The status after a restart of the agent whose mirror pod, with the status ``first``, is seen at last."""
+    mirrors: list[core.Pod] = []
+    again = StatusManager(clock=VirtualClock(), node=Node(), mirror_of=lambda pod: mirrors[0] if mirrors else None)
+    for source in seen:
+        again.update(value, source)
+    mirrors.append(replace(value, status=first))
+    again.mirror_seen(value)
+    shown = again.get(REF.uid)
+    assert shown is not None
+    return shown
+
+
+def test_sidecar_of_a_static_pod_stays_ready_when_its_mirror_pod_is_seen_late() -> None:
+    value = pod(container(), init=[sidecar(startup_probe=PROBE, readiness_probe=PROBE)], static=True)
+    probes = {ContainerID("proxy-0"): ContainerProbes(startup=ProbeResult.SUCCESS, readiness=ProbeResult.SUCCESS)}
+    running = runtime(attempt("proxy"), attempt())
+    first = manager()[0].update(value, known(running, probes))
+    shown = late(value, first, known(running))
+    assert [(status.started, status.ready) for status in shown.init_container_statuses] == [(True, True)]
+    assert {c.type: c.status for c in shown.conditions} == {c.type: c.status for c in first.conditions}
+
+
+def test_what_the_agent_has_seen_itself_stays_when_a_mirror_pod_is_seen_late() -> None:
+    value = pod(container(readiness_probe=PROBE), container("b"), static=True)
+    probes = {ContainerID("app-0"): ContainerProbes(readiness=ProbeResult.SUCCESS)}
+    first = manager()[0].update(value, known(runtime(attempt(), attempt("b")), probes))
+    gone = runtime(attempt(), sandboxes=[])
+    shown = late(value, first, known(runtime(attempt(), attempt("b"))), known(gone))
+    app, b = shown.container_statuses
+    assert app.ready, "of the earlier run of the agent"
+    assert (b.restart_count, b.last_state is not None) == (1, True), "its end was seen"
+    assert shown.pod_ip == "10.0.0.5"

@@ -105,6 +105,29 @@ def of_present_containers(status: PodStatus, runtime: PodRuntimeStatus) -> PodSt
     )
 
 
+def with_reported(before: PodStatus | None, reported: PodStatus) -> PodStatus:
+    """Return a status with what an earlier run of the agent has reported of the same attempts of containers.
+
+    None: the agent knows nothing else. What it has seen itself of other attempts, and of the pod, stays.
+    """
+    if before is None:
+        return reported
+    known = {s.container_id: s for s in (*reported.init_container_statuses, *reported.container_statuses)}
+    types = {condition.type for condition in reported.conditions}
+    return replace(
+        before,
+        init_container_statuses=tuple(known.get(s.container_id, s) for s in before.init_container_statuses),
+        container_statuses=tuple(known.get(s.container_id, s) for s in before.container_statuses),
+        conditions=(*(c for c in before.conditions if c.type not in types), *reported.conditions),
+    )
+
+
+def is_settled(status: PodStatus) -> bool:
+    """Return whether all containers that can be ready are, or the pod has ended."""
+    kind = conditions.ConditionType.CONTAINERS_READY
+    return status.phase in TERMINAL or any(c.type == kind and c.status == "True" for c in status.conditions)
+
+
 def disruption_target(reason: str, message: str) -> PodCondition | None:
     """Return the DisruptionTarget condition for the reason why the agent ends a pod (KEP-3329); None: none."""
     if reason == Reason.PREEMPT_CONTAINER:
