@@ -47,3 +47,13 @@ def test_log_rotation_while_followed_loses_nothing(agent: AgentProcess, apply: A
     assert all(name.endswith(".gz") for name in names[1:-1])
     quiet = agent.pod("quiet")
     assert [path.name for path in agent.pod_logs.glob(f"*_{quiet.metadata.uid}/main/*")] == ["0.log"]
+
+
+def test_log_of_a_running_container_that_was_deleted_is_written_again(agent: AgentProcess, apply: Apply) -> None:
+    """As upstream: someone needed space; the deleted file would grow unseen."""
+    ticking = serving("while :; do echo tick; sleep 1; done")
+    apply("ticking", pod("ticking", container(command=ticking)))
+    [seen] = agent.wait_running("ticking")
+    [log] = agent.pod_logs.glob(f"*_{seen.metadata.uid}/main/0.log")
+    log.unlink()
+    wait_for(lambda: b"tick" in log.read_bytes() if log.exists() else b"", 20, agent.log_tail)

@@ -40,7 +40,7 @@ def pods(root: Path) -> list[str]:
 
 
 def overgrown(config: RotationConfig, pod: str) -> tuple[list[LogPlace], dict[str, OSError]]:
-    """Return the logs of a pod to rotate: too large, or missing since a rotation was interrupted.
+    """Return the logs of a pod to rotate: too large, or missing, by an interrupted rotation or as they were deleted.
 
     The second value has the containers whose directories cannot be read. Raises OSError if the pod's cannot be read.
     """
@@ -81,10 +81,9 @@ def _is_worth_a_look(config: RotationConfig, top: int, pod: str) -> bool:
 def _overgrown(config: RotationConfig, above: int, pod: str, container: str) -> LogPlace | None:
     with suppress(FileNotFoundError, NotADirectoryError), directory_at(above, container) as directory:
         names = _names(directory)
-        attempt = log_names.current_attempt(names)
-        if attempt is not None:
-            place = LogPlace(config.root, pod, uid_of_log_dir(pod), container, attempt)
-            return place if _is_due(directory, names, place.name, config.max_size) else None
+        place = LogPlace(config.root, pod, uid_of_log_dir(pod), container, log_names.current_attempt(names))
+        if place.attempt is None or _is_due(directory, names, place.name, config.max_size):
+            return place
     return None
 
 

@@ -101,8 +101,10 @@ class LogRotation:
         async with self._free:
             with self._logs.item(place.path), suppress(NotFound):  # the container was removed, its log will be too
                 container = await self._writer(place)
-                if container is not None:
+                if container is not None and place.attempt is not None:
                     await self._rotate(place, container)
+                elif container is not None:  # its log was deleted, which would grow unseen
+                    await self._cri.reopen_container_log(container)
 
     async def _writer(self, place: LogPlace) -> ContainerID | None:
         """Find the running container that writes to the log; without one (None) the log does not grow."""
@@ -112,7 +114,7 @@ class LogRotation:
         )
         for row in await self._cri.list_containers(wanted):
             parsed = parse_container(row.labels, row.annotations)
-            if parsed is not None and parsed.restart_count == place.attempt:
+            if parsed is not None and place.attempt in (None, parsed.restart_count):
                 return ContainerID(row.id)
         return None
 

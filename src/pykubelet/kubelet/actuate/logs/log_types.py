@@ -28,12 +28,13 @@ class LogPlace(Struct, frozen=True):
     """Name of the pod's log directory."""
     uid: PodUID
     container: str
-    attempt: int
+    attempt: int | None
+    """None: there is no log of any attempt, since none has run or someone has deleted them."""
 
     @property
     def name(self) -> str:
-        """File name of the current log."""
-        return f"{self.attempt}.log"
+        """File name of the current log; empty without one."""
+        return f"{self.attempt}.log" if self.attempt is not None else ""
 
     @property
     def path(self) -> str:

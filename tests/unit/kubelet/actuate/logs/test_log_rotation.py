@@ -126,6 +126,21 @@ async def test_logs_are_rotated_packed_and_dropped(writer: Writer) -> None:
     writer.close()
 
 
+async def test_deleted_log_of_a_running_container_is_written_again(writer: Writer) -> None:
+    writer.path.unlink()
+    rotation = writer.rotation()
+    await rotation.look()
+    writer.write("after")
+    assert writer.files() == {"0.log": "after"}
+    await rotation.look()
+    assert writer.listed == 1, "a log that is there costs no call"
+    writer.path.unlink()
+    writer.runs = False
+    await rotation.look()
+    assert writer.files() == {}, "it writes nothing any more"
+    writer.close()
+
+
 @pytest.mark.parametrize("jumps", [(-3600.0, 3600.0), (3600.0, -3600.0), (-3600.0, -3600.0), (0.0, 0.0)])
 async def test_wall_clock_that_jumps_leaves_the_newest_logs_and_overwrites_none(
     writer: Writer, jumps: tuple[float, float]
@@ -289,7 +304,9 @@ async def test_survey_that_hangs_delays_no_rotation(writer: Writer) -> None:
 
 async def test_pods_without_long_logs_are_surveyed_together(writer: Writer) -> None:
     for number in range(20):
-        (writer.root / f"default_small_u{number + 2}" / "app").mkdir(parents=True)
+        small = writer.root / f"default_small_u{number + 2}" / "app" / "0.log"
+        small.parent.mkdir(parents=True)
+        small.touch()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_files, "directory_at", opened := Mock(side_effect=directory_at))
         with recorded_calls(patch) as calls:
