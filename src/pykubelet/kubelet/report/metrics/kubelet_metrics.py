@@ -81,6 +81,8 @@ class KubeletMetrics:
         self._probes = ProbeInstruments(self._probe_registry)
         self._pending: dict[PodUID, Seconds] = {}
         """When each pending pod was first seen, by uid."""
+        self._failed_with_users: set[PodUID] = set()
+        """Pods with a user namespace that have failed to start since their sandbox was made: they count once."""
         self._probe_labels: dict[PodUID, set[tuple[str, ...]]] = {}
         self._setup_seconds = setup_seconds
         self._own.node_name.labels(node_name).set(1)
@@ -267,16 +269,19 @@ class KubeletMetrics:
     def _count_starts(self, pod: Pod, before: PodStatus, now: PodStatus) -> None:
         for kind in newly_started(before, now):
             self._own.started_containers.labels(CONTAINER_TYPES[kind]).inc()
-        own_users = pod.spec.host_users is False
-        for kind, reason in newly_failed_to_start(before, now):
-            self._own.started_containers_errors.labels(CONTAINER_TYPES[kind], reason).inc()
-            if own_users:
-                self._own.started_user_namespaced_errors.inc()
+        own_users, uid = pod.spec.host_users is False, ref_of(pod).uid
         if sandbox_newly_ready(before, now):
             self._own.started_pods.inc()
             if own_users:
                 self._own.started_user_namespaced.inc()
+                self._failed_with_users.discard(uid)
             self._own.containers_per_pod.observe(len(pod.spec.containers))
+        failed = newly_failed_to_start(before, now)
+        for kind, reason in failed:
+            self._own.started_containers_errors.labels(CONTAINER_TYPES[kind], reason).inc()
+        if own_users and failed and uid not in self._failed_with_users:
+            self._failed_with_users.add(uid)
+            self._own.started_user_namespaced_errors.inc()
 
     # -- PLEG ----------------------------------------------------------------------------------------------------------
 
@@ -316,6 +321,7 @@ class KubeletMetrics:
     def forget_pod(self, uid: PodUID) -> None:
         """Drop the series and state of a pod, so that they do not accumulate."""
         self._pending.pop(uid, None)
+        self._failed_with_users.discard(uid)
         for kind, result, container, name, namespace, _ in self._probe_labels.pop(uid, set()):
             with suppress(KeyError):
                 self._probes.results.remove(kind, result, container, name, namespace, uid)

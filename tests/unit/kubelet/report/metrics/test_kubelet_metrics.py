@@ -168,6 +168,29 @@ def test_starts_are_counted_through_the_status() -> None:
     assert {name: got.get(name) for name in expected} == expected
 
 
+def test_pod_with_a_user_namespace_fails_to_start_once_for_each_sandbox() -> None:
+    """As upstream, which counts at the start of a sandbox only, and not each attempt of each container."""
+    metrics = made()
+    value = pod()
+    value = replace(value, spec=replace(value.spec, host_users=False))
+    previous = core.PodStatus(phase="Pending")
+    ready = core.PodCondition(type="PodReadyToStartContainers", status="True")
+    for sandbox in (True, True, True, False, True, True):
+        for reason in ("ErrImagePull", "ImagePullBackOff"):
+            state = core.ContainerState(waiting=core.ContainerStateWaiting(reason=reason))
+            failing = tuple(
+                core.ContainerStatus(name=name, ready=False, restart_count=0, state=state) for name in ("app", "b")
+            )
+            conditions = (ready,) if sandbox else ()
+            now = core.PodStatus(phase="Pending", container_statuses=failing, conditions=conditions)
+            metrics.status_changed(StatusChange(value, previous, now, 1))
+            previous = now
+    got = samples(metrics.render())
+    assert got["kubelet_started_user_namespaced_pods_total"] == 2
+    assert got["kubelet_started_user_namespaced_pods_errors_total"] == 2
+    assert got["kubelet_started_containers_errors_total{code=ErrImagePull,container_type=container}"] == 12
+
+
 def test_what_a_new_agent_finds_is_not_counted_as_started() -> None:
     metrics = made()
     status = core.ContainerStatus(name="app", ready=True, restart_count=0, container_id="containerd://1")
