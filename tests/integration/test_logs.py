@@ -56,4 +56,4 @@ def test_log_of_a_running_container_that_was_deleted_is_written_again(agent: Age
     [seen] = agent.wait_running("ticking")
     [log] = agent.pod_logs.glob(f"*_{seen.metadata.uid}/main/0.log")
     log.unlink()
-    wait_for(lambda: b"tick" in log.read_bytes() if log.exists() else b"", 20, agent.log_tail)
+    wait_for(lambda: log.exists() and b"tick" in log.read_bytes(), 20, agent.log_tail)
