@@ -80,6 +80,13 @@ def test_open_files_of_the_configuration_are_the_limit_of_the_agent_but_not_of_i
     assert found == ["300 1000", began, "maxOpenFiles limited", "1000 1000", began, *more, began]
 
 
+def test_names_of_flags_may_have_underscores() -> None:
+    """As in the Go kubelet, whose flags of cAdvisor are known by such names."""
+    context = run.command.make_context("run", ["--max_pods=7", "--housekeeping_interval=5m", "--lock_file=/a_b"])
+    values = (context.params[name] for name in ("kubelet_max_pods", "kubelet_housekeeping_interval", "lock_file"))
+    assert tuple(values) == ("7", "5m", Path("/a_b"))
+
+
 def test_flags_are_shown_as_texts_and_secret_ones_masked() -> None:
     given = ["--node-ip=192.0.2.1", "--node-ip=2001:db8::1", "--manifest-url-header=A:b", "--fail-swap-on=false"]
     with run.command.make_context("run", given):

@@ -73,7 +73,7 @@ class _Flags:
     image_credential_provider_bin_dir: str
 
 
-@click.command(name="run")
+@click.command(name="run", context_settings={"token_normalize_func": lambda name: name.replace("_", "-")})
 @click.option("--manifests", type=_FILE, help="Directory (or file) of manifests; also staticPodPath.")
 @click.option("--manifest-url", default="", help="URL of a manifest; also staticPodURL.")
 @click.option("--config", type=_FILE, help="A KubeletConfiguration v1beta1 file.")
