@@ -53,6 +53,11 @@ class SystemClock:
         return asyncio.get_running_loop().call_later(max(0.0, seconds), function)
 
 
+def cpu_time() -> Seconds:
+    """The CPU time that this process has used in all its threads."""
+    return time.process_time()
+
+
 def utc(ts: Seconds) -> datetime:
     """The aware UTC datetime of a Unix time in seconds."""
     return datetime.fromtimestamp(ts, UTC)

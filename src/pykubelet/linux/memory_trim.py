@@ -4,10 +4,9 @@ import gc
 import linecache
 import logging
 import sys
-import time
 from collections.abc import Callable
 
-from pykubelet.base.clock import Clock
+from pykubelet.base.clock import Clock, cpu_time
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.units import Seconds
 from pykubelet.linux import memory
@@ -38,7 +37,7 @@ def _forget_imports() -> None:
 
 
 async def trim_periodically(
-    clock: Clock, work: Callable[[], None] = release_memory, cpu: Callable[[], Seconds] = time.process_time
+    clock: Clock, work: Callable[[], None] = release_memory, cpu: Callable[[], Seconds] = cpu_time
 ) -> None:
     """Release memory soon after the start, which leaves most of it, and then every minute, until cancelled.
 
