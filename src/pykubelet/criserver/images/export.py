@@ -32,7 +32,7 @@ class Chosen(Struct, frozen=True):
 
 
 def archive_pieces(chosen: Sequence[Chosen], store: ContentStore) -> Iterator[bytes]:
-    """Yield the bytes of the archive. Blocking; the blobs must not be removed until the end."""
+    """Yield the bytes of the archive in pieces, none of them empty. Blocking; no blob may be removed until the end."""
     entries = [
         Descriptor(
             one.image.manifest,
@@ -87,7 +87,8 @@ def _blob(digest: str, store: ContentStore) -> Iterator[bytes]:
                 yield piece
     except OSError as error:
         raise wrap(error, f"cannot read {path}") from error
-    yield bytes(-size % tarfile.BLOCKSIZE)
+    if padding := bytes(-size % tarfile.BLOCKSIZE):
+        yield padding
 
 
 def _header(name: str, size: int) -> bytes:

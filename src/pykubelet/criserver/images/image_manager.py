@@ -298,7 +298,8 @@ class ImageManager:
         async with self._work():
             chosen = [self._choose(ref_or_id) for ref_or_id in refs_or_ids]
             pieces = archive_pieces(chosen, self._store)
-            while piece := await blocking.call_to_end(f"export/{id(pieces)}", next, pieces, b"", deadline=None):
+            owner = f"export/{id(pieces)}"
+            while (piece := await blocking.call_to_end(owner, next, pieces, None, deadline=None)) is not None:
                 yield piece
 
     def _choose(self, ref_or_id: str) -> Chosen:

@@ -190,6 +190,20 @@ async def test_an_export_can_be_imported(tmp_path: Path, archive: Path) -> None:
         _ = [piece async for piece in stores.images.export_archive([NAME, "nothing/here:1"])]
 
 
+async def test_export_of_a_layer_that_fills_its_last_block_is_whole(tmp_path: Path, archive: Path) -> None:
+    """Layers that are not compressed do; after them the archive ended, without an error."""
+    save_for_docker(archive, tmp_path / "plain.tar")
+    stores = open_stores(tmp_path / "root")
+    (image,) = await import_file(stores, tmp_path / "plain.tar")
+    assert image.stack[0].size % tarfile.BLOCKSIZE == 0
+    pieces = [piece async for piece in stores.images.export_archive([image.id])]
+    assert all(pieces) and pieces[-1] == bytes(2 * tarfile.BLOCKSIZE), "the end of an archive"
+    (tmp_path / "out.tar").write_bytes(b"".join(pieces))
+    with tarfile.open(tmp_path / "out.tar") as exported:
+        blobs = {name.rpartition("/")[2] for name in exported.getnames() if name.startswith("blobs/")}
+    assert blobs == {digest.partition(":")[2] for digest in image.blobs}
+
+
 def save_for_docker(source: Path, target: Path) -> None:
     """What ``docker save`` of old wrote: layers and configuration by free names, one layer a link to another."""
     with tarfile.open(source) as archive:
