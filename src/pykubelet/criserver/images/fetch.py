@@ -30,7 +30,7 @@ from pykubelet.criserver.images.plan.artifact import files_of
 from pykubelet.criserver.images.signatures import Candidate, Trust
 
 _PARALLEL = 3
-"""Layers of one pull that are fetched at a time, and that are unpacked."""
+"""Layers of one image that are fetched at a time, and that are unpacked."""
 _MAX_NESTED = 3
 
 
@@ -53,6 +53,7 @@ class FetchJob(Struct, frozen=True):
     blobs: set[str] = field(default_factory=set)
     layers: set[str] = field(default_factory=set)
     """Chain ids."""
+    unpacking: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_PARALLEL))
 
     @property
     def knows_blobs(self) -> bool:
@@ -203,7 +204,7 @@ class Fetcher:
             await self._blob(repository, parsed.config, FetchJob(job.what, ignore_progress, job.registry))
         record = await self._record(manifest, job)
         job.layers.update(record.layers)
-        slots, workers = asyncio.Semaphore(_PARALLEL), asyncio.Semaphore(_PARALLEL)
+        slots = asyncio.Semaphore(_PARALLEL)
         fetched = [asyncio.Event() for _ in record.stack]
 
         async def one(count: int) -> None:
@@ -212,12 +213,10 @@ class Fetcher:
                 await self._layer(repository, stack[-1], job)
             fetched[count].set()
             try:
-                async with workers:
-                    await self._unpack(stack, job)
+                await self._unpack(stack, job)
             except NotFound:  # it needs layers below that were not here yet
                 await asyncio.gather(*(below.wait() for below in fetched[:count]))
-                async with workers:
-                    await self._unpack(stack, job)
+                await self._unpack(stack, job)
 
         async with self._layers.pinned(record.layers):
             await _all(one(count) for count in range(len(record.stack)))
@@ -259,7 +258,8 @@ class Fetcher:
     async def _unpack(self, stack: Sequence[Layer], job: FetchJob) -> None:
         top = stack[-1]
         job.tell(Phase.UNPACKING, top.digest, top.size, top.size)
-        await self._layers.ensure(stack)
+        async with job.unpacking:
+            await self._layers.ensure(stack)
         job.tell(Phase.DONE, top.digest, top.size, top.size)
 
     async def _record(self, manifest: Descriptor, job: FetchJob) -> ImageRecord:

@@ -12,9 +12,10 @@ from pykubelet.base.errors import Invalid
 from pykubelet.criserver.images.image_types import ImageRecord
 from pykubelet.criserver.images.registry import RegistryClient
 from pykubelet.criserver.storage import unpacking
+from pykubelet.criserver.storage.layers import EMPTY
 from pykubelet.testing.wait import nothing_within, settle, until
 from tests.unit.criserver.images.fakeregistry import FakeRegistry, digest
-from tests.unit.criserver.images.stores import Stores, open_stores
+from tests.unit.criserver.images.stores import Stores, import_file, open_stores
 from tests.unit.criserver.storage.world import directory, entry, tar
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(60)]
@@ -82,19 +83,47 @@ async def test_image_that_claims_layers_of_another_one_holds_up_no_pull_of_that(
         await evil
 
 
+@pytest.mark.parametrize("way", ["pull", "import"])
 async def test_image_of_many_slow_layers_holds_up_no_pull_for_long(
-    registry: FakeRegistry, other: FakeRegistry, stores: Stores, held: dict[str, asyncio.Event]
+    registry: FakeRegistry,
+    other: FakeRegistry,
+    stores: Stores,
+    held: dict[str, asyncio.Event],
+    way: str,
+    tmp_path: Path,
 ) -> None:
     """A layer of 2 MB may keep a worker busy for minutes, and be used 500 times in an image."""
     slow = tar([entry("evil")])
-    other.add_image("evil:1", [slow] * 20, [digest(slow)] * 20)
+    other.add_image("evil:1", [slow] * 6, [digest(slow)] * 6)
+    name = f"{other.host}/evil:1"
+    if way == "import":
+        (tmp_path / "evil.tar").write_bytes(await _exported(stores, name))
     held[digest(slow)] = asyncio.Event()
-    evil = asyncio.create_task(stores.images.pull(f"{other.host}/evil:1"))
-    await until(lambda: len(list(stores.layers.directory.iterdir())) == 1 + 3)
+    evil = asyncio.create_task(_import(stores, tmp_path / "evil.tar") if way == "import" else stores.images.pull(name))
+    await until(lambda: len(_numbers(stores)) == 3)
     pull = asyncio.create_task(stores.images.pull(_add(registry, "app:1", tar([entry("own")]))))
+    await until(lambda: len(_numbers(stores)) == 3 + 1)
     await nothing_within(pull.done, 0.5)
-    assert len(list(stores.layers.directory.iterdir())) == 1 + 3 + 1
     await stores.clock.advance(10)
     await pull
     held[digest(slow)].set()
-    assert len((await evil).layers) == 20
+    assert len((await evil).layers) == 6
+
+
+def _numbers(stores: Stores) -> set[str]:
+    """The layers that are, or are being, unpacked."""
+    return {path.name for path in stores.layers.directory.iterdir()} - {EMPTY}
+
+
+async def _exported(stores: Stores, name: str) -> bytes:
+    """Pull an image, and remove it; its archive."""
+    image = await stores.images.pull(name)
+    pieces = [piece async for piece in stores.images.export_archive([name])]
+    await stores.images.remove(image.id)
+    await until(lambda: not _numbers(stores))
+    return b"".join(pieces)
+
+
+async def _import(stores: Stores, archive: Path) -> ImageRecord:
+    (image,) = await import_file(stores, archive)
+    return image
