@@ -324,7 +324,8 @@ class ImageManager:
                     await self._fetcher.remove(digest, _REMOVAL)
             with self._sweeps.item("partial blobs"):
                 partial = await blocking.call("images", self._store.partial, deadline=_REMOVAL)
-                await self._fetcher.drop_partial(sorted(partial - pulled))
+                # Whatever needs a whole blob does not need what another registry has sent of it.
+                await self._fetcher.drop_partial(sorted(partial - (pulled - self._store.digests())))
             layers = {chain for image in images for chain in image.layers}
             await self._deps.retainer.retain(layers | self._fetcher.needed_layers())
 

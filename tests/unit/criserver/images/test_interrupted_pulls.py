@@ -324,3 +324,12 @@ async def test_failed_pull_drops_nothing_that_another_registry_has_sent(
     registry.seen.clear()
     check(world, await world.images.pull(f"{registry.host}/a:1"))
     assert [ranged for path, _, ranged in registry.seen if DIFFS[0] in path] == [f"bytes={len(LAYERS[0]) - 1}-"]
+
+
+async def test_next_server_drops_the_partial_files_of_blobs_that_another_registry_has_sent(
+    registry: FakeRegistry, other: FakeRegistry, tmp_path: Path
+) -> None:
+    await _interrupt(World(tmp_path), registry, "a:1", 0)
+    world = World(tmp_path)
+    other.add_image("a:1", LAYERS[:1], DIFFS[:1])
+    check(world, await world.images.pull(f"{other.host}/a:1"))
