@@ -49,8 +49,10 @@ class Systemd:
 
     def _job(self, name: str, method: str, signature: str, body: tuple[object, ...]) -> None:
         with _Connection(self._path, self._timeout) as connection:
-            (job,) = connection.call(method, signature, body)
-            result = connection.wait_job(job)
+            answer = connection.call(method, signature, body)
+            if len(answer) != 1 or not isinstance(answer[0], str):
+                raise Invalid(f"systemd: the answer to {method} of {name} names no job: {answer!r:.200}")
+            result = connection.wait_job(answer[0])
         if result not in ("done", "skipped"):
             raise Transient(f"systemd: {method} of {name} ended with {result!r}; see systemctl status {name}")
 
@@ -106,7 +108,7 @@ class _Connection:
     def _note(self, signal: Message) -> None:
         # JobRemoved: number, path, unit, result.
         if signal.header.fields.get(HeaderFields.member) == "JobRemoved" and len(signal.body) == 4:
-            self._ended[signal.body[1]] = str(signal.body[3])
+            self._ended[str(signal.body[1])] = str(signal.body[3])
 
     def _authenticate(self) -> None:
         """Authenticate with SASL EXTERNAL: the kernel tells systemd the user id of this process.

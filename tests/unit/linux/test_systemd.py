@@ -68,7 +68,7 @@ def encoded(answer: Message | bytes) -> bytes:
     return answer if isinstance(answer, bytes) else bytes(answer.serialise(1))
 
 
-def done(call: Message, signature: str | None = None, *body: str) -> Message:
+def done(call: Message, signature: str | None = None, *body: object) -> Message:
     return new_method_return(call, signature, body)
 
 
@@ -173,6 +173,15 @@ def test_property_whose_value_does_not_fit_its_type_is_invalid(
 def test_message_of_excessive_length_is_invalid(manager: FakeManager, systemd: Systemd) -> None:
     manager.answer = lambda call: [b"l\x02\x00\x01" + b"\xff" * 4 + b"\x01\x00\x00\x00" + b"\x00" * 4]
     with pytest.raises(Invalid, match=r"D-Bus message of 42949672\d\d bytes"):
+        systemd.stop("a.slice")
+
+
+@pytest.mark.parametrize(("signature", "body"), [("", ()), ("oo", (_JOB, _JOB)), ("as", ([_JOB],))])
+def test_answer_that_names_no_job_is_invalid(
+    manager: FakeManager, systemd: Systemd, signature: str, body: tuple[object, ...]
+) -> None:
+    manager.answer = lambda call: [done(call, signature, *body)]
+    with pytest.raises(Invalid, match=r"StopUnit of a\.slice names no job"):
         systemd.stop("a.slice")
 
 
