@@ -34,7 +34,7 @@ UPSTREAM = frozenset(
     CertificateExpired CertificateOverdueForRefresh CheckLimitsForResolvConf DNSConfigForming DeadlineExceeded Denied
     Evicted EvictionThresholdMet FailedToRetrieveImagePullSecret HostIPsIPFamilyMismatch MissingClusterDNS SystemOOM
     NodeHasSufficientMemory NodeHasInsufficientMemory NodeHasNoDiskPressure NodeHasDiskPressure NodeHasSufficientPID
-    NodeHasInsufficientPID VolumeAttachmentLimitExceeded
+    NodeHasInsufficientPID VolumeAttachmentLimitExceeded VolumeConditionAbnormal
     """,
     )
 )
