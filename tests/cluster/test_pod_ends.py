@@ -33,7 +33,7 @@ def test_deleted_pod_serves_until_its_probe_fails_or_it_ends(cluster: Cluster) -
 def test_pod_over_its_deadline_fails_when_its_container_has_ended(cluster: Cluster) -> None:
     """A Job replaces a pod as soon as its phase is terminal."""
     main = container(command=lingering())
-    cluster.run(pod("late", main, activeDeadlineSeconds=1, terminationGracePeriodSeconds=120))
+    cluster.run(pod("late", main, activeDeadlineSeconds=3, terminationGracePeriodSeconds=120))
     cluster.wait_asked("late")
     running = cluster.api.find_pod("late")
     assert running is not None and (running.status.phase, running.status.reason) == ("Running", "")

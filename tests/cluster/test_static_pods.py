@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 import pytest
 
 from pykubelet.testing.agent import container_status, is_ready, wait_for
-from pykubelet.testing.envtest import EnvTest
 from tests.cluster.cluster_node import NODE, Cluster
 from tests.manifests import container, lingering, pod, serving, stubborn
 
@@ -83,23 +82,3 @@ def test_a_mirror_without_its_pod_is_deleted_after_a_restart(cluster: Cluster) -
     (cluster.agent.manifests / "gone.json").unlink()
     cluster.agent.start()
     cluster.api.wait_gone(f"gone-{NODE}", 30.0, cluster.agent.log_tail)
-
-
-def test_sidecar_stays_ready_when_the_api_server_runs_again_after_a_restart_of_the_agent(
-    cluster: Cluster, apiserver: EnvTest
-) -> None:
-    """Upstream's spec: MirrorPod when kubelet restarts should not change container status."""
-    held = {"exec": {"command": ["sh", "-c", "while [ -e /tmp/held ]; do sleep 0.1; done"]}, "timeoutSeconds": 120}
-    side = container("side", command=serving("touch /tmp/up"), restartPolicy="Always", readinessProbe=held)
-    cluster.agent.write("late.json", pod("late", initContainers=[side]))
-    name = f"late-{NODE}"
-    before = cluster.until(name, is_ready).status
-    assert cluster.agent.cli("exec", "late", "-c", "side", "--", "touch", "/tmp/held").returncode == 0
-    cluster.agent.stop()
-    apiserver.stop_apiserver()
-    cluster.agent.start()
-    cluster.agent.wait_pod("late", lambda p: p.status.phase == "Running" and not is_ready(p))
-    apiserver.start_apiserver(wait=True)
-    cluster.agent.wait_pod("late", is_ready, 60.0)
-    after = cluster.api.find_pod(name)
-    assert after is not None and after.status.conditions == before.conditions
