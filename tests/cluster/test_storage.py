@@ -229,6 +229,20 @@ def test_read_only_inline_volume_cannot_be_written_whatever_its_driver_does(stor
         careless.end()
 
 
+def test_claim_that_comes_late_is_found_while_another_volume_waits_for_its_attachment(storage: Storage) -> None:
+    """A controller may attach volumes slowly, or all of a pod at once; this must not hold up the other claims."""
+    cluster = storage.cluster
+    storage.bind("early", csi={"driver": DRIVER, "volumeHandle": "vol-5", "fsType": "ext4"})
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in ("early", "late")]
+    mounts = [mount(name, f"/{name}") for name in ("early", "late")]
+    cluster.run(pod("waiting", container(volumeMounts=mounts), volumes=volumes))
+    storage.until(lambda: f"kubernetes.io/csi/{DRIVER}^vol-5" in storage.status("volumesInUse"))
+    storage.bind("late", csi={"driver": DRIVER, "volumeHandle": "vol-6", "fsType": "ext4"})
+    storage.attach("vol-5", "vol-6")
+    cluster.ready("waiting")
+    cluster.delete("waiting")
+
+
 def test_volumes_grow_for_a_controller_that_sets_no_statuses(storage: Storage) -> None:
     """The API server and its controllers before 1.23 know no ``allocatedResourceStatuses``: sizes tell the node."""
     cluster, sizes = storage.cluster, {"storage": "3Mi"}

@@ -22,9 +22,10 @@ def main() -> None:
     from pykubelet.base.daemon import grpc_core
 
     grpc_core.configure("ERROR")  # as the command line does, before the import
-    from pykubelet.kubelet.desired.objects import cluster, storage
+    from pykubelet.kubelet.actuate.volumes.attachment import AttachPatience
+    from pykubelet.kubelet.actuate.volumes.mount import remote_volumes
 
-    vars(cluster)["StorageObjects"] = partial(storage.StorageObjects, patience=ATTACH_SECONDS)
+    vars(remote_volumes)["AttachPatience"] = partial(AttachPatience, ATTACH_SECONDS)
     from pykubelet.cli.app import main as run
 
     run()

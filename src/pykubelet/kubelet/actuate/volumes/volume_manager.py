@@ -181,7 +181,8 @@ class VolumeManager:
         if jobs or not state.prepared:
             problems |= await self._run(pod, state, jobs)
         if remote and state.prepared:
-            failed = await self._remote.set_up(pod, remote)
+            waiting_for_retry = (problems.keys() | unknown.keys()) - state.ready.keys()
+            failed = await self._remote.set_up(pod, remote, hurry=bool(waiting_for_retry))
             state.ready |= dict.fromkeys(remote.keys() - failed.keys())
             problems |= {name: str(error) for name, error in failed.items()}
             beyond = {name: problems[name] for name, error in failed.items() if isinstance(error, AttachLimitExceeded)}

@@ -7,7 +7,6 @@ a pod needs them. CSIDriver objects are few; all are watched as soon as one is n
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Final
 
 from pykubelet.apiclient import ApiClient, PatchKind, Query, Reflector, Select
 from pykubelet.apiclient.reflector import Key
@@ -20,7 +19,6 @@ from pykubelet.apiclient.resources import (
 )
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, Transient
-from pykubelet.base.units import Seconds
 from pykubelet.kubelet.desired.objects.api_objects import PATIENCE
 from pykubelet.kubelet.desired.objects.plan.attachments import not_attached
 from pykubelet.kubelet.desired.objects.tokens import ServiceAccountTokens
@@ -28,9 +26,6 @@ from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret
 from pykubelet.models.scalars import time_from_unix
 from pykubelet.models.storage_v1 import CSIDriver, TokenRequest
-
-ATTACH_PATIENCE: Final[Seconds] = 120.0
-"""Time that a pod waits for a volume to be attached before it fails with a transient error."""
 
 
 class StorageObjects:
@@ -43,12 +38,10 @@ class StorageObjects:
         tokens: ServiceAccountTokens,
         touched: Callable[[frozenset[PodUID]], None],
         clock: Clock,
-        patience: Seconds = ATTACH_PATIENCE,
     ) -> None:
         self._client = client
         self._tokens = tokens
         self._touched = touched
-        self._patience = patience
         self._drivers: Mapping[Key, CSIDriver] = {}
         self._wanted = asyncio.Event()
         self._read = asyncio.Event()
@@ -112,17 +105,22 @@ class StorageObjects:
                 raise Transient(f"CSIDriver objects not read yet{f': {fault}' if fault else ''}") from error
         return self._drivers.get(("", name))
 
-    async def wait_attached(self, unique_name: str, attachment: str) -> None:
-        """Wait until the node's status lists the volume as in use and as attached.
+    async def wait_attached(self, unique_name: str) -> None:
+        """Wait until the node's status lists the volume as in use and as attached, without a limit of time."""
+        while unique_name not in self._in_use or unique_name not in self._attached:
+            await self._node_news.wait()
 
-        Raises Transient with the cause; AttachLimitExceeded if the node has as many volumes as it can have.
+    async def not_attached(self, unique_name: str, attachment: str) -> Transient:
+        """Return the error that says why a volume is not attached yet.
+
+        It is AttachLimitExceeded if the node has as many volumes as it can have.
         """
         try:
-            async with asyncio.timeout(self._patience):
-                while unique_name not in self._in_use or unique_name not in self._attached:
-                    await self._node_news.wait()
-        except TimeoutError as error:
-            raise await self._not_attached(unique_name, attachment) from error
+            return not_attached(unique_name, attachment, await self._client.get(VOLUME_ATTACHMENTS.at("", attachment)))
+        except NotFound:
+            return not_attached(unique_name, attachment, None)
+        except Transient as error:
+            return Transient(f"volume not attached according to node status: {unique_name}: {error}")
 
     async def attachment_metadata(self, name: str) -> Mapping[str, str]:
         """Read the metadata that the controller set when it attached the volume. Raises NotFound, Transient."""
@@ -149,11 +147,3 @@ class StorageObjects:
     def _take_drivers(self, drivers: Mapping[Key, CSIDriver]) -> None:
         self._drivers = drivers
         self._read.set()
-
-    async def _not_attached(self, unique_name: str, name: str) -> Transient:
-        try:
-            return not_attached(unique_name, name, await self._client.get(VOLUME_ATTACHMENTS.at("", name)))
-        except NotFound:
-            return not_attached(unique_name, name, None)
-        except Transient as error:
-            return Transient(f"volume not attached according to node status: {unique_name}: {error}")

@@ -1,5 +1,6 @@
 """Volumes with claims in the volume manager: lookups, errors, mounts and devices of containers."""
 
+import asyncio
 import os
 import stat
 import threading
@@ -15,11 +16,13 @@ from pykubelet.base.errors import Invalid, Transient, Unsupported
 from pykubelet.kubelet.actuate.actuate_types import VolumeError
 from pykubelet.kubelet.actuate.criconfig.config_types import HostDevice
 from pykubelet.kubelet.actuate.volumes import VolumeConfig, VolumeDeps, VolumeManager
+from pykubelet.kubelet.actuate.volumes.attachment import AttachPatience, wait_attached
 from pykubelet.kubelet.actuate.volumes.csi import CsiVolumes
 from pykubelet.kubelet.actuate.volumes.csi.plan.csi_rules import volume_of
-from pykubelet.kubelet.actuate.volumes.mount import nfs
+from pykubelet.kubelet.actuate.volumes.mount import nfs, remote_volumes
 from pykubelet.kubelet.actuate.volumes.ownership import ChangeProgress
 from pykubelet.kubelet.actuate.volumes.source_lookup import SourceLookup
+from pykubelet.kubelet.actuate.volumes.volume_interfaces import CsiObjects
 from pykubelet.kubelet.actuate.volumes.volume_source import Source
 from pykubelet.kubelet.types.ids import ref_of
 from pykubelet.kubelet.types.storage import AttachLimitExceeded, VolumeSizes
@@ -281,17 +284,69 @@ async def test_sizes_of_host_paths_are_unknown_and_devices_have_a_capacity(
 
 
 class Attaching:
-    """CSI volumes of which some are not attached; by volume handle."""
+    """CSI volumes of which some are not attached, or have not been for now; by volume handle."""
 
     def __init__(self) -> None:
         self.errors: dict[str, Exception] = {}
+        self.detached: set[str] = set()
 
     def is_due(self, pod: Pod, source: Source) -> bool:
         return False
 
-    async def set_up(self, pod: Pod, source: Source) -> None:
-        if (error := self.errors.get(volume_of(pod, source).ref.handle)) is not None:
+    async def set_up(self, pod: Pod, source: Source, patience: AttachPatience) -> None:
+        handle = volume_of(pod, source).ref.handle
+        if (error := self.errors.get(handle)) is not None:
             raise error
+        if handle in self.detached:
+            await wait_attached(cast(CsiObjects, self), handle, "csi-1", patience)
+
+    async def wait_attached(self, unique_name: str) -> None:
+        await asyncio.Event().wait()
+
+    async def not_attached(self, unique_name: str, attachment: str) -> Transient:
+        return AttachLimitExceeded(f"{unique_name} is beyond the limit")
+
+
+def _of_claims(*names: str) -> Pod:
+    volumes: list[Fields] = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in names]
+    return pod_with(*volumes, containers=[{"name": "app", "volumeMounts": mounts}])
+
+
+@pytest.mark.parametrize("fails", ["look-up", "set-up", "set-up of a file volume"])
+async def test_volume_that_failed_is_not_kept_waiting_by_one_that_is_not_attached(
+    kit: Kit, claims: Claims, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    """It is tried again in the next sync only; the attachment may take minutes."""
+    monkeypatch.setattr(remote_volumes, "AttachPatience", lambda: AttachPatience(3600.0, 0.05))
+    csi = Attaching()
+    deps = VolumeDeps(images=Images(), claims=claims, csi=cast(CsiVolumes, csi), telemetry=kit.telemetry)
+    kit.manager = VolumeManager(dirs=kit.dirs, deps=deps)
+    claims.specs = {name: {"csi": {"driver": "d", "volumeHandle": name}} for name in ("a", "b")}
+    csi.detached = {"a"}
+    if fails == "look-up":
+        del claims.specs["b"]
+    elif fails == "set-up":
+        csi.errors["b"] = Transient("no driver")
+    else:
+        claims.specs["b"] = {"local": {"path": "/nowhere/at/all"}}
+    async with asyncio.timeout(30):
+        # Another volume may be detached within the full time, so that the limit does not reject the pod yet.
+        with pytest.raises(VolumeError, match="a is beyond the limit"):
+            await kit.mount(_of_claims("a", "b"))
+
+
+async def test_volumes_wait_for_their_attachment_while_none_fails(
+    kit: Kit, claims: Claims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_volumes, "AttachPatience", lambda: AttachPatience(0.05, 3600.0))
+    csi = Attaching()
+    deps = VolumeDeps(images=Images(), claims=claims, csi=cast(CsiVolumes, csi), telemetry=kit.telemetry)
+    kit.manager = VolumeManager(dirs=kit.dirs, deps=deps)
+    claims.specs = {name: {"csi": {"driver": "d", "volumeHandle": name}} for name in ("a", "b")}
+    csi.detached = {"a"}
+    with pytest.raises(AttachLimitExceeded):
+        await kit.mount(_of_claims("a", "b"))
 
 
 async def test_volumes_that_cannot_be_attached_reject_the_pod_whatever_else_fails(kit: Kit, claims: Claims) -> None:
@@ -299,12 +354,7 @@ async def test_volumes_that_cannot_be_attached_reject_the_pod_whatever_else_fail
     deps = VolumeDeps(images=Images(), claims=claims, csi=cast(CsiVolumes, csi), telemetry=kit.telemetry)
     kit.manager = VolumeManager(dirs=kit.dirs, deps=deps)
     claims.specs = {name: {"csi": {"driver": "d", "volumeHandle": name}} for name in ("b", "a", "c")}
-    names = ("b", "a", "c", "gone")
-    volumes: list[Fields] = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
-    pod = pod_with(
-        *volumes,
-        containers=[{"name": "app", "volumeMounts": [{"name": name, "mountPath": f"/{name}"} for name in names]}],
-    )
+    pod = _of_claims("b", "a", "c", "gone")
     csi.errors = {"a": Transient("not staged")}
     with pytest.raises(VolumeError, match="not staged"):
         await kit.mount(pod)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from pykubelet.base.errors import NotFound, Transient
+from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.desired.objects.storage import StorageObjects
 from pykubelet.kubelet.desired.objects.tokens import ServiceAccountTokens
 from pykubelet.kubelet.types.ids import PodUID
@@ -36,9 +36,7 @@ async def rig() -> AsyncIterator[Rig]:
     async with fake_api() as api:
         tokens = ServiceAccountTokens(client=api.client, clock=api.clock, renewed=lambda uid: None)
         touched: list[frozenset[PodUID]] = []
-        storage = StorageObjects(
-            client=api.client, tokens=tokens, touched=touched.append, clock=api.clock, patience=0.3
-        )
+        storage = StorageObjects(client=api.client, tokens=tokens, touched=touched.append, clock=api.clock)
         async with running(*storage.parts().values()):
             yield Rig(api, storage, touched)
 
@@ -74,39 +72,33 @@ def _node(in_use: tuple[str, ...], attached: tuple[str, ...]) -> core.Node:
 
 
 async def test_a_volume_is_attached_when_the_node_says_so(rig: Rig) -> None:
-    task = asyncio.create_task(rig.storage.wait_attached("v", "csi-1"))
+    task = asyncio.create_task(rig.storage.wait_attached("v"))
     await settle()
     rig.storage.node_seen(_node((), ("v",)))  # not in use yet, so the controller could still detach it
     await settle()
     assert not task.done()
     rig.storage.node_seen(_node(("v",), ("v",)))
     await task
-    await rig.storage.wait_attached("v", "csi-1")
+    await rig.storage.wait_attached("v")
 
 
 async def test_a_volume_that_is_not_attached_says_why(rig: Rig) -> None:
-    with pytest.raises(Transient, match="there is no VolumeAttachment csi-1; is the cluster's attach/detach"):
-        await rig.storage.wait_attached("v", "csi-1")
-    status = {"attached": False, "attachError": {"message": "quota"}}
+    async def why() -> str:
+        return str(await rig.storage.not_attached("v", "csi-1"))
+
+    assert "there is no VolumeAttachment csi-1; is the cluster's attach/detach" in await why()
+    status: dict[str, object] = {"attached": False, "attachError": {"message": "quota"}}
     rig.api.put("volumeattachments", "csi-1", namespace="", prefix=STORAGE, spec={}, status=status)
-    with pytest.raises(Transient, match="VolumeAttachment csi-1: quota"):
-        await rig.storage.wait_attached("v", "csi-1")
-    status = {"attached": False}
-    rig.api.change("volumeattachments", "csi-1", namespace="", prefix=STORAGE, status=status)
-    with pytest.raises(Transient, match="external-attacher"):
-        await rig.storage.wait_attached("v", "csi-1")
+    assert "VolumeAttachment csi-1: quota" in await why()
+    rig.api.change("volumeattachments", "csi-1", namespace="", prefix=STORAGE, status={"attached": False})
+    assert "external-attacher" in await why()
 
 
-async def test_volume_beyond_the_limit_of_the_node_says_so_after_the_patience(rig: Rig) -> None:
-    """It may still be attached meanwhile, when another volume has been detached."""
+async def test_volume_beyond_the_limit_of_the_node_says_so(rig: Rig) -> None:
     status = {"attached": False, "attachError": {"message": "limit is 9", "errorCode": 8}}
     rig.api.put("volumeattachments", "csi-1", namespace="", prefix=STORAGE, spec={}, status=status)
-    with pytest.raises(AttachLimitExceeded, match="VolumeAttachment csi-1: limit is 9"):
-        await rig.storage.wait_attached("v", "csi-1")
-    task = asyncio.create_task(rig.storage.wait_attached("v", "csi-1"))
-    await settle()
-    rig.storage.node_seen(_node(("v",), ("v",)))
-    await task
+    found = await rig.storage.not_attached("v", "csi-1")
+    assert isinstance(found, AttachLimitExceeded) and "VolumeAttachment csi-1: limit is 9" in str(found)
 
 
 async def test_what_the_controller_said(rig: Rig) -> None:

@@ -18,6 +18,7 @@ from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import Conflict, PykubeletError, Transient, Unsupported
 from pykubelet.base.units import Bytes, Seconds
+from pykubelet.kubelet.actuate.volumes.attachment import AttachPatience, wait_attached
 from pykubelet.kubelet.actuate.volumes.csi.csi_client import CsiClient, Use
 from pykubelet.kubelet.actuate.volumes.csi.csi_errors import CsiFailed, DriverMissing
 from pykubelet.kubelet.actuate.volumes.csi.csi_layout import CsiLayout
@@ -123,7 +124,7 @@ class CsiVolumes:
         age = self._deps.telemetry.clock.monotonic() - held.published_at
         return held.republish and age >= self._config.republish_every
 
-    async def set_up(self, pod: Pod, source: Source) -> None:
+    async def set_up(self, pod: Pod, source: Source, patience: AttachPatience | None = None) -> None:
         """Wait for attachment, stage and publish. Repeatable. Raises base errors with messages of the Go kubelet.
 
         AttachLimitExceeded: the node can have no more volumes of the driver; the pod has to run elsewhere.
@@ -151,7 +152,7 @@ class CsiVolumes:
                 )
             if held.attach:
                 self._deps.in_use_changed()
-                held.context = await self._attached(volume.ref, driver)
+                held.context = await self._attached(volume.ref, driver, patience or AttachPatience())
         setting = _SetUp(pod, volume, driver, client, held.context)
         if volume.ephemeral:
             await self._publish(setting, "", again=again)
@@ -211,9 +212,9 @@ class CsiVolumes:
 
     def in_use(self) -> tuple[str, ...]:
         """Names, as in the node's status, of volumes that must not be detached from the node (`volumesInUse`)."""
-        held = {each.volume.ref: each.attach for each in self._states.values()}
-        names = {ref.unique_name for ref, attach in held.items() if attach}
-        return tuple(sorted(names | {ref.unique_name for ref in self._on_disk() - held.keys()}))
+        held = {each.volume.ref for each in self._states.values()}
+        attach = {each.volume.ref for each in self._states.values() if each.attach}
+        return tuple(sorted(ref.unique_name for ref in attach | (self._on_disk() - held)))
 
     def _on_disk(self) -> set[VolumeRef]:
         """Volumes on disk, read at the first use: volumes of an earlier agent are in use from the first report on."""
@@ -269,11 +270,11 @@ class CsiVolumes:
         ):
             raise Conflict(f"volume uses the {_ONE_POD} access mode and is already in use by another pod")
 
-    async def _attached(self, ref: VolumeRef, driver: CSIDriver | None) -> dict[str, str]:
+    async def _attached(self, ref: VolumeRef, driver: CSIDriver | None, patience: AttachPatience) -> dict[str, str]:
         attachment = csi_rules.attachment_name(ref, self._deps.node)
         try:
             with self._measured(ref, "verify_controller_attached_volume"):
-                await self._deps.objects.wait_attached(ref.unique_name, attachment)
+                await wait_attached(self._deps.objects, ref.unique_name, attachment, patience)
         except AttachLimitExceeded as error:
             if not csi_rules.heeds_limit(driver):
                 raise Transient(str(error)) from error

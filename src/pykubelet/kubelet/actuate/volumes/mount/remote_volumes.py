@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from pykubelet.base.errors import NotFound, PykubeletError, Transient, Unsupported
 from pykubelet.base.units import Seconds
+from pykubelet.kubelet.actuate.volumes.attachment import AttachPatience
 from pykubelet.kubelet.actuate.volumes.mount import nfs
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.actuate.volumes.volume_metrics import Measure
@@ -78,9 +79,17 @@ class RemoteVolumes(Struct, frozen=True, kw_only=True):
         """Whether a volume that is set up has to be republished."""
         return source.kind == CSI and self.csi is not None and self.csi.is_due(pod, source)
 
-    async def set_up(self, pod: Pod, sources: Mapping[str, Source]) -> dict[str, PykubeletError | OSError]:
-        """Set up volumes, by their names in the pod; return the errors by name."""
-        found = await asyncio.gather(*(self._set_up(pod, source) for source in sources.values()))
+    async def set_up(
+        self, pod: Pod, sources: Mapping[str, Source], *, hurry: bool = False
+    ) -> dict[str, PykubeletError | OSError]:
+        """Set up volumes, by their names in the pod; return the errors by name.
+
+        ``hurry``: another volume of the pod has failed, so that these do not wait long for their attachment.
+        """
+        patience = AttachPatience()
+        if hurry:
+            patience.hurry()
+        found = await asyncio.gather(*(self._set_up(pod, source, patience) for source in sources.values()))
         return {name: error for name, error in zip(sources, found, strict=True) if error is not None}
 
     def has_any(self, uid: PodUID) -> bool:
@@ -116,21 +125,22 @@ class RemoteVolumes(Struct, frozen=True, kw_only=True):
         read = _device_sizes if source.block else _filesystem_sizes
         return await self.blocking.run(f"volume/sizes {path}", lambda: read(str(path)))
 
-    async def _set_up(self, pod: Pod, source: Source) -> PykubeletError | OSError | None:
+    async def _set_up(self, pod: Pod, source: Source, patience: AttachPatience) -> PykubeletError | OSError | None:
         try:
             with self.measure.mounting(source):
-                await self._do_set_up(pod, source)
+                await self._do_set_up(pod, source, patience)
         except (PykubeletError, OSError) as error:
+            patience.hurry()
             return error
         return None
 
-    async def _do_set_up(self, pod: Pod, source: Source) -> None:
+    async def _do_set_up(self, pod: Pod, source: Source, patience: AttachPatience) -> None:
         if source.kind == NFS:
             await self._mount_nfs(ref_of(pod).uid, source)
         elif self.csi is None:
             raise Unsupported("CSI volumes need the CSIDriver objects of an API server, which this agent does not have")
         else:
-            await self.csi.set_up(pod, source)
+            await self.csi.set_up(pod, source, patience)
 
     async def _mount_nfs(self, uid: PodUID, source: Source) -> None:
         target = self.dirs.of_volumes.volume(uid, nfs.NAME, source.name)

@@ -81,11 +81,15 @@ class Objects:
             raise NotFound(f'secrets "{name}" not found')
         return self.secrets[name]
 
-    async def wait_attached(self, unique_name: str, attachment: str) -> None:
+    async def wait_attached(self, unique_name: str) -> None:
         self.waited.append(unique_name)
         if self.attach_error is not None:
-            raise self.attach_error
+            raise TimeoutError
         await self.attached.wait()
+
+    async def not_attached(self, unique_name: str, attachment: str) -> Transient:
+        assert self.attach_error is not None
+        return self.attach_error
 
     async def attachment_metadata(self, name: str) -> Mapping[str, str]:
         return self.metadata.get(name, {})
@@ -475,6 +479,17 @@ async def test_a_volume_waits_until_it_is_attached(root: Path, driver: FakeDrive
         assert first == second  # with all that the controller said
         await world.csi.tear_down(PodUID("u1"))
         assert world.csi.in_use() == ()
+
+
+async def test_volume_of_two_pods_is_in_use_while_one_of_them_waits(root: Path, driver: FakeDriver) -> None:
+    """A second pod, for which nothing is known yet, must not take the volume off the node's status."""
+    async with ready(root, driver) as world:
+        world.objects.drivers.clear()
+        world.objects.attached.set()
+        await world.csi.set_up(world.pod("u1"), VOLUME)
+        world.objects.drivers[NAME] = driver_object(attachRequired=False)
+        await world.csi.set_up(world.pod("u2"), VOLUME)
+        assert world.csi.in_use() == ("kubernetes.io/csi/fake.csi^vol-1",)
 
 
 async def test_secrets_tokens_and_republishing(root: Path, driver: FakeDriver) -> None:

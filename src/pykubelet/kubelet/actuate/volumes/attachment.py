@@ -1,0 +1,61 @@
+"""Waits until the controllers of the cluster have attached a volume to the node."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from pykubelet.base.errors import Transient
+from pykubelet.base.units import Seconds
+from pykubelet.kubelet.actuate.volumes.volume_interfaces import CsiObjects
+
+_PATIENCE: Final[Seconds] = 120.0
+_HURRY: Final[Seconds] = 4.0
+
+
+class AttachPatience:
+    """How long the volumes of one pod wait in one sync: less once another volume of the pod has failed.
+
+    That one is tried again in the next sync only, which must not wait until the others have been attached. The Go
+    kubelet tries each volume on its own.
+    """
+
+    def __init__(self, seconds: Seconds = _PATIENCE, hurried: Seconds = _HURRY) -> None:
+        self._seconds = seconds
+        self._hurried = hurried
+        self.is_full = True
+        """Whether no other volume has failed."""
+        self._waits: set[asyncio.Timeout] = set()
+
+    def hurry(self) -> None:
+        """Wait a few seconds more: another volume of the pod has failed."""
+        self.is_full = False
+        self._seconds = min(self._seconds, self._hurried)
+        soon = asyncio.get_running_loop().time() + self._seconds
+        for wait in self._waits:
+            wait.reschedule(min(wait.when() or soon, soon))
+
+    @asynccontextmanager
+    async def limit(self) -> AsyncIterator[None]:
+        """Limit the time of a wait; raises TimeoutError."""
+        async with asyncio.timeout(self._seconds) as wait:
+            self._waits.add(wait)
+            try:
+                yield
+            finally:
+                self._waits.discard(wait)
+
+
+async def wait_attached(objects: CsiObjects, volume: str, attachment: str, patience: AttachPatience) -> None:
+    """Wait until a volume is attached, by its unique name.
+
+    Raises Transient with the cause; after the full time AttachLimitExceeded if the node has as many volumes as it can
+    have: until then another volume may be detached.
+    """
+    try:
+        async with patience.limit():
+            await objects.wait_attached(volume)
+    except TimeoutError as error:
+        is_full = patience.is_full
+        cause = await objects.not_attached(volume, attachment)
+        raise (cause if is_full else Transient(str(cause))) from error
