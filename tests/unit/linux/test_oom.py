@@ -130,7 +130,7 @@ async def test_cgroup_that_changes_all_the_time_is_looked_at_twenty_times_a_seco
 
 
 async def test_container_is_followed_though_its_counts_cannot_be_watched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Containers share root's watches, fs.epoll.max_user_watches; what is known at the begin counts all the same."""
 
@@ -146,4 +146,9 @@ async def test_container_is_followed_though_its_counts_cannot_be_watched(
     watch = OomWatch(OomCounter(Layout(Mode.V2, tmp_path, {})))
     watch.follow("/")
     assert watch.kills("/") == 1
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "memory.events").write_text("oom_kill 0\n")
+        watch.follow(f"/{name}")
+    assert len(caplog.records) == 1, "one warning, not one for each container"
     watch.close()

@@ -1,6 +1,7 @@
 """The number of OOM kills in a cgroup."""
 
 import asyncio
+import logging
 import os
 import select
 from contextlib import suppress
@@ -11,6 +12,7 @@ from pykubelet.base.units import Seconds
 from pykubelet.linux.cgroups.convert import flat_keyed
 from pykubelet.linux.cgroups.detect import Layout, Mode
 
+_log = logging.getLogger(__name__)
 _LONGEST: Final = 4096
 _PAUSE: Final[Seconds] = 0.05
 """Between two looks: processes at their memory limit change the file up to a hundred times a second."""
@@ -53,6 +55,8 @@ class OomWatch:
         """The cgroups by the descriptors of their files."""
         self._kills: dict[str, int] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_short = False
+        """Whether the last file could not be watched, which a warning told."""
 
     def follow(self, path: str) -> None:
         """Begin to watch a cgroup, until ``forget``. Without the file nothing is watched. Blocks briefly."""
@@ -65,12 +69,21 @@ class OomWatch:
             return
         self._files[fd] = path
         self._kills[path] = 0
-        with suppress(OSError):  # root has no watches left, which it shares with containers
-            # Edge-triggered: what is read next is newer than the change that was told.
-            self._epoll.register(fd, select.EPOLLPRI | select.EPOLLET)
+        self._register(fd)
         if self._loop is None:  # otherwise it listens, or pauses
             self._listen()
         self._read(fd)
+
+    def _register(self, fd: int) -> None:
+        try:
+            # Edge-triggered: what is read next is newer than the change that was told.
+            self._epoll.register(fd, select.EPOLLPRI | select.EPOLLET)
+        except OSError as error:  # root has no watches left, which it shares with containers
+            if not self._is_short:
+                _log.warning("OOM kills not watched: containers may lack OOMKilled", extra={"error": str(error)})
+            self._is_short = True
+        else:
+            self._is_short = False
 
     def kills(self, path: str) -> int:
         """OOM kills that were seen in a watched cgroup; 0 for others."""
