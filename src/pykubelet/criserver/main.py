@@ -272,11 +272,15 @@ class Server:
             "configuration": self._parts.reload.reloader.run,
             "trash": images.trash.run,
             "interrupted-pulls": images.collect_interrupted,
-            "shim-logs": ShimLogFiles(self._parts.settings.runtime_roots, scope.clock).run,
+            "shim-logs": ShimLogFiles(self._shim_directories, scope.clock).run,
         }
         for name, follower in followers.items():
             scope.supervise("server.parts", follower, name)
         await server.serving.wait()
+
+    def _shim_directories(self) -> list[Path]:
+        """The directories of the handlers that run shims."""
+        return [self._parts.settings.runtime_root(name) for name in self._parts.machine.handlers.shims()]
 
     def _observer(self) -> Observer | None:
         """Begin to serve metrics, if that is configured; return what records the calls."""

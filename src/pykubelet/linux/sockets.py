@@ -1,5 +1,6 @@
-"""What the kernel tells over sockets: the process that listens on a Unix socket, and the interfaces' addresses."""
+"""What the kernel tells over sockets: who listens on a Unix socket, addresses of interfaces, changes of nftables."""
 
+import errno
 import ipaddress
 import os
 import socket
@@ -14,8 +15,12 @@ _MESSAGE = struct.Struct("=IHHII")
 _ADDRESS = struct.Struct("=BBBBi")
 _ATTRIBUTE = struct.Struct("=HH")
 _ERROR, _DONE, _NEW_ADDRESS, _GET_ADDRESSES = 2, 3, 20, 22
-_DUMP = 0x301
+_REQUEST, _DUMP = 0x1, 0x301
 _PEER, _LOCAL = 1, 2
+# nfnetlink: the family, nfgenmsg, and the subsystem, messages and attribute of nf_tables that tell the generation.
+_NETLINK_NETFILTER = 12
+_NETFILTER = struct.Struct("=BBH")
+_NFTABLES, _NEW_GENERATION, _GET_GENERATION, _GENERATION = 10 << 8, 15, 16, 1
 _MOST = 1 << 16
 
 
@@ -47,6 +52,33 @@ def interface_addresses() -> frozenset[str]:
     return frozenset(found)
 
 
+def nftables_generation() -> int:
+    """A number that differs after each change of the nftables rules of this network namespace.
+
+    The kernel answers at once. Raises OSError, for example if it has no nftables.
+    """
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_NETFILTER) as kernel:
+        kernel.settimeout(5.0)
+        length = _MESSAGE.size + _NETFILTER.size
+        kernel.sendto(
+            _MESSAGE.pack(length, _NFTABLES | _GET_GENERATION, _REQUEST, 1, 0) + _NETFILTER.pack(0, 0, 0), (0, 0)
+        )
+        data = kernel.recv(_MOST)
+    length, kind, *_ = _MESSAGE.unpack_from(data) if len(data) >= _MESSAGE.size else (0, 0)
+    body = data[_MESSAGE.size : length]
+    if kind == _ERROR:
+        raise _failed(body)
+    attributes = dict(_attributes(body[_NETFILTER.size :])) if kind == _NFTABLES | _NEW_GENERATION else {}
+    if _GENERATION not in attributes:
+        raise OSError(errno.EPROTO, os.strerror(errno.EPROTO))
+    return int.from_bytes(attributes[_GENERATION], "big")
+
+
+def _failed(body: bytes) -> OSError:
+    number = -int.from_bytes(body[:4], sys.byteorder, signed=True)
+    return OSError(number, os.strerror(number))
+
+
 def _read_addresses(data: bytes, found: set[str]) -> bool:
     """Add the addresses of these messages; return whether the list is complete."""
     while len(data) >= _MESSAGE.size:
@@ -55,8 +87,7 @@ def _read_addresses(data: bytes, found: set[str]) -> bool:
         if kind == _DONE:
             return True
         if kind == _ERROR:
-            number = -int.from_bytes(body[:4], sys.byteorder, signed=True)
-            raise OSError(number, os.strerror(number))
+            raise _failed(body)
         if kind == _NEW_ADDRESS:
             attributes = dict(_attributes(body[_ADDRESS.size :]))
             raw = attributes.get(_LOCAL) or attributes.get(_PEER)

@@ -2,7 +2,7 @@
 
 A watch of inotify stays with the directory that it was made for. When a symbolic link on the way is replaced, or a
 parent directory is renamed, it says nothing of the directory to which the path leads then. Therefore the links are
-watched as well, and the places of directories that are missing. Renamed parents are found by a look every 20 s.
+watched as well, and the places of directories that are missing. Renamed parents are found by a look once a minute.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 
-LOOK_SECONDS: Final[Seconds] = 20.0
+LOOK_SECONDS: Final[Seconds] = 60.0
 """Interval of the looks at where the paths lead."""
 
 _Ways = Mapping[Path, tuple[PathEntry, ...]]

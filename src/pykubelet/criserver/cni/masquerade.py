@@ -16,11 +16,14 @@ import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec import Struct
+
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, Transient
 from pykubelet.base.proc import ExitError, run
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.cni.network_types import Masquerade
+from pykubelet.linux.sockets import nftables_generation
 
 _log = logging.getLogger(__name__)
 _CALL: Seconds = 30.0
@@ -32,16 +35,27 @@ _Rule = tuple[str, ...]
 """The table, and the arguments of iptables after the operation."""
 
 
+class _Check(Struct, frozen=True):
+    """A check of a network's rules."""
+
+    at: Seconds
+    generation: int | None
+    """Of the kernel's rules before the check; None if it does not tell, or if rules are missing."""
+
+
 class Firewall:
     """Creates the rules of networks, and remembers those checked recently.
 
-    Rules are not removed when the server ends, because the pods keep running.
+    They are checked again once a minute, if the kernel has other rules than before. They are not removed when the
+    server ends, because the pods keep running.
     """
 
     def __init__(self, clock: Clock, marks: Mapping[str, str]) -> None:
         self._clock = clock
         self._env = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), **marks}
-        self._seen: dict[Masquerade, Seconds] = {}
+        self._seen: dict[Masquerade, _Check] = {}
+        self._backends: dict[str, bool] = {}
+        """Whether a program's rules are those of nftables, of which the kernel tells changes; by name."""
         self._open: set[str] = set()
         """Bridges without the rules for loopback addresses, of which a warning told."""
         self._lock = asyncio.Lock()
@@ -54,13 +68,26 @@ class Firewall:
         async with self._lock:
             now = self._clock.monotonic()
             checked = self._seen.get(wanted)
-            if checked is not None and now - checked < FRESH:
+            if checked is not None and now - checked.at < FRESH:
                 return
             program, rules = _rules(wanted)
-            if checked is None or not await self._all_exist(program, rules):
+            generation = await self._generation(program) if checked is not None else None
+            is_same = checked is not None and generation is not None and generation == checked.generation
+            if not is_same and (checked is None or not await self._all_exist(program, rules)):
                 await self._make(wanted.bridge, program, rules)
-            lately = {rule: at for rule, at in self._seen.items() if now - at < 2 * FRESH}
-            self._seen = lately | {wanted: now}
+            lately = {rule: check for rule, check in self._seen.items() if now - check.at < 2 * FRESH}
+            is_whole = wanted.bridge not in self._open
+            self._seen = lately | {wanted: _Check(now, generation if is_whole else None)}
+
+    async def _generation(self, program: str) -> int | None:
+        """Return the generation of the kernel's rules; None if the program's are not among those that it counts."""
+        try:
+            if program not in self._backends:
+                done = await run([program, "--version"], timeout=_CALL, env=self._env, cwd="/", check=False)
+                self._backends[program] = b"nf_tables" in done.stdout
+            return nftables_generation() if self._backends[program] else None
+        except (NotFound, OSError):
+            return None
 
     async def _make(self, bridge: str, program: str, rules: Sequence[_Rule]) -> None:
         masquerade, *drop = rules

@@ -29,6 +29,8 @@ _log = logging.getLogger(__name__)
 _OWNER: Final = "configuration"
 CHECK_SECONDS: Final[Seconds] = 20.0
 """Interval of the checks that find changes without inotify."""
+WATCHED_SECONDS: Final[Seconds] = 60.0
+"""Interval of the checks that find changes of which inotify tells nothing, such as other clients' of an NFS server."""
 SETTLE_SECONDS: Final[Seconds] = 0.3
 """A file counts as complete when it has not changed for this time."""
 RETRY_SECONDS: Final[Seconds] = 1.0
@@ -143,15 +145,17 @@ class ConfigReloader:
                 if missed or self._requested or self._paths() != paths:
                     break
                 checked = True
-                if await self._wait(watch, self._longest_wait(paths)) or watch is None:
+                if await self._wait(watch, self._longest_wait(paths, watch)) or watch is None:
                     break
         if self._requested:
             await self.check()
 
-    def _longest_wait(self, paths: Sequence[Path]) -> Seconds | None:
+    def _longest_wait(self, paths: Sequence[Path], watch: PathWatch | None) -> Seconds | None:
         if self._unread:
             return RETRY_SECONDS
-        return CHECK_SECONDS if paths else None
+        if not paths:
+            return None
+        return CHECK_SECONDS if watch is None else WATCHED_SECONDS
 
     async def _wait(self, watch: PathWatch | None, longest: Seconds | None) -> bool:
         """Wait for a request, for a change, or until the next check is due; whether the watch has noticed a change."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from pykubelet.base.errors import Invalid
+from pykubelet.criserver.runtimes.monitored import MonitoredRuntime
 from pykubelet.criserver.runtimes.runtime_interfaces import ContainerRuntime
 
 
@@ -38,6 +39,11 @@ class RuntimeHandlers:
             known = ", ".join(sorted(self._runtimes))
             raise Invalid(f"no runtime is configured for handler {handler!r}; configured handlers: {known}")
         return handler
+
+    def shims(self) -> list[str]:
+        """The names of the handlers that run shims, also of those that a reload has removed."""
+        known = self._removed | self._runtimes
+        return [name for name, runtime in known.items() if not isinstance(runtime, MonitoredRuntime)]
 
     def recorded(self, handler: str) -> str:
         """The name of a sandbox's handler; the default one if its own was not configured since the server's start."""

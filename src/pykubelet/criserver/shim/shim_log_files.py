@@ -6,6 +6,7 @@ too much space is emptied in place, and its end is kept beside it. Its size then
 
 import logging
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -31,9 +32,9 @@ _BLOCK: Final = 512
 class ShimLogFiles:
     """The logs of all shims of a server."""
 
-    def __init__(self, directory: Path, clock: Clock) -> None:
-        """``directory``: of the directories of handlers, which have those of tasks."""
-        self._directory = directory
+    def __init__(self, directories: Callable[[], Sequence[Path]], clock: Clock) -> None:
+        """``directories``: returns those of the handlers that run shims, which have those of tasks."""
+        self._directories = directories
         self._clock = clock
         self._tasks = Guard("shims.logs", clock.monotonic)
         self._rounds = Guard("shims.log-rounds", clock.monotonic)
@@ -47,15 +48,16 @@ class ShimLogFiles:
 
     async def check(self) -> None:
         """Empty the logs that take too much space."""
-        for task in self._tasks.due(await blocking.call(_OWNER, self._found)):
+        handlers = self._directories()
+        found = await blocking.call(_OWNER, self._found, handlers) if handlers else []
+        for task in self._tasks.due(found):
             with self._tasks.item(str(task)):
                 if await blocking.call(_OWNER, emptied, task):
                     _log.warning("log of a shim emptied: it was too large", extra={"file": str(task / _NAME)})
 
-    def _found(self) -> list[Path]:
+    def _found(self, handlers: Sequence[Path]) -> list[Path]:
         """Return the directories of the tasks whose logs take too much space."""
-        handlers = _entries(str(self._directory))
-        return [Path(task) for handler in handlers for task in _entries(handler) if _is_large(task)]
+        return [Path(task) for handler in handlers for task in _entries(str(handler)) if _is_large(task)]
 
 
 def _entries(directory: str) -> list[str]:
@@ -67,7 +69,7 @@ def _entries(directory: str) -> list[str]:
 
 
 def _is_large(task: str) -> bool:
-    """Whether the log of a task takes too much space; False without one, as in an OCI runtime's directory."""
+    """Whether the log of a task takes too much space; False without one."""
     try:
         return _takes_too_much(os.lstat(f"{task}/{_NAME}"))
     except OSError:

@@ -1,10 +1,12 @@
 """The firewall rules of a network, with a script in place of iptables."""
 
+import errno
 from pathlib import Path
 
 import pytest
 
 from pykubelet.base.errors import Transient
+from pykubelet.criserver.cni import masquerade
 from pykubelet.criserver.cni.masquerade import Firewall
 from pykubelet.criserver.cni.network_types import Masquerade
 from pykubelet.testing.clock import VirtualClock
@@ -20,6 +22,7 @@ case $0 in
       esac
     done
     exit 0 ;;
+  *) if [ "$1" = --version ]; then cat {directory}/version; exit; fi ;;
 esac
 table=$3 word=$4
 shift 4
@@ -40,6 +43,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("iptables", "iptables-restore", "ip6tables"):
         (tmp_path / name).write_text(SCRIPT.format(directory=tmp_path))
         (tmp_path / name).chmod(0o755)
+    (tmp_path / "version").write_text("iptables v1.8.9 (legacy)\n")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     return tmp_path
 
@@ -78,6 +82,81 @@ async def test_a_rule_is_made_once_and_looked_for_now_and_then(directory: Path) 
     await clock.advance(61)
     await firewall.ensure(IPV4)
     assert _calls(directory) == ["iptables-restore"]
+
+
+class Kernel:
+    """Counts changes of the rules, or has no nftables."""
+
+    def __init__(self) -> None:
+        self.generation: int | None = 7
+
+    def told(self) -> int:
+        if self.generation is None:
+            raise OSError(errno.EPROTONOSUPPORT, "no nftables")
+        return self.generation
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    made = Kernel()
+    monkeypatch.setattr(masquerade, "nftables_generation", made.told)
+    return made
+
+
+async def test_rules_are_looked_for_only_if_the_kernel_has_other_rules_than_before(
+    directory: Path, kernel: Kernel
+) -> None:
+    """Two programs a minute would be a tenth of what an idle server takes."""
+    (directory / "version").write_text("iptables v1.8.9 (nf_tables)\n")
+    _create_tables(directory)
+    clock = VirtualClock()
+    firewall = Firewall(clock, {})
+    await firewall.ensure(IPV4)
+    _calls(directory)
+    await clock.advance(61)
+    await firewall.ensure(IPV4)
+    assert _calls(directory) == ["iptables-restore"]  # others may have changed them since
+    for _ in range(3):
+        await clock.advance(61)
+        await firewall.ensure(IPV4)
+    assert not (directory / "calls").exists()
+    kernel.generation = 8
+    (directory / "nat").write_text("")
+    await clock.advance(61)
+    await firewall.ensure(IPV4)
+    assert "iptables nat -A" in _calls(directory)
+    kernel.generation = None
+    for _ in range(2):
+        await clock.advance(61)
+        await firewall.ensure(IPV4)
+        assert _calls(directory) == ["iptables-restore"]
+
+
+async def test_rule_that_could_not_be_made_is_tried_again_though_the_kernel_has_the_same_rules(
+    directory: Path, kernel: Kernel
+) -> None:
+    (directory / "version").write_text("iptables v1.8.9 (nf_tables)\n")
+    (directory / "nat").touch()
+    clock = VirtualClock()
+    firewall = Firewall(clock, {})
+    for _ in range(3):
+        await firewall.ensure(IPV4)
+        await clock.advance(61)
+    _create_tables(directory)
+    await firewall.ensure(IPV4)
+    assert len((directory / "mangle").read_text().splitlines()) == 2
+
+
+async def test_rules_that_are_not_those_of_nftables_are_looked_for_each_minute(directory: Path, kernel: Kernel) -> None:
+    _create_tables(directory)
+    clock = VirtualClock()
+    firewall = Firewall(clock, {})
+    await firewall.ensure(IPV4)
+    _calls(directory)
+    for _ in range(3):
+        await clock.advance(61)
+        await firewall.ensure(IPV4)
+        assert _calls(directory) == ["iptables-restore"]
 
 
 async def test_rules_are_looked_for_one_by_one_without_the_program_that_looks_for_all(directory: Path) -> None:

@@ -187,11 +187,11 @@ async def test_watch_is_kept_between_the_periodic_checks(rig: Rig, monkeypatch: 
 
     monkeypatch.setattr(config_reloader, "file_watch", watch)
     monkeypatch.setattr(config_reloader, "stamps_of", stamps)
-    monkeypatch.setattr(config_reloader, "CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(config_reloader, "WATCHED_SECONDS", 0.01)
     async with rig.running():
         await until(lambda: checks > 5)
         assert watches == 1
-        monkeypatch.setattr(config_reloader, "CHECK_SECONDS", 1000.0)
+        monkeypatch.setattr(config_reloader, "WATCHED_SECONDS", 1000.0)
         rig.file.write_text(f'{RUNC}[handlers.new]\npath = "crun"\n')
         await until(lambda: handlers(rig) == ["new", "runc"])
 
@@ -210,14 +210,14 @@ async def test_watch_is_made_again_when_it_has_missed_a_change(tmp_path: Path, m
     (tmp_path / "1").rename(tmp_path / "present")
     monkeypatch.setattr(SystemClock, "call_later", recorded)
     monkeypatch.setattr(config_reloader, "SETTLE_SECONDS", 0.01)
-    monkeypatch.setattr(config_reloader, "CHECK_SECONDS", 0.02)
+    monkeypatch.setattr(config_reloader, "WATCHED_SECONDS", 0.02)
     rig = Rig(tmp_path / "present" / "d" / "criserver.toml")
     async with rig.running():
         await until(lambda: 0.02 in waits)
         (tmp_path / "present").rename(tmp_path / "former")
         (tmp_path / "2").rename(tmp_path / "present")
         await until(lambda: handlers(rig) == ["new", "runc"])
-        monkeypatch.setattr(config_reloader, "CHECK_SECONDS", 1000.0)
+        monkeypatch.setattr(config_reloader, "WATCHED_SECONDS", 1000.0)
         await until(lambda: waits[-1] == 1000.0)
         rig.file.write_text(f'{RUNC}[handlers.newer]\npath = "crun"\n')
         await until(lambda: handlers(rig) == ["newer", "runc"])
@@ -232,7 +232,7 @@ async def test_link_that_leads_elsewhere_is_noticed_at_once(
         (tmp_path / version / "d" / "criserver.toml").write_text(text)
     (tmp_path / link).symlink_to(target.replace("2", "1"))
     monkeypatch.setattr(config_reloader, "SETTLE_SECONDS", 0.01)
-    monkeypatch.setattr(config_reloader, "CHECK_SECONDS", 1000.0)
+    monkeypatch.setattr(config_reloader, "WATCHED_SECONDS", 1000.0)
     rig = Rig(tmp_path / path / "criserver.toml")
     async with rig.running():
         await until(lambda: rig.reloader._wakeup._sleeps)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,10 @@ from pykubelet.criserver.shim import shim_log_files
 from pykubelet.criserver.shim.shim_log_files import CHECK_SECONDS, KEPT, LARGEST, ShimLogFiles
 from pykubelet.testing.clock import VirtualClock
 from pykubelet.testing.wait import until
+
+
+def _logs(root: Path, clock: VirtualClock | None = None) -> ShimLogFiles:
+    return ShimLogFiles(lambda: [root / "shim"], clock or VirtualClock())
 
 
 def _task(root: Path, name: str, size: int) -> Path:
@@ -21,7 +26,7 @@ def _task(root: Path, name: str, size: int) -> Path:
 
 async def test_large_log_is_emptied_while_the_shim_writes_on(tmp_path: Path) -> None:
     small, large = _task(tmp_path, "small", 1000), _task(tmp_path, "large", LARGEST)
-    logs = ShimLogFiles(tmp_path, VirtualClock())
+    logs = _logs(tmp_path)
     with (large / "log").open("r+b") as shim:
         shim.seek(0, os.SEEK_END)
         await logs.check()
@@ -42,15 +47,15 @@ async def test_log_that_cannot_be_read_keeps_no_other(tmp_path: Path, monkeypatc
     large = _task(tmp_path, "c", LARGEST)
     # They were large when they were found, and were replaced since.
     found = [tmp_path / "shim" / name for name in ("a", "b", "gone", "c")]
-    monkeypatch.setattr(ShimLogFiles, "_found", lambda self: found)
-    await ShimLogFiles(tmp_path, VirtualClock()).check()
+    monkeypatch.setattr(ShimLogFiles, "_found", lambda self, handlers: found)
+    await _logs(tmp_path).check()
     assert (large / "log").stat().st_size == 0
 
 
 async def test_only_large_logs_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _task(tmp_path, "small", 1000)
-    (tmp_path / "runc/state").mkdir(parents=True)
-    (tmp_path / "file").touch()
+    (tmp_path / "shim/new").mkdir()
+    (tmp_path / "shim/file").touch()
     large = _task(tmp_path, "large", LARGEST)
     opened: list[Path] = []
 
@@ -59,8 +64,17 @@ async def test_only_large_logs_are_opened(tmp_path: Path, monkeypatch: pytest.Mo
         return True
 
     monkeypatch.setattr(shim_log_files, "emptied", emptied)
-    await ShimLogFiles(tmp_path, VirtualClock()).check()
+    await _logs(tmp_path).check()
     assert opened == [large]
+
+
+async def test_server_without_shims_looks_for_no_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(ShimLogFiles, "_found")
+    await ShimLogFiles(list, VirtualClock()).check()
+
+
+async def test_directory_of_a_handler_that_has_not_run_a_task_yet_has_no_logs(tmp_path: Path) -> None:
+    await _logs(tmp_path).check()
 
 
 async def test_round_that_raises_is_followed_by_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,15 +82,15 @@ async def test_round_that_raises_is_followed_by_others(tmp_path: Path, monkeypat
     rounds = 0
     listed = ShimLogFiles._found
 
-    def found(self: ShimLogFiles) -> list[Path]:
+    def found(self: ShimLogFiles, handlers: Sequence[Path]) -> list[Path]:
         nonlocal rounds
         rounds += 1
         if rounds == 1:
             raise OSError("no memory")
-        return listed(self)
+        return listed(self, handlers)
 
     monkeypatch.setattr(ShimLogFiles, "_found", found)
-    running = asyncio.ensure_future(ShimLogFiles(tmp_path, clock).run())
+    running = asyncio.ensure_future(_logs(tmp_path, clock).run())
     try:
         for _ in range(2):
             await clock.advance(CHECK_SECONDS)
