@@ -6,15 +6,6 @@ from grpc import StatusCode
 
 from pykubelet.base.errors import Transient
 
-_NOT_FINAL: Final = frozenset(
-    {
-        StatusCode.CANCELLED,
-        StatusCode.DEADLINE_EXCEEDED,
-        StatusCode.UNAVAILABLE,
-        StatusCode.RESOURCE_EXHAUSTED,
-        StatusCode.ABORTED,
-    }
-)
 _INFEASIBLE: Final = frozenset({StatusCode.INVALID_ARGUMENT, StatusCode.OUT_OF_RANGE, StatusCode.NOT_FOUND})
 
 
@@ -34,11 +25,6 @@ class CsiFailed(Transient):
     def is_infeasible(self) -> bool:
         """Whether the driver can never do this, so that a retry is useless."""
         return self.code in _INFEASIBLE
-
-    @property
-    def is_final(self) -> bool:
-        """Whether the operation has ended; otherwise it may be in progress and may still succeed."""
-        return self.code not in _NOT_FINAL
 
 
 class DriverMissing(Transient):

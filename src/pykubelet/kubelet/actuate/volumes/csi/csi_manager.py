@@ -7,9 +7,8 @@ hangs delays only the pods that use its volumes.
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from msgspec import Struct, field
 
@@ -19,14 +18,13 @@ from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import Conflict, PykubeletError, Transient, Unsupported
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.actuate.volumes.attachment import AttachPatience, wait_attached
-from pykubelet.kubelet.actuate.volumes.csi.csi_client import CsiClient, Use
 from pykubelet.kubelet.actuate.volumes.csi.csi_errors import CsiFailed, DriverMissing
 from pykubelet.kubelet.actuate.volumes.csi.csi_layout import CsiLayout
 from pykubelet.kubelet.actuate.volumes.csi.csi_locks import VolumeLocks
+from pykubelet.kubelet.actuate.volumes.csi.csi_mounter import CsiMounter, SetUp
 from pykubelet.kubelet.actuate.volumes.csi.csi_types import CsiConfig, CsiVolume, Published, Staged, VolumeRef
 from pykubelet.kubelet.actuate.volumes.csi.driver_registry import DriverRegistry
 from pykubelet.kubelet.actuate.volumes.csi.plan import csi_rules
-from pykubelet.kubelet.actuate.volumes.ownership import give_to_group
 from pykubelet.kubelet.actuate.volumes.volume_interfaces import CsiObjects
 from pykubelet.kubelet.actuate.volumes.volume_metrics import csi_plugin, storage_work
 from pykubelet.kubelet.actuate.volumes.volume_source import Source
@@ -35,11 +33,10 @@ from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.reports.work_meter import StoragePlugin, WorkMeter
 from pykubelet.kubelet.types.storage import AttachLimitExceeded, VolumeSizes
-from pykubelet.models.core_v1 import Pod, SecretReference
+from pykubelet.models.core_v1 import Pod
 from pykubelet.models.storage_v1 import CSIDriver
 
 _log = logging.getLogger(__name__)
-_T = TypeVar("_T")
 
 _ONE_POD: Final = "ReadWriteOncePod"
 _RETRY: Final[Seconds] = 1.0
@@ -73,26 +70,6 @@ class _VolumeState(Struct):
     """Monotonic time of the last publication; None: not published by this process."""
 
 
-class _SetUp(Struct, frozen=True):
-    """Inputs of setting up one volume."""
-
-    pod: Pod
-    volume: CsiVolume
-    driver: CSIDriver | None
-    client: CsiClient
-    context: dict[str, str] = field(default_factory=dict)
-    """Attachment metadata of the controller."""
-
-    @property
-    def uid(self) -> PodUID:
-        return ref_of(self.pod).uid
-
-    @property
-    def group(self) -> int | None:
-        security = self.pod.spec.security_context
-        return security.fs_group if security else None
-
-
 class CsiVolumes:
     """CSI volumes of the node. Calls for one pod must not overlap; calls for different pods may."""
 
@@ -106,8 +83,14 @@ class CsiVolumes:
         self._waiting: dict[str, set[PodUID]] = {}
         """Pods that wait for a driver, by its name."""
         self._sweep = Wakeup(deps.telemetry.clock)
-        self._slow_changes = SlowChanges(
-            events=deps.telemetry.events, clock=deps.telemetry.clock, stall=deps.blocking.deadline
+        self._mounter = CsiMounter(
+            layout=deps.layout,
+            objects=deps.objects,
+            blocking=deps.blocking,
+            node=deps.node,
+            slow_changes=SlowChanges(
+                events=deps.telemetry.events, clock=deps.telemetry.clock, stall=deps.blocking.deadline
+            ),
         )
 
     # -- for the volume manager
@@ -153,12 +136,12 @@ class CsiVolumes:
             if held.attach:
                 self._deps.in_use_changed()
                 held.context = await self._attached(volume.ref, driver, patience or AttachPatience())
-        setting = _SetUp(pod, volume, driver, client, held.context)
+        setting = SetUp(pod, volume, driver, client, held.context)
         if volume.ephemeral:
-            await self._publish(setting, "", again=again)
+            await self._mounter.publish(setting, "", again=again)
         else:
             async with self._locks.hold(volume.ref):
-                await self._publish(setting, await self._stage(setting, again=again), again=again)
+                await self._mounter.publish(setting, await self._stage(setting, again=again), again=again)
         held.published_at = self._deps.telemetry.clock.monotonic()
 
     def has_volumes(self, uid: PodUID) -> bool:
@@ -170,7 +153,7 @@ class CsiVolumes:
 
         Works from the disk, so it also tears down pods of an earlier agent. Raises Transient with what remains.
         """
-        found = await self._block(f"pod/{uid}/csi", lambda: self._deps.layout.published(uid))
+        found = await self._mounter.block(f"pod/{uid}/csi", lambda: self._deps.layout.published(uid))
         held = [
             each.volume.ref for (owner, _), each in self._states.items() if owner == uid and not each.volume.ephemeral
         ]
@@ -201,7 +184,7 @@ class CsiVolumes:
         client = self._deps.drivers.client(volume.ref.driver)
         if not (await client.capabilities()).expand:
             raise Unsupported(f"NodeExpand is not supported by the CSI driver {volume.ref.driver}")
-        secrets = await self._secret(volume.expand_secret)
+        secrets = await self._mounter.secret(volume.expand_secret)
         paths = str(self.path(ref_of(pod).uid, source)), str(self._deps.layout.stage(volume))
         async with self._locks.hold(volume.ref):
             await client.expand(volume, paths, size, secrets)
@@ -255,9 +238,9 @@ class CsiVolumes:
     async def _sweep_once(self) -> str:
         """Unstage volumes that no pod uses, by the records on disk; return the problems as text."""
         layout = self._deps.layout
-        await self._block("csi", layout.prepare)
-        staged = {each.ref for each in await self._block("csi", layout.staged)}
-        used = await self._block("csi", layout.used)
+        await self._mounter.block("csi", layout.prepare)
+        staged = {each.ref for each in await self._mounter.block("csi", layout.staged)}
+        used = await self._mounter.block("csi", layout.used)
         problems = [text for ref in sorted(staged - used) if (text := await self._release(ref)) is not None]
         return "; ".join(problems)
 
@@ -282,61 +265,15 @@ class CsiVolumes:
             raise
         return dict(await self._deps.objects.attachment_metadata(attachment))
 
-    async def _stage(self, setting: _SetUp, *, again: bool) -> str:
+    async def _stage(self, setting: SetUp, *, again: bool) -> str:
         """Stage the volume; return its staging path, empty if the driver does not stage."""
-        volume, client = setting.volume, setting.client
-        if not (await client.capabilities()).stage:
+        if not (await setting.client.capabilities()).stage:
             return ""
         if again:
-            return str(self._deps.layout.stage(volume))
-        secrets = await self._secret(volume.stage_secret)
-        path = await self._block(str(volume.ref), lambda: self._deps.layout.prepare_stage(volume))
-        self._on_disk().add(volume.ref)
-        use = Use(
-            group=setting.group,
-            publish_context=setting.context,
-            attributes=dict(volume.attributes),
-            secrets=secrets,
-        )
-        try:
-            await client.stage(volume, str(path), use)
-        except CsiFailed as error:
-            if error.is_final:
-                self._sweep.wake()
-            raise
-        return str(path)
-
-    async def _publish(self, setting: _SetUp, staged: str, *, again: bool) -> None:
-        volume, driver, layout = setting.volume, setting.driver, self._deps.layout
-        secrets = await self._secret(volume.publish_secret)
-        requests = driver.spec.token_requests if driver is not None else ()
-        tokens = await self._deps.objects.driver_tokens(setting.pod, requests) if requests else ""
-        attributes, more = csi_rules.publish_context_of(volume, setting.pod, driver, tokens)
-        use = Use(group=setting.group, publish_context=setting.context, attributes=attributes, secrets=secrets | more)
-        attachment = csi_rules.attachment_name(volume.ref, self._deps.node)
-        target = await self._block(
-            str(volume.ref), lambda: layout.prepare_publish(setting.uid, volume, self._deps.node, attachment)
-        )
-        await setting.client.publish(volume, staged, str(target), use)
-        if not again:
-            await self._give_to_group(setting, target)
-
-    async def _give_to_group(self, setting: _SetUp, target: Path) -> None:
-        group, volume = setting.group, setting.volume
-        if group is None or (await setting.client.capabilities()).mount_group:
-            return
-        if not csi_rules.supports_fs_group(volume, setting.driver):
-            return
-        security = setting.pod.spec.security_context
-        policy = security.fs_group_change_policy if security else ""
-        change = partial(give_to_group, target, group, policy)
-        await self._slow_changes.run(ref_of(setting.pod), f"volume/{volume.ref}", target, change)
-
-    async def _secret(self, reference: SecretReference | None) -> dict[str, str]:
-        if reference is None or not reference.name:
-            return {}
-        secret = await self._deps.objects.secret(reference.namespace, reference.name)
-        return csi_rules.secret_values(secret.data)
+            return str(self._deps.layout.stage(setting.volume))
+        if self._disk_refs is not None:
+            self._disk_refs.add(setting.volume.ref)
+        return str(await self._mounter.stage(setting))
 
     # -- tear down
 
@@ -348,7 +285,7 @@ class CsiVolumes:
             async with self._locks.hold(ref):
                 with self._measured(ref, operation):
                     await self._deps.drivers.client(ref.driver).unpublish(ref, published.target)
-                await self._block(str(ref), lambda: layout.forget_published(published))
+                await self._mounter.block(str(ref), lambda: layout.forget_published(published))
         except PykubeletError as error:
             if isinstance(error, DriverMissing):
                 self._waiting.setdefault(ref.driver, set()).add(published.uid)
@@ -359,9 +296,9 @@ class CsiVolumes:
         """Unstage a volume unless a pod uses it; return the problem, if any."""
         try:
             async with self._locks.hold(ref):
-                if self._wanted(ref) or ref in await self._block(str(ref), self._deps.layout.used):
+                if self._wanted(ref) or ref in await self._mounter.block(str(ref), self._deps.layout.used):
                     return None
-                for staged in await self._block(str(ref), self._deps.layout.staged):
+                for staged in await self._mounter.block(str(ref), self._deps.layout.staged):
                     if staged.ref == ref:
                         await self._unstage(staged)
         except PykubeletError as error:
@@ -375,7 +312,7 @@ class CsiVolumes:
             client = self._deps.drivers.client(staged.ref.driver)
             if (await client.capabilities()).stage:
                 await client.unstage(staged.ref, staged.path)
-        await self._block(str(staged.ref), lambda: self._deps.layout.forget_staged(staged))
+        await self._mounter.block(str(staged.ref), lambda: self._deps.layout.forget_staged(staged))
 
     def _measured(self, ref: VolumeRef, operation: str) -> AbstractContextManager[None]:
         return storage_work(
@@ -390,9 +327,3 @@ class CsiVolumes:
             del self._states[key]
         for uids in self._waiting.values():
             uids.discard(uid)
-
-    async def _block(self, key: str, job: Callable[[], _T]) -> _T:
-        try:
-            return await self._deps.blocking.run(key if key.startswith("pod/") else f"volume/{key}", job)
-        except OSError as error:
-            raise Transient(str(error)) from error

@@ -401,9 +401,8 @@ async def test_a_driver_that_leaves_in_the_middle_of_a_call_fails_it(root: Path,
         call = asyncio.create_task(world.csi.set_up(world.pod("u1"), VOLUME))
         await until(lambda: driver.made("NodeStageVolume"))
         (root / "plugins_registry" / f"{NAME}-reg.sock").unlink()
-        with pytest.raises(CsiFailed, match="has unregistered") as caught:
+        with pytest.raises(CsiFailed, match="has unregistered"):
             await call
-        assert not caught.value.is_final
 
 
 async def test_a_driver_that_left_before_a_call_fails_it(root: Path, driver: FakeDriver) -> None:
@@ -572,9 +571,8 @@ async def test_calls_are_measured(root: Path, driver: FakeDriver) -> None:
 async def test_driver_error_is_shown_with_its_message(root: Path, driver: FakeDriver) -> None:
     async with ready(root, driver) as world:
         driver.faults["NodeStageVolume"] = Fault(grpc.StatusCode.INVALID_ARGUMENT, "no such pool")
-        with pytest.raises(CsiFailed, match="rpc error: code = InvalidArgument desc = no such pool") as caught:
+        with pytest.raises(CsiFailed, match="rpc error: code = InvalidArgument desc = no such pool"):
             await world.csi.set_up(world.pod("u1"), VOLUME)
-        assert caught.value.is_final
         await world.csi.set_up(world.pod("u1"), VOLUME)
 
 
