@@ -4,6 +4,7 @@ The volume manager calls it for the volumes of pods; `run` unstages volumes that
 hangs delays only the pods that use its volumes.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -151,26 +152,19 @@ class CsiVolumes:
     async def tear_down(self, uid: PodUID) -> None:
         """Unpublish all volumes of a pod, and unstage those that no other pod uses. Repeatable.
 
-        Works from the disk, so it also tears down pods of an earlier agent. Raises Transient with what remains.
+        Works from the disk, so it also tears down pods of an earlier agent. Raises Transient with what remains; the
+        other volumes can be detached from the node meanwhile.
         """
         found = await self._mounter.block(f"pod/{uid}/csi", lambda: self._deps.layout.published(uid))
-        held = [
-            each.volume.ref for (owner, _), each in self._states.items() if owner == uid and not each.volume.ephemeral
-        ]
-        if not found and not held:
-            self._forget(uid)
-            return
-        problems = [text for each in found if (text := await self._unpublish(each)) is not None]
-        if problems:
-            raise Transient("; ".join(problems))
-        self._forget(uid)
-        refs = {each.record.ref for each in found if not each.record.ephemeral} | set(held)
-        problems = [text for text in [await self._release(ref) for ref in sorted(refs)] if text is not None]
-        if problems:
-            # The pod can be removed: unused volumes are unstaged as soon as the driver responds.
-            _log.warning("volumes not unstaged: retrying", extra={"uid": uid, "error": "; ".join(problems)})
-            self._sweep.wake()
-        self._deps.in_use_changed()
+        names = {each.record.spec_name for each in found}
+        others = [name for owner, name in self._states if owner == uid and name not in names]
+        texts = await asyncio.gather(
+            *(self._undo(each) for each in found), *(self._drop(uid, name, set()) for name in others)
+        )
+        if any(texts):
+            raise Transient("; ".join(text for text in texts if text))
+        for uids in self._waiting.values():
+            uids.discard(uid)
 
     async def sizes(self, pod: Pod, source: Source) -> VolumeSizes | None:
         """Capacity and usage of a volume; None if the driver does not report them. Raises base errors."""
@@ -241,8 +235,8 @@ class CsiVolumes:
         await self._mounter.block("csi", layout.prepare)
         staged = {each.ref for each in await self._mounter.block("csi", layout.staged)}
         used = await self._mounter.block("csi", layout.used)
-        problems = [text for ref in sorted(staged - used) if (text := await self._release(ref)) is not None]
-        return "; ".join(problems)
+        texts = await asyncio.gather(*map(self._release, sorted(staged - used)))
+        return "; ".join(text for text in texts if text is not None)
 
     # -- set up
 
@@ -276,6 +270,26 @@ class CsiVolumes:
         return str(await self._mounter.stage(setting))
 
     # -- tear down
+
+    async def _undo(self, published: Published) -> str | None:
+        """Unpublish a volume of a pod and forget it; return the problem, if any."""
+        problem = await self._unpublish(published)
+        if problem is None:
+            record = published.record
+            await self._drop(published.uid, record.spec_name, set() if record.ephemeral else {record.ref})
+        return problem
+
+    async def _drop(self, uid: PodUID, name: str, refs: set[VolumeRef]) -> None:
+        """Forget a pod's volume that is not published, and unstage it if no other pod uses it."""
+        held = self._states.pop((uid, name), None)
+        if held is not None and not held.volume.ephemeral:
+            refs = refs | {held.volume.ref}
+        problems = [text for ref in refs if (text := await self._release(ref)) is not None]
+        if problems:
+            # The pod can be removed: unused volumes are unstaged as soon as the driver responds.
+            _log.warning("volume not unstaged: retrying", extra={"uid": uid, "error": "; ".join(problems)})
+            self._sweep.wake()
+        self._deps.in_use_changed()
 
     async def _unpublish(self, published: Published) -> str | None:
         """Unpublish a volume; return the problem, if any."""
@@ -321,9 +335,3 @@ class CsiVolumes:
 
     def _wanted(self, ref: VolumeRef) -> bool:
         return any(held.volume.ref == ref for held in self._states.values())
-
-    def _forget(self, uid: PodUID) -> None:
-        for key in [key for key in self._states if key[0] == uid]:
-            del self._states[key]
-        for uids in self._waiting.values():
-            uids.discard(uid)

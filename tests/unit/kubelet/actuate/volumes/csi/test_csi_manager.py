@@ -380,6 +380,27 @@ async def test_failed_unpublish_blocks_the_pod(root: Path, driver: FakeDriver) -
         await world.csi.tear_down(PodUID("u1"))
 
 
+async def test_volume_that_is_not_unpublished_keeps_no_other_one_on_the_node(root: Path, driver: FakeDriver) -> None:
+    """The controller may detach the others, which pods on other nodes wait for; a driver may be gone for good."""
+    async with ready(root, driver) as world:
+        world.objects.drivers.clear()
+        world.objects.attached.set()
+        await world.csi.set_up(world.pod("u1"), VOLUME)
+        await world.csi.set_up(world.pod("u1"), claimed("vol-2", "pv2"))
+        driver.faults["NodeUnpublishVolume"] = Fault(hang=True)
+        stuck = asyncio.create_task(world.csi.tear_down(PodUID("u1")))
+        await until(lambda: len(world.csi.in_use()) == 1)
+        stuck.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stuck
+        driver.faults["NodeUnpublishVolume"] = Fault()
+        with pytest.raises(Transient, match=r"UnmountVolume\.TearDown failed"):
+            await world.csi.tear_down(PodUID("u1"))
+        assert len(world.csi.in_use()) == 1 and len(driver.made("NodeUnstageVolume")) == 1
+        await world.csi.tear_down(PodUID("u1"))
+        assert world.csi.in_use() == () and len(driver.made("NodeUnstageVolume")) == 2
+
+
 async def test_hung_driver_delays_only_its_own_volume(root: Path, driver: FakeDriver) -> None:
     async with ready(root, driver) as world:
         driver.faults["NodeStageVolume"] = Fault(hang=True)
