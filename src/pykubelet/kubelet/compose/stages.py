@@ -16,6 +16,7 @@ from pykubelet.kubelet.compose.foundation import Foundation
 from pykubelet.kubelet.compose.node.node_status import NodeHealth, NodeStatusDeps
 from pykubelet.kubelet.compose.observe import Observers, build_observe
 from pykubelet.kubelet.compose.report import Reports, build_report
+from pykubelet.kubelet.types.storage import VolumesInUse
 from pykubelet.models.core_v1 import Node
 
 if TYPE_CHECKING:
@@ -105,6 +106,6 @@ def node_status(
             shutdown_fault=observers.shutdown.fault,
         ),
         pressure=observers.eviction.conditions,
-        volumes_in_use=csi.volumes.in_use if csi is not None else tuple,
+        volumes_in_use=csi.volumes.in_use if csi is not None else VolumesInUse,
         clock=ground.recorders.clock,
     )

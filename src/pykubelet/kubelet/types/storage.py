@@ -45,3 +45,11 @@ class VolumeSizes(Struct, frozen=True):
     inodes: int | None = None
     inodes_free: int | None = None
     inodes_used: int | None = None
+
+
+class VolumesInUse(Struct, frozen=True):
+    """Volumes that must not be detached from the node (`volumesInUse`), by their names in its status."""
+
+    names: tuple[str, ...] = ()
+    is_complete: bool = True
+    """False: what an earlier agent has left could not be read yet, so that all are in use that it has reported."""

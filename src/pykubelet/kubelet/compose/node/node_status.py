@@ -23,6 +23,7 @@ from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.config.server import server_enabled
 from pykubelet.kubelet.types.resources.allocatable import PODS, node_allocatable, node_capacity, pod_limit, written
 from pykubelet.kubelet.types.runtime import RuntimeConditions
+from pykubelet.kubelet.types.storage import VolumesInUse
 from pykubelet.linux import system
 from pykubelet.models.core_v1 import (
     NodeAddress,
@@ -61,7 +62,7 @@ class NodeStatusDeps(Struct, frozen=True, kw_only=True):
     health: NodeHealth
     pressure: Callable[[], AbstractSet[str]]
     """Returns the pressure conditions of the node."""
-    volumes_in_use: Callable[[], tuple[str, ...]]
+    volumes_in_use: Callable[[], VolumesInUse]
     clock: Clock
 
 

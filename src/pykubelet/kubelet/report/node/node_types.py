@@ -6,6 +6,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from pykubelet.base.units import Bytes, Seconds
+from pykubelet.kubelet.types.storage import VolumesInUse
 from pykubelet.models.core_v1 import NodeAddress, NodeRuntimeHandler, NodeSystemInfo, Taint
 from pykubelet.models.scalars import Quantity
 
@@ -76,4 +77,4 @@ class NodeState(Struct, frozen=True):
     pressure: PressureConditions = PressureConditions()
     port: int = 0
     """The port of the kubelet API server; 0: none."""
-    volumes_in_use: tuple[str, ...] = ()
+    volumes_in_use: VolumesInUse = VolumesInUse()

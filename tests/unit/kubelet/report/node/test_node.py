@@ -25,6 +25,7 @@ from pykubelet.kubelet.report.node import (
 )
 from pykubelet.kubelet.report.node.plan.node_object import node_status
 from pykubelet.kubelet.types.ids import PodRef
+from pykubelet.kubelet.types.storage import VolumesInUse
 from pykubelet.models import core_v1 as core
 from pykubelet.models.codec import from_builtins
 from pykubelet.testing.clock import VirtualClock
@@ -428,6 +429,15 @@ def test_transition_times_move_only_with_the_status() -> None:
         [c.last_transition_time.timestamp() for c in s.conditions if c.last_transition_time] for s in (second, third)
     ]
     assert times == [[1000.0] * 4, [1000.0] * 3 + [3000.0]]
+
+
+def test_volumes_reported_before_stay_in_use_while_the_records_on_disk_cannot_be_read() -> None:
+    """The controller would detach volumes that an earlier agent has mounted."""
+    before = core.NodeStatus(volumes_in_use=("a",))
+    known = replace(FACTS, volumes_in_use=VolumesInUse(("b",)))
+    assert node_status(known, before, CONFIG, 0.0).volumes_in_use == ("b",)
+    unknown = replace(FACTS, volumes_in_use=VolumesInUse(("b",), is_complete=False))
+    assert node_status(unknown, before, CONFIG, 0.0).volumes_in_use == ("a", "b")
 
 
 def test_the_largest_images_are_shown() -> None:

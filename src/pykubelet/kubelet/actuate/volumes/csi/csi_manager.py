@@ -33,7 +33,7 @@ from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking, SlowChang
 from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.reports.work_meter import StoragePlugin, WorkMeter
-from pykubelet.kubelet.types.storage import AttachLimitExceeded, VolumeSizes
+from pykubelet.kubelet.types.storage import AttachLimitExceeded, VolumesInUse, VolumeSizes
 from pykubelet.models.core_v1 import Pod
 from pykubelet.models.storage_v1 import CSIDriver
 
@@ -80,7 +80,7 @@ class CsiVolumes:
         self._states: dict[tuple[PodUID, str], _VolumeState] = {}
         self._locks = VolumeLocks()
         self._disk_refs: set[VolumeRef] | None = None
-        """Volumes staged or published on this node, by the records on disk; None: not read yet."""
+        """Volumes staged or published on this node, by the records on disk; None: not read yet, then they are found."""
         self._waiting: dict[str, set[PodUID]] = {}
         """Pods that wait for a driver, by its name."""
         self._sweep = Wakeup(deps.telemetry.clock)
@@ -187,22 +187,23 @@ class CsiVolumes:
         """Whether retrying an expansion is useless."""
         return isinstance(error, CsiFailed) and error.is_infeasible
 
-    def in_use(self) -> tuple[str, ...]:
-        """Names, as in the node's status, of volumes that must not be detached from the node (`volumesInUse`)."""
+    def in_use(self) -> VolumesInUse:
+        """Volumes that must not be detached from the node, by their names in its status."""
+        if self._disk_refs is None:
+            self._disk_refs = self._read_disk()
         held = {each.volume.ref for each in self._states.values()}
         attach = {each.volume.ref for each in self._states.values() if each.attach}
-        return tuple(sorted(ref.unique_name for ref in attach | (self._on_disk() - held)))
+        names = sorted(ref.unique_name for ref in attach | ((self._disk_refs or set()) - held))
+        return VolumesInUse(tuple(names), is_complete=self._disk_refs is not None)
 
-    def _on_disk(self) -> set[VolumeRef]:
-        """Volumes on disk, read at the first use: volumes of an earlier agent are in use from the first report on."""
-        if self._disk_refs is None:
-            layout = self._deps.layout
-            try:
-                self._disk_refs = {each.ref for each in layout.staged()} | layout.used()
-            except (OSError, Transient) as error:
-                _log.error("volumes of an earlier agent not read: retrying", extra={"error": str(error)})
-                return set()
-        return self._disk_refs
+    def _read_disk(self) -> set[VolumeRef] | None:
+        """Read volumes on disk, at the first use: those of an earlier agent are in use from the first report on."""
+        layout = self._deps.layout
+        try:
+            return {each.ref for each in layout.staged()} | layout.used()
+        except (OSError, Transient) as error:
+            _log.error("volumes of an earlier agent not read: retrying", extra={"error": str(error)})
+            return None
 
     # -- core tasks
 
@@ -317,7 +318,8 @@ class CsiVolumes:
                         await self._unstage(staged)
         except PykubeletError as error:
             return f"UnmountDevice failed for volume {ref}: {error}"
-        self._on_disk().discard(ref)
+        if self._disk_refs is not None:
+            self._disk_refs.discard(ref)
         self._deps.in_use_changed()
         return None
 

@@ -14,6 +14,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.report.node.node_types import DECLARED_FEATURES, Image, NodeConfig, NodeState
 from pykubelet.kubelet.types.resources.podresources import is_extended
+from pykubelet.kubelet.types.storage import VolumesInUse
 from pykubelet.models.codec import to_builtins
 from pykubelet.models.core_v1 import (
     ContainerImage,
@@ -174,8 +175,13 @@ def node_status(facts: NodeState, before: NodeStatus, config: NodeConfig, now: S
         if facts.supplemental_groups_policy is not None
         else None,
         declared_features=DECLARED_FEATURES,
-        volumes_in_use=facts.volumes_in_use,
+        volumes_in_use=_in_use(facts.volumes_in_use, before),
     )
+
+
+def _in_use(found: VolumesInUse, before: NodeStatus) -> tuple[str, ...]:
+    """Return the volumes that the controller must not detach: with those reported before if others may be in use."""
+    return found.names if found.is_complete else tuple(sorted({*found.names, *before.volumes_in_use}))
 
 
 def with_cloud_addresses(facts: NodeState, there: NodeStatus, config: NodeConfig) -> NodeState:

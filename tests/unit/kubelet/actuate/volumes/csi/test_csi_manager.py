@@ -33,7 +33,7 @@ from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.actuate.volumes.volume_source import Source
 from pykubelet.kubelet.actuate.volumes.volume_threads import Blocking
 from pykubelet.kubelet.types.ids import PodUID, ref_of
-from pykubelet.kubelet.types.storage import AttachLimitExceeded, DriverNodeInfo, VolumeSizes
+from pykubelet.kubelet.types.storage import AttachLimitExceeded, DriverNodeInfo, VolumesInUse, VolumeSizes
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import PersistentVolume, Pod, Secret, Volume
 from pykubelet.models.storage_v1 import CSIDriver, TokenRequest
@@ -297,10 +297,10 @@ async def test_volumes_of_a_killed_agent_are_torn_down(root: Path, driver: FakeD
         await world.csi.set_up(world.pod("u1"), VOLUME)
         await world.csi.set_up(world.pod("u1"), INLINE)
     async with ready(root, driver) as world:
-        assert world.csi.in_use() == ("kubernetes.io/csi/fake.csi^vol-1",)
+        assert world.csi.in_use().names == ("kubernetes.io/csi/fake.csi^vol-1",)
         await world.csi.tear_down(PodUID("u1"))
         assert len(driver.made("NodeUnpublishVolume")) == 2 and len(driver.made("NodeUnstageVolume")) == 1
-        assert world.csi.in_use() == ()
+        assert world.csi.in_use().names == ()
 
 
 async def test_volume_whose_record_cannot_be_read_for_now_stays_in_use(
@@ -318,11 +318,13 @@ async def test_volume_whose_record_cannot_be_read_for_now_stays_in_use(
         patched.setattr(csi_layout, "read_regular", refuse)
         with pytest.raises(Transient, match="Too many open files"):
             World(root).layout.used()
+        assert not World(root).csi.in_use().is_complete
         async with ready(root, driver) as world:
             with pytest.raises(Transient, match="Too many open files"):
                 await world.csi.tear_down(PodUID("u1"))
         assert not driver.made("NodeUnpublishVolume") and not driver.made("NodeUnstageVolume")
     async with ready(root, driver) as world:
+        assert world.csi.in_use() == VolumesInUse(("kubernetes.io/csi/fake.csi^vol-1",))
         await world.csi.tear_down(PodUID("u1"))
         assert driver.made("NodeUnpublishVolume") and driver.made("NodeUnstageVolume")
 
@@ -332,10 +334,10 @@ async def test_what_is_published_is_in_use_though_the_driver_does_not_stage(root
     async with ready(root, driver) as world:
         await world.csi.set_up(world.pod("u1"), VOLUME)
         assert not driver.made("NodeStageVolume")
-    assert World(root).csi.in_use() == ("kubernetes.io/csi/fake.csi^vol-1",)
+    assert World(root).csi.in_use().names == ("kubernetes.io/csi/fake.csi^vol-1",)
     async with ready(root, driver) as world:
         await world.csi.tear_down(PodUID("u1"))
-        assert world.csi.in_use() == () and not driver.made("NodeUnstageVolume")
+        assert world.csi.in_use().names == () and not driver.made("NodeUnstageVolume")
 
 
 async def test_unused_staged_volume_is_unstaged_at_the_start(root: Path, driver: FakeDriver) -> None:
@@ -389,16 +391,16 @@ async def test_volume_that_is_not_unpublished_keeps_no_other_one_on_the_node(roo
         await world.csi.set_up(world.pod("u1"), claimed("vol-2", "pv2"))
         driver.faults["NodeUnpublishVolume"] = Fault(hang=True)
         stuck = asyncio.create_task(world.csi.tear_down(PodUID("u1")))
-        await until(lambda: len(world.csi.in_use()) == 1)
+        await until(lambda: len(world.csi.in_use().names) == 1)
         stuck.cancel()
         with pytest.raises(asyncio.CancelledError):
             await stuck
         driver.faults["NodeUnpublishVolume"] = Fault()
         with pytest.raises(Transient, match=r"UnmountVolume\.TearDown failed"):
             await world.csi.tear_down(PodUID("u1"))
-        assert len(world.csi.in_use()) == 1 and len(driver.made("NodeUnstageVolume")) == 1
+        assert len(world.csi.in_use().names) == 1 and len(driver.made("NodeUnstageVolume")) == 1
         await world.csi.tear_down(PodUID("u1"))
-        assert world.csi.in_use() == () and len(driver.made("NodeUnstageVolume")) == 2
+        assert world.csi.in_use().names == () and len(driver.made("NodeUnstageVolume")) == 2
 
 
 async def test_hung_driver_delays_only_its_own_volume(root: Path, driver: FakeDriver) -> None:
@@ -478,7 +480,7 @@ async def test_limit_of_attached_volumes_counts_if_the_driver_tells_its_changes(
             await world.csi.set_up(world.pod("u1"), VOLUME)
         assert world.reached == [NAME] and not driver.made("NodeStageVolume")
         await world.csi.tear_down(PodUID("u1"))
-        assert world.csi.in_use() == ()  # the controller gives up the attachment
+        assert world.csi.in_use().names == ()  # the controller gives up the attachment
 
 
 async def test_a_volume_waits_until_it_is_attached(root: Path, driver: FakeDriver) -> None:
@@ -486,7 +488,7 @@ async def test_a_volume_waits_until_it_is_attached(root: Path, driver: FakeDrive
         world.objects.drivers.clear()
         task = asyncio.create_task(world.csi.set_up(world.pod("u1"), VOLUME))
         await until(lambda: world.objects.waited)
-        assert world.csi.in_use() == ("kubernetes.io/csi/fake.csi^vol-1",)
+        assert world.csi.in_use().names == ("kubernetes.io/csi/fake.csi^vol-1",)
         assert not driver.made("NodeStageVolume")
         name = sha256(b"vol-1fake.csinode-a").hexdigest()
         world.objects.metadata[f"csi-{name}"] = {"device": "/dev/x"}
@@ -498,7 +500,7 @@ async def test_a_volume_waits_until_it_is_attached(root: Path, driver: FakeDrive
         first, second = driver.made("NodePublishVolume")
         assert first == second  # with all that the controller said
         await world.csi.tear_down(PodUID("u1"))
-        assert world.csi.in_use() == ()
+        assert world.csi.in_use().names == ()
 
 
 async def test_volume_of_two_pods_is_in_use_while_one_of_them_waits(root: Path, driver: FakeDriver) -> None:
@@ -509,7 +511,7 @@ async def test_volume_of_two_pods_is_in_use_while_one_of_them_waits(root: Path, 
         await world.csi.set_up(world.pod("u1"), VOLUME)
         world.objects.drivers[NAME] = driver_object(attachRequired=False)
         await world.csi.set_up(world.pod("u2"), VOLUME)
-        assert world.csi.in_use() == ("kubernetes.io/csi/fake.csi^vol-1",)
+        assert world.csi.in_use().names == ("kubernetes.io/csi/fake.csi^vol-1",)
 
 
 async def test_secrets_tokens_and_republishing(root: Path, driver: FakeDriver) -> None:
