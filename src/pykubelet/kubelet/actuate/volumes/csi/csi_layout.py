@@ -24,7 +24,7 @@ from typing import Final
 
 import msgspec
 
-from pykubelet.base.errors import Invalid
+from pykubelet.base.errors import Invalid, Transient
 from pykubelet.base.files.atomic import write_atomic
 from pykubelet.base.files.decoding import convert
 from pykubelet.base.files.documents import read_json
@@ -163,9 +163,12 @@ class CsiLayout:
 
     def used(self) -> set[VolumeRef]:
         """Persistent volumes that are published to any pod, by the records on disk."""
-        return {
-            each.record.ref for uid in self._dirs.uids() for each in self.published(uid) if not each.record.ephemeral
-        }
+        return {ref for ref, _ in self.users()}
+
+    def users(self) -> set[tuple[VolumeRef, PodUID]]:
+        """Persistent volumes with the pods that they are published to, by the records on disk."""
+        every = (each for uid in self._dirs.uids() for each in self.published(uid))
+        return {(each.record.ref, each.uid) for each in every if not each.record.ephemeral}
 
     # -- after the driver has undone the operation
 
@@ -180,14 +183,15 @@ class CsiLayout:
             _forget(target.parent)
 
     def forget_staged(self, staged: Staged) -> None:
-        """Remove directories and record of a staged volume; both are kept if the path is still mounted."""
-        if _clear(Path(staged.path)):
-            if staged.block_name:
-                directory = self._devices / staged.block_name
-                _forget(directory / "data")
-                _remove_empty(directory)
-            else:
-                _forget(Path(staged.path).parent)
+        """Remove directories and record of a staged volume. Raises Transient if the path is still mounted."""
+        if not _clear(Path(staged.path)):
+            raise Transient(f"{staged.path} is still mounted after the driver has unstaged it")
+        if staged.block_name:
+            directory = self._devices / staged.block_name
+            _forget(directory / "data")
+            _remove_empty(directory)
+        else:
+            _forget(Path(staged.path).parent)
 
 
 def _directories(path: Path) -> Iterator[Path]:

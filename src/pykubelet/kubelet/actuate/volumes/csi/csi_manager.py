@@ -115,7 +115,6 @@ class CsiVolumes:
         """
         uid = ref_of(pod).uid
         volume = csi_rules.volume_of(pod, source)
-        self._check_single_pod(uid, volume)
         try:
             client = self._deps.drivers.client(volume.ref.driver)
         except DriverMissing:
@@ -123,6 +122,7 @@ class CsiVolumes:
             raise
         driver = await self._deps.objects.driver(volume.ref.driver)
         csi_rules.check_lifecycle(volume, driver)
+        await self._check_single_pod(uid, volume)
         held = self._states.setdefault((uid, volume.name), _VolumeState(volume))
         held.volume = volume
         held.republish = driver is not None and bool(driver.spec.requires_republish)
@@ -241,11 +241,13 @@ class CsiVolumes:
 
     # -- set up
 
-    def _check_single_pod(self, uid: PodUID, volume: CsiVolume) -> None:
+    async def _check_single_pod(self, uid: PodUID, volume: CsiVolume) -> None:
         """Raise Conflict if another pod uses a volume with the access mode ReadWriteOncePod (KEP-2485)."""
-        if _ONE_POD in volume.access_modes and any(
-            owner != uid and held.volume.ref == volume.ref for (owner, _), held in self._states.items()
-        ):
+        if _ONE_POD not in volume.access_modes:
+            return
+        users = await self._mounter.block(str(volume.ref), self._deps.layout.users)
+        users |= {(held.volume.ref, owner) for (owner, _), held in self._states.items()}
+        if any(ref == volume.ref and owner != uid for ref, owner in users):
             raise Conflict(f"volume uses the {_ONE_POD} access mode and is already in use by another pod")
 
     async def _attached(self, ref: VolumeRef, driver: CSIDriver | None, patience: AttachPatience) -> dict[str, str]:

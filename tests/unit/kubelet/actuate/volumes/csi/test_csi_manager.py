@@ -373,6 +373,21 @@ async def test_failed_unstage_is_retried_and_does_not_block_the_pod(root: Path, 
         await until(lambda: not world.staged_at().parent.exists())
 
 
+async def test_volume_that_is_still_mounted_after_its_unstage_stays_in_use(
+    root: Path, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller would detach a mounted volume."""
+    async with ready(root, driver) as world:
+        await world.csi.set_up(world.pod("u1"), VOLUME)
+        staged = world.staged_at()
+        with monkeypatch.context() as patched:
+            patched.setattr(csi_layout, "is_mount_point", lambda path: path == staged)
+            await world.csi.tear_down(PodUID("u1"))
+            assert world.csi.in_use().names == ("kubernetes.io/csi/fake.csi^vol-1",)
+        await until(lambda: not staged.parent.exists())
+        assert world.csi.in_use().names == ()
+
+
 async def test_failed_unpublish_blocks_the_pod(root: Path, driver: FakeDriver) -> None:
     async with ready(root, driver) as world:
         await world.csi.set_up(world.pod("u1"), VOLUME)
@@ -576,6 +591,26 @@ async def test_a_volume_of_one_pod_is_not_given_to_another(root: Path, driver: F
             await world.csi.set_up(world.pod("u2"), volume)
         await world.csi.tear_down(PodUID("u1"))
         await world.csi.set_up(world.pod("u2"), volume)
+
+
+async def test_volume_of_one_pod_stays_with_a_pod_of_an_earlier_agent(root: Path, driver: FakeDriver) -> None:
+    """A pod that was deleted by force may still run when the agent starts, and the scheduler does not know it."""
+    volume = claimed(accessModes=["ReadWriteOncePod"])
+    async with ready(root, driver) as world:
+        await world.csi.set_up(world.pod("u1"), volume)
+    async with ready(root, driver) as world:
+        with pytest.raises(Conflict, match="already in use by another pod"):
+            await world.csi.set_up(world.pod("u2"), volume)
+        await world.csi.tear_down(PodUID("u1"))
+        await world.csi.set_up(world.pod("u2"), volume)
+
+
+async def test_volume_of_one_pod_is_given_to_one_of_two_that_begin_at_once(root: Path, driver: FakeDriver) -> None:
+    async with ready(root, driver) as world:
+        volume = claimed(accessModes=["ReadWriteOncePod"])
+        pods = world.pod("u1"), world.pod("u2")
+        found = await asyncio.gather(*(world.csi.set_up(pod, volume) for pod in pods), return_exceptions=True)
+        assert sorted(type(each).__name__ for each in found) == ["Conflict", "NoneType"]
 
 
 async def test_calls_are_measured(root: Path, driver: FakeDriver) -> None:
