@@ -5,11 +5,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from pykubelet.base.errors import Transient
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.volumes.volume_interfaces import CsiObjects
 
-_PATIENCE: Final[Seconds] = 120.0
+PATIENCE: Final[Seconds] = 120.0
 _HURRY: Final[Seconds] = 4.0
 
 
@@ -20,20 +19,18 @@ class AttachPatience:
     kubelet tries each volume on its own.
     """
 
-    def __init__(self, seconds: Seconds = _PATIENCE, hurried: Seconds = _HURRY) -> None:
+    def __init__(self, seconds: Seconds = PATIENCE, hurried: Seconds = _HURRY) -> None:
         self._seconds = seconds
         self._hurried = hurried
-        self.is_full = True
-        """Whether no other volume has failed."""
         self._waits: set[asyncio.Timeout] = set()
 
     def hurry(self) -> None:
         """Wait a few seconds more: another volume of the pod has failed."""
-        self.is_full = False
         self._seconds = min(self._seconds, self._hurried)
         soon = asyncio.get_running_loop().time() + self._seconds
         for wait in self._waits:
-            wait.reschedule(min(wait.when() or soon, soon))
+            if not wait.expired():
+                wait.reschedule(min(wait.when() or soon, soon))
 
     @asynccontextmanager
     async def limit(self) -> AsyncIterator[None]:
@@ -49,13 +46,10 @@ class AttachPatience:
 async def wait_attached(objects: CsiObjects, volume: str, attachment: str, patience: AttachPatience) -> None:
     """Wait until a volume is attached, by its unique name.
 
-    Raises Transient with the cause; after the full time AttachLimitExceeded if the node has as many volumes as it can
-    have: until then another volume may be detached.
+    Raises Transient with the cause, AttachLimitExceeded if the node has as many volumes as it can have.
     """
     try:
         async with patience.limit():
             await objects.wait_attached(volume)
     except TimeoutError as error:
-        is_full = patience.is_full
-        cause = await objects.not_attached(volume, attachment)
-        raise (cause if is_full else Transient(str(cause))) from error
+        raise await objects.not_attached(volume, attachment) from error

@@ -322,8 +322,8 @@ async def test_volume_that_failed_is_not_kept_waiting_by_one_that_is_not_attache
     csi = Attaching()
     deps = VolumeDeps(images=Images(), claims=claims, csi=cast(CsiVolumes, csi), telemetry=kit.telemetry)
     kit.manager = VolumeManager(dirs=kit.dirs, deps=deps)
-    claims.specs = {name: {"csi": {"driver": "d", "volumeHandle": name}} for name in ("a", "b")}
-    csi.detached = {"a"}
+    claims.specs = {name: {"csi": {"driver": "d", "volumeHandle": name}} for name in ("a", "b", "c")}
+    csi.detached = {"a", "c"}
     if fails == "look-up":
         del claims.specs["b"]
     elif fails == "set-up":
@@ -331,9 +331,8 @@ async def test_volume_that_failed_is_not_kept_waiting_by_one_that_is_not_attache
     else:
         claims.specs["b"] = {"local": {"path": "/nowhere/at/all"}}
     async with asyncio.timeout(30):
-        # Another volume may be detached within the full time, so that the limit does not reject the pod yet.
-        with pytest.raises(VolumeError, match="a is beyond the limit"):
-            await kit.mount(_of_claims("a", "b"))
+        with pytest.raises(AttachLimitExceeded, match="a is beyond the limit; c is beyond the limit"):
+            await kit.mount(_of_claims("a", "b", "c"))
 
 
 async def test_volumes_wait_for_their_attachment_while_none_fails(

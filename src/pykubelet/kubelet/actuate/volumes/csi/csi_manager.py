@@ -18,7 +18,7 @@ from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import Conflict, PykubeletError, Transient, Unsupported
 from pykubelet.base.units import Bytes, Seconds
-from pykubelet.kubelet.actuate.volumes.attachment import AttachPatience, wait_attached
+from pykubelet.kubelet.actuate.volumes.attachment import PATIENCE, AttachPatience, wait_attached
 from pykubelet.kubelet.actuate.volumes.csi.csi_errors import CsiFailed, DriverMissing
 from pykubelet.kubelet.actuate.volumes.csi.csi_layout import CsiLayout
 from pykubelet.kubelet.actuate.volumes.csi.csi_locks import VolumeLocks
@@ -63,6 +63,8 @@ class _VolumeState(Struct):
     """State of one volume of one pod in this process."""
 
     volume: CsiVolume
+    since: Seconds
+    """Monotonic time of the first attempt to set it up."""
     attach: bool = False
     republish: bool = False
     context: dict[str, str] = field(default_factory=dict)
@@ -123,7 +125,8 @@ class CsiVolumes:
         driver = await self._deps.objects.driver(volume.ref.driver)
         csi_rules.check_lifecycle(volume, driver)
         await self._check_single_pod(uid, volume)
-        held = self._states.setdefault((uid, volume.name), _VolumeState(volume))
+        now = self._deps.telemetry.clock.monotonic()
+        held = self._states.setdefault((uid, volume.name), _VolumeState(volume, now))
         held.volume = volume
         held.republish = driver is not None and bool(driver.spec.requires_republish)
         again = held.published_at is not None
@@ -136,7 +139,7 @@ class CsiVolumes:
                 )
             if held.attach:
                 self._deps.in_use_changed()
-                held.context = await self._attached(volume.ref, driver, patience or AttachPatience())
+                held.context = await self._attached(held, driver, patience or AttachPatience())
         setting = SetUp(pod, volume, driver, client, held.context)
         if volume.ephemeral:
             await self._mounter.publish(setting, "", again=again)
@@ -250,13 +253,16 @@ class CsiVolumes:
         if any(ref == volume.ref and owner != uid for ref, owner in users):
             raise Conflict(f"volume uses the {_ONE_POD} access mode and is already in use by another pod")
 
-    async def _attached(self, ref: VolumeRef, driver: CSIDriver | None, patience: AttachPatience) -> dict[str, str]:
+    async def _attached(self, held: _VolumeState, driver: CSIDriver | None, patience: AttachPatience) -> dict[str, str]:
+        ref = held.volume.ref
         attachment = csi_rules.attachment_name(ref, self._deps.node)
         try:
             with self._measured(ref, "verify_controller_attached_volume"):
                 await wait_attached(self._deps.objects, ref.unique_name, attachment, patience)
         except AttachLimitExceeded as error:
-            if not csi_rules.heeds_limit(driver):
+            waited = self._deps.telemetry.clock.monotonic() - held.since
+            if waited < PATIENCE or not csi_rules.heeds_limit(driver):
+                # Within that time another volume may be detached.
                 raise Transient(str(error)) from error
             self._deps.limit_reached(ref.driver)
             raise
