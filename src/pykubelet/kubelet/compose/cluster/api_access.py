@@ -44,7 +44,8 @@ class ApiAccess:
         self.heart = ApiClient(
             server, clock, timeouts=patience, agent=agent, observe=metrics.api_request, rotated=rotated
         )
-        self.objects = ClusterObjects(client=self.client, local=local, touched=touched, clock=clock)
+        node = settings.node_name
+        self.objects = ClusterObjects(client=self.client, node=node, local=local, touched=touched, clock=clock)
         self.certificates = _certificates(settings, self.client, server, metrics=metrics, clock=clock)
 
     def serving(self) -> "CertificatePair | None":

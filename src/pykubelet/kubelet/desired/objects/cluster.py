@@ -46,13 +46,14 @@ class PodsChanged(Protocol):
 class ClusterObjects:
     """``Objects`` of a cluster, and the cluster interfaces of the stage actuate. For one thread."""
 
-    def __init__(self, *, client: ApiClient, local: Objects, touched: PodsChanged, clock: Clock) -> None:
+    def __init__(self, *, client: ApiClient, node: str, local: Objects, touched: PodsChanged, clock: Clock) -> None:
+        """``node``: name of the node."""
         self._touched = touched
         self._objects = ApiObjects(client=client, local=local, clock=clock)
         self._tokens = ServiceAccountTokens(client=client, clock=clock, renewed=self._renewed)
         self.accounts = self._tokens
         """Service accounts and their tokens, for credential provider plugins."""
-        self.storage = StorageObjects(client=client, tokens=self._tokens, touched=touched, clock=clock)
+        self.storage = StorageObjects(client=client, node=node, tokens=self._tokens, touched=touched, clock=clock)
         """Claims, volumes, attachments and CSI drivers."""
         self._trust = TrustBundles(client=client, touched=touched, clock=clock, patience=PATIENCE)
         self._certificates = PodCertificates(client=client, touched=touched, clock=clock, patience=PATIENCE)

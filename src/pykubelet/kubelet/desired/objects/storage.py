@@ -12,6 +12,7 @@ from pykubelet.apiclient import ApiClient, PatchKind, Query, Reflector, Select
 from pykubelet.apiclient.reflector import Key
 from pykubelet.apiclient.resources import (
     CSI_DRIVERS,
+    NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     SECRETS,
@@ -35,11 +36,14 @@ class StorageObjects:
         self,
         *,
         client: ApiClient,
+        node: str,
         tokens: ServiceAccountTokens,
         touched: Callable[[frozenset[PodUID]], None],
         clock: Clock,
     ) -> None:
+        """``node``: name of the node."""
         self._client = client
+        self._node = node
         self._tokens = tokens
         self._touched = touched
         self._drivers: Mapping[Key, CSIDriver] = {}
@@ -50,8 +54,8 @@ class StorageObjects:
         )
         self._labels: dict[str, str] | None = None
         """Labels of the node; None until its object has been read."""
-        self._in_use: frozenset[str] = frozenset()
         self._attached: frozenset[str] = frozenset()
+        """Volumes that are in use and attached."""
         self._node_news = asyncio.Event()
 
     def parts(self) -> dict[str, Coroutine[None, None, None]]:
@@ -61,8 +65,7 @@ class StorageObjects:
     def node_seen(self, node: Node) -> None:
         """Take over a new version of the Node object, whose status lists the attached volumes."""
         self._labels = dict(node.metadata.labels)
-        self._in_use = frozenset(node.status.volumes_in_use)
-        self._attached = frozenset(volume.name for volume in node.status.volumes_attached)
+        self._attached = _attached(node)
         self._node_news.set()
         self._node_news = asyncio.Event()
 
@@ -106,9 +109,20 @@ class StorageObjects:
         return self._drivers.get(("", name))
 
     async def wait_attached(self, unique_name: str) -> None:
-        """Wait until the node's status lists the volume as in use and as attached, without a limit of time."""
-        while unique_name not in self._in_use or unique_name not in self._attached:
-            await self._node_news.wait()
+        """Wait until the node's status lists the volume as in use and as attached, without a limit of time.
+
+        The watch may be behind, so the node is read at last: a controller that detaches a volume first takes it off the
+        status, and then looks again whether it is in use. Raises Transient if the node cannot be read.
+        """
+        news = self._node_news
+        while not await self._is_attached(unique_name):
+            await news.wait()
+            news = self._node_news
+
+    async def _is_attached(self, unique_name: str) -> bool:
+        return unique_name in self._attached and unique_name in _attached(
+            await self._client.get(NODES.at("", self._node))
+        )
 
     async def not_attached(self, unique_name: str, attachment: str) -> Transient:
         """Return the error that says why a volume is not attached yet.
@@ -147,3 +161,8 @@ class StorageObjects:
     def _take_drivers(self, drivers: Mapping[Key, CSIDriver]) -> None:
         self._drivers = drivers
         self._read.set()
+
+
+def _attached(node: Node) -> frozenset[str]:
+    """Volumes that are in use and attached, by the node's status."""
+    return frozenset(volume.name for volume in node.status.volumes_attached) & frozenset(node.status.volumes_in_use)

@@ -58,7 +58,7 @@ async def rig() -> AsyncIterator[Rig]:
     async with fake_api() as api:
         local = LocalObjects()
         touched = list[frozenset[PodUID]]()
-        objects = ClusterObjects(client=api.client, local=local, touched=touched.append, clock=api.clock)
+        objects = ClusterObjects(client=api.client, node="n", local=local, touched=touched.append, clock=api.clock)
         made = Rig(api, local, objects, touched=touched)
         objects.subscribe(made.changed.append)
         async with running(*objects.parts().values()):

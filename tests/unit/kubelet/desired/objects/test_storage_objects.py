@@ -13,6 +13,7 @@ from pykubelet.kubelet.desired.objects.tokens import ServiceAccountTokens
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.storage import AttachLimitExceeded
 from pykubelet.models import core_v1 as core
+from pykubelet.models.codec import from_builtins
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.models.storage_v1 import TokenRequest
 from pykubelet.testing.wait import settle, until
@@ -36,7 +37,7 @@ async def rig() -> AsyncIterator[Rig]:
     async with fake_api() as api:
         tokens = ServiceAccountTokens(client=api.client, clock=api.clock, renewed=lambda uid: None)
         touched: list[frozenset[PodUID]] = []
-        storage = StorageObjects(client=api.client, tokens=tokens, touched=touched.append, clock=api.clock)
+        storage = StorageObjects(client=api.client, node="n", tokens=tokens, touched=touched.append, clock=api.clock)
         async with running(*storage.parts().values()):
             yield Rig(api, storage, touched)
 
@@ -66,20 +67,37 @@ async def test_drivers_are_followed_from_the_first_that_is_needed(rig: Rig) -> N
             await settle()
 
 
-def _node(in_use: tuple[str, ...], attached: tuple[str, ...]) -> core.Node:
-    volumes = tuple(core.AttachedVolume(name=name) for name in attached)
-    return core.Node(status=core.NodeStatus(volumes_in_use=in_use, volumes_attached=volumes))
+def _change_node(api: Api, *, in_use: bool, attached: bool) -> core.Node:
+    """Change the node's status with regard to the volume ``v``; return the Node object."""
+    volumes = [{"name": "v", "devicePath": ""}] if attached else []
+    status = {"volumesInUse": ["v"] if in_use else [], "volumesAttached": volumes}
+    change = api.change if api.all("nodes") else api.put
+    return from_builtins(change("nodes", "n", namespace="", status=status), core.Node)
 
 
 async def test_a_volume_is_attached_when_the_node_says_so(rig: Rig) -> None:
     task = asyncio.create_task(rig.storage.wait_attached("v"))
     await settle()
-    rig.storage.node_seen(_node((), ("v",)))  # not in use yet, so the controller could still detach it
+    # Not in use yet, so the controller could still detach it.
+    rig.storage.node_seen(_change_node(rig.api, in_use=False, attached=True))
     await settle()
     assert not task.done()
-    rig.storage.node_seen(_node(("v",), ("v",)))
+    rig.storage.node_seen(_change_node(rig.api, in_use=True, attached=True))
     await task
     await rig.storage.wait_attached("v")
+
+
+async def test_volume_that_is_being_detached_is_not_attached_though_the_watch_is_behind(rig: Rig) -> None:
+    """A pod of a StatefulSet often follows another one with the same volume at once; mounted, it would lose data."""
+    rig.storage.node_seen(_change_node(rig.api, in_use=True, attached=True))
+    later = _change_node(rig.api, in_use=True, attached=False)
+    task = asyncio.create_task(rig.storage.wait_attached("v"))
+    await until(lambda: rig.api.fake.count("GET /api/v1/nodes/n"))
+    rig.storage.node_seen(later)
+    await settle()
+    assert not task.done()
+    rig.storage.node_seen(_change_node(rig.api, in_use=True, attached=True))
+    await task
 
 
 async def test_a_volume_that_is_not_attached_says_why(rig: Rig) -> None:
