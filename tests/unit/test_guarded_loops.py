@@ -47,6 +47,9 @@ INJECTIONS: dict[str, str] = {
     "housekeeping.rounds": "unit/kubelet/control/sync/test_sync_loop.py::test_failing_pod_list_does_not_prevent_gc",
     "housekeeping.pods": "unit/kubelet/control/sync/test_sync_loop.py::test_failing_orphan_does_not_delay_others",
     "housekeeping.leftovers": "unit/kubelet/control/sync/test_sync_loop.py::test_failing_orphan_does_not_delay_others",
+    "volumes.upkeep": (
+        "unit/kubelet/actuate/volumes/test_upkeep.py::test_round_that_raises_fails_neither_the_pod_nor_others"
+    ),
     "usage.pods": "unit/kubelet/observe/stats/test_volume_usage.py::test_failing_walk_of_a_pod_does_not_affect_others",
     "records.resources": "unit/kubelet/actuate/test_records.py"
     "::test_damaged_resource_record_keeps_no_other_from_being_read",

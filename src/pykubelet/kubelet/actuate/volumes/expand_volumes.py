@@ -53,16 +53,18 @@ class VolumeExpansion:
         """Forget a pod that was removed. Repeatable."""
         self._checked.pop(uid, None)
 
+    def is_due(self, pod: Pod, name: str, source: Source) -> bool:
+        """Whether the volume's claim is to be read again."""
+        if source.kind != CSI or not source.claim:
+            return False
+        checked = self._checked.get(ref_of(pod).uid, {}).get(name, -math.inf)
+        return self._clock.monotonic() - checked >= (math.inf if source.read_only else _EVERY)
+
     async def expand_if_due(self, pod: Pod, name: str, source: Source) -> None:
         """Expand a volume if its claim requires it. Failures are reported by events and in the claim's status."""
-        if source.kind != CSI or not source.claim:
+        if not self.is_due(pod, name, source):
             return
-        now = self._clock.monotonic()
-        checked = self._checked.setdefault(ref_of(pod).uid, {})
-        every = math.inf if source.read_only else _EVERY
-        if now - checked.get(name, -math.inf) < every:
-            return
-        checked[name] = now
+        self._checked.setdefault(ref_of(pod).uid, {})[name] = self._clock.monotonic()
         try:
             claim = await self._claims.claim(*source.claim.split("/"))
             if source.read_only:

@@ -34,6 +34,7 @@ from pykubelet.kubelet.actuate.volumes.mount import teardown
 from pykubelet.kubelet.actuate.volumes.mount.format_device import Formatter
 from pykubelet.kubelet.actuate.volumes.mount.local_devices import LocalDevices, mounted_at
 from pykubelet.kubelet.actuate.volumes.mount.remote_volumes import KINDS, RemoteVolumes
+from pykubelet.kubelet.actuate.volumes.mount.upkeep import VolumeUpkeep
 from pykubelet.kubelet.actuate.volumes.plan import pod_volumes
 from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.kubelet.actuate.volumes.setup_jobs import (
@@ -120,15 +121,16 @@ class VolumeManager:
             events=deps.telemetry.events, clock=deps.telemetry.clock, stall=config.deadline
         )
         self._devices = LocalDevices(dirs=dirs, blocking=self._blocking, formatter=Formatter(config.deadline))
-        self._expansion: VolumeExpansion | None = None
+        expansion: VolumeExpansion | None = None
         if deps.claims is not None and deps.csi is not None:
-            self._expansion = VolumeExpansion(
+            expansion = VolumeExpansion(
                 claims=deps.claims,
                 csi=deps.csi,
                 events=deps.telemetry.events,
                 clock=deps.telemetry.clock,
                 measure=self._measure,
             )
+        self._upkeep = VolumeUpkeep(remote=self._remote, expansion=expansion, telemetry=deps.telemetry)
         self._containers = ContainerVolumes(
             dirs=dirs,
             images=deps.images,
@@ -165,7 +167,7 @@ class VolumeManager:
             if name in unknown:
                 continue
             if source.kind in KINDS:
-                if name not in state.ready or self._remote.is_due(pod, source):
+                if name not in state.ready:
                     remote[name] = source
                 continue
             try:
@@ -187,9 +189,7 @@ class VolumeManager:
             problems |= {name: str(error) for name, error in failed.items()}
             beyond = {name: problems[name] for name, error in failed.items() if isinstance(error, AttachLimitExceeded)}
         self._measure.mounted([state.sources[name] for name in state.ready.keys() - there], state.since)
-        if self._expansion is not None:
-            for name in [name for name in state.sources if name in state.ready]:
-                await self._expansion.expand_if_due(pod, name, state.sources[name])
+        await self._upkeep.keep(pod, {name: each for name, each in state.sources.items() if name in state.ready})
         try:
             self._report(pod, state, problems, unknown)
         except VolumeError as error:
@@ -273,8 +273,7 @@ class VolumeManager:
 
     async def _tear_down_remote(self, uid: PodUID) -> None:
         """Tear down CSI and NFS volumes of a pod, before other volumes are unmounted. Raises VolumeError."""
-        if self._expansion is not None:
-            self._expansion.forget(uid)
+        await self._upkeep.end(uid)
         if not self._remote.has_any(uid):
             return
         await self._block(uid, lambda: teardown.unmount_sub_paths(self._dirs, uid))
