@@ -266,7 +266,6 @@ SMALL_MODULES = {
     "pykubelet.base.spdy.dictionary": "a table of the protocol, as the draft has it",
     "pykubelet.criserver.spec.exec": "the specification of an exec, beside that of a container",
     "pykubelet.criserver.types.userns": "user namespaces are neither stored records nor identifiers",
-    "pykubelet.kubelet.actuate.volumes.csi.csi_locks": "its user, csi_manager.py, has no room for it",
     "pykubelet.kubelet.compose.node.local_node_builder": "imported at the first request for the node",
     "pykubelet.kubelet.desired.manifest.validate.rules": "the table of validators, which the package exports",
 }
