@@ -68,7 +68,7 @@ class FakeDriver:
     limit: Path | None = None
     """File that has the number of volumes that the node can have, as it is now, instead of ``max_volumes``."""
     below: str = ""
-    """Subdirectory of ``plugins_registry`` for the registration socket."""
+    """Subdirectory of ``plugins_registry`` for the registration socket, and of the driver's own for the other one."""
 
     def made(self, method: str) -> list[dict[str, object]]:
         """The recorded requests of one method."""
@@ -179,7 +179,7 @@ class RefusedError(Exception):
 @asynccontextmanager
 async def serve(driver: FakeDriver, root: Path) -> AsyncIterator[None]:
     """Serve the driver below an agent's root directory, and register it, until the block ends."""
-    socket = root / "plugins" / driver.name / "csi.sock"
+    socket = root / "plugins" / driver.name / driver.below / "csi.sock"
     registry = root / "plugins_registry" / driver.below
     for directory in (socket.parent, registry):
         directory.mkdir(parents=True, exist_ok=True)

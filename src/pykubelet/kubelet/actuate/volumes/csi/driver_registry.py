@@ -56,6 +56,7 @@ class _Plugin(Struct):
     identity: _Identity
     name: str = ""
     """Name of the driver, once it is registered."""
+    client: CsiClient | None = None
     task: "asyncio.Task[None] | None" = None
 
 
@@ -131,11 +132,21 @@ class DriverRegistry:
             if found.get(path) != plugin.identity:
                 del self._plugins[path]
                 await self._end(plugin)
+                self._register_other(plugin, group)
         for path, identity in found.items():
             if path not in self._plugins:
                 plugin = self._plugins[path] = _Plugin(path, identity)
-                plugin.task = group.create_task(self._register_until_done(plugin), name=f"csi-driver {path.name}")
+                self._begin(plugin, group)
         return directories
+
+    def _begin(self, plugin: _Plugin, group: asyncio.TaskGroup) -> None:
+        plugin.task = group.create_task(self._register_until_done(plugin), name=f"csi-driver {plugin.path.name}")
+
+    def _register_other(self, gone: _Plugin, group: asyncio.TaskGroup) -> None:
+        """Register another plugin with the name of the one in use, which has ended: an update was rolled back."""
+        other = next((each for each in self._plugins.values() if gone.name and each.name == gone.name), None)
+        if other is not None and self._drivers.get(gone.name) is gone.client:
+            self._begin(other, group)
 
     async def _end(self, plugin: _Plugin) -> None:
         if plugin.task is not None and not plugin.task.done():
@@ -175,7 +186,7 @@ class DriverRegistry:
                 raise Unsupported(f"no handler registered for plugin type: {info.type} at socket {plugin.path}")
             csi_rules.check_versions(info.name, info.supported_versions)
             csi_rules.driver_name(info.name)
-            await self._install(info.name, info.endpoint or str(plugin.path))
+            plugin.client = await self._install(info.name, info.endpoint or str(plugin.path))
         except PykubeletError as error:
             text = f"plugin registration failed with err: {error}"
             await _call(transport, _NOTIFY, pb.RegistrationStatus(plugin_registered=False, error=text))
@@ -185,7 +196,7 @@ class DriverRegistry:
         self._events.registered(info.name)
         await _call(transport, _NOTIFY, pb.RegistrationStatus(plugin_registered=True))
 
-    async def _install(self, name: str, endpoint: str) -> None:
+    async def _install(self, name: str, endpoint: str) -> CsiClient:
         """Add the driver and report it to the cluster; a driver of the same name is replaced."""
         client = CsiClient.connect(endpoint, CallOptions(self._timeout, partial(self._events.called, name)))
         try:
@@ -200,6 +211,7 @@ class DriverRegistry:
         self._events.installed(name, node)
         if before is not None:
             await before.close()
+        return client
 
 
 async def _call(transport: GrpcTransport, call: UnaryCall[_Request, _Reply], request: _Request) -> _Reply:

@@ -279,6 +279,21 @@ async def test_a_driver_may_register_in_a_directory_below(
             await until(lambda: not world.registry.names())
 
 
+async def test_driver_goes_on_when_its_update_is_rolled_back(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, driver: FakeDriver
+) -> None:
+    """The new pod of the driver registers beside the old one, and ends again."""
+    root = tmp_path_factory.mktemp("k")  # paths of sockets have to be short
+    updated = FakeDriver(NAME, tmp_path / "data", mounting=False, node_id="node-2", below="new")
+    async with ready(root, driver) as world:
+        async with serve(updated, root):
+            await until(lambda: world.reports.there[NAME].node_id == "node-2")
+            await until(lambda: updated.status)
+        await until(lambda: world.reports.there[NAME].node_id == "node-1")
+        await world.csi.set_up(world.pod("u1"), VOLUME)
+        assert driver.made("NodePublishVolume") and not updated.made("NodePublishVolume")
+
+
 async def test_a_volume_is_unstaged_after_its_last_pod(root: Path, driver: FakeDriver) -> None:
     async with ready(root, driver) as world:
         first, second = world.pod("u1"), world.pod("u2")
