@@ -1,4 +1,4 @@
-"""Waits until the controllers of the cluster have attached a volume to the node."""
+"""How long a pod waits until the controllers of the cluster have attached its volumes to the node."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.actuate.volumes.volume_interfaces import CsiObjects
 
 PATIENCE: Final[Seconds] = 120.0
 _HURRY: Final[Seconds] = 4.0
@@ -41,15 +40,3 @@ class AttachPatience:
                 yield
             finally:
                 self._waits.discard(wait)
-
-
-async def wait_attached(objects: CsiObjects, volume: str, attachment: str, patience: AttachPatience) -> None:
-    """Wait until a volume is attached, by its unique name.
-
-    Raises Transient with the cause, AttachLimitExceeded if the node has as many volumes as it can have.
-    """
-    try:
-        async with patience.limit():
-            await objects.wait_attached(volume)
-    except TimeoutError as error:
-        raise await objects.not_attached(volume, attachment) from error

@@ -1,9 +1,9 @@
 """Interfaces that the volume manager uses."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Protocol
 
-from pykubelet.base.errors import Transient
 from pykubelet.kubelet.actuate.criconfig.config_interfaces import ConfigReader
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.models.core_v1 import (
@@ -46,13 +46,13 @@ class CsiObjects(Protocol):
     async def secret(self, namespace: str, name: str) -> Secret:
         """Read a Secret for a driver. Raises NotFound."""
 
-    async def wait_attached(self, unique_name: str) -> None:
-        """Wait until the node's status lists the volume as in use and attached, without a limit of time."""
+    async def wait_attached(
+        self, unique_name: str, attachment: str, limit: AbstractAsyncContextManager[object]
+    ) -> None:
+        """Wait until the node's status lists the volume as in use and attached.
 
-    async def not_attached(self, unique_name: str, attachment: str) -> Transient:
-        """The error that says why a volume is not attached yet.
-
-        It is AttachLimitExceeded if the node has as many volumes as it can have.
+        ``attachment``: name of its VolumeAttachment; ``limit`` raises TimeoutError. Raises Transient with the cause,
+        AttachLimitExceeded if the node has as many volumes as it can have.
         """
 
     async def attachment_metadata(self, name: str) -> Mapping[str, str]:

@@ -7,6 +7,7 @@ a pod needs them. CSIDriver objects are few; all are watched as soon as one is n
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
 
 from pykubelet.apiclient import ApiClient, PatchKind, Query, Reflector, Select
 from pykubelet.apiclient.reflector import Key
@@ -108,27 +109,32 @@ class StorageObjects:
                 raise Transient(f"CSIDriver objects not read yet{f': {fault}' if fault else ''}") from error
         return self._drivers.get(("", name))
 
-    async def wait_attached(self, unique_name: str) -> None:
-        """Wait until the node's status lists the volume as in use and as attached, without a limit of time.
+    async def wait_attached(
+        self, unique_name: str, attachment: str, limit: AbstractAsyncContextManager[object]
+    ) -> None:
+        """Wait until the node's status lists the volume as in use and as attached.
+
+        ``attachment``: name of its VolumeAttachment; ``limit`` raises TimeoutError. Raises Transient with the cause,
+        AttachLimitExceeded if the node has as many volumes as it can have.
 
         The watch may be behind, so the node is read at last: a controller that detaches a volume first takes it off the
-        status, and then looks again whether it is in use. Raises Transient if the node cannot be read.
+        status, and then looks again whether it is in use.
         """
-        news = self._node_news
-        while not await self._is_attached(unique_name):
-            await news.wait()
-            news = self._node_news
+        try:
+            async with limit:
+                news = self._node_news
+                while not await self._is_attached(unique_name):
+                    await news.wait()
+                    news = self._node_news
+        except TimeoutError as error:
+            raise await self._not_attached(unique_name, attachment) from error
 
     async def _is_attached(self, unique_name: str) -> bool:
         return unique_name in self._attached and unique_name in _attached(
             await self._client.get(NODES.at("", self._node))
         )
 
-    async def not_attached(self, unique_name: str, attachment: str) -> Transient:
-        """Return the error that says why a volume is not attached yet.
-
-        It is AttachLimitExceeded if the node has as many volumes as it can have.
-        """
+    async def _not_attached(self, unique_name: str, attachment: str) -> Transient:
         try:
             return not_attached(unique_name, attachment, await self._client.get(VOLUME_ATTACHMENTS.at("", attachment)))
         except NotFound:

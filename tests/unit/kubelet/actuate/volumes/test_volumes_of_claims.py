@@ -16,13 +16,12 @@ from pykubelet.base.errors import Invalid, Transient, Unsupported
 from pykubelet.kubelet.actuate.actuate_types import VolumeError
 from pykubelet.kubelet.actuate.criconfig.config_types import HostDevice
 from pykubelet.kubelet.actuate.volumes import VolumeConfig, VolumeDeps, VolumeManager
-from pykubelet.kubelet.actuate.volumes.attachment import AttachPatience, wait_attached
+from pykubelet.kubelet.actuate.volumes.attachment import AttachPatience
 from pykubelet.kubelet.actuate.volumes.csi import CsiVolumes
 from pykubelet.kubelet.actuate.volumes.csi.plan.csi_rules import volume_of
 from pykubelet.kubelet.actuate.volumes.mount import nfs, remote_volumes
 from pykubelet.kubelet.actuate.volumes.ownership import ChangeProgress
 from pykubelet.kubelet.actuate.volumes.source_lookup import SourceLookup
-from pykubelet.kubelet.actuate.volumes.volume_interfaces import CsiObjects
 from pykubelet.kubelet.actuate.volumes.volume_source import Source
 from pykubelet.kubelet.types.ids import ref_of
 from pykubelet.kubelet.types.storage import AttachLimitExceeded, VolumeSizes
@@ -298,13 +297,11 @@ class Attaching:
         if (error := self.errors.get(handle)) is not None:
             raise error
         if handle in self.detached:
-            await wait_attached(cast(CsiObjects, self), handle, "csi-1", patience)
-
-    async def wait_attached(self, unique_name: str) -> None:
-        await asyncio.Event().wait()
-
-    async def not_attached(self, unique_name: str, attachment: str) -> Transient:
-        return AttachLimitExceeded(f"{unique_name} is beyond the limit")
+            try:
+                async with patience.limit():
+                    await asyncio.Event().wait()
+            except TimeoutError as error:
+                raise AttachLimitExceeded(f"{handle} is beyond the limit") from error
 
 
 def _of_claims(*names: str) -> Pod:

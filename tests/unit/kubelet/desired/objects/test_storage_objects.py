@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from pykubelet.base.errors import NotFound
+from pykubelet.base.errors import NotFound, Transient
 from pykubelet.kubelet.desired.objects.storage import StorageObjects
 from pykubelet.kubelet.desired.objects.tokens import ServiceAccountTokens
 from pykubelet.kubelet.types.ids import PodUID
@@ -76,7 +76,7 @@ def _change_node(api: Api, *, in_use: bool, attached: bool) -> core.Node:
 
 
 async def test_a_volume_is_attached_when_the_node_says_so(rig: Rig) -> None:
-    task = asyncio.create_task(rig.storage.wait_attached("v"))
+    task = asyncio.create_task(rig.storage.wait_attached("v", "csi-1", asyncio.timeout(None)))
     await settle()
     # Not in use yet, so the controller could still detach it.
     rig.storage.node_seen(_change_node(rig.api, in_use=False, attached=True))
@@ -84,14 +84,14 @@ async def test_a_volume_is_attached_when_the_node_says_so(rig: Rig) -> None:
     assert not task.done()
     rig.storage.node_seen(_change_node(rig.api, in_use=True, attached=True))
     await task
-    await rig.storage.wait_attached("v")
+    await rig.storage.wait_attached("v", "csi-1", asyncio.timeout(None))
 
 
 async def test_volume_that_is_being_detached_is_not_attached_though_the_watch_is_behind(rig: Rig) -> None:
     """A pod of a StatefulSet often follows another one with the same volume at once; mounted, it would lose data."""
     rig.storage.node_seen(_change_node(rig.api, in_use=True, attached=True))
     later = _change_node(rig.api, in_use=True, attached=False)
-    task = asyncio.create_task(rig.storage.wait_attached("v"))
+    task = asyncio.create_task(rig.storage.wait_attached("v", "csi-1", asyncio.timeout(None)))
     await until(lambda: rig.api.fake.count("GET /api/v1/nodes/n"))
     rig.storage.node_seen(later)
     await settle()
@@ -102,7 +102,9 @@ async def test_volume_that_is_being_detached_is_not_attached_though_the_watch_is
 
 async def test_a_volume_that_is_not_attached_says_why(rig: Rig) -> None:
     async def why() -> str:
-        return str(await rig.storage.not_attached("v", "csi-1"))
+        with pytest.raises(Transient) as caught:
+            await rig.storage.wait_attached("v", "csi-1", asyncio.timeout(0.01))
+        return str(caught.value)
 
     assert "there is no VolumeAttachment csi-1; is the cluster's attach/detach" in await why()
     status: dict[str, object] = {"attached": False, "attachError": {"message": "quota"}}
@@ -115,8 +117,8 @@ async def test_a_volume_that_is_not_attached_says_why(rig: Rig) -> None:
 async def test_volume_beyond_the_limit_of_the_node_says_so(rig: Rig) -> None:
     status = {"attached": False, "attachError": {"message": "limit is 9", "errorCode": 8}}
     rig.api.put("volumeattachments", "csi-1", namespace="", prefix=STORAGE, spec={}, status=status)
-    found = await rig.storage.not_attached("v", "csi-1")
-    assert isinstance(found, AttachLimitExceeded) and "VolumeAttachment csi-1: limit is 9" in str(found)
+    with pytest.raises(AttachLimitExceeded, match="VolumeAttachment csi-1: limit is 9"):
+        await rig.storage.wait_attached("v", "csi-1", asyncio.timeout(0.01))
 
 
 async def test_what_the_controller_said(rig: Rig) -> None:

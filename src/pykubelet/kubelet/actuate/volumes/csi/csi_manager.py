@@ -18,7 +18,7 @@ from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import Conflict, PykubeletError, Transient, Unsupported
 from pykubelet.base.units import Bytes, Seconds
-from pykubelet.kubelet.actuate.volumes.attachment import PATIENCE, AttachPatience, wait_attached
+from pykubelet.kubelet.actuate.volumes.attachment import PATIENCE, AttachPatience
 from pykubelet.kubelet.actuate.volumes.csi.csi_errors import CsiFailed, DriverMissing
 from pykubelet.kubelet.actuate.volumes.csi.csi_layout import CsiLayout
 from pykubelet.kubelet.actuate.volumes.csi.csi_locks import VolumeLocks
@@ -258,7 +258,7 @@ class CsiVolumes:
         attachment = csi_rules.attachment_name(ref, self._deps.node)
         try:
             with self._measured(ref, "verify_controller_attached_volume"):
-                await wait_attached(self._deps.objects, ref.unique_name, attachment, patience)
+                await self._deps.objects.wait_attached(ref.unique_name, attachment, patience.limit())
         except AttachLimitExceeded as error:
             waited = self._deps.telemetry.clock.monotonic() - held.since
             if waited < PATIENCE or not csi_rules.heeds_limit(driver):

@@ -5,7 +5,7 @@ import errno
 import json
 import shutil
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -81,15 +81,14 @@ class Objects:
             raise NotFound(f'secrets "{name}" not found')
         return self.secrets[name]
 
-    async def wait_attached(self, unique_name: str) -> None:
+    async def wait_attached(
+        self, unique_name: str, attachment: str, limit: AbstractAsyncContextManager[object]
+    ) -> None:
         self.waited.append(unique_name)
         if self.attach_error is not None:
-            raise TimeoutError
-        await self.attached.wait()
-
-    async def not_attached(self, unique_name: str, attachment: str) -> Transient:
-        assert self.attach_error is not None
-        return self.attach_error
+            raise self.attach_error
+        async with limit:
+            await self.attached.wait()
 
     async def attachment_metadata(self, name: str) -> Mapping[str, str]:
         return self.metadata.get(name, {})
