@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 
-from pykubelet.apiclient import ApiClient, PatchKind, Query, Reflector, Select
+from pykubelet.apiclient import ApiClient, Forbidden, PatchKind, Query, Reflector, Select
 from pykubelet.apiclient.reflector import Key
 from pykubelet.apiclient.resources import (
     CSI_DRIVERS,
@@ -139,6 +139,9 @@ class StorageObjects:
             return not_attached(unique_name, attachment, await self._client.get(VOLUME_ATTACHMENTS.at("", attachment)))
         except NotFound:
             return not_attached(unique_name, attachment, None)
+        except Forbidden as error:
+            # The node authorizer refuses what is not related to the node, and so what does not exist.
+            return Transient(f"{not_attached(unique_name, attachment, None)} ({error})")
         except Transient as error:
             return Transient(f"volume not attached according to node status: {unique_name}: {error}")
 

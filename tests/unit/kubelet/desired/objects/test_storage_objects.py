@@ -16,6 +16,7 @@ from pykubelet.models import core_v1 as core
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.models.storage_v1 import TokenRequest
+from pykubelet.testing.fake_api import Fault
 from pykubelet.testing.wait import settle, until
 from tests.unit.kubelet.apitools import Api, fake_api, running
 
@@ -112,6 +113,15 @@ async def test_a_volume_that_is_not_attached_says_why(rig: Rig) -> None:
     assert "VolumeAttachment csi-1: quota" in await why()
     rig.api.change("volumeattachments", "csi-1", namespace="", prefix=STORAGE, status={"attached": False})
     assert "external-attacher" in await why()
+
+
+async def test_volume_without_attachment_says_so_though_a_node_is_not_told_whether_it_exists(rig: Rig) -> None:
+    """The node authorizer refuses what is not related to the node, and so what does not exist."""
+    rig.api.fake.faults.append(Fault("volumeattachments", status=403, message="no relationship found"))
+    with pytest.raises(
+        Transient, match=r"there is no VolumeAttachment csi-1; .*no relationship found"
+    ):
+        await rig.storage.wait_attached("v", "csi-1", asyncio.timeout(0.01))
 
 
 async def test_volume_beyond_the_limit_of_the_node_says_so(rig: Rig) -> None:
