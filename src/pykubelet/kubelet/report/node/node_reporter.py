@@ -143,7 +143,11 @@ class NodeReporter:
         facts = with_cloud_addresses(facts, node.status, self._config)
         status = node_status(facts, self._sent or node.status, self._config, self._deps.telemetry.clock.now())
         self._deps.addresses(status.addresses)
-        if self._sent is None or now - self._sent_at >= self._config.report_every or is_changed(self._sent, status):
+        is_due = (
+            self._sent is None or now - self._sent_at >= self._config.report_every or is_changed(self._sent, status)
+        )
+        # If others have overwritten them, the controller could detach volumes that are mounted.
+        if is_due or node.status.volumes_in_use != status.volumes_in_use:
             await self._send(node.status, status)
 
     async def _correct_labels(self, node: Node) -> Node:

@@ -345,6 +345,17 @@ async def test_what_the_control_plane_says_of_a_node_it_gave_up_is_put_right(api
     assert rig.condition("theirs") is not None
 
 
+async def test_volumes_in_use_that_others_have_overwritten_are_sent_again(api: Api) -> None:
+    """Until then the controller could detach them."""
+    rig = make(api)
+    rig.machine.facts = replace(FACTS, volumes_in_use=VolumesInUse(("a",)))
+    async with running(rig.reporter.run()):
+        await until(lambda: rig.is_ready())
+        api.change("nodes", "n", "", status={**api.get("nodes", "n", "")["status"], "volumesInUse": []})
+        rig.reporter.node_updated(rig.node)
+        await until(lambda: rig.node.status.volumes_in_use == ("a",))
+
+
 async def test_what_is_told_while_an_answer_is_under_way_is_put_right(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
