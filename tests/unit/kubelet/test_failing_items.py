@@ -145,7 +145,9 @@ _ROUNDS: dict[str, tuple[Make, str, str]] = {
         "_list_and_watch",
     ),
     "csi.sweep": (
-        lambda c, p: CsiVolumes(ns(telemetry=telemetry(c, None), blocking=ns(deadline=1.0))),
+        lambda c, p: CsiVolumes(
+            ns(telemetry=telemetry(c, None), blocking=ns(deadline=1.0), layout=None, objects=None, node="n")
+        ),
         "run",
         "_sweep_once",
     ),
