@@ -23,11 +23,9 @@ def main() -> None:
 
     grpc_core.configure("ERROR")  # as the command line does, before the import
     from pykubelet.kubelet.actuate.volumes.attachment import AttachPatience
-    from pykubelet.kubelet.actuate.volumes.csi import csi_manager
     from pykubelet.kubelet.actuate.volumes.mount import remote_volumes
 
     vars(remote_volumes)["AttachPatience"] = partial(AttachPatience, ATTACH_SECONDS)
-    vars(csi_manager)["PATIENCE"] = ATTACH_SECONDS
     from pykubelet.cli.app import main as run
 
     run()

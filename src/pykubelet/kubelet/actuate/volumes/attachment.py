@@ -7,7 +7,7 @@ from typing import Final
 
 from pykubelet.base.units import Seconds
 
-PATIENCE: Final[Seconds] = 120.0
+_PATIENCE: Final[Seconds] = 120.0
 _HURRY: Final[Seconds] = 4.0
 
 
@@ -18,7 +18,9 @@ class AttachPatience:
     kubelet tries each volume on its own.
     """
 
-    def __init__(self, seconds: Seconds = PATIENCE, hurried: Seconds = _HURRY) -> None:
+    def __init__(self, seconds: Seconds = _PATIENCE, hurried: Seconds = _HURRY) -> None:
+        self.full: Final = seconds
+        """Seconds that a volume waits if no other one fails."""
         self._seconds = seconds
         self._hurried = hurried
         self._waits: set[asyncio.Timeout] = set()

@@ -18,7 +18,7 @@ from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import Conflict, PykubeletError, Transient, Unsupported
 from pykubelet.base.units import Bytes, Seconds
-from pykubelet.kubelet.actuate.volumes.attachment import PATIENCE, AttachPatience
+from pykubelet.kubelet.actuate.volumes.attachment import AttachPatience
 from pykubelet.kubelet.actuate.volumes.csi.csi_errors import CsiFailed, DriverMissing
 from pykubelet.kubelet.actuate.volumes.csi.csi_layout import CsiLayout
 from pykubelet.kubelet.actuate.volumes.csi.csi_locks import VolumeLocks
@@ -261,7 +261,7 @@ class CsiVolumes:
                 await self._deps.objects.wait_attached(ref.unique_name, attachment, patience.limit())
         except AttachLimitExceeded as error:
             waited = self._deps.telemetry.clock.monotonic() - held.since
-            if waited < PATIENCE or not csi_rules.heeds_limit(driver):
+            if waited < patience.full or not csi_rules.heeds_limit(driver):
                 # Within that time another volume may be detached.
                 raise Transient(str(error)) from error
             self._deps.limit_reached(ref.driver)
