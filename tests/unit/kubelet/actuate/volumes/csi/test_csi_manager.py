@@ -398,6 +398,7 @@ async def test_volume_that_is_still_mounted_after_its_unstage_stays_in_use(
             patched.setattr(csi_layout, "is_mount_point", lambda path: path == staged)
             await world.csi.tear_down(PodUID("u1"))
             assert world.csi.in_use().names == ("kubernetes.io/csi/fake.csi^vol-1",)
+        world.csi.registered(NAME)  # as when the driver has been restarted
         await until(lambda: not staged.parent.exists())
         assert world.csi.in_use().names == ()
 
