@@ -38,8 +38,9 @@ _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 _WORKER: Final = "pykubelet.criserver.unpack.worker"
 _TIMEOUT: Final[Seconds] = 1800.0
-_SHORT: Final[Seconds] = 10.0
-"""After this time a worker does not count any more: two slow layers would hold up those of all other images."""
+_SHORT: Final[Seconds] = 1.0
+"""After this time a worker does not count any more, and processors are shared by the kernel: an image of 500 layers
+that all take a little less would hold up others for so long with every third of their layers."""
 _STANDBY: Final[Seconds] = 86_400.0
 """For how long a worker waits for a layer; its download may be slow."""
 
