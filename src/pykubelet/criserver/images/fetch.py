@@ -215,7 +215,8 @@ class Fetcher:
             try:
                 await self._unpack(stack, job)
             except NotFound:  # it needs layers below that were not here yet
-                await asyncio.gather(*(below.wait() for below in fetched[:count]))
+                for below in fetched[:count]:
+                    await below.wait()
                 await self._unpack(stack, job)
 
         async with self._layers.pinned(record.layers):

@@ -1,6 +1,7 @@
 """Pulls that unpack what they fetch: layers that need those below, and layers of others."""
 
 import asyncio
+import gc
 import os
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,20 @@ async def test_layer_that_needs_one_below_waits_until_that_is_fetched(registry: 
     registry.delay = {digest(below): 1.0}
     image = await stores.images.pull(name)
     assert (_files(stores, image)[1] / "etc").stat().st_mode & 0o777 == 0o711
+
+
+async def test_layers_that_wait_for_one_below_take_little_memory(registry: FakeRegistry, stores: Stores) -> None:
+    """A registry may send that one for days; 125,000 tasks of an image of 500 layers took 80 MB."""
+    below, above = tar([directory("etc")]), tar([entry("etc/own")])
+    name = _add(registry, "app:1", below, *[above] * 20)
+    registry.delay = {digest(below): 7.0}
+    pull = asyncio.create_task(stores.images.pull(name))
+    await until(lambda: len(list(stores.layers.trash.directory.iterdir())) == 20)  # what they were unpacked to
+    await settle()
+    assert sum(isinstance(each, asyncio.Task) for each in gc.get_objects()) < 60
+    pull.cancel()
+    await asyncio.wait((pull,))
+    await until(lambda: not registry._running)
 
 
 @pytest.fixture
