@@ -17,6 +17,8 @@ _LOOK: Final[Seconds] = 10.0
 """Time between two looks at the free space of the disk."""
 _MOST: Final = 256
 """Number of interrupted pulls whose blobs are kept; the oldest is dropped for one more."""
+_MOST_BLOBS: Final = 4096
+"""Number of their blobs; older pulls are dropped for those of a new one. No pull ends while all of them are removed."""
 
 
 class InterruptedPulls:
@@ -33,9 +35,12 @@ class InterruptedPulls:
     def add(self, name: str, blobs: Iterable[str]) -> None:
         """Keep the blobs of a pull that was interrupted now, instead of those of its attempt before."""
         self._pulls.pop(name, None)
-        while len(self._pulls) >= _MOST:
-            del self._pulls[next(iter(self._pulls))]
-        self._pulls[name] = (self._clock.monotonic(), frozenset(blobs))
+        new = frozenset(blobs)
+        count = len(new) + sum(len(each) for _, each in self._pulls.values())
+        while self._pulls and (len(self._pulls) >= _MOST or count > _MOST_BLOBS):
+            _, dropped = self._pulls.pop(next(iter(self._pulls)))
+            count -= len(dropped)
+        self._pulls[name] = (self._clock.monotonic(), new)
         self._news.wake()
 
     def of_others(self, name: str) -> set[str]:

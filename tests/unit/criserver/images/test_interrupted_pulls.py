@@ -308,6 +308,19 @@ async def test_oldest_of_too_many_interrupted_pulls_is_forgotten(tmp_path: Path)
     assert {"blob-1", "blob-2"} - await pulls.kept() == {"blob-1"}
 
 
+async def test_interrupted_pulls_are_forgotten_for_one_of_many_blobs(tmp_path: Path) -> None:
+    """Each blob takes up to a millisecond to be removed, while images are neither added nor removed."""
+    pulls = InterruptedPulls(tmp_path, spare=Reserve(), clock=VirtualClock())
+    for number in range(10):
+        pulls.add(str(number), [f"blob-{number}-{count}" for count in range(500)])
+    kept = await pulls.kept()
+    assert len(kept) == 4000 and not {"blob-0-0", "blob-1-0"} & kept
+    pulls.add("left", [f"left-{count}" for count in range(9000)])
+    assert len(await pulls.kept()) == 9000
+    pulls.add("one more", ["blob"])
+    assert await pulls.kept() == {"blob"}
+
+
 @pytest.mark.parametrize("announced", [len(LAYERS[0]), len(LAYERS[0]) + 9])
 async def test_failed_pull_drops_nothing_that_another_registry_has_sent(
     registry: FakeRegistry, other: FakeRegistry, tmp_path: Path, announced: int
