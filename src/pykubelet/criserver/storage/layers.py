@@ -31,7 +31,7 @@ from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.directories import make_directory, set_aside_obstacle
 from pykubelet.criserver.images.image_types import Layer
 from pykubelet.criserver.storage.layer_records import LayerMeta
-from pykubelet.criserver.storage.remove import remove_any, remove_tree
+from pykubelet.criserver.storage.remove import removal_steps, remove_any
 from pykubelet.criserver.storage.trash import Trash
 from pykubelet.criserver.storage.unpacking import Outcome, Unpacker, lock_layer, run_blocking
 from pykubelet.criserver.unpack.limits import Limits
@@ -256,9 +256,10 @@ class Layers:
         # The layer depends on the layers below: directories that it does not describe, or files that it links to.
         below = [await self.ensure(stack[: count + 1]) for count in range(len(stack) - 1)]
         roots = [self.directory / str(meta.directory) for meta in below]
-        exists = await run_blocking(directory.name, _any_exists, roots, outcome.implicit)
+        owner = f"layer/{directory.name}"
+        exists = await blocking.call_stoppable(owner, partial(_any_exists, roots, outcome.implicit))
         if exists or outcome.missing_links:
-            await run_blocking(directory.name, remove_tree, str(directory))
+            await blocking.call_stoppable(owner, partial(_remove_all, directory))
             await run_blocking(directory.name, directory.mkdir, 0o755)
             async with self._unpacker.merged(below, directory) as merged:
                 again = await self._unpacker.run(stack[-1], directory, merged)
@@ -343,9 +344,18 @@ def _relabel(directory: Path, label: str) -> None:
         _log.info("image layers have got their SELinux label", extra={"label": label, "files": changed})
 
 
-def _any_exists(roots: Sequence[Path], paths: Sequence[str]) -> bool:
+def _remove_all(directory: Path, is_stopped: Callable[[], bool]) -> None:
+    for _ in removal_steps(str(directory)):
+        if is_stopped():
+            return
+
+
+def _any_exists(roots: Sequence[Path], paths: Sequence[str], is_stopped: Callable[[], bool]) -> bool:
+    """Whether one of the paths exists in one of the directories. An image may have five million to look at."""
     for root in roots:
         for path in paths:
+            if is_stopped():
+                return False
             try:
                 close_quietly(open_in_root(root, path, os.O_PATH | os.O_NOFOLLOW))
             except (PykubeletError, OSError):

@@ -2,13 +2,17 @@
 
 import asyncio
 import gzip
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pykubelet.criserver.storage import layers
-from tests.unit.criserver.storage.world import World, entry, tar
+from pykubelet.testing.wait import until
+from tests.unit.criserver.storage.world import World, directory, entry, tar
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(60)]
 
@@ -50,3 +54,35 @@ async def test_layer_that_is_being_removed_is_unpacked_again(world: World, monke
         await pruning
         meta = await again
     assert (meta.directory, world.layers.get(chain)) == (2, meta)
+
+
+@pytest.mark.parametrize("step", ["look", "remove"])
+async def test_cancelled_layer_that_may_need_those_below_ends_soon(
+    world: World, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Its directories may be 10,000, and the layers below 499; a server that was told to end waited for all that."""
+    begun = threading.Event()
+
+    def look(*args: object) -> int:
+        begun.set()
+        time.sleep(0.01)
+        raise FileNotFoundError
+
+    def remove(*args: object) -> Iterator[None]:
+        for _ in range(1000):
+            begun.set()
+            time.sleep(0.01)
+            yield
+
+    if step == "look":
+        monkeypatch.setattr(layers, "open_in_root", look)
+    else:
+        monkeypatch.setattr(layers, "removal_steps", remove)
+    world.add(tar([directory("0")]))
+    world.add(tar([entry(f"{number}/file") for number in range(1000)]))
+    unpacking = asyncio.create_task(world.layers.ensure(world.stack))
+    await until(begun.is_set)
+    unpacking.cancel()
+    async with asyncio.timeout(5):
+        await asyncio.wait((unpacking,))
+    assert unpacking.cancelled()
