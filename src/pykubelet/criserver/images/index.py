@@ -1,4 +1,4 @@
-"""The index of images: one small file, replaced atomically at each change, so that no crash leaves half a change.
+"""The index of images: one file, replaced atomically at each change, so that no crash leaves half a change.
 
 An image is added only after all its blobs are in the store, and removed before any blob is removed. An image that is
 damaged, or whose configuration exceeds the ``limits``, is quarantined when the index is read, and pulled again. So is
@@ -6,18 +6,18 @@ the whole index if it cannot be read or a newer version wrote it.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from pykubelet.base.errors import Invalid
+from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.base.files.atomic import remove_temporary_files, write_atomic
 from pykubelet.base.files.decoding import decode_json
 from pykubelet.base.files.safe_path import read_regular
-from pykubelet.base.units import MIB
+from pykubelet.base.units import KIB, MIB
 from pykubelet.criserver.directories import set_aside
 from pykubelet.criserver.images.image_types import ImageRecord
 from pykubelet.criserver.images.limits import MAX_NAMES, check_config, check_names, with_newest_names
@@ -27,6 +27,9 @@ from pykubelet.linux.errors import wrap
 _log = logging.getLogger(__name__)
 _VERSION = 1
 _LONGEST = 256 * MIB
+_LARGE = 64 * KIB
+_MOST_LARGE = 64 * MIB
+"""Bytes of all images of more than ``_LARGE``. One may have 4 MiB, and each change of the index writes all."""
 _SHOWN = 200
 _DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -51,7 +54,8 @@ class ImageIndex:
     def put(self, record: ImageRecord) -> None:
         """Add or update an image. Its tags are removed from other images.
 
-        If an image gets more names than allowed, its oldest are dropped. Raises Invalid if the record alone has more.
+        If an image gets more names than allowed, its oldest are dropped. Raises Invalid if the record alone has more;
+        Permanent if the index has no room for a new image.
         """
         for names in (record.tags, record.digests):
             check_names(names, f"image {record.id}")
@@ -68,7 +72,7 @@ class ImageIndex:
                 kept = tuple(tag for tag in other.tags if tag not in record.tags)
                 images[other.id] = structs.replace(other, tags=kept)
         images[record.id] = record
-        self._save(images)
+        self._save(images, record.id if known is None else "")
 
     def remove(self, image_id: str) -> None:
         """Remove an image."""
@@ -78,8 +82,12 @@ class ImageIndex:
         """Replace an image by ``record``, which has fewer names."""
         self._save({**self.images, record.id: record})
 
-    def _save(self, images: dict[str, ImageRecord]) -> None:
-        data = msgspec.json.encode({"version": _VERSION, "images": list(images.values())})
+    def _save(self, images: dict[str, ImageRecord], new: str = "") -> None:
+        data = _encoded(images, new)
+        if data is None:
+            raise Permanent(
+                f"the index of images has no room for {new}; remove images of large configurations or many layers"
+            )
         try:
             write_atomic(self._path, data, durable=True)
         except OSError as error:
@@ -136,6 +144,15 @@ class ImageIndex:
             write_atomic(aside, msgspec.json.encode([*(kept or ()), *bad]))
         except OSError as error:
             _log.error("cannot write the image quarantine", extra={"file": str(aside), "error": str(error)})
+
+
+def _encoded(images: Mapping[str, ImageRecord], new: str) -> bytes | None:
+    """The content of the index; None if it has no room for the image ``new``. Errors would keep its many bytes."""
+    encoded = {key: msgspec.json.encode(image) for key, image in images.items()}
+    data = msgspec.json.encode(_File(_VERSION, tuple(map(Raw, encoded.values()))))
+    large = sum(size for each in encoded.values() if (size := len(each)) > _LARGE)
+    has_room = len(data) <= _LONGEST and (len(encoded.get(new, b"")) <= _LARGE or large <= _MOST_LARGE)
+    return data if has_room or not new else None
 
 
 def quarantine_of(index: Path) -> Path:

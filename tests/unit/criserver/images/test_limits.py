@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.base.errors import Invalid
+from pykubelet.base.errors import Invalid, Permanent
 from pykubelet.base.units import MIB
-from pykubelet.criserver.images import limits, manifests
+from pykubelet.criserver.images import index, limits, manifests
 from pykubelet.criserver.images.image_types import ImageConfig, ImageRecord
 from pykubelet.criserver.images.index import ImageIndex
 from pykubelet.criserver.images.manifests import digest_of
@@ -146,6 +146,36 @@ def test_image_that_brings_too_many_names_at_once_is_refused(tmp_path: Path) -> 
     tags = tuple(f"tag-{number}" for number in range(limits.MAX_NAMES + 1))
     with pytest.raises(Invalid, match="sha256:1 has 65 names; give it at most 64"):
         ImageIndex(tmp_path / "index.json").put(ImageRecord("sha256:1", tags, (), 1, ImageConfig(), (), "sha256:2"))
+
+
+async def test_large_images_are_refused_before_they_fill_the_index(
+    registry: FakeRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An index of more than 256 MiB is not read any more: the next server had none of the node's images."""
+    monkeypatch.setattr(index, "_MOST_LARGE", 400_000)
+    world = World(tmp_path)
+    for number in range(4):
+        registry.add_image(f"evil:{number}", [], [], User=str(number), Labels={"key": "v" * 150_000})
+        registry.add_image(f"app:{number}", [], [], User=str(number))
+    for number in range(2):
+        await world.images.pull(f"{registry.host}/evil:{number}")
+    with pytest.raises(Permanent, match="no room for sha256:"):
+        await world.images.pull(f"{registry.host}/evil:2")
+    await world.images.pull(f"{registry.host}/evil:1")
+    for number in range(4):
+        await world.images.pull(f"{registry.host}/app:{number}")
+    assert len(World(tmp_path).images.list()) == 6
+    await world.images.remove(f"{registry.host}/evil:1")
+    await world.images.pull(f"{registry.host}/evil:2")
+
+
+def test_index_gets_no_larger_than_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "_LONGEST", 2000)
+    found = ImageIndex(tmp_path / "index.json")
+    with pytest.raises(Permanent, match="no room for image-"):
+        for number in range(20):
+            found.put(ImageRecord(f"image-{number}", (), (), 1, ImageConfig(), (), ""))
+    assert len(found.images) > 5 and (tmp_path / "index.json").stat().st_size <= 2000
 
 
 async def test_stored_image_with_a_hostile_config_is_set_aside(
