@@ -74,7 +74,7 @@ class _VolumeState(Struct):
 
 
 class CsiVolumes:
-    """CSI volumes of the node. Calls for one pod must not overlap; calls for different pods may."""
+    """CSI volumes of the node. Calls for one volume of a pod must not overlap; others may."""
 
     def __init__(self, deps: CsiDeps, config: CsiConfig | None = None) -> None:
         self._deps = deps
