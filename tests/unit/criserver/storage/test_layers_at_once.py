@@ -3,7 +3,6 @@
 import asyncio
 import gzip
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -61,17 +60,17 @@ async def test_cancelled_layer_that_may_need_those_below_ends_soon(
     world: World, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     """Its directories may be 10,000, and the layers below 499; a server that was told to end waited for all that."""
-    begun = threading.Event()
+    begun, never = threading.Event(), threading.Event()
 
     def look(*args: object) -> int:
         begun.set()
-        time.sleep(0.01)
+        never.wait(0.01)
         raise FileNotFoundError
 
     def remove(*args: object) -> Iterator[None]:
         for _ in range(1000):
             begun.set()
-            time.sleep(0.01)
+            never.wait(0.01)
             yield
 
     if step == "look":
