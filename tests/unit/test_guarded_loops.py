@@ -62,6 +62,8 @@ INJECTIONS: dict[str, str] = {
     "cgroups.levels": "unit/kubelet/test_failing_items.py::test_round_that_raises_is_followed_by_others",
     "csi.directory": "unit/kubelet/test_failing_items.py::test_round_that_raises_is_followed_by_others",
     "csi.plugins": "unit/kubelet/test_failing_items.py::test_plugin_that_raises_is_registered_at_last",
+    "csi.releases": "unit/kubelet/actuate/volumes/csi/test_csi_manager.py"
+    "::test_release_that_raises_is_tried_again_and_does_not_block_the_pod",
     "csi.sweep": "unit/kubelet/test_failing_items.py::test_round_that_raises_is_followed_by_others",
     "events.delivery": "unit/kubelet/test_failing_items.py::test_event_that_raises_keeps_no_other_from_the_api_server",
     "image-gc.images": "unit/kubelet/test_failing_items.py::test_image_that_raises_keeps_no_other_from_being_removed",

@@ -6,8 +6,9 @@ hangs delays only the pods that use its volumes.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from contextvars import Context
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +40,8 @@ from pykubelet.models.storage_v1 import CSIDriver
 
 _log = logging.getLogger(__name__)
 
+_BRIEFLY: Final[Seconds] = 2.0
+"""How long a pod that ends waits until its volumes are unstaged: nearly always to the end."""
 _ONE_POD: Final = "ReadWriteOncePod"
 _RETRY: Final[Seconds] = 1.0
 _MAX_RETRY: Final[Seconds] = 122.0
@@ -86,6 +89,9 @@ class CsiVolumes:
         self._waiting: dict[str, set[PodUID]] = {}
         """Pods that wait for a driver, by its name."""
         self._sweep = Wakeup(deps.telemetry.clock)
+        self._releases = Guard("csi.releases", deps.telemetry.clock.monotonic)
+        self._unstaging: set[asyncio.Task[None]] = set()
+        """The ends of volumes that no pod uses, which outlive the pods if a driver hangs."""
         self._mounter = CsiMounter(
             layout=deps.layout,
             objects=deps.objects,
@@ -156,7 +162,8 @@ class CsiVolumes:
         """Unpublish all volumes of a pod, and unstage those that no other pod uses. Repeatable.
 
         Works from the disk, so it also tears down pods of an earlier agent. Raises Transient with what remains; the
-        other volumes can be detached from the node meanwhile.
+        other volumes can be detached from the node meanwhile. A driver that hangs while it unstages does not keep the
+        pod, of which nothing is left then, as in the Go kubelet.
         """
         found = await self._mounter.block(f"pod/{uid}/csi", lambda: self._deps.layout.published(uid))
         names = {each.record.spec_name for each in found}
@@ -293,8 +300,17 @@ class CsiVolumes:
         held = self._states.pop((uid, name), None)
         if held is not None and not held.volume.ephemeral:
             refs = refs | {held.volume.ref}
-        problems = [text for ref in refs if (text := await self._release(ref)) is not None]
-        if problems:
+        # A context of its own: it may outlive the sync of the pod, and its trace.
+        task = asyncio.create_task(self._release_all(uid, refs), name=f"csi-unstage {uid}", context=Context())
+        self._unstaging.add(task)
+        task.add_done_callback(self._unstaging.discard)
+        await asyncio.wait((task,), timeout=_BRIEFLY)
+
+    async def _release_all(self, uid: PodUID, refs: Iterable[VolumeRef]) -> None:
+        problems: list[str] = []
+        with self._releases.item(uid) as attempt:
+            problems = [text for ref in refs if (text := await self._release(ref)) is not None]
+        if problems or attempt.error is not None:
             # The pod can be removed: unused volumes are unstaged as soon as the driver responds.
             _log.warning("volume not unstaged: retrying", extra={"uid": uid, "error": "; ".join(problems)})
             self._sweep.wake()

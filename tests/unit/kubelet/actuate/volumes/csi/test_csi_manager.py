@@ -4,7 +4,7 @@ import asyncio
 import errno
 import json
 import shutil
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -26,6 +26,7 @@ from pykubelet.kubelet.actuate.volumes.csi import (
     CsiVolumes,
     DriverRegistry,
     csi_layout,
+    csi_manager,
 )
 from pykubelet.kubelet.actuate.volumes.csi.csi_errors import CsiFailed, DriverMissing
 from pykubelet.kubelet.actuate.volumes.csi.plan import csi_rules
@@ -171,6 +172,13 @@ class World:
     def staged_at(self) -> Path:
         assert VOLUME.pv is not None
         return self.layout.stage(csi_rules.persistent_volume(VOLUME.pv, read_only=False))
+
+
+def raising(error: Exception) -> Callable[..., None]:
+    def call(*arguments: object) -> None:
+        raise error
+
+    return call
 
 
 def driver_object(**spec: object) -> CSIDriver:
@@ -385,6 +393,34 @@ async def test_failed_unstage_is_retried_and_does_not_block_the_pod(root: Path, 
         await world.csi.tear_down(PodUID("u1"))
         await until(lambda: len(driver.made("NodeUnstageVolume")) >= 2)
         await until(lambda: not world.staged_at().parent.exists())
+
+
+async def test_release_that_raises_is_tried_again_and_does_not_block_the_pod(
+    root: Path, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with ready(root, driver) as world:
+        await world.csi.set_up(world.pod("u1"), VOLUME)
+        with monkeypatch.context() as patched:
+            patched.setattr(CsiLayout, "forget_staged", raising(ValueError("surprise")))
+            await world.csi.tear_down(PodUID("u1"))
+            assert not world.csi.has_volumes(PodUID("u1"))
+        world.csi.registered(NAME)
+        await until(lambda: not world.csi.in_use().names)
+
+
+async def test_driver_that_hangs_while_it_unstages_does_not_keep_the_pod(
+    root: Path, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of the pod is left; the volume stays in use until it is unstaged."""
+    monkeypatch.setattr(csi_manager, "_BRIEFLY", 0.05)
+    async with ready(root, driver) as world:
+        await world.csi.set_up(world.pod("u1"), VOLUME)
+        driver.faults["NodeUnstageVolume"] = Fault(hang=True)
+        async with asyncio.timeout(20):
+            await world.csi.tear_down(PodUID("u1"))
+        await until(lambda: driver.made("NodeUnstageVolume"))
+        assert not world.csi.has_volumes(PodUID("u1"))
+        assert world.csi.in_use().names == ("kubernetes.io/csi/fake.csi^vol-1",)
 
 
 async def test_volume_that_is_still_mounted_after_its_unstage_stays_in_use(
