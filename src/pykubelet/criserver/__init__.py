@@ -1,11 +1,12 @@
 """The container runtime server: serves CRI v1 on a unix socket to any kubelet.
 
-The server runs no container itself: an OCI runtime (runc, crun) creates each one, a conmon process monitors it, and CNI
-plugins attach pods to the network. Records of all sandboxes and containers are stored on disk, so the server can be
-killed and restarted at any moment.
+The server runs no container itself: an OCI runtime (runc, crun) creates each one and a conmon process monitors it, or a
+shim of containerd does both, and CNI plugins attach pods to the network. Records of all sandboxes and containers are
+stored on disk, so the server can be killed and restarted at any moment.
 
-``server`` (gRPC) calls ``sandbox`` and ``container``, which use ``spec``, ``conmon``, ``oci``, ``cni``, ``netns`` and
-``storage``; ``images`` and ``unpack`` fetch images; ``store`` holds the records; ``streaming``, ``stats`` and
-``event_hub.py`` serve clients. ``wiring`` composes them and ``main`` runs them. Nothing here imports
-``pykubelet.kubelet``. Start reading at ``server/groups/containers.py`` and ``container/create.py``.
+``server`` (gRPC) calls ``sandbox`` and ``container``, which use ``spec``, ``cni``, ``netns``, ``storage`` and the
+``runtimes`` (``oci`` with ``conmon``, or ``shim``); ``images`` and ``unpack`` fetch images; ``store`` holds the
+records; ``streaming``, ``stats`` and ``event_hub.py`` serve clients; ``config`` is read again by ``reload``.
+``supervisor`` runs in an agent that starts the server itself. ``wiring`` composes them and ``main`` runs them. Nothing
+here imports ``pykubelet.kubelet``. Start reading at ``server/groups/containers.py`` and ``container/create.py``.
 """

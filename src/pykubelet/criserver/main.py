@@ -1,4 +1,8 @@
-"""The composition root of the server: recovers the state of the previous server, and runs all components."""
+"""The composition root of the server: recovers the state of the previous server, and runs all components.
+
+SIGTERM and SIGINT cancel them (``base/daemon/foreground.py``), with a limit of time (``base/daemon/shutdown.py``).
+Containers keep running.
+"""
 
 import asyncio
 import logging

@@ -1,7 +1,8 @@
 """Restart policy: whether a container that has ended runs again, by its restart rules, its own policy, the pod's.
 
-The stage that restarts containers and the one that reports a pod's phase both use these rules, so that they agree.
-Sources: KEP-5307 (container restart rules), KEP-5532 (restart of all containers).
+How long a container waits before that is decided in ``kubelet/actuate/podruntime/plan/crashloop.py``. The stage that
+restarts containers and the one that reports a pod's phase both use these rules, so that they agree. Sources: KEP-5307
+(container restart rules), KEP-5532 (restart of all containers).
 """
 
 from enum import StrEnum

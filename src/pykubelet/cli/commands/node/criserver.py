@@ -15,6 +15,7 @@ from pykubelet.base.daemon.lean_imports import lean_imports
 from pykubelet.base.daemon.log import setup
 from pykubelet.base.daemon.loop import run_daemon
 from pykubelet.base.daemon.notify import Notifier
+from pykubelet.base.daemon.shutdown import ignore_early_reloads
 from pykubelet.base.errors import Invalid
 from pykubelet.cli.arguments.followed_path import FollowedPath
 from pykubelet.criserver.config import load_settings
@@ -45,6 +46,7 @@ def command(
 ) -> None:
     """Serve CRI v1 until SIGINT or SIGTERM; containers keep running afterwards. SIGHUP reloads the configuration."""
     memory.limit_arenas()
+    ignore_early_reloads()
     setup(log_level.upper(), "json" if log_format == "json" else "text")
     given: dict[str, Any] = {name: str(value) if value else None for name, value in flags.items()}
     traces = {"tracing": {"endpoint": tracing_endpoint}} if tracing_endpoint else {}

@@ -1,5 +1,5 @@
 """The processes of a container: launched before the start, watched until the exit, killed and cleaned up after it.
 
-Start reading in ``prelaunch.py``, then ``watch.py``; ``cleanup.py`` removes what is left, with ``find_and_kill.py``.
+Start reading in ``prelaunch.py``, then ``watch.py``; ``cleanup.py`` removes what is left.
 Imports beside it: ``bundle``, ``plan``, ``state``.
 """

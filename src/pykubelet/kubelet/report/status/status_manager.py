@@ -1,4 +1,4 @@
-"""Keeps the status of every pod in memory and notifies subscribers of changes."""
+"""Owns the status of every pod: keeps it in memory and notifies subscribers of changes."""
 
 import logging
 from collections.abc import Callable

@@ -2,8 +2,8 @@
 
 The server reads what the rest of this stage keeps (pods with their statuses, events, timelines) and log files; the CLI
 and kubectl are its clients. Start reading in ``local_server.py``; ``kube_routes.py`` and ``agent_routes.py`` hold the
-handlers, and ``kubelet/serve/common/serving.py`` puts limits, access check, routes and request slots together. Imports
-beside it: ``common``, ``logs``, ``streams``.
+handlers, and ``kubelet/serve/common/serving.py`` puts limits, routes and request slots together. Who may use it is
+decided by the permissions of the socket. Imports beside it: ``common``, ``logs``, ``streams``.
 """
 
 from pykubelet.kubelet.serve.common.pods_view import PodsView

@@ -2,8 +2,9 @@
 
 The delay doubles with each start that follows an exit and is reset when a container has run long enough. After a
 restart of the agent it is computed from the attempts that the runtime still has, so a restart does not reset it.
-``start/start_container.py`` refuses the start with the reason CrashLoopBackOff, which the status shows. The delays are
-kept here; there are no other effects, and times are arguments, all from one monotonic clock.
+`ContainerStarter.check_back_off` in ``podruntime/start/start_container.py`` refuses the start with the reason
+CrashLoopBackOff, which the status shows; the limits come from ``actuate/assembly.py``. The delays are kept here; there
+are no other effects, and times are arguments, all from one monotonic clock.
 """
 
 import operator
@@ -56,7 +57,7 @@ class CrashLoop:
         self._backoff.limit(maximum)
 
     def wait(self, status: PodRuntimeStatus, container: AnyContainer, now: Seconds) -> Wait | None:
-        """Return the remaining back-off before the container may start again; None: it may start now.
+        """Return the back-off if the container may not start again yet; None: it may start now.
 
         The first call for a container also learns of its exits from before the agent's start.
         """

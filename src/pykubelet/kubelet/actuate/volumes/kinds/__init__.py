@@ -1,5 +1,6 @@
-"""Volume kinds whose content the agent makes itself: one module for each, and what they share.
+"""Volume kinds that the node itself provides: one module for each, and what they share.
 
-Each kind is an entry of the table in ``volumes/volume_manager.py``. Start reading in ``empty_dir.py``. Imports beside
-it: ``plan``.
+Each kind is an entry of the table in ``volumes/volume_manager.py``. Kinds whose content are files (ConfigMaps, Secrets,
+the downward API, projected volumes) share ``file_volumes.py``, which writes them with ``atomic_writer.py``. Start
+reading in ``empty_dir.py``. Imports beside it: ``plan``.
 """

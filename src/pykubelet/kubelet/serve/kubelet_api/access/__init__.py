@@ -1,5 +1,6 @@
 """Authentication and authorization of every request of the kubelet API server.
 
-Start reading in ``access_check.py``; ``ttlcache.py`` keeps the API server's answers, ``token_review_budget.py`` limits
-how often it is asked. Imports beside it: ``plan``.
+Start reading in ``access_check.py``, which asks ``authn.py`` who it is and ``authz.py`` what they may do;
+``ttlcache.py`` keeps the API server's answers, ``token_review_budget.py`` limits how often it is asked. Imports beside
+it: ``plan``.
 """
