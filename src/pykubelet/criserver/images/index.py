@@ -55,7 +55,7 @@ class ImageIndex:
         """Add or update an image. Its tags are removed from other images.
 
         If an image gets more names than allowed, its oldest are dropped. Raises Invalid if the record alone has more;
-        Permanent if the index has no room for a new image.
+        Permanent if the index has no room for the image, or for more names.
         """
         for names in (record.tags, record.digests):
             check_names(names, f"image {record.id}")
@@ -72,7 +72,7 @@ class ImageIndex:
                 kept = tuple(tag for tag in other.tags if tag not in record.tags)
                 images[other.id] = structs.replace(other, tags=kept)
         images[record.id] = record
-        self._save(images, record.id if known is None else "")
+        self._save(images, record.id)
 
     def remove(self, image_id: str) -> None:
         """Remove an image."""
@@ -82,11 +82,12 @@ class ImageIndex:
         """Replace an image by ``record``, which has fewer names."""
         self._save({**self.images, record.id: record})
 
-    def _save(self, images: dict[str, ImageRecord], new: str = "") -> None:
-        data = _encoded(images, new)
+    def _save(self, images: dict[str, ImageRecord], put: str = "") -> None:
+        """Write the index; ``put`` is the image that is new or gets names, if any. Raises Permanent as ``put``."""
+        data = _encoded(images, put, is_new=put not in self.images)
         if data is None:
             raise Permanent(
-                f"the index of images has no room for {new}; remove images of large configurations or many layers"
+                f"the index of images has no room for {put}; remove images of large configurations or many layers"
             )
         try:
             write_atomic(self._path, data, durable=True)
@@ -146,13 +147,13 @@ class ImageIndex:
             _log.error("cannot write the image quarantine", extra={"file": str(aside), "error": str(error)})
 
 
-def _encoded(images: Mapping[str, ImageRecord], new: str) -> bytes | None:
-    """The content of the index; None if it has no room for the image ``new``. Errors would keep its many bytes."""
+def _encoded(images: Mapping[str, ImageRecord], put: str, *, is_new: bool) -> bytes | None:
+    """The content of the index; None if it has no room for the image ``put``. Errors would keep its many bytes."""
     encoded = {key: msgspec.json.encode(image) for key, image in images.items()}
     data = msgspec.json.encode(_File(_VERSION, tuple(map(Raw, encoded.values()))))
     large = sum(size for each in encoded.values() if (size := len(each)) > _LARGE)
-    has_room = len(data) <= _LONGEST and (len(encoded.get(new, b"")) <= _LARGE or large <= _MOST_LARGE)
-    return data if has_room or not new else None
+    may_grow = not is_new or len(encoded.get(put, b"")) <= _LARGE or large <= _MOST_LARGE
+    return data if not put or (may_grow and len(data) <= _LONGEST) else None
 
 
 def quarantine_of(index: Path) -> Path:

@@ -175,6 +175,9 @@ def test_index_gets_no_larger_than_it_is_read(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(Permanent, match="no room for image-"):
         for number in range(20):
             found.put(ImageRecord(f"image-{number}", (), (), 1, ImageConfig(), (), ""))
+    tags = tuple(f"registry/app:{number}" for number in range(60))
+    with pytest.raises(Permanent, match="no room for image-0"):
+        found.put(ImageRecord("image-0", tags, (), 1, ImageConfig(), (), ""))
     assert len(found.images) > 5 and (tmp_path / "index.json").stat().st_size <= 2000
 
 
