@@ -207,10 +207,14 @@ class CsiVolumes:
         return VolumesInUse(tuple(names), is_complete=self._disk_refs is not None)
 
     def _read_disk(self) -> set[VolumeRef] | None:
-        """Read volumes on disk, at the first use: those of an earlier agent are in use from the first report on."""
-        layout = self._deps.layout
+        """Read volumes on disk, at the first use: those of an earlier agent are in use from the first report on.
+
+        What is being set up may have no record yet.
+        """
+        layout, held = self._deps.layout, self._states.values()
+        begun = {each.volume.ref for each in held if not each.volume.ephemeral}
         try:
-            return {each.ref for each in layout.staged()} | layout.used()
+            return {each.ref for each in layout.staged()} | layout.used() | begun
         except (OSError, Transient) as error:
             _log.error("volumes of an earlier agent not read: retrying", extra={"error": str(error)})
             return None

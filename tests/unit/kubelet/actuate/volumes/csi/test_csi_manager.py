@@ -351,6 +351,31 @@ async def test_volume_whose_record_cannot_be_read_for_now_stays_in_use(
         assert driver.made("NodeUnpublishVolume") and driver.made("NodeUnstageVolume")
 
 
+async def test_volume_staged_while_the_records_are_read_stays_in_use_until_it_is_unstaged(
+    root: Path, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record is written only after its secret has been read."""
+    secrets = {"nodeStageSecretRef": {"name": "key", "namespace": "ns"}}
+    volume, asked, given = claimed(more=secrets), asyncio.Event(), asyncio.Event()
+
+    async def secret(namespace: str, name: str) -> Secret:
+        asked.set()
+        await given.wait()
+        return Secret()
+
+    async with ready(root, driver) as world:
+        monkeypatch.setattr(world.objects, "secret", secret)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(world.csi.set_up(world.pod("u1"), volume))
+            await asked.wait()
+            assert world.csi.in_use().is_complete
+            given.set()
+        driver.faults["NodeUnstageVolume"] = Fault(grpc.StatusCode.INTERNAL, "busy")
+        await world.csi.tear_down(PodUID("u1"))
+        assert world.staged_at().parent.exists()
+        assert world.csi.in_use().names == ("kubernetes.io/csi/fake.csi^vol-1",)
+
+
 async def test_what_is_published_is_in_use_though_the_driver_does_not_stage(root: Path, driver: FakeDriver) -> None:
     driver.capabilities = ()
     async with ready(root, driver) as world:
