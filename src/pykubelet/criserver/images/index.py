@@ -28,6 +28,7 @@ _log = logging.getLogger(__name__)
 _VERSION = 1
 _LONGEST = 256 * MIB
 _LARGE = 64 * KIB
+"""Images of more bytes in the index are large: by their labels, for instance, or some 190 layers."""
 _MOST_LARGE = 64 * MIB
 """Bytes of all images of more than ``_LARGE``. One may have 4 MiB, and each change of the index writes all."""
 _SHOWN = 200

@@ -26,7 +26,7 @@ class AttachPatience:
         self._waits: set[asyncio.Timeout] = set()
 
     def hurry(self) -> None:
-        """Wait a few seconds more: another volume of the pod has failed."""
+        """End all waits in a few seconds at most: another volume of the pod has failed."""
         self._seconds = min(self._seconds, self._hurried)
         soon = asyncio.get_running_loop().time() + self._seconds
         for wait in self._waits:

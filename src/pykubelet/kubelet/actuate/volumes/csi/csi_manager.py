@@ -85,7 +85,7 @@ class CsiVolumes:
         self._states: dict[tuple[PodUID, str], _VolumeState] = {}
         self._locks = VolumeLocks()
         self._disk_refs: set[VolumeRef] | None = None
-        """Volumes staged or published on this node, by the records on disk; None: not read yet, then they are found."""
+        """Volumes staged on this node, and those published by an earlier agent; None: the records are not read yet."""
         self._waiting: dict[str, set[PodUID]] = {}
         """Pods that wait for a driver, by its name."""
         self._sweep = Wakeup(deps.telemetry.clock)
@@ -201,6 +201,7 @@ class CsiVolumes:
         """Volumes that must not be detached from the node, by their names in its status."""
         if self._disk_refs is None:
             self._disk_refs = self._read_disk()
+        # Of a volume that a pod uses, the driver says whether it was attached; of the others that is not known.
         held = {each.volume.ref for each in self._states.values()}
         attach = {each.volume.ref for each in self._states.values() if each.attach}
         names = sorted(ref.unique_name for ref in attach | ((self._disk_refs or set()) - held))
@@ -336,7 +337,7 @@ class CsiVolumes:
         return None
 
     async def _release(self, ref: VolumeRef) -> str | None:
-        """Unstage a volume unless a pod uses it; return the problem, if any."""
+        """Unstage a volume, or leave it to a pod that uses it; return the problem, if any."""
         try:
             async with self._locks.hold(ref):
                 if self._wanted(ref) or ref in await self._mounter.block(str(ref), self._deps.layout.used):
