@@ -39,8 +39,8 @@ _Ts = TypeVarTuple("_Ts")
 _WORKER: Final = "pykubelet.criserver.unpack.worker"
 _TIMEOUT: Final[Seconds] = 1800.0
 _SHORT: Final[Seconds] = 1.0
-"""After this time a worker does not count any more, and processors are shared by the kernel: an image of 500 layers
-that all take a little less would hold up others for so long with every third of their layers."""
+"""After this time a worker does not count any more, so that one more may run, and the kernel shares the processors.
+Three layers of an image run at a time, so that each of its 500 layers could hold up a layer of another image for it."""
 _STANDBY: Final[Seconds] = 86_400.0
 """For how long a worker waits for a layer; its download may be slow."""
 

@@ -55,7 +55,7 @@ _CRIU_CONFIG: Final = "org.criu.config"
 _OPTIONS: Final = b"tcp-close\n"
 """The addresses of the new pod are others: its processes find their connections closed."""
 _UNPACKED_AT_ONCE: Final = 2
-"""Workers that unpack checkpoints; each may use 1 GiB of memory."""
+"""Workers that unpack checkpoints; each may use 1.25 GiB of memory."""
 _OF_ARCHIVE: Final = Limits(max_entries=MAX_FILES, max_inodes=MAX_FILES, only_files=True, reserve=archive.RESERVED)
 _OF_CHANGES: Final = Limits(
     max_entries=2 * MAX_CHANGED,
