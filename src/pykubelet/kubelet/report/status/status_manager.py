@@ -124,10 +124,6 @@ class StatusManager:
             return None
         return of_present_containers(mirror.status, source.runtime)
 
-    def set(self, pod: Pod, status: PodStatus) -> PodStatus:
-        """Keep a status, corrected so that it may follow on the one before; return the status that is kept."""
-        return self._keep(pod, status)
-
     def reject(self, pod: Pod, reason: str, message: str) -> PodStatus:
         """Set the status of a pod rejected at admission: Failed, with that reason."""
         started = self._started(pod)

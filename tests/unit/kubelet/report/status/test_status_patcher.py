@@ -8,7 +8,6 @@ import pytest
 from msgspec.structs import replace
 
 from pykubelet.apiclient.resources import PODS
-from pykubelet.kubelet.report.status import StatusManager
 from pykubelet.kubelet.report.status.plan.patch import agent_part, status_patch
 from pykubelet.kubelet.report.status.status_patcher import PatcherDeps, StatusPatcher
 from pykubelet.kubelet.types.ids import PodUID, ref_of
@@ -16,6 +15,7 @@ from pykubelet.models import core_v1 as core
 from pykubelet.models.codec import from_builtins
 from pykubelet.testing.fake_api import Fault
 from pykubelet.testing.fake_api.patches import strategic_patch
+from pykubelet.testing.statuses import SetStatuses
 from pykubelet.testing.telemetry import telemetry
 from pykubelet.testing.wait import settle, until
 from tests.unit.kubelet.apitools import Api, fake_api, running
@@ -44,7 +44,7 @@ class Known:
 @dataclass
 class Rig:
     api: Api
-    statuses: StatusManager
+    statuses: SetStatuses
     patcher: StatusPatcher
     known: Known
     synced: list[float]
@@ -83,7 +83,7 @@ class Synced:
 @pytest.fixture
 async def rig() -> AsyncIterator[Rig]:
     async with fake_api() as api:
-        statuses, known = StatusManager(clock=api.clock, node=Node()), Known()
+        statuses, known = SetStatuses(clock=api.clock, node=Node()), Known()
         synced = Synced()
         patcher = StatusPatcher(
             PatcherDeps(client=api.client, statuses=statuses, pods=known, telemetry=telemetry(api.clock, synced))

@@ -14,7 +14,6 @@ from pykubelet.apiclient import ApiClient, ClusterConfig, PatchKind
 from pykubelet.apiclient.resources import Target
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.report.metrics import KubeletMetrics
-from pykubelet.kubelet.report.status import StatusManager
 from pykubelet.kubelet.report.status.plan.delivery import HOLD_SECONDS
 from pykubelet.kubelet.report.status.status_patcher import PatcherDeps, StatusPatcher
 from pykubelet.kubelet.types.ids import PodUID, ref_of
@@ -22,6 +21,7 @@ from pykubelet.models import core_v1 as core
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.scalars import KubeStruct
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.statuses import SetStatuses
 from pykubelet.testing.telemetry import telemetry
 from tests.unit.kubelet.apitools import running
 from tests.unit.kubelet.report.pods import pod, with_meta
@@ -70,7 +70,7 @@ class Known:
 class Rig:
     clock: VirtualClock
     server: Server
-    statuses: StatusManager
+    statuses: SetStatuses
     patcher: StatusPatcher
     known: Known
 
@@ -83,7 +83,7 @@ class Rig:
 @asynccontextmanager
 async def made() -> AsyncIterator[Rig]:
     clock, known = VirtualClock(), Known()
-    server, statuses = Server(clock), StatusManager(clock=clock, node=Node())
+    server, statuses = Server(clock), SetStatuses(clock=clock, node=Node())
     metrics = KubeletMetrics(node_name="node-1", clock=clock)
     deps = PatcherDeps(client=server, statuses=statuses, pods=known, telemetry=telemetry(clock, metrics))
     patcher = StatusPatcher(deps)

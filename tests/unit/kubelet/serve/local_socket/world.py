@@ -18,7 +18,6 @@ from pykubelet.base.units import Bytes
 from pykubelet.kubelet.config.plan.reload_plan import ConfigView
 from pykubelet.kubelet.report.events import EventLog
 from pykubelet.kubelet.report.metrics import KubeletMetrics
-from pykubelet.kubelet.report.status import StatusManager
 from pykubelet.kubelet.report.timeline import PodTimelines
 from pykubelet.kubelet.serve.local_socket import (
     ImageView,
@@ -44,6 +43,7 @@ from pykubelet.models.core_v1 import Event, Pod
 from pykubelet.models.meta_v1 import ObjectMeta
 from pykubelet.models.scalars import time_from_unix
 from pykubelet.testing.clock import VirtualClock
+from pykubelet.testing.statuses import SetStatuses
 from pykubelet.testing.telemetry import telemetry
 from tests.unit.kubelet.report.pods import NOW, pod
 from tests.unit.kubelet.report.status.build import Node as NodeFacts
@@ -186,7 +186,7 @@ class World:
 
     def __init__(self, base: Path) -> None:
         self.clock = VirtualClock(NOW)
-        self.statuses = StatusManager(clock=self.clock, node=NodeFacts())
+        self.statuses = SetStatuses(clock=self.clock, node=NodeFacts())
         self.pods = PodsView(statuses=self.statuses, desired=lambda: (), clock=self.clock)
         self.events = EventLog(clock=self.clock, node_name="node-1", find_pod=lambda uid: self.pods.get(uid))
         self.timelines = PodTimelines(self.clock)
