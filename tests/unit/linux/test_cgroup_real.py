@@ -130,7 +130,7 @@ def test_delete_takes_what_others_made_below(driver: CgroupDriver, layout: Layou
     for mount in {*layout.controllers.values(), *([layout.unified] if layout.unified else [])}:
         (mount / parent.lstrip("/") / "pod/container/deep").mkdir(parents=True, exist_ok=True)
     child = f"{parent}/pod/container/deep"
-    processes = [join(layout, child, ["/bin/sh", "-c", "trap '' TERM; while :; do sleep 600; done"]) for _ in range(3)]
+    processes = [join(layout, child, ["/bin/sh", "-c", "trap '' TERM; exec sleep 600"]) for _ in range(3)]
     driver.delete(f"{parent}/pod")
     assert [process.wait(10) for process in processes] == [-signal.SIGKILL] * 3
     assert driver.children(parent) == frozenset()
