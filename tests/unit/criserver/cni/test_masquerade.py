@@ -59,6 +59,16 @@ def _calls(directory: Path) -> list[str]:
     return calls
 
 
+async def _made(directory: Path) -> tuple[VirtualClock, Firewall]:
+    """A firewall that has just made its rules."""
+    _create_tables(directory)
+    clock = VirtualClock()
+    firewall = Firewall(clock, {})
+    await firewall.ensure(IPV4)
+    _calls(directory)
+    return clock, firewall
+
+
 async def test_a_rule_is_made_once_and_looked_for_now_and_then(directory: Path) -> None:
     _create_tables(directory)
     clock = VirtualClock()
@@ -108,11 +118,7 @@ async def test_rules_are_looked_for_only_if_the_kernel_has_other_rules_than_befo
 ) -> None:
     """Two programs a minute would be a tenth of what an idle server takes."""
     (directory / "version").write_text("iptables v1.8.9 (nf_tables)\n")
-    _create_tables(directory)
-    clock = VirtualClock()
-    firewall = Firewall(clock, {})
-    await firewall.ensure(IPV4)
-    _calls(directory)
+    clock, firewall = await _made(directory)
     await clock.advance(61)
     await firewall.ensure(IPV4)
     assert _calls(directory) == ["iptables-restore"]  # others may have changed them since
@@ -148,11 +154,7 @@ async def test_rule_that_could_not_be_made_is_tried_again_though_the_kernel_has_
 
 
 async def test_rules_that_are_not_those_of_nftables_are_looked_for_each_minute(directory: Path, kernel: Kernel) -> None:
-    _create_tables(directory)
-    clock = VirtualClock()
-    firewall = Firewall(clock, {})
-    await firewall.ensure(IPV4)
-    _calls(directory)
+    clock, firewall = await _made(directory)
     for _ in range(3):
         await clock.advance(61)
         await firewall.ensure(IPV4)
@@ -161,11 +163,7 @@ async def test_rules_that_are_not_those_of_nftables_are_looked_for_each_minute(d
 
 async def test_rules_are_looked_for_one_by_one_without_the_program_that_looks_for_all(directory: Path) -> None:
     (directory / "iptables-restore").unlink()
-    _create_tables(directory)
-    clock = VirtualClock()
-    firewall = Firewall(clock, {})
-    await firewall.ensure(IPV4)
-    _calls(directory)
+    clock, firewall = await _made(directory)
     await clock.advance(61)
     await firewall.ensure(IPV4)
     assert _calls(directory) == [f"iptables {table} -C" for table in RULES]

@@ -317,7 +317,8 @@ class CsiVolumes:
             problems = [text for ref in refs if (text := await self._release(ref)) is not None]
         if problems or attempt.error is not None:
             # The pod can be removed: unused volumes are unstaged as soon as the driver responds.
-            _log.warning("volume not unstaged: retrying", extra={"uid": uid, "error": "; ".join(problems)})
+            text = "; ".join(problems) or str(attempt.error)
+            _log.warning("volume not unstaged: retrying", extra={"uid": uid, "error": text})
             self._sweep.wake()
         self._deps.in_use_changed()
 
