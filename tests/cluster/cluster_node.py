@@ -6,7 +6,8 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pykubelet.kubelet.actuate.node.iptables_hint import CHAIN
+from pykubelet.kubelet.actuate.node.firewall_chains import FIREWALL, HINT
+from pykubelet.linux.iptables import IPV4
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.agent import AgentProcess, wait_for
 from pykubelet.testing.kubeapi import Json, KubeApi
@@ -16,10 +17,30 @@ NODE = "testnode"
 Condition = Callable[[Pod], object]
 
 
-def has_chain(program: str) -> bool:
-    """Whether a program's firewall has the chain that the agent creates."""
-    done = subprocess.run([program, "-w", "-t", "mangle", "-S", CHAIN], capture_output=True, check=False)
-    return done.returncode == 0
+def chains_of_agent(program: str) -> dict[str, str]:
+    """The chains of the firewall that the agent creates, and their tables."""
+    return {HINT: "mangle"} | ({FIREWALL: "filter"} if program == IPV4 else {})
+
+
+def has_chains(program: str) -> bool:
+    """Whether a program's firewall has the chains that the agent creates, and what leads to them."""
+    return all(_rules(program, table, chain) for chain, table in chains_of_agent(program).items())
+
+
+def remove_chains(program: str) -> None:
+    """Remove what the agent has created."""
+    for chain, table in chains_of_agent(program).items():
+        for rule in _rules(program, table):
+            if rule.endswith(f" -j {chain}"):
+                subprocess.run([program, "-w", "-t", table, "-D", *rule.split()[1:]], check=True)
+        if _rules(program, table, chain):
+            subprocess.run([program, "-w", "-t", table, "-F", chain], check=True)
+            subprocess.run([program, "-w", "-t", table, "-X", chain], check=True)
+
+
+def _rules(program: str, table: str, *chain: str) -> list[str]:
+    done = subprocess.run([program, "-w", "-t", table, "-S", *chain], capture_output=True, check=False)
+    return done.stdout.decode().splitlines()
 
 
 @dataclass

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import NotFound
-from pykubelet.kubelet.actuate.node.iptables_hint import CHAIN
 from pykubelet.kubelet.actuate.node.tunables import TUNABLES
 from pykubelet.testing import shifted
 from pykubelet.testing.agent import AgentProcess, wait_for
@@ -17,7 +16,7 @@ from pykubelet.testing.fake_api.thread import FakeApiThread, fake_api_thread
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.kubeapi import Json, KubeApi
 from pykubelet.testing.runtime import PrivateRuntime
-from tests.cluster.cluster_node import NODE, Cluster, has_chain
+from tests.cluster.cluster_node import NODE, Cluster, has_chains, remove_chains
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -32,17 +31,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _machine() -> Iterator[None]:
-    """Restore what the agent of a cluster sets on the machine: kernel tunables, and a chain of the firewall."""
+    """Restore what the agent of a cluster sets on the machine: kernel tunables, and chains of the firewall."""
     paths = [Path("/proc/sys") / name.replace(".", "/") for name in TUNABLES]
     before = {path: path.read_text() for path in paths if path.exists()}
-    chains = {program: has_chain(program) for program in ("iptables", "ip6tables") if shutil.which(program)}
+    chains = {program: has_chains(program) for program in ("iptables", "ip6tables") if shutil.which(program)}
     yield
     for path, value in before.items():
         if path.read_text() != value:
             path.write_text(value)
     for program, was_there in chains.items():
-        if not was_there and has_chain(program):
-            subprocess.run([program, "-w", "-t", "mangle", "-X", CHAIN], check=True)
+        if not was_there:
+            remove_chains(program)
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from pykubelet.testing.envtest import EnvTest
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.kubeapi import ApiError, Json, KubeApi
 from pykubelet.testing.runtime import PrivateRuntime
-from tests.cluster.cluster_node import NODE, Cluster, has_chain
+from tests.cluster.cluster_node import NODE, Cluster, has_chains
 from tests.manifests import container, pod
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
@@ -93,9 +93,9 @@ def test_search_domains_that_pods_cannot_have_are_an_event_of_the_node(cluster: 
     assert (told["type"], told["message"]) == ("Warning", wanted)
 
 
-def test_machine_of_a_node_has_the_tunables_and_the_chain_of_the_firewall(cluster: Cluster) -> None:
+def test_machine_of_a_node_has_the_tunables_and_the_chains_of_the_firewall(cluster: Cluster) -> None:
     set_up = {name: Path("/proc/sys", name.replace(".", "/")) for name in TUNABLES}
-    wait_for(lambda: all(has_chain(name) for name in ("iptables", "ip6tables") if shutil.which(name)), 30, str)
+    wait_for(lambda: all(has_chains(name) for name in ("iptables", "ip6tables") if shutil.which(name)), 30, str)
     assert {name: int(path.read_text()) for name, path in set_up.items()} == TUNABLES
 
 

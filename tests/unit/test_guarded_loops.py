@@ -123,7 +123,9 @@ INJECTIONS: dict[str, str] = {
     "csi.limits": (
         "unit/kubelet/actuate/volumes/csi/test_limit_updates.py::test_driver_that_fails_does_not_delay_the_others"
     ),
-    "iptables-hint": ("unit/kubelet/actuate/node/test_iptables_hint.py::test_missing_program_does_not_delay_the_other"),
+    "firewall-chains": (
+        "unit/kubelet/actuate/node/test_firewall_chains.py::test_missing_program_does_not_delay_the_other"
+    ),
     "watchdog": "unit/base/daemon/test_watchdog.py::test_check_that_raises_is_followed_by_others",
     "node-shutdown.logind": "unit/kubelet/observe/node_shutdown/test_shutdown_manager.py"
     "::test_lost_connection_is_opened_again_and_the_lock_is_kept_meanwhile",

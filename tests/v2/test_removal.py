@@ -24,7 +24,14 @@ STAYS = {
         "/run/xtables.lock",
     },
     # Of an agent of the suites inside that was in a cluster.
-    "firewall": {":KUBE-IPTABLES-HINT - [0:0]"},
+    "firewall": {
+        ":KUBE-IPTABLES-HINT - [0:0]",
+        ":KUBE-FIREWALL - [0:0]",
+        "-A INPUT -j KUBE-FIREWALL",
+        "-A OUTPUT -j KUBE-FIREWALL",
+        "-A KUBE-FIREWALL ! -s 127.0.0.0/8 -d 127.0.0.0/8 -m comment --comment "
+        '"block incoming localnet connections" -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP',
+    },
 }
 """What stays by the documentation (docs/install.md), and files of other programs: exactly these."""
 

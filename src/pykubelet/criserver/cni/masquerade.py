@@ -13,23 +13,21 @@ are forged: servers may trust all of 127.0.0.0/8.
 import asyncio
 import ipaddress
 import logging
-import os
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import NotFound, Transient
-from pykubelet.base.proc import ExitError, run
+from pykubelet.base.proc import ExitError
 from pykubelet.base.units import Seconds
 from pykubelet.criserver.cni.network_types import Masquerade
-from pykubelet.linux.sockets import nftables_generation
+from pykubelet.linux.iptables import IPV4, IPV6, Iptables
 
 _log = logging.getLogger(__name__)
-_CALL: Seconds = 30.0
 FRESH: Seconds = 60.0
 """A rule that was there is not looked for again within this time."""
-_PROGRAMS = {4: ("iptables", "224.0.0.0/4"), 6: ("ip6tables", "ff00::/8")}
+_PROGRAMS = {4: (IPV4, "224.0.0.0/4"), 6: (IPV6, "ff00::/8")}
 """Programs by IP version, with the multicast addresses."""
 _Rule = tuple[str, ...]
 """The table, and the arguments of iptables after the operation."""
@@ -52,10 +50,8 @@ class Firewall:
 
     def __init__(self, clock: Clock, marks: Mapping[str, str]) -> None:
         self._clock = clock
-        self._env = {"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), **marks}
+        self._iptables = Iptables(marks)
         self._seen: dict[Masquerade, _Check] = {}
-        self._backends: dict[str, bool] = {}
-        """Whether a program's rules are those of nftables, of which the kernel tells changes; by name."""
         self._open: set[str] = set()
         """Bridges without the rules for loopback addresses, of which a warning told."""
         self._lock = asyncio.Lock()
@@ -71,23 +67,13 @@ class Firewall:
             if checked is not None and now - checked.at < FRESH:
                 return
             program, rules = _rules(wanted)
-            generation = await self._generation(program) if checked is not None else None
+            generation = await self._iptables.generation(program) if checked is not None else None
             is_same = checked is not None and generation is not None and generation == checked.generation
             if not is_same and (checked is None or not await self._all_exist(program, rules)):
                 await self._make(wanted.bridge, program, rules)
             lately = {rule: check for rule, check in self._seen.items() if now - check.at < 2 * FRESH}
             is_whole = wanted.bridge not in self._open
             self._seen = lately | {wanted: _Check(now, generation if is_whole else None)}
-
-    async def _generation(self, program: str) -> int | None:
-        """Return the generation of the kernel's rules; None if the program's are not among those that it counts."""
-        try:
-            if program not in self._backends:
-                done = await run([program, "--version"], timeout=_CALL, env=self._env, cwd="/", check=False)
-                self._backends[program] = b"nf_tables" in done.stdout
-            return nftables_generation() if self._backends[program] else None
-        except (NotFound, OSError):
-            return None
 
     async def _make(self, bridge: str, program: str, rules: Sequence[_Rule]) -> None:
         masquerade, *drop = rules
@@ -109,23 +95,13 @@ class Firewall:
     async def _all_exist(self, program: str, rules: Iterable[_Rule]) -> bool:
         """Look for all rules in one go: this is done every minute."""
         tables = (f"*{table}\n-C {' '.join(map(_quoted, rule))}\nCOMMIT\n" for table, *rule in rules)
-        argv = [f"{program}-restore", "-w", "-n"]
-        try:
-            given = "".join(tables).encode()
-            done = await run(argv, timeout=_CALL, env=self._env, cwd="/", check=False, input=given)
-        except NotFound:
-            return False
-        return done.returncode == 0
+        return await self._iptables.restore(program, "".join(tables))
 
     async def _create(self, program: str, wanted: _Rule) -> None:
         """Create the rule if it does not exist."""
         table, *rule = wanted
-        if (await self._call(program, table, "-C", *rule, check=False)) != 0:
-            await self._call(program, table, "-A", *rule, check=True)
-
-    async def _call(self, program: str, table: str, *arguments: str, check: bool) -> int:
-        argv = [program, "-w", "-t", table, *arguments]
-        return (await run(argv, timeout=_CALL, env=self._env, cwd="/", check=check)).returncode
+        if (await self._iptables.call(program, table, "-C", *rule, check=False)) != 0:
+            await self._iptables.call(program, table, "-A", *rule, check=True)
 
 
 def _rules(wanted: Masquerade) -> tuple[str, list[_Rule]]:

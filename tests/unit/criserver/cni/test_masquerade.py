@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Transient
-from pykubelet.criserver.cni import masquerade
 from pykubelet.criserver.cni.masquerade import Firewall
 from pykubelet.criserver.cni.network_types import Masquerade
+from pykubelet.linux import iptables
 from pykubelet.testing.clock import VirtualClock
 
 SCRIPT = """#!/bin/sh
@@ -109,7 +109,7 @@ class Kernel:
 @pytest.fixture
 def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
     made = Kernel()
-    monkeypatch.setattr(masquerade, "nftables_generation", made.told)
+    monkeypatch.setattr(iptables, "nftables_generation", made.told)
     return made
 
 

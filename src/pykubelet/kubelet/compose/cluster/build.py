@@ -14,7 +14,7 @@ from pykubelet.apiclient.resources import NODES
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.callbacks import Callbacks
 from pykubelet.base.concurrency.rate_limit import RateLimit
-from pykubelet.kubelet.actuate.node.iptables_hint import IptablesHint
+from pykubelet.kubelet.actuate.node.firewall_chains import FirewallChains
 from pykubelet.kubelet.compose.cluster.api_access import ApiAccess
 from pykubelet.kubelet.compose.cluster.cluster_interfaces import ClusterDeps
 from pykubelet.kubelet.compose.cluster.followers import ApiPodView, ClusterPods, NodeFollower
@@ -118,7 +118,7 @@ def build_cluster(access: ApiAccess, recorders: Recorders, deps: ClusterDeps) ->
             "mirror-pods": mirrors.run(),
             "lease": lease.run(),
             "csi-node": csi_node.run(),
-            **({"iptables-hint": IptablesHint(clock).run()} if settings.config.make_ip_tables_util_chains else {}),
+            **({"firewall-chains": FirewallChains(clock).run()} if settings.config.make_ip_tables_util_chains else {}),
             **(deps.csi.parts() if deps.csi is not None else {}),
             **access.objects.parts(),
             **(access.certificates.parts() if access.certificates is not None else {}),
