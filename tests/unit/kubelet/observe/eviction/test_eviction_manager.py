@@ -209,14 +209,14 @@ async def test_known_shortage_without_a_pod_to_evict_is_looked_at_every_ten_seco
         assert (machine.looks, machine.done.count("event EvictionThresholdMet")) == (1, 1)
 
 
-async def test_memory_that_is_nearly_short_is_read_every_second_without_a_notification() -> None:
+async def test_memory_that_is_nearly_short_is_read_twice_a_second_without_a_notification() -> None:
     machine = Machine(pods=[make_pod("a")])
     machine.short(available=150)
     async with watching(machine, HARD):
-        await machine.clock.advance(1)
+        await machine.clock.advance(0.5)
         assert machine.memory_looks == 1
         machine.short()
-        await machine.clock.advance(1)
+        await machine.clock.advance(0.5)
         assert "Evicted a 1" in machine.done
 
 

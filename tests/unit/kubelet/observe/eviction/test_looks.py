@@ -39,7 +39,15 @@ def test_growth_of_an_unknown_signal_is_unknown() -> None:
 
 @pytest.mark.parametrize(
     ("available", "seconds"),
-    [(60 * GI, 10), (8 * GI - 1, 6), (4 * GI - 1, 2), (2 * GI, 1), (GI + GI // 2, 1), (0, 10)],
+    [
+        (60 * GI, 10),
+        (8 * GI - 1, 6),
+        (4 * GI - 1, 2),
+        (2 * GI, 0.5),
+        (2 * GI - GI // 4 - 1, 0.75),
+        (GI + GI // 4, 0.5),
+        (0, 10),
+    ],
 )
 def test_next_look_comes_before_fast_pods_can_have_met_a_threshold(available: int, seconds: float) -> None:
     assert looks.next_look(ALL, memory(available), 10) == seconds

@@ -13,7 +13,7 @@ from pykubelet.kubelet.observe.eviction.eviction_types import (
 )
 from pykubelet.kubelet.observe.eviction.plan.thresholds import met
 
-SHORTEST: Final[Seconds] = 1.0
+SHORTEST: Final[Seconds] = 0.5
 """Time between two looks at memory that is nearly short."""
 FASTEST: Final = 1 << 30
 """Bytes per second that pods are expected to allocate at most."""
