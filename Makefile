@@ -17,6 +17,8 @@ RELEASE ?=
 RUNTIMES ?= both
 # How many suites of tests run side by side.
 LANES ?= 2
+# ALSO=v2: `make test` with the short form of the tests in an emulated machine, too.
+ALSO ?=
 # How often the fault benchmark does each fault, and the other runtime that it does them to.
 TRIES ?= 5
 PEER ?=
@@ -59,7 +61,7 @@ clean-run: ## remove every trace of `make run` (root)
 	@test ! -x $(BIN)/python || $(BIN)/python -m tools.demo down
 
 test: setup test-packages ## everything: check, then the tests with a real runtime (root)
-	$(SUITES) lint unit integration cluster faults
+	$(SUITES) lint unit $(ALSO) integration cluster faults
 
 test-v2: setup ## tests in an emulated Debian machine with cgroup v2 and systemd; V2=smoke: only the short form; V2=selinux: on a kernel that enforces SELinux; RELEASE=trixie: another Debian (root)
 	@sh tools/install-packages.sh $(APT_V2)

@@ -87,9 +87,10 @@ def test_two_run_at_once_and_what_measures_time_alone(tmp_path: Path) -> None:
 def test_who_has_neighbours_may_wait_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYKUBELET_TEST_PATIENCE", raising=False)
     text = "import os; print('patience', os.environ['PYKUBELET_TEST_PATIENCE'])"
-    played(tmp_path, Suite("beside", script(text)), Suite("timing", script(text), alone=True))
-    assert (tmp_path / "beside.log").read_text() == "patience 2\n"
-    assert (tmp_path / "timing.log").read_text() == "patience 1\n"
+    for lanes in (1, 2, 3):
+        played(tmp_path, Suite("beside", script(text)), Suite("timing", script(text), alone=True), lanes=lanes)
+        assert (tmp_path / "beside.log").read_text() == f"patience {lanes}\n"
+        assert (tmp_path / "timing.log").read_text() == "patience 1\n"
 
 
 def test_a_failure_stops_no_other(tmp_path: Path) -> None:
