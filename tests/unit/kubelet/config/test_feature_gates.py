@@ -136,3 +136,9 @@ def test_documentation_lists_the_gates() -> None:
     assert rows["without effect on a node"] == ELSEWHERE
     assert rows["locked to true"] == LOCKED_ON
     assert rows["locked to false"] == LOCKED_OFF
+
+
+def test_documentation_has_a_reason_for_each_gate_that_is_not_there() -> None:
+    text = PARITY.read_text().partition("\n| reason | gates |\n")[2].partition("\n\n")[0]
+    explained = [name for row in text.splitlines()[1:] for name in re.findall(r"\w+", row.split("|")[2])]
+    assert sorted(explained) == sorted(ABSENT)
