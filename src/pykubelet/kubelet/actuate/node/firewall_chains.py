@@ -62,5 +62,5 @@ class FirewallChains:
             if await self._iptables.call(program, table, *look, check=False) != 0:
                 await self._iptables.call(program, table, *create, check=True)
                 _log.info("iptables: chain or rule created", extra={"program": program, "rule": " ".join(create)})
-                generation = None  # it has changed: looked at once more
+                generation = None  # it has changed: the next round looks again
         self._complete[program] = generation
