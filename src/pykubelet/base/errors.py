@@ -9,7 +9,11 @@ import errno
 from typing import Final
 
 PASSING: Final = frozenset(
-    (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
+    (
+        *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.ESTALE, errno.ETIMEDOUT),
+        # Of a disk or its file system: the last two are those of ext4 and xfs for an inode with a bad checksum.
+        *(errno.EIO, errno.EBADMSG, errno.EUCLEAN),
+    )
 )
 """Error numbers that say nothing about the content of a file: something is missing or fails for the moment."""
 LACKING: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS))

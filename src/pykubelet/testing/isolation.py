@@ -23,7 +23,7 @@ from pykubelet.testing.traces import kill_processes, remove_cgroups, remove_moun
 _BASE = Path("/tmp")
 _PREFIX = "pkt-"
 _OWNER = "owner.json"
-_FURTHER = "defkmphoqtrg"
+_FURTHER = "defkmphoqtrgi"
 """Letters of the further servers that single test modules start."""
 _SUBNETS = range(1, 255)
 

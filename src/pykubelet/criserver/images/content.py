@@ -17,7 +17,7 @@ from typing import Self
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.base.files.atomic import sync_directory
 from pykubelet.base.units import MIB, Bytes
-from pykubelet.criserver.directories import make_directory, set_aside
+from pykubelet.criserver.directories import is_regular, make_directory, set_aside
 from pykubelet.criserver.images.manifests import Descriptor
 from pykubelet.criserver.images.reference import is_digest
 from pykubelet.criserver.unpack.room import OF_IMAGES, Reserve, Room
@@ -42,6 +42,8 @@ class ContentStore:
         self._reserve = reserve
         self._blobs = root / "blobs"
         self._ingest = root / "ingest"
+        self.unusable: tuple[Path, ...] = ()
+        """Files that are no blobs and cannot be set aside, such as those that the file system cannot look up."""
         kinds = (self._blobs / "sha256", self._blobs / "sha512")
         for directory in (root, self._blobs, self._ingest, *kinds):
             make_directory(directory)
@@ -157,12 +159,13 @@ class ContentStore:
         """The regular files in a directory of the store; other files are set aside, as reading them could block."""
         files = []
         for path in directory.iterdir():
-            if path.is_file() and not path.is_symlink():
+            if is_regular(path):
                 files.append(path)
                 continue
             try:
                 set_aside(path, self.root)
             except OSError as error:
+                self.unusable += (path,)
                 _log.warning(
                     "content store: cannot set aside a file that is no blob",
                     extra={"path": str(path), "error": str(error)},

@@ -1,7 +1,6 @@
 """Files of the image store that could not be used and were quarantined (set aside) for an administrator."""
 
-import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -24,13 +23,33 @@ class QuarantinedFile(Struct, frozen=True, kw_only=True):
     remedy: str
 
     async def check_removed(self) -> None:
-        """Raise Permanent while the file exists."""
-        if await blocking.call("images", os.path.lexists, self.path):
+        """Raise Permanent while the file exists, also if it cannot be looked up."""
+        if not await blocking.call("images", _is_gone, self.path):
             raise Permanent(f"it cannot be used and is kept as {self.path}: {self.remedy}")
 
 
-def find_quarantined(root: Path, index: Path) -> Iterator[QuarantinedFile]:
-    """Find what this start and earlier ones have set aside in the server's directory ``root``. Blocking."""
+def _is_gone(path: Path) -> bool:
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def find_quarantined(root: Path, index: Path, unusable: Iterable[Path]) -> Iterator[QuarantinedFile]:
+    """Find what this start and earlier ones have set aside in the server's directory ``root``. Blocking.
+
+    ``unusable``: files that could not be set aside.
+    """
+    for path in islice(unusable, _MOST):
+        yield QuarantinedFile(
+            kind="unusable file",
+            id=f"{path.parent.name}/{path.name}",
+            path=path,
+            remedy="stop the server and check the file system (fsck), or remove the file",
+        )
     for identity, name in quarantined_names(index).items():
         yield QuarantinedFile(
             kind="image", id=identity, path=quarantine_of(index), remedy=f"pull {name} again, then remove the file"

@@ -28,7 +28,7 @@ from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Transient
 from pykubelet.base.files.atomic import remove_temporary_files, write_atomic
 from pykubelet.base.files.safe_path import close_quietly, open_in_root, read_regular
 from pykubelet.base.units import Bytes, Seconds
-from pykubelet.criserver.directories import make_directory, set_aside_obstacle
+from pykubelet.criserver.directories import is_directory, make_directory, set_aside_obstacle
 from pykubelet.criserver.images.image_types import Layer
 from pykubelet.criserver.storage.layer_records import LayerMeta
 from pykubelet.criserver.storage.remove import removal_steps, remove_any
@@ -278,8 +278,7 @@ class Layers:
         return self._locks.setdefault((chain_id, *blobs), asyncio.Lock())
 
     def _is_there(self, meta: LayerMeta) -> bool:
-        directory = self.directory / str(meta.directory)
-        return directory.is_dir() and not directory.is_symlink()
+        return is_directory(self.directory / str(meta.directory))
 
     def _remove(self, path: Path) -> None:
         """Remove a directory of a layer or of its mounts, or any other file; the content goes to the trash.

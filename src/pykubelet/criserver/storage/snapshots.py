@@ -23,7 +23,7 @@ from pykubelet.base.errors import PASSING, Invalid, NotFound, Transient
 from pykubelet.base.files.atomic import write_atomic
 from pykubelet.base.files.safe_path import read_regular
 from pykubelet.base.units import MIB, Bytes, Seconds
-from pykubelet.criserver.directories import set_aside_obstacle
+from pykubelet.criserver.directories import is_directory, set_aside_obstacle
 from pykubelet.criserver.images.image_types import ImageRecord
 from pykubelet.criserver.storage.layer_records import LayerMeta, RootfsMeta
 from pykubelet.criserver.storage.layers import EMPTY, Layers
@@ -86,7 +86,7 @@ class Snapshots:
                 self._used[place.name] = found.chain_ids if found is not None else ()
                 if _may_be_mounted(place / "rootfs"):
                     self._note_mounted(place.name, found)
-                if (place / VOLUMES).is_dir():
+                if is_directory(place / VOLUMES):
                     self._with_volumes.add(place.name)
             else:
                 self._leftovers.add(place)

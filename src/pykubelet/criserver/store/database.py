@@ -4,8 +4,10 @@
 commits, and it also ends every container in them.
 """
 
+import errno
 import logging
 import os
+import re
 import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -40,6 +42,8 @@ _OUTSIDE = frozenset(
         *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM),
     )
 )
+_UNREADABLE = frozenset((errno.EIO, errno.EBADMSG, errno.EUCLEAN))
+"""Error numbers for an inode that cannot be read, or has a bad checksum (ext4: EBADMSG, xfs: EUCLEAN)."""
 
 Restore = Callable[[sqlite3.Connection], int]
 """Fills new tables; returns the number of restored records."""
@@ -117,6 +121,7 @@ class Database:
     def _open(self) -> None:
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._path = self._latest()
             self._set_aside_obstacles()
             try:
                 self._connection = self._connect()
@@ -128,10 +133,32 @@ class Database:
         except (sqlite3.Error, OSError) as error:
             raise self._failure(error) from error
 
+    def _latest(self) -> Path:
+        """The file to open: the one with the highest number, or a new one if the file system cannot look that up.
+
+        An inode with a bad checksum can be neither opened nor renamed until the file system is checked. The former file
+        has older records then, so that it is not opened again.
+        """
+        named = re.compile(rf"{re.escape(self._path.stem)}-([0-9]{{1,9}}){re.escape(self._path.suffix)}(-wal|-shm)?")
+        found = (named.fullmatch(name) for name in os.listdir(self._path.parent))  # noqa: PTH208 - looks up no inode
+        number = max((int(match[1]) for match in found if match), default=1)
+        latest, following = self._numbered(number), self._numbered(number + 1)
+        error = next(filter(None, map(_lookup_error, _parts(latest))), None)
+        if error is None:
+            return latest
+        self.intact = False
+        _log.error(
+            "state file: the file system cannot look it up, check it (fsck); using another file",
+            extra={"file": str(latest), "instead": str(following), "error": str(error)},
+        )
+        return following
+
+    def _numbered(self, number: int) -> Path:
+        return self._path if number == 1 else self._path.with_stem(f"{self._path.stem}-{number}")
+
     def _set_aside_obstacles(self) -> None:
         """Set aside files that cannot be the database, or are too large to check."""
-        for suffix in ("", "-wal", "-shm"):
-            part = self._path.with_name(self._path.name + suffix)
+        for part in _parts(self._path):
             if os.path.lexists(part) and not part.is_file():
                 self._set_aside(sqlite3.DatabaseError(f"{part.name} is not a regular file"))
         if self._path.exists() and self._path.stat().st_size > _MOST:
@@ -189,15 +216,28 @@ class Database:
             "state file unusable: set aside",
             extra={"file": str(self._path), "kept_as": str(aside), "error": str(error)},
         )
-        for suffix in ("", "-wal", "-shm"):
-            part = self._path.with_name(self._path.name + suffix)
+        for part, kept in zip(_parts(self._path), _parts(aside), strict=True):
             if os.path.lexists(part):
-                part.rename(aside.with_name(aside.name + suffix))
+                part.rename(kept)
 
     def _close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _parts(path: Path) -> list[Path]:
+    """A database file, and the files that SQLite keeps beside it."""
+    return [path.with_name(path.name + suffix) for suffix in ("", "-wal", "-shm")]
+
+
+def _lookup_error(path: Path) -> OSError | None:
+    """The error with which the disk or its file system answers when the file is looked up."""
+    try:
+        path.lstat()
+    except OSError as error:
+        return error if error.errno in _UNREADABLE else None
+    return None
 
 
 def _is_outside(error: sqlite3.Error) -> bool:

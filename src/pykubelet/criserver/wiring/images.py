@@ -132,5 +132,5 @@ def _open(
         layers=layers,
         registries=registries,
         policy=policy,
-        quarantined=tuple(find_quarantined(settings.root, index)),
+        quarantined=tuple(find_quarantined(settings.root, index, content.unusable)),
     )
