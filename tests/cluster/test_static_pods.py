@@ -54,15 +54,20 @@ def test_mirror_of_an_updated_pod_stays_until_its_grace_period_is_over(cluster: 
     cluster.ready(name)
 
 
-def test_static_pod_removed_and_written_again_starts_when_the_old_one_has_ended(cluster: Cluster) -> None:
+@pytest.mark.parametrize("at_once", [False, True], ids=["while-it-stops", "at-once"])
+def test_static_pod_removed_and_written_again_starts_when_the_old_one_has_ended(
+    cluster: Cluster, at_once: bool
+) -> None:
     """Both have the same name and uid; upstream's MirrorPod specs want a restart."""
     manifest = pod("back", container(command=lingering()), terminationGracePeriodSeconds=120)
     path = cluster.agent.write("back.json", manifest)
     name = f"back-{NODE}"
     first = container_status(cluster.until(name, is_ready)).container_id
     path.unlink()
-    cluster.wait_asked("back")
+    if not at_once:
+        cluster.wait_asked("back")
     cluster.agent.write("back.json", manifest)
+    cluster.wait_asked("back")
     released = datetime.now(UTC).replace(microsecond=0)
     cluster.agent.exec("back", "touch /tmp/end")
     after = container_status(cluster.until(name, lambda p: is_ready(p) and container_status(p).container_id != first))
