@@ -51,21 +51,40 @@ def test_a_pod_that_ends_succeeds_and_stays(cluster: Cluster) -> None:
 
 
 def test_deletion_honours_the_grace_period_and_waits_for_the_containers(cluster: Cluster) -> None:
-    """The pod ignores SIGTERM, so it ends after the deletion's grace period, which overrides the pod's own."""
+    """The pod ignores SIGTERM, so it ends after the deletion's grace period, which overrides the pod's own.
+
+    A StatefulSet controller waits for that: it creates the next pod of this name when the object is gone.
+    """
     made = cluster.run(pod("deaf", container(command=stubborn()), terminationGracePeriodSeconds=60))
     cluster.ready("deaf")
     cgroup = cgroup_of(cluster.agent, "deaf")
     processes = directory_of(cgroup.layout, "memory") / cgroup.path("memory").lstrip("/") / "cgroup.procs"
-    assert processes.read_text()
+    assert _pids(processes)
     deleted = time.monotonic()
     cluster.api.delete_pod("deaf", 3)
     marked = cluster.until("deaf", lambda p: p.metadata.deletion_timestamp is not None)
     assert marked.metadata.deletion_grace_period_seconds == 3
+
+    def ended() -> bool:
+        there = cluster.api.find_pod("deaf") is not None
+        running = _pids(processes)
+        assert there or not running, "the object has gone while its process runs"
+        return not running
+
+    wait_for(ended, 20.0, cluster.agent.log_tail)
     cluster.api.wait_gone("deaf", 20.0, cluster.agent.log_tail)
     assert time.monotonic() - deleted > 2.5
     # Only pods without processes and volumes were removed.
     assert not processes.exists()
     assert not list((cluster.agent.root / "pods" / made["metadata"]["uid"]).glob("volumes/*/*"))
+
+
+def _pids(processes: Path) -> str:
+    """The processes of a cgroup; empty if it is gone."""
+    try:
+        return processes.read_text()
+    except OSError:
+        return ""
 
 
 def test_hosts_file_of_a_pod_has_its_names(cluster: Cluster) -> None:
