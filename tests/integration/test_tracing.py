@@ -1,5 +1,6 @@
 """Traces: a real collector process receives the spans of the agent, of the runtime server and of what it runs."""
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,11 @@ from tests.manifests import BUSYBOX, container, pod, sh
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
 
 _RPC = "runtime.v1.RuntimeService"
+_PROGRAM = """#!/bin/sh
+# Notes which trace it is a part of.
+echo "$CNI_COMMAND $* $TRACEPARENT" >> {notes}
+exec {program} "$@"
+"""
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +44,18 @@ def collector(isolation: Isolation) -> Iterator[tuple[str, Path]]:
 def traced(isolation: Isolation, collector: tuple[str, Path]) -> Iterator[AgentProcess]:
     """An agent and a runtime server that send their spans to the collector."""
     endpoint, home = collector[0], isolation.home / "t"
+    for name, program in (("bridge", "/usr/lib/cni/bridge"), ("runc", shutil.which("runc"))):
+        path = home / "bin" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_PROGRAM.format(notes=home / name, program=program))
+        path.chmod(0o755)
     server = PrivateCriServer(
-        home, f"{isolation.bridge}t", isolation.further_subnet("t"), further={"tracing": {"endpoint": endpoint}}
+        home,
+        f"{isolation.bridge}t",
+        isolation.further_subnet("t"),
+        cni={"bin_dirs": [str(home / "bin"), "/usr/lib/cni"]},
+        handlers={"runc": str(home / "bin" / "runc")},
+        further={"tracing": {"endpoint": endpoint}},
     )
     config: dict[str, object] = {"tracing": {"endpoint": endpoint, "samplingRatePerMillion": 1_000_000}}
     agent = AgentProcess(isolation.home / "traced", server.endpoint, f"{isolation.cgroup_root}-t", config=config)
@@ -95,6 +111,22 @@ def test_start_of_a_pod_is_one_trace_through_both_daemons(traced: AgentProcess, 
     assert {span.parent for span in trace["runc start"]} <= starts
     for span in by_id.values():
         assert root.begun <= span.begun <= span.ended
+
+
+def test_plugins_and_runtime_are_told_the_trace_in_their_environment(
+    traced: AgentProcess, collector: tuple[str, Path], isolation: Isolation
+) -> None:
+    traced.write("told.json", pod("told"))
+
+    def spans_of(name: str) -> list[ReceivedSpan]:
+        return _trace_of("default/told-testnode", received(collector[1])).get(name, [])
+
+    for name, program, command in (("CNI ADD bridge", "bridge", "ADD "), ("conmon create", "runc", " create ")):
+        wait_for(lambda: bool(spans_of(name)), 40, traced.log_tail)  # noqa: B023
+        (span,) = spans_of(name)
+        notes = (isolation.home / "t" / program).read_text().splitlines()
+        told = [line.split()[-1].split("-") for line in notes if command in line and span.trace in line]
+        assert [parent[1:3] for parent in told] == [[span.trace, span.id]], f"{name}: {notes}"
 
 
 @pytest.mark.steady_clock  # the exporter's library measures its time limit by the wall clock
