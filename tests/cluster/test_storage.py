@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pykubelet.testing.agent import container_status, wait_for
+from pykubelet.testing.agent import container_status, wait_for, waiting_reason
 from pykubelet.testing.envtest import EnvTest
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.kubeapi import Json
@@ -16,6 +16,11 @@ from tests.manifests import container, mount, pod
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 _TOPOLOGY = "topology.fake.csi/node"
+_UNSUPPORTED: Json = {
+    "iscsi": {"targetPortal": "192.0.2.1:3260", "iqn": "iqn.2001-04.test:disk", "lun": 0},
+    "fc": {"targetWWNs": ["50060e801049cfd1"], "lun": 0},
+    "flexVolume": {"driver": "test/disk"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +107,23 @@ def test_volume_of_another_node_is_not_mounted(storage: Storage) -> None:
     found = cluster.api.find_pod("misplaced")
     assert found is not None and found.status.phase == "Pending"
     cluster.delete("misplaced", 0)
+
+
+def test_pod_with_a_volume_of_an_unsupported_kind_waits_and_says_why(storage: Storage) -> None:
+    cluster = storage.cluster
+    storage.bind("remote", iscsi=_UNSUPPORTED["iscsi"])
+    texts = {kind.lower(): f"volumes of kind {kind} are not supported by this agent" for kind in _UNSUPPORTED}
+    texts["claimed"] = "kind not supported by this agent, only csi, local, nfs and hostPath"
+    sources = {kind.lower(): {kind: source} for kind, source in _UNSUPPORTED.items()}
+    sources["claimed"] = {"persistentVolumeClaim": {"claimName": "remote"}}
+    for name, source in sources.items():
+        main = container(volumeMounts=[mount("data", "/data")])
+        cluster.run(pod(name, main, volumes=[{"name": "data", **source}]))
+    for name, text in texts.items():
+        cluster.wait_event(name, "FailedMount", text)
+        waits = cluster.until(name, lambda p: waiting_reason(p) == "ContainerCreating")
+        assert waits.status.phase == "Pending"
+        cluster.delete(name, 0)
 
 
 def test_a_pod_keeps_its_volumes_over_a_restart_of_the_agent(storage: Storage) -> None:
