@@ -22,9 +22,9 @@ def stubborn(script: str = "") -> list[str]:
     return ["sh", "-c", f"trap '' TERM\n{script}\nwhile :; do sleep 1; done"]
 
 
-def lingering() -> list[str]:
-    """A command that notes in a file that it was asked to stop, and ends when the file ``/tmp/end`` is there."""
-    return ["sh", "-c", "trap 'touch /tmp/asked' TERM\nwhile [ ! -e /tmp/end ]; do sleep 0.2; done"]
+def lingering(*, status: int = 0) -> list[str]:
+    """A command that notes in a file that it was asked to stop, and exits when the file ``/tmp/end`` is there."""
+    return sh(f"trap 'touch /tmp/asked' TERM\nwhile [ ! -e /tmp/end ]; do sleep 0.2; done\nexit {status}")
 
 
 def sh(script: str) -> list[str]:

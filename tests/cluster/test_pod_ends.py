@@ -3,11 +3,12 @@
 import pytest
 
 from pykubelet.models.core_v1 import Pod
-from pykubelet.testing.agent import container_status, is_ready
+from pykubelet.testing.agent import container_status, is_ready, wait_for
 from tests.cluster.cluster_node import NODE, Cluster
 from tests.manifests import container, exec_handler, lingering, mount, pod, serving, sh
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
+_EVICTIONS = {"evictionMaxPodGracePeriod": 120, "evictionPressureTransitionPeriod": "1s"}
 
 
 def disrupted(found: Pod) -> bool:
@@ -103,6 +104,41 @@ def test_pod_that_is_stopped_for_the_node_stays_ready_until_its_container_ends(c
     assert disrupted(ended) and not is_ready(ended)
     for name in ("critical", "slow"):
         cluster.delete(name, 1)
+
+
+def test_evicted_pod_runs_and_keeps_its_cpu_until_its_container_has_ended(cluster: Cluster) -> None:
+    """A controller replaces a pod as soon as its phase is terminal: the new one must find room, and be the only one."""
+    node, signal = cluster.api.node(NODE), "memory.available"
+    assert node is not None
+
+    def pressure() -> str:
+        return str(cluster.api.node_condition(NODE, "MemoryPressure")["status"])
+
+    everything = {"requests": {"cpu": node["status"]["allocatable"]["cpu"]}}
+    main = container(command=lingering(status=3), resources=everything)
+    cluster.run(pod("evicted", main, terminationGracePeriodSeconds=120))
+    cluster.ready("evicted")
+    cluster.agent.reconfigure(evictionSoft={signal: "99%"}, evictionSoftGracePeriod={signal: "1s"}, **_EVICTIONS)
+    try:
+        cluster.wait_event("evicted", "Evicted")
+        cluster.wait_asked("evicted")
+        wait_for(lambda: pressure() == "True", 30.0, cluster.agent.log_tail)
+    finally:
+        cluster.agent.reconfigure(evictionSoft={}, evictionSoftGracePeriod={})
+    cluster.run(pod("rival", container(resources=everything)))
+    rejected = cluster.until("rival", lambda p: p.status.phase == "Failed")
+    assert rejected.status.reason == "OutOfcpu"
+    stopping = cluster.api.find_pod("evicted")
+    assert stopping is not None and stopping.metadata.deletion_timestamp is None
+    assert (stopping.status.phase, stopping.status.reason) == ("Running", "") and not disrupted(stopping)
+    cluster.agent.exec("evicted", "touch /tmp/end")
+    failed = cluster.until("evicted", lambda p: p.status.phase not in ("Pending", "Running"))
+    assert (failed.status.phase, failed.status.reason) == ("Failed", "Evicted") and disrupted(failed)
+    cluster.run(pod("next", container(resources=everything)))
+    cluster.ready("next")
+    for name in ("evicted", "rival", "next"):
+        cluster.delete(name, 1)
+    wait_for(lambda: pressure() == "False", 30.0, cluster.agent.log_tail)
 
 
 def test_pod_evicted_for_its_own_volume_has_no_disruption_target(cluster: Cluster) -> None:

@@ -84,16 +84,14 @@ def test_threshold_that_is_raised_while_the_agent_runs_evicts_a_pod(
         agent.wait_pod("victim", is_ready)
         assert api.conditions()["MemoryPressure"] == "False"
         pid = agent.pid
-        agent.config |= {"evictionHard": {"memory.available": "99%"}, "evictionPressureTransitionPeriod": "1s"}
-        replace_file(agent.config_file, agent.config_text())
+        agent.reconfigure(evictionHard={"memory.available": "99%"}, evictionPressureTransitionPeriod="1s")
         wait_for(lambda: api.pod("victim")["status"].get("phase") == "Failed", 45, agent.log_tail)
         status = api.pod("victim")["status"]
         assert status["reason"] == "Evicted"
         assert status["message"].startswith("The node was low on resource: memory. Threshold quantity: ")
         wait_for(lambda: api.annotations("victim", "Evicted").get("starved_resource") == "memory", 20, agent.log_tail)
         wait_for(lambda: api.conditions()["MemoryPressure"] == "True", 30, agent.log_tail)
-        agent.config |= {"evictionHard": {"memory.available": "1Mi"}}
-        replace_file(agent.config_file, agent.config_text())
+        agent.reconfigure(evictionHard={"memory.available": "1Mi"})
         wait_for(lambda: api.conditions()["MemoryPressure"] == "False", 45, agent.log_tail)
         assert agent.pid == pid and is_ready(agent.pod("static"))
         api.remove_pod("victim")
@@ -128,12 +126,6 @@ def test_pods_keep_logs_and_results_when_a_disk_is_short_before_the_api_server_h
         assert agent.stop() == 0
     finally:
         agent.destroy()
-
-
-def replace_file(path: Path, text: str) -> None:
-    temporary = path.with_name(f"{path.name}.new")
-    temporary.write_text(text)
-    temporary.rename(path)
 
 
 MI = 1 << 20

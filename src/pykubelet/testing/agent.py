@@ -136,6 +136,13 @@ class AgentProcess:
         }
         return json.dumps(configuration)
 
+    def reconfigure(self, **fields: object) -> None:
+        """Change fields of the configuration of the running agent, which applies them."""
+        self.config |= fields
+        temporary = self.config_file.with_name("config.new")
+        temporary.write_text(self.config_text())
+        temporary.rename(self.config_file)
+
     def wait_ready(self) -> None:
         """Wait until the local API responds; AssertionError with the end of the log if it does not."""
         wait_for(self._answers, _START_SECONDS, lambda: f"the agent did not start:\n{self.log_tail()}")
