@@ -2,7 +2,7 @@
 
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from pykubelet.testing.fake_api.thread import FakeApiThread, fake_api_thread
 from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.kubeapi import Json, KubeApi
 from pykubelet.testing.runtime import PrivateRuntime
+from tests.cluster.certificate_requests import REQUESTS
 from tests.cluster.cluster_node import NODE, Cluster, has_chains, remove_chains
 
 
@@ -103,6 +104,30 @@ def cluster(
     finally:
         agent.destroy()
         api.delete(f"/api/v1/nodes/{NODE}")
+
+
+@pytest.fixture
+def agent_with(
+    isolation: Isolation, daemon: PrivateRuntime, apiserver: EnvTest, api: KubeApi
+) -> Iterator[Callable[..., AgentProcess]]:
+    """Create agents of the node with further flags and fields of the configuration."""
+    made: list[AgentProcess] = []
+
+    def make(name: str, *flags: str, **config: object) -> AgentProcess:
+        home = isolation.home / name
+        home.mkdir()
+        all_flags = ["--kubeconfig", str(apiserver.node_kubeconfig(NODE)), "--cert-dir", str(home / "pki"), *flags]
+        fields: Json = {"nodeStatusUpdateFrequency": "1s", **config}
+        made.append(AgentProcess(home, daemon.endpoint, isolation.cgroup_root, NODE, fields, all_flags))
+        return made[-1]
+
+    try:
+        yield make
+    finally:
+        for agent in made:
+            agent.destroy()
+        api.delete(f"/api/v1/nodes/{NODE}")
+        api.delete(REQUESTS)
 
 
 @pytest.fixture(scope="module")

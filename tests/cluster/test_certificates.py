@@ -1,5 +1,6 @@
-"""Certificates of a node that has only a bootstrap token: requests and renewal."""
+"""Client and serving certificates of a node: requests by a bootstrap token, and renewal."""
 
+import base64
 import ssl
 import time
 from collections.abc import Callable, Iterator
@@ -12,13 +13,13 @@ from cryptography import x509
 
 from pykubelet.testing.agent import AgentProcess, wait_for
 from pykubelet.testing.envtest import EnvTest
-from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.kubeapi import Json, KubeApi
-from pykubelet.testing.runtime import PrivateRuntime
+from pykubelet.testing.patience import PATIENCE
 from tests.cluster.certificate_requests import REQUESTS, pending, sign, wait_for_request
 from tests.cluster.cluster_node import NODE
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
+_SHORT = timedelta(seconds=20 * PATIENCE)
 _CLIENT, _SERVING = "kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"
 
 
@@ -60,26 +61,6 @@ def allowed_to_bootstrap(api: KubeApi) -> Iterator[None]:
         api.delete(f"{path}/bootstrap")
 
 
-@pytest.fixture
-def joining(
-    isolation: Isolation, daemon: PrivateRuntime, apiserver: EnvTest, api: KubeApi, node_address: str
-) -> Iterator[Callable[[], AgentProcess]]:
-    """Create an agent with a bootstrap kubeconfig."""
-    home = isolation.home / "join"
-    home.mkdir()
-    bootstrap = apiserver.kubeconfig("system:bootstrap:envtst", home / "bootstrap.conf")
-    flags = ["--kubeconfig", str(home / "kubelet.conf"), "--bootstrap-kubeconfig", str(bootstrap)]
-    flags += ["--cert-dir", str(home / "pki"), "--node-ip", node_address]
-    config: Json = {"rotateCertificates": True, "serverTLSBootstrap": True}
-    agent = AgentProcess(home, daemon.endpoint, isolation.cgroup_root, NODE, config, flags)
-    try:
-        yield lambda: agent
-    finally:
-        agent.destroy()
-        api.delete(f"/api/v1/nodes/{NODE}")
-        api.delete(REQUESTS)
-
-
 def subject(path: Path) -> str:
     return x509.load_pem_x509_certificate(path.read_bytes()).subject.rfc4514_string()
 
@@ -89,10 +70,19 @@ def shown(agent: AgentProcess) -> x509.Certificate:
     return x509.load_pem_x509_certificate(ssl.get_server_certificate(("127.0.0.1", agent.node_port)).encode())
 
 
+def wait_alive(api: KubeApi, agent: AgentProcess) -> None:
+    """Mark the node as lost, as the node lifecycle controller does, and wait until it is ready again."""
+    lost = {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}
+    api.strategic(f"/api/v1/nodes/{NODE}/status", {"status": lost})
+    wait_for(lambda: api.node_condition(NODE).get("status") == "True", 30.0, agent.log_tail)
+
+
 def test_a_node_joins_by_a_token_and_renews_its_certificates(
-    joining: Callable[[], AgentProcess], api: KubeApi, apiserver: EnvTest, node_address: str
+    agent_with: Callable[..., AgentProcess], api: KubeApi, apiserver: EnvTest, node_address: str, tmp_path: Path
 ) -> None:
-    agent = joining()
+    bootstrap = apiserver.kubeconfig("system:bootstrap:envtst")
+    flags = ["--kubeconfig", str(tmp_path / "kubelet.conf"), "--bootstrap-kubeconfig", str(bootstrap)]
+    agent = agent_with("join", *flags, "--node-ip", node_address, rotateCertificates=True, serverTLSBootstrap=True)
     with allowed_to_bootstrap(api):
         agent.start(wait=False)
         first = wait_for_request(api, _CLIENT, agent)
@@ -142,7 +132,28 @@ def test_a_node_joins_by_a_token_and_renews_its_certificates(
         assert time.time() >= expires
         sign(api, apiserver, third)
         wait_for(lambda: current.resolve() != before, 20.0, agent.log_tail)
-    lost = {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}
-    api.strategic(f"/api/v1/nodes/{NODE}/status", {"status": lost})
-    wait_for(lambda: api.node_condition(NODE).get("status") == "True", 30.0, agent.log_tail)
+    wait_alive(api, agent)
+    assert agent.stop() == 0
+
+
+def test_node_with_an_embedded_certificate_goes_on_after_its_expiry(
+    agent_with: Callable[..., AgentProcess], api: KubeApi, apiserver: EnvTest, node_address: str
+) -> None:
+    key, certificate = apiserver.authority.client(f"system:node:{NODE}", "system:nodes", _SHORT)
+    expires = x509.load_pem_x509_certificate(certificate).not_valid_after_utc.timestamp()
+    data = {"client-certificate-data": certificate, "client-key-data": key}
+    user = {name: base64.b64encode(pem).decode() for name, pem in data.items()}
+    kubeconfig = apiserver.write_kubeconfig(apiserver.home / "embedded.conf", user)
+    agent = agent_with("embed", "--kubeconfig", str(kubeconfig), "--node-ip", node_address, rotateCertificates=True)
+    agent.start()
+    request = wait_for_request(api, _CLIENT, agent)
+    assert request["spec"]["username"] == f"system:node:{NODE}"
+    sign(api, apiserver, request)
+    wait_for(lambda: time.time() > expires, _SHORT.total_seconds(), agent.log_tail)
+    wait_alive(api, agent)
+
+    # The kubeconfig still has the old one at the next start.
+    assert agent.stop() == 0
+    agent.start()
+    wait_alive(api, agent)
     assert agent.stop() == 0

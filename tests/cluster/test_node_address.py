@@ -2,45 +2,19 @@
 
 import base64
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from cryptography import x509
 
 from pykubelet.testing.agent import AgentProcess, wait_for
 from pykubelet.testing.envtest import EnvTest
-from pykubelet.testing.isolation import Isolation
 from pykubelet.testing.kubeapi import Json, KubeApi
-from pykubelet.testing.runtime import PrivateRuntime
 from tests.cluster.certificate_requests import REQUESTS, sign, wait_for_request
 from tests.cluster.cluster_node import NODE
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 _SERVING = "kubernetes.io/kubelet-serving"
-
-
-@pytest.fixture
-def agent_with(
-    isolation: Isolation, daemon: PrivateRuntime, apiserver: EnvTest, api: KubeApi
-) -> Iterator[Callable[..., AgentProcess]]:
-    """Create agents of the node with further flags."""
-    made: list[AgentProcess] = []
-
-    def make(name: str, *flags: str, **config: object) -> AgentProcess:
-        home = isolation.home / name
-        home.mkdir()
-        all_flags = ["--kubeconfig", str(apiserver.node_kubeconfig(NODE)), "--cert-dir", str(home / "pki"), *flags]
-        fields: Json = {"nodeStatusUpdateFrequency": "1s", **config}
-        made.append(AgentProcess(home, daemon.endpoint, isolation.cgroup_root, NODE, fields, all_flags))
-        return made[-1]
-
-    try:
-        yield make
-    finally:
-        for agent in made:
-            agent.destroy()
-        api.delete(f"/api/v1/nodes/{NODE}")
-        api.delete(REQUESTS)
 
 
 def addresses(api: KubeApi) -> dict[str, str] | None:
