@@ -2,7 +2,9 @@
 
 import base64
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -15,6 +17,16 @@ from tests.cluster.cluster_node import NODE
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime]
 _SERVING = "kubernetes.io/kubelet-serving"
+
+
+@contextmanager
+def machine_address(address: str) -> Iterator[None]:
+    """Give an address to the machine, reachable only from the machine itself."""
+    subprocess.run(("ip", "address", "replace", f"{address}/32", "dev", "lo"), check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(("ip", "address", "delete", f"{address}/32", "dev", "lo"), check=True)
 
 
 def addresses(api: KubeApi) -> dict[str, str] | None:
@@ -38,16 +50,45 @@ def test_an_address_that_the_machine_gets_later_is_reported(
     wait_for(lambda: addresses(api) is not None, 30.0, agent.log_tail)
     wait_for(lambda: "not found in the host's network interfaces" in agent.log_tail(), 30.0, agent.log_tail)
     assert addresses(api) == {}
-    command = ("ip", "address", "replace", f"{later}/32", "dev", "lo")
-    subprocess.run(command, check=True)
-    try:
+    with machine_address(later):
         wait_for(lambda: addresses(api) == {"InternalIP": later, "Hostname": NODE}, 30.0, agent.log_tail)
         wait_for(lambda: api.node_condition(NODE).get("status") == "True", 30.0, agent.log_tail)
         # The scheduler needs the CSINode: the node is not ready before it is there.
         assert api.get(f"/apis/storage.k8s.io/v1/csinodes/{NODE}")["metadata"]["name"] == NODE
         assert agent.stop() == 0
-    finally:
-        subprocess.run(("ip", "address", "delete", f"{later}/32", "dev", "lo"), check=False)
+
+
+def test_loopback_address_is_refused(agent_with: Callable[..., AgentProcess], api: KubeApi) -> None:
+    agent = agent_with("loopback", "--node-ip", "127.0.0.1")
+    agent.start()
+    wait_for(lambda: "127.0.0.1: nodeIP can't be loopback address" in agent.log_tail(), 30.0, agent.log_tail)
+    wait_for(lambda: api.node_condition(NODE).get("status") == "True", 30.0, agent.log_tail)
+    assert addresses(api) == {}
+    assert agent.stop() == 0
+
+
+@pytest.mark.parametrize("flags", [(), ("--node-ip", "0.0.0.0")], ids=["no-flag", "unspecified"])
+def test_address_of_the_node_changes_while_it_runs(
+    agent_with: Callable[..., AgentProcess], api: KubeApi, node_address: str, tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    """The agent's name has another address in a hosts file of its own, as after a new lease of DHCP."""
+    hosts = tmp_path / "hosts"
+    agent = agent_with(f"moving-{len(flags)}", *flags, serverTLSBootstrap=True)
+    agent.within = ("unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', str(hosts))
+    before, after = (f"{node_address.rpartition('.')[0]}.{last}" for last in (3, 4))
+
+    def wait_reported(address: str) -> None:
+        wait_for(lambda: addresses(api) == {"InternalIP": address, "Hostname": NODE}, 30.0, agent.log_tail)
+        wait_for(lambda: [address] in map(requested, api.get(REQUESTS)["items"]), 30.0, agent.log_tail)
+
+    with machine_address(after):
+        with machine_address(before):
+            hosts.write_text(f"127.0.0.1 localhost\n{before} {NODE}\n")
+            agent.start()
+            wait_reported(before)
+            hosts.write_text(f"127.0.0.1 localhost\n{after} {NODE}\n")
+        wait_reported(after)
+        assert agent.stop() == 0
 
 
 def test_the_serving_certificate_follows_the_addresses(

@@ -52,6 +52,8 @@ class AgentProcess:
     """Default: a directory of its own."""
     module: str = field(default_factory=shifted.module)
     """Name of the Python module that is run."""
+    within: Sequence[str] = ()
+    """Command that runs the agent's command, for example in a namespace of its own; it must keep the process id."""
     process: "subprocess.Popen[bytes] | None" = None
     node_port: int = field(default_factory=free_port)
     """Port of the kubelet API server, if the agent serves it."""
@@ -98,7 +100,7 @@ class AgentProcess:
                 directory.mkdir(parents=True)
         self.config_file.write_text(self.config_text())
         command = [
-            *(sys.executable, "-m", self.module, "run"),
+            *(*self.within, sys.executable, "-m", self.module, "run"),
             *("--manifests", str(self.manifests)),
             *("--config", str(self.config_file)),
             *("--root-dir", str(self.root)),
