@@ -1,7 +1,6 @@
 """Fixtures: a real API server and an agent that is its node, on a real container runtime."""
 
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
