@@ -6,7 +6,7 @@ Without node mode it is used only if a client asks for the node, so it imports t
 import logging
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -21,7 +21,7 @@ from pykubelet.kubelet.actuate.node import read_machine, reservations
 from pykubelet.kubelet.actuate.node.addresses import NodeAddresses
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.config.server import server_enabled
-from pykubelet.kubelet.types.resources.allocatable import PODS, node_allocatable, node_capacity, pod_limit, written
+from pykubelet.kubelet.types.resources.allocatable import node_allocatable, node_status_capacity, pod_limit, written
 from pykubelet.kubelet.types.runtime import RuntimeConditions
 from pykubelet.kubelet.types.storage import VolumesInUse
 from pykubelet.linux import system
@@ -32,15 +32,12 @@ from pykubelet.models.core_v1 import (
     NodeSwapStatus,
     NodeSystemInfo,
 )
-from pykubelet.models.quantity import NANO, Amount
+from pykubelet.models.quantity import Amount
 
 if TYPE_CHECKING:
-    from pykubelet.kubelet.report.node import Image, NodeState, PressureConditions
+    from pykubelet.kubelet.report.node import Image, NodeState
 
 _log = logging.getLogger(__name__)
-_IMAGES_EVERY: Final = 60.0
-_PLEG_PATIENCE: Final = 10.0
-"""Time that a new agent has for its first list of pods before the missing list makes the node unready."""
 
 
 class NodeHealth(Struct, frozen=True, kw_only=True):
@@ -77,7 +74,7 @@ class NodeStatusReader:
 
     async def read(self) -> "NodeState":
         """Read the node's current state."""
-        from pykubelet.kubelet.report.node import NodeState
+        from pykubelet.kubelet.report.node import NodeState, PressureConditions
 
         deps, settings = self._deps, self._deps.settings()
         await self._list_images()
@@ -98,8 +95,8 @@ class NodeStatusReader:
                 for handler in deps.node.runtime.handlers
             ),
             supplemental_groups_policy=deps.node.runtime.supplemental_groups_policy,
-            faults=tuple(self._faults()),
-            pressure=_pressure(deps.pressure()),
+            faults=self._faults(),
+            pressure=PressureConditions.of(deps.pressure()),
             port=settings.config.port if server_enabled(settings) else 0,
             volumes_in_use=deps.volumes_in_use(),
         )
@@ -108,9 +105,11 @@ class NodeStatusReader:
         return system.architecture()
 
     async def _list_images(self) -> None:
-        """List images at most once a minute, since they seldom change."""
+        """List the images if that is due; after an error the former ones stay."""
+        from pykubelet.kubelet.report.node import Image, images_are_due
+
         now = self._deps.clock.monotonic()
-        if self._images_at is not None and now - self._images_at < _IMAGES_EVERY:
+        if not images_are_due(self._images_at, now):
             return
         try:
             found = await self._deps.image_cri.list_images()
@@ -118,21 +117,20 @@ class NodeStatusReader:
             _log.debug("node status: listing images failed", extra={"error": str(error)})
             return
         self._images_at = now
-        from pykubelet.kubelet.report.node import Image
-
         self._images = tuple(Image((*image.repo_digests, *image.repo_tags), Bytes(image.size)) for image in found)
 
     def _capacity(self) -> dict[str, Amount]:
         settings = self._deps.settings()
         pods = pod_limit(settings.config.max_pods, settings.config.pods_per_core, system.cpu_count())
-        return {**node_capacity(read_machine(settings)), PODS: Amount(pods * NANO)}
+        return node_status_capacity(read_machine(settings), pods)
 
     async def _addresses(self) -> tuple[NodeAddress, ...] | None:
         ips = await self._deps.addresses.read()
         if ips is None:
             return None
-        found = [NodeAddress(type="InternalIP", address=ip) for ip in ips]
-        return (*found, NodeAddress(type="Hostname", address=self._deps.settings().node_name))
+        from pykubelet.kubelet.report.node import node_addresses
+
+        return node_addresses(ips, self._deps.settings().node_name)
 
     def _info(self) -> NodeSystemInfo:
         node = self._deps.node
@@ -151,26 +149,13 @@ class NodeStatusReader:
             system_uuid=system.system_uuid(),
         )
 
-    def _faults(self) -> list[str]:
+    def _faults(self) -> tuple[str, ...]:
+        from pykubelet.kubelet.report.node import readiness_faults
+
         health = self._deps.health
-        conditions = health.conditions()
-        found = []
-        if not conditions.runtime_ready:
-            found.append(f"container runtime is down: {conditions.message or 'it is not responding'}")
-        elif not conditions.network_ready:
-            reason = conditions.message or "no network configuration yet"
-            found.append(f"container runtime network not ready: NetworkReady=false {reason}")
-        fault = health.pleg_fault()
-        if fault and self._deps.clock.monotonic() - self._begun >= _PLEG_PATIENCE:
-            found.append(f"PLEG is not healthy: {fault}")
-        if going := health.shutdown_fault():
-            found.append(going)
-        return found
-
-
-def _pressure(conditions: AbstractSet[str]) -> "PressureConditions":
-    from pykubelet.kubelet.report.node import PressureConditions
-
-    return PressureConditions(
-        memory="MemoryPressure" in conditions, disk="DiskPressure" in conditions, pids="PIDPressure" in conditions
-    )
+        return readiness_faults(
+            runtime=health.conditions(),
+            pleg=health.pleg_fault(),
+            shutdown=health.shutdown_fault(),
+            age=self._deps.clock.monotonic() - self._begun,
+        )

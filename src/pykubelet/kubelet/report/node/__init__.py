@@ -9,7 +9,8 @@ from pykubelet.kubelet.report.node.csi_node import CsiNodeReporter, CsiNodeState
 from pykubelet.kubelet.report.node.lease import LeaseRenewer
 from pykubelet.kubelet.report.node.node_reporter import NodeDeps, NodeReporter
 from pykubelet.kubelet.report.node.node_types import Image, NodeConfig, NodeState, PressureConditions
-from pykubelet.kubelet.report.node.plan.node_object import check_labels, host_ips, new_node, node_status
+from pykubelet.kubelet.report.node.plan.node_object import check_labels, host_ips, new_node, node_addresses, node_status
+from pykubelet.kubelet.report.node.plan.readiness import images_are_due, readiness_faults
 
 __all__ = [
     "CsiNodeReporter",
@@ -23,6 +24,9 @@ __all__ = [
     "PressureConditions",
     "check_labels",
     "host_ips",
+    "images_are_due",
     "new_node",
+    "node_addresses",
     "node_status",
+    "readiness_faults",
 ]

@@ -1,6 +1,7 @@
 """Values of the node reporter: facts about the node, and the settings of its object."""
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from msgspec import Struct, field
@@ -59,6 +60,13 @@ class PressureConditions(Struct, frozen=True):
     memory: bool = False
     disk: bool = False
     pids: bool = False
+
+    @classmethod
+    def of(cls, conditions: AbstractSet[str]) -> "PressureConditions":
+        """Return the pressure that the conditions of these types tell."""
+        return cls(
+            memory="MemoryPressure" in conditions, disk="DiskPressure" in conditions, pids="PIDPressure" in conditions
+        )
 
 
 class NodeState(Struct, frozen=True):

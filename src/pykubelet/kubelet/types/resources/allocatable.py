@@ -59,6 +59,11 @@ def node_capacity(machine: MachineResources) -> dict[str, Amount]:
     return found
 
 
+def node_status_capacity(machine: MachineResources, pods: int) -> dict[str, Amount]:
+    """Return what the Node object shows as the node's capacity: its compute resources, and the number of pods."""
+    return {**node_capacity(machine), PODS: Amount(pods * NANO)}
+
+
 def unreserved(capacity: Mapping[str, Amount], reservations: Reservations) -> dict[str, Amount]:
     """Return capacity without kubeReserved and systemReserved, never below 0: the limit of all pods together.
 

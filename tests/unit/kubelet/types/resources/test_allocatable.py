@@ -9,6 +9,7 @@ from pykubelet.kubelet.types.resources.allocatable import (
     Reservations,
     node_allocatable,
     node_capacity,
+    node_status_capacity,
     pod_limit,
     unreserved,
     written,
@@ -40,6 +41,10 @@ def test_capacity_has_one_amount_per_resource_in_canonical_form() -> None:
         "hugepages-2Mi": "64Mi",
         "hugepages-1Gi": "0",
     }
+
+
+def test_capacity_that_the_node_shows_includes_the_number_of_pods() -> None:
+    assert written(node_status_capacity(MACHINE, 110)) == {**written(node_capacity(MACHINE)), "pods": "110"}
 
 
 def test_allocatable_without_reservations_is_capacity() -> None:

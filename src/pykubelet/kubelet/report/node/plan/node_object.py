@@ -195,6 +195,12 @@ def with_cloud_addresses(facts: NodeState, there: NodeStatus, config: NodeConfig
     return replace(facts, addresses=there.addresses or found)
 
 
+def node_addresses(ips: Iterable[str], name: str) -> tuple[NodeAddress, ...]:
+    """Return the addresses of a status: those of the machine, and the node's name as its host name."""
+    found = [NodeAddress(type="InternalIP", address=ip) for ip in ips]
+    return (*found, NodeAddress(type="Hostname", address=name))
+
+
 def host_ips(addresses: Iterable[NodeAddress]) -> tuple[str, ...]:
     """Return the node's addresses for pods: internal before external, at most one per address family."""
     told = list(addresses)
