@@ -63,6 +63,11 @@ class RuntimeFacts:
         """Whether the runtime supports supplementalGroupsPolicy (KEP-3619); None: not reported."""
         return self._supplemental_groups_policy
 
+    @property
+    def strict_groups(self) -> bool | None:
+        """Whether pods may require strict supplemental groups; None before the runtime's first reply."""
+        return bool(self._supplemental_groups_policy) if self._name else None
+
     def recursive_read_only(self, handler: str | None) -> bool:
         """Whether the runtime handler (None: the default) supports recursive read-only mounts."""
         return (handler or "") in self._recursive

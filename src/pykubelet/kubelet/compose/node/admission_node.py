@@ -1,21 +1,21 @@
 """The node's labels, taints and allocatable resources for admission, gathered from several stages."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from pykubelet.kubelet.actuate.node import NodeFacts as ActuatorNode
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.desired.admission import NodeProperties
+from pykubelet.kubelet.desired.admission.plan.node_properties import in_cluster, in_order, own_labels
 from pykubelet.kubelet.types.resources.allocatable import pod_limit
 from pykubelet.kubelet.types.resources.podresources import amounts
 from pykubelet.linux import system
 from pykubelet.models.core_v1 import Node, Pod
-from pykubelet.models.scalars import Quantity
 
 
 class AdmissionNode:
     """The node, as `Admission` checks pods against it.
 
-    Labels, taints and resources come from the Node object in a cluster, else from the configuration.
+    ``desired/admission/plan/node_properties.py`` decides what counts of the configuration and of the Node object.
     """
 
     def __init__(
@@ -45,37 +45,17 @@ class AdmissionNode:
 
     def node(self) -> NodeProperties:
         """Return the current properties of the node."""
-        settings, there = self._settings(), self._registered()
+        settings = self._settings()
         given = settings.cluster.node_labels if settings.cluster else {}
-        labels = {**standard_labels(settings.node_name), **given}
-        allocatable: Mapping[str, Quantity] = {}
-        if there is not None:
-            # This label holds even before the Node object has been corrected.
-            labels = {**there.metadata.labels, "kubernetes.io/os": "linux"}
-            allocatable = there.status.allocatable
-        return NodeProperties(
+        own = NodeProperties(
             name=settings.node_name,
-            labels=labels,
-            taints=there.spec.taints if there is not None else settings.config.register_with_taints,
-            allocatable=amounts(allocatable or self._facts.allocatable()),
+            labels=own_labels(settings.node_name, system.architecture(), given),
+            taints=settings.config.register_with_taints,
+            allocatable=amounts(self._facts.allocatable()),
             max_pods=pod_limit(settings.config.max_pods, settings.config.pods_per_core, system.cpu_count()),
             app_armor=system.app_armor_enabled(),
-            conditions=tuple(sorted(self._conditions(), reverse=True)),
-            strict_groups=self._strict_groups(),
+            conditions=in_order(self._conditions()),
+            strict_groups=self._facts.runtime.strict_groups,
             shutting_down=self._shutting_down(),
         )
-
-    def _strict_groups(self) -> bool | None:
-        """Whether the runtime supports strict supplemental groups; None before its first reply."""
-        if not self._facts.runtime_name:
-            return None
-        return bool(self._facts.runtime.supplemental_groups_policy)
-
-
-def standard_labels(node_name: str) -> dict[str, str]:
-    """Return the labels that every node has."""
-    return {
-        "kubernetes.io/hostname": node_name,
-        "kubernetes.io/os": "linux",
-        "kubernetes.io/arch": system.architecture(),
-    }
+        return in_cluster(own, self._registered())

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from pykubelet.kubelet.desired.admission.admission_types import Needs, NodeProperties
 from pykubelet.kubelet.desired.admission.plan.fit import Shortage, ports_taken, shortages
+from pykubelet.kubelet.desired.admission.plan.node_properties import OS, OS_LABEL
 from pykubelet.kubelet.desired.admission.plan.preemption import victims
 from pykubelet.kubelet.types.admission import (
     ADMITTED,
@@ -23,8 +24,6 @@ from pykubelet.kubelet.types.updates import is_static
 from pykubelet.models.core_v1 import Pod, Taint
 from pykubelet.models.node_match import matches_node, untolerated
 
-OS = "linux"
-_OS_LABEL = "kubernetes.io/os"
 _APP_ARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
 _MEMORY_PRESSURE = "MemoryPressure"
 _MEMORY_TAINT = Taint(key="node.kubernetes.io/memory-pressure", effect="NoSchedule")
@@ -83,7 +82,7 @@ def is_for_shortage(verdict: AdmissionVerdict) -> bool:
 
 def _system(pod: Pod, node: NodeProperties) -> AdmissionVerdict:
     """Check the rules that do not depend on other pods."""
-    if pod.metadata.labels.get(_OS_LABEL, OS) != OS:
+    if pod.metadata.labels.get(OS_LABEL, OS) != OS:
         return AdmissionVerdict(
             "PodOSSelectorNodeLabelDoesNotMatch",
             "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label",
