@@ -12,20 +12,11 @@ from pykubelet.base.units import Seconds
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.config.server import server_enabled
 from pykubelet.kubelet.serve.common.binding import Listen, OpenPorts
+from pykubelet.kubelet.serve.common.plan.ports import Port
 
 _log = logging.getLogger(__name__)
 _LONGEST: Final[Seconds] = 30.0
 """A start that takes longer waits for something: an authority that signs certificates, a disk, the runtime."""
-
-
-class Port(Struct, frozen=True):
-    """A port of a server."""
-
-    field: str
-    """The field of the configuration that names it."""
-    address: str
-    number: int
-    """0: none."""
 
 
 class HeldPorts(Struct, frozen=True):

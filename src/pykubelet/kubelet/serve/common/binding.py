@@ -6,10 +6,9 @@ from contextlib import suppress
 from typing import Final, TypeAlias
 
 from pykubelet.base.errors import Permanent
+from pykubelet.kubelet.serve.common.plan.ports import ANY_ADDRESS
 
 _BACKLOG: Final = 128
-ANY_ADDRESS: Final = frozenset(("", "0.0.0.0", "::"))
-"""The addresses that stand for all of the machine."""
 Listen: TypeAlias = Callable[[str, int, str, str], socket.socket]
 """Returns a listening socket; arguments and errors are those of `bind`."""
 
