@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from pykubelet.base.concurrency.thread_calls import Hung
+from pykubelet.kubelet.report.events.plan.hung_calls import hung_message, pod_of_call
 from pykubelet.kubelet.types.ids import PodUID, ref_of
 from pykubelet.kubelet.types.reports.events import WARNING, EventRecorder, Reason
 from pykubelet.models.core_v1 import Pod
@@ -17,16 +18,8 @@ class HungCalls:
 
     def __call__(self, hung: Hung) -> None:
         """Record an event of the pod. Calls of components and of removed pods are only logged and counted elsewhere."""
-        kind, _, rest = hung.owner.partition("/")
-        uid, _, part = rest.partition("/")
-        pod = self._by_uid(PodUID(uid)) if kind == "pod" else None
-        if pod is None:
-            return
-        what = f"{part} of the pod" if part else "files of the pod"
-        self._events.event(
-            ref_of(pod),
-            WARNING,
-            Reason.FAILED_SYNC,
-            f"error syncing the pod: work on {what} has not ended within {hung.deadline:g} s; "
-            "a file system or device may not be responding",
-        )
+        uid = pod_of_call(hung.owner)
+        pod = self._by_uid(uid) if uid is not None else None
+        if pod is not None:
+            message = hung_message(hung.owner, hung.deadline)
+            self._events.event(ref_of(pod), WARNING, Reason.FAILED_SYNC, message)
