@@ -1,11 +1,10 @@
 """Composition of the servers: the local API (socket), health and metrics, and the kubelet API."""
 
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pykubelet.base.units import Seconds
 from pykubelet.kubelet.compose.foundation import Foundation
 from pykubelet.kubelet.compose.kubelet_api import KubeletApiDeps, build_kubelet_api, log_fault
 from pykubelet.kubelet.compose.local_api.build import build_view
@@ -15,6 +14,7 @@ from pykubelet.kubelet.compose.stages import Stages
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.config.plan.reload_plan import ConfigView
 from pykubelet.kubelet.control.sync import SyncLoop
+from pykubelet.kubelet.control.sync.plan.loop_health import stuck_after
 from pykubelet.kubelet.serve.common.binding import Listen
 from pykubelet.kubelet.serve.common.health import HealthServer
 from pykubelet.kubelet.serve.common.server_interfaces import HealthConfig, HealthDeps
@@ -27,9 +27,6 @@ from pykubelet.kubelet.serve.local_socket import (
 
 if TYPE_CHECKING:
     from pykubelet.kubelet.serve.kubelet_api import KubeletApiServer
-
-_LOOP_STUCK: Final[Seconds] = 300.0
-"""The sync loop may do nothing for so long, at least: as in the Go kubelet, a starved machine is not a stuck loop."""
 
 
 class Servers(Struct, frozen=True, kw_only=True):
@@ -111,7 +108,7 @@ def _health_checks(settings: Callable[[], Settings], loop: SyncLoop, observers: 
 
     def syncloop() -> str | None:
         now = settings()
-        return loop.fault(max(_LOOP_STUCK, 2 * now.seconds(now.config.sync_frequency)))
+        return loop.fault(stuck_after(now.seconds(now.config.sync_frequency)))
 
     def ping() -> None:
         return None

@@ -1,0 +1,13 @@
+"""After how long without an event handled the sync loop is taken for stuck. Pure."""
+
+from typing import Final
+
+from pykubelet.base.units import Seconds
+
+_STUCK: Final[Seconds] = 300.0
+"""The sync loop may do nothing for so long, at least: as in the Go kubelet, a starved machine is not a stuck loop."""
+
+
+def stuck_after(sync_frequency: Seconds) -> Seconds:
+    """Return how long the loop may leave an event unhandled; ``sync_frequency`` is that of the configuration."""
+    return max(_STUCK, 2 * sync_frequency)
