@@ -17,8 +17,8 @@ from pykubelet.kubelet.actuate.cgroups import (
     check_policy,
     node_policy,
     open_manager,
+    policy_config,
 )
-from pykubelet.kubelet.actuate.cgroups.plan.memory_qos import MemoryQos
 from pykubelet.kubelet.actuate.cgroups.reserved import check_reserved
 from pykubelet.kubelet.actuate.cluster_interfaces import ActuatorMetrics, ClusterInputs
 from pykubelet.kubelet.actuate.cri import CriClient
@@ -41,7 +41,9 @@ from pykubelet.kubelet.actuate.node import NodeFacts, NodeOptions, read_machine,
 from pykubelet.kubelet.actuate.node.enforcement import reserved_cgroups, root_limits
 from pykubelet.kubelet.actuate.pod_resources import PodResources, PodResourcesDeps
 from pykubelet.kubelet.actuate.podruntime import PodInputs, PodRuntime, PodRuntimeConfig, PodRuntimeDeps
+from pykubelet.kubelet.actuate.podruntime.plan.crashloop import crash_delays
 from pykubelet.kubelet.actuate.podruntime.podruntime_interfaces import HttpGetter
+from pykubelet.kubelet.actuate.podruntime.start.start_slots import slot_count
 from pykubelet.kubelet.actuate.userns import IdRangeManager, UserNamespaceConfig
 from pykubelet.kubelet.actuate.volumes import PodDirs, VolumeConfig, VolumeDeps, VolumeManager
 from pykubelet.kubelet.config import Settings, gate_is_on
@@ -166,8 +168,7 @@ def verification(settings: Settings) -> Verification:
 def image_config(settings: Settings) -> ImageConfig:
     """Convert the configuration's fields about image pulls."""
     return ImageConfig(
-        serialize=settings.parallel_pulls == 1,
-        max_parallel_pulls=settings.parallel_pulls,
+        parallel=settings.parallel_pulls,
         registry_qps=settings.config.registry_pull_qps,
         registry_burst=settings.config.registry_burst,
     )
@@ -204,16 +205,18 @@ def _id_ranges(settings: Settings, dirs: PodDirs, node: NodeFacts) -> IdRangeMan
 
 def runtime_config(settings: Settings) -> PodRuntimeConfig:
     """Convert the settings of the pod runtime."""
-    gates = settings.config.feature_gates
-    first, longest = (1.0, 60.0) if gate_is_on(gates, "ReduceDefaultCrashLoopBackOffDecay") else (10.0, 300.0)
-    if gate_is_on(gates, "KubeletCrashLoopBackOffMax"):
-        longest = settings.seconds(settings.config.crash_loop_back_off.max_container_restart_period)
+    config = settings.config
+    maximum = settings.seconds(config.crash_loop_back_off.max_container_restart_period)
+    first, longest = crash_delays(
+        reduced=gate_is_on(config.feature_gates, "ReduceDefaultCrashLoopBackOffDecay"),
+        maximum=maximum if gate_is_on(config.feature_gates, "KubeletCrashLoopBackOffMax") else None,
+    )
     return PodRuntimeConfig(
         pod_logs_dir=str(settings.pod_log_dir),
         container_logs_dir=str(settings.container_log_dir),
-        crash_initial=min(first, longest),
+        crash_initial=first,
         crash_maximum=longest,
-        start_slots=max(8, 4 * system.cpu_count()),
+        start_slots=slot_count(system.cpu_count()),
     )
 
 
@@ -275,30 +278,8 @@ def _allocatable(settings: Settings, machine: MachineResources) -> dict[str, Amo
     return node_allocatable(node_capacity(machine), reservations(settings))
 
 
-def _memory_qos(settings: Settings, machine: MachineResources) -> MemoryQos | None:
-    config = settings.config
-    if not gate_is_on(config.feature_gates, "MemoryQoS"):
-        return None
-    return MemoryQos(
-        factor=config.memory_throttling_factor,
-        allocatable=Bytes(_allocatable(settings, machine)[MEMORY].value),
-        tiered=config.memory_reservation_policy == "TieredReservation",
-    )
-
-
 def _policy(settings: Settings, machine: MachineResources) -> PolicyConfig:
-    config = settings.config
-    return PolicyConfig(
-        pod_pids_limit=config.pod_pids_limit,
-        cpu_cfs_quota=config.cpu_cfs_quota,
-        cfs_period_us=round(settings.seconds(config.cpu_cfs_quota_period) * 1_000_000),
-        refuse_v1=config.fail_cgroup_v1,
-        single_process_oom_kill=config.single_process_oom_kill,
-        limited_swap=config.memory_swap.swap_behavior == "LimitedSwap",
-        # A standalone node may have swap; its containers do not use it.
-        refuse_swap=config.fail_swap_on and settings.cluster is not None,
-        memory_qos=_memory_qos(settings, machine),
-    )
+    return policy_config(settings, Bytes(_allocatable(settings, machine)[MEMORY].value))
 
 
 def check_machine(settings: Settings) -> None:

@@ -17,22 +17,16 @@ DEFAULT_PARALLEL_PULLS: Final = 5
 class ImageConfig(Struct, frozen=True):
     """Pull settings of KubeletConfiguration.
 
-    Unlike the Go kubelet, which pulls one image at a time, the default is five. With `serialize` it is one;
-    `max_parallel_pulls` None without `serialize` means no limit.
+    Unlike the Go kubelet, which pulls one image at a time, the default is five.
     """
 
-    serialize: bool = False
-    max_parallel_pulls: int | None = DEFAULT_PARALLEL_PULLS
+    parallel: int | None = DEFAULT_PARALLEL_PULLS
+    """Maximum number of concurrent pulls; None: no limit."""
     registry_qps: float = 5
     """Pulls per second; 0: no limit."""
     registry_burst: int = 10
     initial_back_off: Seconds = 10
     maximum_back_off: Seconds = 300
-
-    @property
-    def parallel(self) -> int | None:
-        """Maximum number of concurrent pulls; None: no limit."""
-        return 1 if self.serialize else self.max_parallel_pulls
 
 
 class ImageDeps(Struct, frozen=True, kw_only=True):

@@ -49,9 +49,9 @@ async def test_policy_always_and_other_credentials_do_not_share(kit: Kit) -> Non
 @pytest.mark.parametrize(
     ("config", "seconds"),
     [
-        (ImageConfig(serialize=True), 12),
-        (ImageConfig(max_parallel_pulls=2), 6),
-        (ImageConfig(max_parallel_pulls=None), 3),
+        (ImageConfig(parallel=1), 12),
+        (ImageConfig(parallel=2), 6),
+        (ImageConfig(parallel=None), 3),
         (ImageConfig(), 6),
     ],
 )
@@ -70,7 +70,7 @@ async def test_pulls_are_bounded(kit: Kit, config: ImageConfig, seconds: int) ->
 
 
 async def test_pulls_beyond_five_a_second_are_refused_and_retried(kit: Kit) -> None:
-    manager = kit.manager(ImageConfig(max_parallel_pulls=None))
+    manager = kit.manager(ImageConfig(parallel=None))
     for i in range(11):
         kit.cri.publish_image(f"app:{i}")
     for i in range(10):
@@ -84,18 +84,18 @@ async def test_pulls_beyond_five_a_second_are_refused_and_retried(kit: Kit) -> N
 
 
 async def test_changed_limits_of_pulls_hold_for_the_next_ones(kit: Kit) -> None:
-    manager = kit.manager(ImageConfig(serialize=True, registry_burst=1))
+    manager = kit.manager(ImageConfig(parallel=1, registry_burst=1))
     for i in range(4):
         kit.cri.publish_image(f"app:{i}", FakeImage(f"sha256:{i}", [], pull_time=3))
     first = asyncio.create_task(manager.ensure(pod("p0"), container("app:0"), KIND))
     await kit.clock.advance(1)
-    manager.reconfigure(ImageConfig(max_parallel_pulls=3, registry_qps=0))
+    manager.reconfigure(ImageConfig(parallel=3, registry_qps=0))
     others = [asyncio.create_task(manager.ensure(pod(f"p{i}"), container(f"app:{i}"), KIND)) for i in (1, 2, 3)]
     await kit.clock.advance(2.01)
     assert first.done() and not others[0].done()
     await kit.clock.advance(1)
     assert [task.result() for task in others] == ["sha256:1", "sha256:2", "sha256:3"]
-    manager.reconfigure(ImageConfig(serialize=True, registry_qps=1, registry_burst=1))
+    manager.reconfigure(ImageConfig(parallel=1, registry_qps=1, registry_burst=1))
     kit.cri.publish_image("app:5")
     await manager.ensure(pod("p5"), container("app:5"), KIND)
     kit.cri.publish_image("app:6")

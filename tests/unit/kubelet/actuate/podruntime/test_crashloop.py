@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pykubelet.kubelet.actuate.criconfig.labels import container_hash
-from pykubelet.kubelet.actuate.podruntime.plan.crashloop import CrashLoop, Wait, crash_streak
+from pykubelet.kubelet.actuate.podruntime.plan.crashloop import CrashLoop, Wait, crash_delays, crash_streak
 from pykubelet.kubelet.actuate.podruntime.podruntime_types import PodRuntimeConfig
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.runtime import ContainerStatus, PodRuntimeStatus
@@ -25,6 +25,22 @@ def exit_at(start: float, end: float, count: int = 0) -> ContainerStatus:
 
 def states(*containers: ContainerStatus) -> PodRuntimeStatus:
     return state_of(pod_of(), *containers)
+
+
+@pytest.mark.parametrize(
+    ("reduced", "maximum", "delays"),
+    [
+        (False, None, (10, 300)),
+        (True, None, (1, 60)),
+        (False, 40, (10, 40)),
+        (True, 300, (1, 300)),
+        (False, 4, (4, 4)),
+    ],
+)
+def test_configured_maximum_counts_with_either_gate_and_shortens_the_first_delay(
+    reduced: bool, maximum: float | None, delays: tuple[float, float]
+) -> None:
+    assert crash_delays(reduced=reduced, maximum=maximum) == delays
 
 
 def test_first_restart_has_no_delay() -> None:

@@ -5,11 +5,15 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.kubelet.actuate.podruntime.start.start_slots import StartSlots
+from pykubelet.kubelet.actuate.podruntime.start.start_slots import StartSlots, slot_count
 from pykubelet.models.core_v1 import Pod
 from pykubelet.testing.fake_cri import Fault
 from tests.unit.kubelet.actuate.podruntime.build import pod_of
 from tests.unit.kubelet.actuate.podruntime.world import World
+
+
+def test_number_of_slots_grows_with_the_cpus_and_is_never_below_eight() -> None:
+    assert [slot_count(cpus) for cpus in (1, 2, 3, 16)] == [8, 8, 12, 64]
 
 
 async def test_slots_are_limited_and_in_request_order() -> None:

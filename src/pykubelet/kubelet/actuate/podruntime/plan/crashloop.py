@@ -3,8 +3,8 @@
 The delay doubles with each start that follows an exit and is reset when a container has run long enough. After a
 restart of the agent it is computed from the attempts that the runtime still has, so a restart does not reset it.
 `ContainerStarter.check_back_off` in ``podruntime/start/start_container.py`` refuses the start with the reason
-CrashLoopBackOff, which the status shows; the limits come from ``actuate/assembly.py``. The delays are kept here; there
-are no other effects, and times are arguments, all from one monotonic clock.
+CrashLoopBackOff, which the status shows; ``actuate/assembly.py`` passes the limits of the configuration. The delays
+are kept here; there are no other effects, and times are arguments, all from one monotonic clock.
 """
 
 import operator
@@ -23,6 +23,19 @@ from pykubelet.models import codec
 
 _LONGEST_STREAK = 32
 """Number of exits after which the delay has reached any maximum."""
+_DELAYS: tuple[Seconds, Seconds] = (10.0, 300.0)
+_REDUCED_DELAYS: tuple[Seconds, Seconds] = (1.0, 60.0)
+
+
+def crash_delays(*, reduced: bool, maximum: Seconds | None) -> tuple[Seconds, Seconds]:
+    """Return the first and the longest delay (KEP-4603).
+
+    ``reduced``: the feature gate ReduceDefaultCrashLoopBackOffDecay is on. ``maximum`` is that of the configuration,
+    None if the feature gate KubeletCrashLoopBackOffMax is off.
+    """
+    first, longest = _REDUCED_DELAYS if reduced else _DELAYS
+    longest = maximum if maximum is not None else longest
+    return min(first, longest), longest
 
 
 class Wait(Struct, frozen=True):

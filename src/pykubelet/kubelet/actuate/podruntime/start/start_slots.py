@@ -10,6 +10,14 @@ from collections.abc import AsyncIterator
 
 from pykubelet.base.units import Seconds
 
+_LEAST = 8
+_PER_CPU = 4
+
+
+def slot_count(cpus: int) -> int:
+    """Return how many pods may start at the same time on a machine with so many CPUs."""
+    return max(_LEAST, _PER_CPU * cpus)
+
 
 class StartSlots:
     """``count`` slots, handed out in the order of requests.

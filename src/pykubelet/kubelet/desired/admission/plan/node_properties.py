@@ -1,4 +1,4 @@
-"""Which labels, taints and resources of the node count for admission: its object's, or those of the configuration. Pure.
+"""Which properties of the node count for admission: those of its object, or those of the configuration. Pure.
 
 As in the Go kubelet, the object of the API server wins: others may have changed it, and the scheduler has seen it.
 """
