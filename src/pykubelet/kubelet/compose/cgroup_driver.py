@@ -1,4 +1,4 @@
-"""The cgroup driver: agent and runtime must use the same one, and the runtime's takes precedence (KEP-4033)."""
+"""Asks the runtime for its cgroup driver before and while the agent runs: both must use the same one (KEP-4033)."""
 
 import logging
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Permanent, PykubeletError
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cri import CriClient, CriOptions, CriUnsupported
+from pykubelet.kubelet.actuate.cri.plan.cgroup_driver import other_driver
 from pykubelet.kubelet.config import Settings
 from pykubelet.pb import runtime_v1_pb2 as pb
 
@@ -16,7 +17,6 @@ _log = logging.getLogger(__name__)
 
 _PATIENCE: Seconds = 5.0
 _RETRY: Seconds = 5.0
-_NAMES = {pb.CGROUPFS: "cgroupfs", pb.SYSTEMD: "systemd"}
 
 
 async def with_runtime_driver(settings: Settings) -> tuple[Settings, bool]:
@@ -25,12 +25,13 @@ async def with_runtime_driver(settings: Settings) -> tuple[Settings, bool]:
     They are unchanged if the runtime does not respond, or is too old (containerd before 2.0).
     """
     try:
-        driver = await _driver_of_runtime(settings)
+        reply = await _runtime_config(settings)
     except PykubeletError as error:
         _log.debug("cgroup driver of the runtime unknown", extra={"error": str(error)})
         return settings, isinstance(error, CriUnsupported)
     configured = settings.config.cgroup_driver
-    if driver in ("", configured):
+    driver = other_driver(reply, configured)
+    if driver is None:
         return settings, False
     _log.warning("cgroup driver: using that of the runtime", extra={"driver": driver, "configured": configured})
     return replace(settings, config=replace(settings.config, cgroup_driver=driver)), False
@@ -45,14 +46,15 @@ async def check_runtime_driver(settings: Settings, clock: Clock, outdated: Calla
     used = settings.config.cgroup_driver
     while True:
         try:
-            driver = await _driver_of_runtime(settings)
+            reply = await _runtime_config(settings)
         except CriUnsupported:
             outdated()
             return
         except PykubeletError:
             await clock.sleep(_RETRY)
             continue
-        if driver not in ("", used):
+        driver = other_driver(reply, used)
+        if driver is not None:
             raise Permanent(
                 f"the runtime uses the cgroup driver {driver}, and the agent has started with {used}, since the "
                 f"runtime did not respond; start the agent again, or set cgroupDriver: {driver}"
@@ -60,11 +62,10 @@ async def check_runtime_driver(settings: Settings, clock: Clock, outdated: Calla
         return
 
 
-async def _driver_of_runtime(settings: Settings) -> str:
-    """Return the driver that the runtime reports; empty: it reports none. Raises the errors of the call."""
+async def _runtime_config(settings: Settings) -> pb.RuntimeConfigResponse:
+    """Ask the runtime over a connection of its own. Raises the errors of the call."""
     client = CriClient.connect(settings.runtime_endpoint, CriOptions(request_timeout=_PATIENCE))
     try:
-        reply = await client.runtime_config()
+        return await client.runtime_config()
     finally:
         await client.close()
-    return _NAMES.get(reply.linux.cgroup_driver, "") if reply.HasField("linux") else ""

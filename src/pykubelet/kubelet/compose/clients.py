@@ -4,6 +4,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pykubelet.kubelet.actuate.cri import CriClient, CriOptions
+from pykubelet.kubelet.actuate.cri.plan.runtime_lists import first_mountpoint
 from pykubelet.kubelet.config import Settings
 from pykubelet.kubelet.observe.eviction.signal_observer import ImageDisks
 from pykubelet.kubelet.report.metrics import KubeletMetrics
@@ -20,11 +21,9 @@ class RuntimeClients(Struct, frozen=True, kw_only=True):
     async def image_disks(self) -> ImageDisks:
         """Return paths on the file systems of images and of containers, as far as the runtime reports them."""
         info = await self.image_cri.image_fs_info()
-        images, containers = (
-            next((fs.fs_id.mountpoint for fs in found if fs.fs_id.mountpoint), "")
-            for found in (info.image_filesystems, info.container_filesystems)
+        return ImageDisks(
+            images=first_mountpoint(info.image_filesystems), containers=first_mountpoint(info.container_filesystems)
         )
-        return ImageDisks(images=images, containers=containers)
 
 
 def connect(settings: Settings, metrics: KubeletMetrics) -> RuntimeClients:

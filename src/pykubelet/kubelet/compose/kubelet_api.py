@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.kubelet.actuate.cri.plan.runtime_lists import bare_pods
 from pykubelet.kubelet.config import Settings
-from pykubelet.kubelet.config.server import server_enabled
+from pykubelet.kubelet.config.server import allows_all, server_enabled
 from pykubelet.kubelet.observe.stats import NodeUsage
 from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.serve.common.binding import Listen
@@ -22,8 +23,7 @@ from pykubelet.kubelet.types.ids import ContainerID, PodUID
 from pykubelet.models import codec
 from pykubelet.models.authentication_v1 import TokenReview
 from pykubelet.models.authorization_v1 import SubjectAccessReview
-from pykubelet.models.core_v1 import Container, Pod, PodSpec
-from pykubelet.models.meta_v1 import ObjectMeta
+from pykubelet.models.core_v1 import Pod
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class RuntimeAccess(Struct, frozen=True):
 
     async def run(self, container: ContainerID, command: Sequence[str]) -> tuple[int, bytes]:
         reply = await self.cri.exec_sync(container, command, _RUN_SECONDS)
-        return reply.exit_code, reply.stdout + reply.stderr
+        return reply.exit_code, b"".join((reply.stdout, reply.stderr))
 
     async def checkpoint(self, container: ContainerID, archive: Path, timeout: Seconds) -> None:
         await self.cri.checkpoint_container(container, str(archive), timeout)
@@ -136,10 +136,7 @@ class RuntimeAccess(Struct, frozen=True):
     async def running_pods(self) -> Sequence[Pod]:
         """Return the pods of running containers, by the runtime's labels."""
         running = pb.ContainerStateValue(state=pb.ContainerState.CONTAINER_RUNNING)
-        found: dict[str, list[pb.Container]] = {}
-        for container in await self.cri.list_containers(pb.ContainerFilter(state=running)):
-            found.setdefault(container.labels.get("io.kubernetes.pod.uid", ""), []).append(container)
-        return [_bare_pod(uid, containers) for uid, containers in sorted(found.items()) if uid]
+        return bare_pods(await self.cri.list_containers(pb.ContainerFilter(state=running)))
 
 
 class Reviews(Struct, frozen=True):
@@ -156,18 +153,6 @@ class Reviews(Struct, frozen=True):
         from pykubelet.apiclient.resources import SUBJECT_ACCESS_REVIEWS
 
         return await self.client.create(SUBJECT_ACCESS_REVIEWS.all(), review)
-
-
-def _bare_pod(uid: str, containers: Sequence[pb.Container]) -> Pod:
-    labels = containers[0].labels
-    return Pod(
-        metadata=ObjectMeta(
-            name=labels.get("io.kubernetes.pod.name", ""),
-            namespace=labels.get("io.kubernetes.pod.namespace", ""),
-            uid=uid,
-        ),
-        spec=PodSpec(containers=tuple(Container(name=c.metadata.name, image=c.image.image) for c in containers)),
-    )
 
 
 def _server_config(settings: Settings) -> "KubeletApiServerConfig":
@@ -188,7 +173,7 @@ def _server_config(settings: Settings) -> "KubeletApiServerConfig":
             anonymous=authn.anonymous.enabled,
             token_webhook=authn.webhook.enabled,
             token_ttl=seconds(authn.webhook.cache_ttl),
-            always_allow=authz.mode == "AlwaysAllow",
+            always_allow=allows_all(config),
             allowed_ttl=seconds(authz.webhook.cache_authorized_ttl),
             denied_ttl=seconds(authz.webhook.cache_unauthorized_ttl),
         ),

@@ -27,10 +27,15 @@ def server_enabled(settings: Settings) -> bool:
     return config.port > 0 and (settings.cluster is not None or bool(_requesting(config)))
 
 
+def allows_all(config: KubeletConfiguration) -> bool:
+    """Whether every authenticated client may do everything."""
+    return config.authorization.mode == "AlwaysAllow"
+
+
 def check_server(settings: Settings) -> None:
     """Check that a client can be authorized by an enabled server. Raises Invalid, which names the enabling field."""
     config = settings.config
-    if settings.cluster is None and server_enabled(settings) and config.authorization.mode != "AlwaysAllow":
+    if settings.cluster is None and server_enabled(settings) and not allows_all(config):
         field = "enableServer" if config.enable_server else _requesting(config)
         raise Invalid(
             f"{field}: enables the kubelet API server, but authorization.mode {config.authorization.mode} needs an API "

@@ -6,8 +6,10 @@ from msgspec import Struct
 
 from pykubelet.base.errors import NotFound
 from pykubelet.kubelet.actuate.cri import CriClient
+from pykubelet.kubelet.actuate.cri.plan.conversion import newest_sandbox
+from pykubelet.kubelet.actuate.criconfig.labels import POD_UID
 from pykubelet.kubelet.serve.local_socket import StreamOptions
-from pykubelet.kubelet.types.ids import ContainerID, PodUID, SandboxID
+from pykubelet.kubelet.types.ids import ContainerID, PodUID
 from pykubelet.pb import runtime_v1_pb2 as pb
 
 
@@ -44,9 +46,8 @@ class RuntimeStreams(Struct, frozen=True):
     async def port_forward_url(self, uid: PodUID, ports: Sequence[int]) -> str:
         """Return a one-time URL that forwards to ports of the pod. NotFound: the pod has no running sandbox."""
         ready = pb.PodSandboxStateValue(state=pb.PodSandboxState.SANDBOX_READY)
-        wanted = pb.PodSandboxFilter(label_selector={"io.kubernetes.pod.uid": uid}, state=ready)
-        found = await self.cri.list_pod_sandboxes(wanted)
-        if not found:
+        wanted = pb.PodSandboxFilter(label_selector={POD_UID: uid}, state=ready)
+        newest = newest_sandbox(await self.cri.list_pod_sandboxes(wanted))
+        if newest is None:
             raise NotFound(f"the pod with uid {uid} has no running sandbox")
-        newest = max(found, key=lambda sandbox: sandbox.metadata.attempt)
-        return await self.cri.port_forward(SandboxID(newest.id), list(ports))
+        return await self.cri.port_forward(newest, list(ports))

@@ -78,6 +78,12 @@ def newness(row: SandboxSummary | ContainerSummary | SandboxStatus) -> tuple[int
     return (-row.attempt, -row.created_at)
 
 
+def newest_sandbox(rows: Iterable[pb.PodSandbox]) -> SandboxID | None:
+    """Return the id of the newest sandbox in a list; None: it is empty."""
+    newest = min(map(sandbox_summary, rows), key=newness, default=None)
+    return newest.id if newest is not None else None
+
+
 def container_summary(row: pb.Container) -> ContainerSummary:
     """Convert an entry of ListContainers."""
     return _container_summary(row, SandboxID(row.pod_sandbox_id))
