@@ -28,6 +28,7 @@ from pykubelet.kubelet.report.metrics import (
     NodeCounts,
     ProbeSample,
     Protected,
+    count_ephemeral,
     count_runtime,
 )
 from pykubelet.kubelet.serve.local_socket import PodsView
@@ -142,7 +143,7 @@ class DesiredPods:
     ) -> None:
         """``follower`` is None without a cluster.
 
-        ``changed`` is called with the previous and the new version of a pod whose spec has changed."""
+        ``changed`` is called with the previous and the new version of a pod."""
         self._pods = pods
         self._changed = changed
         self._view = view
@@ -151,10 +152,10 @@ class DesiredPods:
     def set(self, pod: Pod) -> None:
         before = self._pods.by_uid(PodUID(pod.metadata.uid))
         self._pods.set(pod)
-        if before is not None and before.spec != pod.spec:
-            self._changed(before, pod)
         if before is None:
             self._view.refresh()
+        else:
+            self._changed(before, pod)
         if self._follower is not None:
             self._follower.pod_seen(pod)
 
@@ -257,7 +258,7 @@ class NodeCounter(Struct, frozen=True, kw_only=True):
         return NodeCounts(
             desired_pods=Counter(is_static(pod) for pod in pods),
             mirror_pods=len(self.pods.mirrors()),
-            ephemeral_containers=sum(len(pod.spec.ephemeral_containers) for pod in pods),
+            ephemeral_containers=count_ephemeral(pods),
             active_pods=count_active(states),
             working_pods=count_working(states),
             running_pods=running,

@@ -14,6 +14,7 @@ from pykubelet.kubelet.desired.objects import Objects
 from pykubelet.kubelet.desired.objects.cluster import ClusterObjects, PodsChanged
 from pykubelet.kubelet.report.metrics import KubeletMetrics
 from pykubelet.kubelet.report.metrics.certificates import CertificateRenewals
+from pykubelet.kubelet.report.node.lease import renewal_period
 from pykubelet.models.core_v1 import NodeAddress
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class ApiAccess:
         rotated = _rotated(settings, server, clock)
         self.client = ApiClient(server, clock, limit=limit, agent=agent, observe=metrics.api_request, rotated=rotated)
         # The heartbeat must not wait for other requests: it has a client, and so connections, of its own.
-        patience = Timeouts(request=config.node_lease_duration_seconds / 4)
+        patience = Timeouts(request=renewal_period(config.node_lease_duration_seconds))
         self.heart = ApiClient(
             server, clock, timeouts=patience, agent=agent, observe=metrics.api_request, rotated=rotated
         )

@@ -21,6 +21,7 @@ from pykubelet.apiclient.certificates import (
 )
 from pykubelet.apiclient.certificates.bootstrap import CLIENT_PREFIX
 from pykubelet.apiclient.certificates.plan.node_names import names_and_ips
+from pykubelet.apiclient.certificates.plan.renewal import is_valid
 from pykubelet.base.clock import Clock
 from pykubelet.base.errors import Invalid
 from pykubelet.base.units import Seconds
@@ -30,6 +31,8 @@ from pykubelet.models.core_v1 import NodeAddress
 _log = logging.getLogger(__name__)
 SERVER_PREFIX: Final = "kubelet-server"
 _CLIENT, _SERVING = "client-certificate", "serving-certificate"
+_NAMES: Final = {_CLIENT: "client", _SERVING: "server"}
+"""As the metrics name them."""
 
 
 def client_store(cluster: ClusterSettings, server: ClusterConfig) -> CertificateStore:
@@ -44,7 +47,7 @@ def rotated_certificate(store: CertificateStore, clock: Clock) -> RotatedCertifi
 
     def usable() -> bool:
         found = store.stored()
-        return found is not None and found.validity.not_after > clock.now()
+        return is_valid(found.validity if found is not None else None, clock.now())
 
     return RotatedCertificate(store.current, usable)
 
@@ -75,7 +78,7 @@ class NodeCertificates:
                 template=partial(client_template, settings.node_name),
                 clock=clock,
                 bootstrap=self._bootstrap_client,
-                observer=observed("client"),
+                observer=observed(_NAMES[_CLIENT]),
             )
         self._server: CertificateManager | None = None
         if config.server_tls_bootstrap:
@@ -84,7 +87,7 @@ class NodeCertificates:
                 store=CertificateStore(settings.cluster.cert_dir, SERVER_PREFIX),
                 template=self._serving_template,
                 clock=clock,
-                observer=observed("server"),
+                observer=observed(_NAMES[_SERVING]),
             )
             self._managers[_SERVING] = self._server
 
@@ -101,7 +104,7 @@ class NodeCertificates:
 
     def seconds_left(self) -> dict[str, Callable[[], Seconds]]:
         """Return, for each renewed certificate (``client``, ``server``), a function of the seconds until it expires."""
-        return {name.replace("serving", "server").split("-")[0]: m.seconds_left for name, m in self._managers.items()}
+        return {_NAMES[part]: manager.seconds_left for part, manager in self._managers.items()}
 
     def parts(self) -> dict[str, Coroutine[None, None, None]]:
         """Return the core tasks by name."""

@@ -10,7 +10,6 @@ from pykubelet.kubelet.desired.objects.cluster import ClusterObjects
 from pykubelet.kubelet.desired.pods import PodManager, current_mirror
 from pykubelet.kubelet.desired.pods.mirror_pods import MirrorPods
 from pykubelet.kubelet.report.node import NodeReporter, host_ips
-from pykubelet.kubelet.report.node.plan.node_object import is_newer
 from pykubelet.kubelet.report.status.status_manager import StatusManager
 from pykubelet.kubelet.report.status.status_patcher import StatusPatcher
 from pykubelet.kubelet.types.ids import PodUID, ref_of
@@ -75,12 +74,12 @@ class NodeFollower(Struct, frozen=True, kw_only=True):
                 self.facts.learn_ips(host_ips(node.status.addresses))
             self.objects.node_seen(node)
         self.mirrors.poke()
-        if not nodes and self.reporter.registered.is_set():
-            self.reporter.node_deleted()
+        if not nodes:
+            self.reporter.node_missing()
 
     def reread(self, node: Node) -> None:
         """Take over a Node object that was read for admission, unless the watch has brought a newer one."""
-        if self.reporter.node is None or is_newer(node, self.reporter.node):
+        if self.reporter.lacks(node):
             self.seen({("", node.metadata.name): node})
 
 

@@ -12,6 +12,7 @@ from pykubelet.kubelet.desired.admission import NodeProperties
 from pykubelet.kubelet.desired.admission.plan.fit import needs_of
 from pykubelet.kubelet.desired.changes import Document, ManifestDirectory, apply_documents
 from pykubelet.kubelet.desired.manifest.manifest_types import ObjectKey
+from pykubelet.kubelet.desired.manifest.static import manifest_name
 from pykubelet.kubelet.desired.objects import LocalObjects
 from pykubelet.kubelet.desired.sources import ManifestStates
 from pykubelet.kubelet.types.ids import ref_of
@@ -88,7 +89,7 @@ class NodeViewer:
             except Invalid:
                 continue  # of the API server; admission has reported it
             ref = ref_of(pod)
-            name = ref.name.removesuffix(f"-{node_name.lower()}") if is_static(pod) else ref.name
+            name = manifest_name(ref.name, node_name) if is_static(pod) else ref.name
             yield PodView(
                 namespace=ref.namespace,
                 name=name,

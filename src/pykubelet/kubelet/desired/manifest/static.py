@@ -44,6 +44,11 @@ def adopt(pod: core.Pod, digest: str, source: Source, origin: str, node_name: st
     return replace(pod, metadata=metadata, spec=spec, status=core.PodStatus(phase="Pending"))
 
 
+def manifest_name(name: str, node_name: str) -> str:
+    """Return the name in the manifest of a static pod of this name."""
+    return name.removesuffix(f"-{node_name.lower()}")
+
+
 def static_uid(digest: str, source: Source, origin: str, node_name: str) -> str:
     """Return a uid of 32 hex digits, the same for the same manifest of the same origin, also after a restart."""
     place = f"host:{node_name}\nfile:{origin}" if source is Source.FILE else f"url:{origin}"

@@ -8,6 +8,7 @@ from pykubelet.kubelet.report.metrics.kubelet_metrics import KubeletMetrics, Pro
 from pykubelet.kubelet.report.metrics.metric_types import (
     NodeCounts,
     Protected,
+    count_ephemeral,
     count_runtime,
 )
 from pykubelet.kubelet.report.metrics.node_counts import CountsCollector
@@ -20,5 +21,6 @@ __all__ = [
     "ProbeSample",
     "Protected",
     "UsageTexts",
+    "count_ephemeral",
     "count_runtime",
 ]

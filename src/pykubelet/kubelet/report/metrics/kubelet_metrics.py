@@ -200,7 +200,7 @@ class KubeletMetrics:
         self._own.orphans_left.set(failed)
 
     def pod_changed(self, before: Pod, now: Pod) -> None:
-        """Count the resizes requested by a new version of a pod."""
+        """Count the resizes that a new version of a pod requests; none if its spec is the same."""
         self._resizes.spec_changed(before, now)
 
     def resize_accepted(self, trigger: str) -> None:

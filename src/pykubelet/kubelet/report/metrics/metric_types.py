@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 from pykubelet.kubelet.types.reports.pod_counts import WorkingPods
 from pykubelet.kubelet.types.runtime import ContainerKind, RuntimePod
-from pykubelet.models.core_v1 import ContainerStatus, PodStatus
+from pykubelet.models.core_v1 import ContainerStatus, Pod, PodStatus
 
 CONTAINER_TYPES: Final[Mapping[ContainerKind, str]] = {
     ContainerKind.CONTAINER: "container",
@@ -81,6 +81,11 @@ def count_runtime(pods: Iterable[RuntimePod]) -> tuple[int, dict[str, int]]:
         for container in pod.containers:
             states[container.state.value] = states.get(container.state.value, 0) + 1
     return running, states
+
+
+def count_ephemeral(pods: Iterable[Pod]) -> int:
+    """Count the ephemeral containers that pods declare."""
+    return sum(len(pod.spec.ephemeral_containers) for pod in pods)
 
 
 def image_size_label(size_bytes: int) -> str:

@@ -17,6 +17,7 @@ from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.errors import Conflict, NotFound, PykubeletError, Transient
+from pykubelet.base.units import Seconds
 from pykubelet.models.coordination_v1 import Lease, LeaseSpec
 from pykubelet.models.meta_v1 import ObjectMeta, OwnerReference
 from pykubelet.models.scalars import micro_time_from_unix
@@ -26,6 +27,11 @@ _log = logging.getLogger(__name__)
 NAMESPACE: Final = "kube-node-lease"
 _QUICK_RETRIES: Final = 5
 _JITTER: Final = 0.04
+
+
+def renewal_period(duration: int) -> Seconds:
+    """Return the time from one renewal to the next; also the patience with one request, so that none holds up two."""
+    return duration / 4
 
 
 class LeaseRenewer:
@@ -46,7 +52,7 @@ class LeaseRenewer:
 
     async def run(self) -> None:
         """Renew until cancelled."""
-        every, guard = self._duration / 4, Guard("node.lease", self._clock.monotonic)
+        every, guard = renewal_period(self._duration), Guard("node.lease", self._clock.monotonic)
         while True:
             begun = self._clock.monotonic()
             with guard.item(self._node):

@@ -109,6 +109,15 @@ class NodeReporter:
             self._wakeup.wake()
         return True
 
+    def lacks(self, node: Node) -> bool:
+        """Return whether a Node object is later than the known one, or the first."""
+        return self._node is None or is_newer(node, self._node)
+
+    def node_missing(self) -> None:
+        """Handle that the API server has no such node: it was deleted, unless it has not been registered yet."""
+        if self.registered.is_set():
+            self.node_deleted()
+
     def node_deleted(self) -> None:
         """Register again: the API server has no such node any more."""
         self._node = self._sent = None

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from pykubelet.base.errors import Invalid
 from pykubelet.kubelet.desired.manifest import adopt
+from pykubelet.kubelet.desired.manifest.static import manifest_name
 from pykubelet.kubelet.types.updates import Source, is_static, source_of
 from pykubelet.models import core_v1 as core
 from pykubelet.models.meta_v1 import ObjectMeta
@@ -32,6 +33,12 @@ def test_pod_from_a_file_gets_uid_name_and_annotations() -> None:
     assert pod.status.phase == "Pending"
     assert is_static(pod)
     assert POD.metadata.annotations == {"mine": "1"}
+
+
+def test_name_in_the_manifest_is_that_of_the_pod_without_the_node() -> None:
+    assert manifest_name("web-node-1", "Node-1") == "web"
+    assert manifest_name("web-node-1-node-1", "node-1") == "web-node-1"
+    assert manifest_name("web", "node-1") == "web"
 
 
 def test_a_pod_from_a_url_gets_no_toleration() -> None:

@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from pykubelet.kubelet.report.metrics.metric_types import (
+    count_ephemeral,
     count_runtime,
     image_size_label,
     newly_failed_to_start,
@@ -54,6 +55,11 @@ def test_counting_what_the_runtime_has() -> None:
     ]
     assert count_runtime(pods) == (1, {"running": 1, "exited": 2})
     assert count_runtime([]) == (0, {})
+
+
+def test_ephemeral_containers_are_counted_as_pods_declare_them() -> None:
+    debugged = core.Pod(spec=core.PodSpec(ephemeral_containers=(core.EphemeralContainer(name="a"),) * 2))
+    assert count_ephemeral([debugged, core.Pod(), debugged]) == 4
 
 
 def ended(name: str, code: int) -> core.ContainerStatus:

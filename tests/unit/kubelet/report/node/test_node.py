@@ -23,6 +23,7 @@ from pykubelet.kubelet.report.node import (
     check_labels,
     host_ips,
 )
+from pykubelet.kubelet.report.node.lease import renewal_period
 from pykubelet.kubelet.report.node.plan.node_object import node_status
 from pykubelet.kubelet.types.ids import PodRef
 from pykubelet.kubelet.types.storage import VolumesInUse
@@ -398,6 +399,29 @@ async def test_a_node_that_was_deleted_registers_again(api: Api) -> None:
     assert rig.node.metadata.uid != first
 
 
+async def test_node_that_is_not_registered_yet_may_be_missing(api: Api) -> None:
+    rig = make(api)
+    rig.reporter.node_missing()
+    async with running(rig.reporter.run()):
+        await until(lambda: rig.is_ready())
+        first = rig.node.metadata.uid
+        api.fake.store.delete(Place("/api/v1", "nodes", "", "n"), "", None)
+        rig.reporter.node_missing()
+        await until(lambda: bool(api.all("nodes")))
+    assert rig.node.metadata.uid != first
+
+
+async def test_reporter_lacks_a_node_object_that_is_the_first_or_later_than_its_own(api: Api) -> None:
+    rig = make(api)
+    assert rig.reporter.lacks(core.Node())
+    async with running(rig.reporter.run()):
+        await until(lambda: rig.is_ready())
+    known = rig.reporter.node
+    assert known is not None and not rig.reporter.lacks(known)
+    api.change("nodes", "n", "", spec={"unschedulable": True})
+    assert rig.reporter.lacks(rig.node)
+
+
 async def test_extended_resources_of_an_earlier_agent_become_zero_and_later_ones_stay(api: Api) -> None:
     """Their device plugins are gone; what people set while the agent runs is theirs."""
     old = {"example.com/gpu": "4", "hugepages-2Mi": "0", "kubernetes.io/batch": "3"}
@@ -480,6 +504,10 @@ def test_labels_that_a_node_may_have(label: str, allowed: bool) -> None:
     else:
         with pytest.raises(Invalid, match=label):
             check_labels([label])
+
+
+def test_lease_is_renewed_every_quarter_of_its_duration() -> None:
+    assert renewal_period(40) == 10.0
 
 
 async def test_lease_is_created_and_renewed(api: Api) -> None:
