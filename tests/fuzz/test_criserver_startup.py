@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pykubelet.base.clock import SystemClock
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.conmon import read_exit
+from pykubelet.criserver.conmon.find_and_kill import retire_commands
 from pykubelet.criserver.directories import lock_directory, make_directory, make_traversable
-from pykubelet.criserver.main import _retire_scratch
 from pykubelet.criserver.programs import new_marks
 from pykubelet.criserver.store import Store
 from pykubelet.criserver.supervisor import note_of, read_note, write_note
@@ -84,7 +84,7 @@ async def _start(settings: Settings) -> list[SandboxRecord]:
     note = note_of(settings, ProcessRef(1, 2), True)
     write_note(settings.run, note)
     assert read_note(settings.run) == note
-    _retire_scratch(settings, SystemClock())
+    retire_commands(settings.scratch, SystemClock().monotonic, 3.0)
     for directory in (settings.bundles, settings.exits, settings.scratch):
         make_directory(directory)
         assert directory.is_dir()

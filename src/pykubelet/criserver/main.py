@@ -7,7 +7,6 @@ Containers keep running.
 import asyncio
 import logging
 import os
-import secrets
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -25,11 +24,12 @@ from pykubelet.base.units import Seconds
 from pykubelet.criserver.cni import NetworkManager
 from pykubelet.criserver.config import Settings
 from pykubelet.criserver.config.metrics_address import parse_metrics_address
-from pykubelet.criserver.conmon.find_and_kill import end_commands
+from pykubelet.criserver.conmon.find_and_kill import retire_commands
 from pykubelet.criserver.container.plan import lifecycle as container
 from pykubelet.criserver.directories import lock_directory, make_directory, make_traversable
 from pykubelet.criserver.machine import Machine
 from pykubelet.criserver.netns import PinnedNamespaces
+from pykubelet.criserver.plan.start import COMMANDS, time_for_repairs, was_rebooted
 from pykubelet.criserver.processes import reference
 from pykubelet.criserver.programs import new_marks, wait_for_former_programs
 from pykubelet.criserver.reload.config_reloader import ConfigInput
@@ -57,12 +57,6 @@ if TYPE_CHECKING:
     from pykubelet.criserver.metrics.server_metrics import ServerMetrics
 
 _log = logging.getLogger(__name__)
-_REPAIRS: Seconds = 3.0
-"""How long a start waits for the first attempts of repairs, unless it has taken long already."""
-_START: Seconds = 9.0
-"""A start that has taken as long waits for nothing any more, so that calls are answered within 10 s."""
-_COMMANDS: Seconds = 3.0
-"""How long it kills what commands of the server before have started; a command may fork without end."""
 
 
 async def run_criserver(
@@ -86,7 +80,7 @@ async def run_criserver(
         await blocking.call_to_end("server", write_note, settings.run, note_of(settings, process, kept))
         clock = SystemClock()
         begun = clock.monotonic()
-        retired = await blocking.call_to_end("server", _retire_scratch, settings, clock)
+        retired = await blocking.call_to_end("server", retire_commands, settings.scratch, clock.monotonic, COMMANDS)
         for directory in (
             settings.bundles,
             settings.exits,
@@ -161,23 +155,6 @@ async def _tell_end(ending: Callable[[], None]) -> None:
         ending()
 
 
-def _retire_scratch(settings: Settings, clock: Clock) -> list[Path]:
-    """Kill exec commands of the previous server; return the directories of its calls' files, which are stale."""
-    end = clock.monotonic() + _COMMANDS
-    if os.path.lexists(settings.scratch):
-        # An OCI runtime that has just started a command cannot write its pid file after this, and so ends the command.
-        settings.scratch.rename(settings.scratch.with_name(f"{settings.scratch.name}.old-{secrets.token_hex(4)}"))
-    old = list(settings.run.glob(f"{settings.scratch.name}.old*"))
-    for directory in old:
-        end_commands(directory, lambda: clock.monotonic() > end)
-    return old
-
-
-def time_for_repairs(taken: Seconds) -> Seconds:
-    """How long a start that has taken this time may wait for the first attempts of repairs."""
-    return max(0.0, min(_REPAIRS, _START - taken))
-
-
 def _measured(parts: "ServerParts") -> PodNetwork:
     if parts.metrics is None:
         return parts.network
@@ -224,7 +201,7 @@ class Server:
         ``begun``: when the start began, of the monotonic clock.
         """
         store, host, repairs = self._parts.store, self._parts.machine.host, self._parts.scope.repairs
-        if host.least_oom_score > -1000:
+        if not host.protects_from_oom:
             _log.warning(
                 "oom_score_adj limited: without CAP_SYS_RESOURCE containers cannot be protected from the OOM killer",
                 extra={"lowest_oom_score_adj": host.least_oom_score},
@@ -234,7 +211,7 @@ class Server:
         sandboxes, containers = await store.load()
         boot = system.boot_id()
         last = await store.exchange_fact("boot", boot)
-        if last not in ("", boot):
+        if was_rebooted(last, boot):
             _log.info("machine was rebooted: no container is running")
         sandboxes = [sandbox.of_boot(record, last) for record in sandboxes]
         containers = [container.of_boot(record, last) for record in containers]

@@ -7,10 +7,9 @@ from pathlib import Path
 from pykubelet.criserver.spec import Host
 from pykubelet.criserver.spec.security.apparmor import PARSER
 from pykubelet.criserver.spec.security.capabilities import names_of
+from pykubelet.criserver.spec.spec_types import LEAST_OOM_SCORE
 from pykubelet.linux import cgroups, procfs, selinux, system
 from pykubelet.linux.filesystems import idmap
-
-_LEAST = -1000
 
 
 def host_facts() -> Host:
@@ -29,7 +28,7 @@ def host_facts() -> Host:
     return Host(
         capabilities=capabilities,
         cgroup_version=layout.version,
-        least_oom_score=_LEAST if "CAP_SYS_RESOURCE" in capabilities else own_score,
+        least_oom_score=LEAST_OOM_SCORE if "CAP_SYS_RESOURCE" in capabilities else own_score,
         seccomp="Seccomp" in masks,
         oom_score=own_score,
         # The OCI runtime fails on limits of a controller that is not there.

@@ -234,6 +234,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         """The socket to which shims send events."""
         return self.run / "shims.sock"
 
+    def requires(self, handler: str) -> bool:
+        """Whether the server cannot work without a handler: the one of all pods that name none."""
+        return handler == self.default_handler
+
     def runtime_root(self, handler: str) -> Path:
         """The directory in which the OCI runtime of a handler keeps its state, or the tasks of its shims are."""
         return self.runtime_roots / handler

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import secrets
 import signal
 from collections.abc import Callable, Collection
 from contextlib import ExitStack, suppress
@@ -149,6 +150,21 @@ def _held_children(parent: int, known: Collection[int], handles: ExitStack) -> l
                 if now is not None and now.parent == parent:
                     found.append(child)
     return found
+
+
+def retire_commands(scratch: Path, monotonic: Callable[[], Seconds], longest: Seconds) -> list[Path]:
+    """Kill the exec commands of killed servers. Return the stale directories of the files of their calls. Blocking.
+
+    ``scratch`` is the directory of such files, which is renamed: an OCI runtime that has just started a command cannot
+    write its PID file after this, and so ends the command. The killing takes the ``longest`` time at most.
+    """
+    end = monotonic() + longest
+    if os.path.lexists(scratch):
+        scratch.rename(scratch.with_name(f"{scratch.name}.old-{secrets.token_hex(4)}"))
+    old = list(scratch.parent.glob(f"{scratch.name}.old*"))
+    for directory in old:
+        end_commands(directory, lambda: monotonic() > end)
+    return old
 
 
 def end_commands(scratch: Path, is_late: Callable[[], bool]) -> None:

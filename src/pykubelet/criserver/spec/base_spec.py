@@ -8,6 +8,7 @@ masked paths, …) is never taken from it.
 from collections.abc import Mapping
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.units import MIB
 from pykubelet.criserver.spec.mounts import BELOW_OTHERS
 from pykubelet.criserver.spec.spec_types import Json
 
@@ -39,6 +40,8 @@ _OF_REQUEST = {
     },
 }
 """Fields that only the request decides, by the object that has them."""
+LONGEST = MIB
+"""The size of a file with a base that is read."""
 _OBJECTS = ("process", "linux", "annotations", "hooks")
 
 

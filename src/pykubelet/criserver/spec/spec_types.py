@@ -1,7 +1,7 @@
 """The inputs of the builders: image defaults, devices, facts of the machine, the sandbox of a container."""
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct, field
 
@@ -48,6 +48,10 @@ def device_node(device: HostDevice) -> Json:
     }
 
 
+LEAST_OOM_SCORE: Final = -1000
+"""The oom_score_adj of a process that the kernel never kills for memory."""
+
+
 class Host(Struct, frozen=True):
     """Facts of the machine that a spec depends on."""
 
@@ -80,6 +84,11 @@ class Host(Struct, frozen=True):
     """As ``uname -m`` names it."""
     kernel: tuple[int, int] = (6, 1)
     """The version of the kernel."""
+
+    @property
+    def protects_from_oom(self) -> bool:
+        """Whether containers can get every oom_score_adj, also the lowest."""
+        return self.least_oom_score <= LEAST_OOM_SCORE
 
 
 class HandlerOptions(Struct, frozen=True):

@@ -11,7 +11,6 @@ from msgspec import Struct
 from pykubelet.base.errors import Invalid, NotFound, Permanent
 from pykubelet.base.files.documents import read_json
 from pykubelet.base.files.safe_path import read_regular
-from pykubelet.base.units import MIB
 from pykubelet.criserver.cni import HandlerNetworks
 from pykubelet.criserver.config import CgroupManager, Handler, HandlerType, Settings
 from pykubelet.criserver.conmon import Conmon
@@ -23,7 +22,7 @@ from pykubelet.criserver.programs import Marks
 from pykubelet.criserver.runtimes import ContainerRuntime, MonitoredRuntime
 from pykubelet.criserver.shim.shim_events import ShimEvents
 from pykubelet.criserver.spec import HandlerOptions
-from pykubelet.criserver.spec.base_spec import check_base
+from pykubelet.criserver.spec.base_spec import LONGEST, check_base
 from pykubelet.linux import cgroups
 from pykubelet.linux.errors import raise_passing
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from pykubelet.criserver.shim.shim_runtime import ShimRuntime
 
 _log = logging.getLogger(__name__)
-_LONGEST_SPEC = 1 * MIB
 
 
 class HandlerTools(Struct, frozen=True, kw_only=True):
@@ -82,7 +80,7 @@ class HandlerFactory:
             try:
                 found[name] = self._runtime(name, handler, settings)
             except NotFound as error:
-                if name == settings.default_handler:
+                if settings.requires(name):
                     raise Permanent(f"{error} (apt-get install {handler.path})") from error
                 _log.info("runtime handler disabled: program not found", extra={"handler": name, "error": str(error)})
         return found
@@ -131,7 +129,7 @@ def _options(name: str, settings: Settings, runtime: ContainerRuntime) -> Handle
     if handler.base_runtime_spec is not None:
         origin = f"handlers.{name}.base_runtime_spec {handler.base_runtime_spec}"
         try:
-            base = check_base(_json(read_regular(handler.base_runtime_spec, _LONGEST_SPEC), origin), origin)
+            base = check_base(_json(read_regular(handler.base_runtime_spec, LONGEST), origin), origin)
         except OSError as error:
             raise_passing(error, origin)
             raise Invalid(f"{origin}: cannot be read: {error.strerror}") from error

@@ -21,6 +21,7 @@ from pykubelet.criserver.server.groups.images import ImageCalls
 from pykubelet.criserver.server.groups.transfer import TransferCalls
 from pykubelet.criserver.stats.writable_layers import WritableLayers
 from pykubelet.criserver.storage import Layers, Snapshots
+from pykubelet.criserver.storage.plan.unused import unused_root_filesystems
 from pykubelet.criserver.storage.trash import Trash
 from pykubelet.criserver.types import ProtectedIds
 from pykubelet.criserver.unpack.limits import Limits
@@ -64,10 +65,8 @@ class ImageComponents(Struct, frozen=True, kw_only=True):
 
     def recover(self, wanted: Collection[str], protected: ProtectedIds, repairs: Repairs) -> None:
         """Schedule the removal of root file systems without a container and of blobs without an image."""
-        for name in self.snapshots.containers():
-            # The names of mounted images begin with the id of their container.
-            if name not in wanted and name.partition("-")[0] not in protected:
-                repairs.add("unused root file system", name, partial(self.snapshots.remove_rootfs, name))
+        for name in unused_root_filesystems(self.snapshots.containers(), wanted, protected):
+            repairs.add("unused root file system", name, partial(self.snapshots.remove_rootfs, name))
         for place in () if protected.everything else self.snapshots.leftovers():
             repairs.add("unused root file system", place.name, partial(self.snapshots.remove_leftover, place))
         for path in self.layers.leftovers():

@@ -18,6 +18,7 @@ from pykubelet.criserver.conmon.find_and_kill import (
     monitors,
     noted_monitor,
     noted_number,
+    retire_commands,
 )
 from pykubelet.criserver.processes import is_alive, open_process, reference
 from pykubelet.criserver.types import ProcessRef
@@ -61,6 +62,22 @@ def test_exec_commands_without_a_client_are_killed(tmp_path: Path, monkeypatch: 
         assert other.poll() is None
         end_commands(tmp_path, lambda: False)
         other.kill()
+
+
+def test_commands_of_killed_servers_are_killed_and_their_files_set_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = tmp_path / "tmp"
+    with subprocess.Popen(["sleep", "60"]) as command:
+        monkeypatch.setattr(procfs, "cgroups", {command.pid: (Membership((), "/pods/c1"),)}.get)
+        scratch.mkdir()
+        _note(scratch / "exec-c1-a", command.pid)
+        (tmp_path / "tmp.old-1").mkdir()
+        found = retire_commands(scratch, lambda: 0.0, 3.0)
+        assert command.wait(10) == -signal.SIGKILL
+    assert not scratch.exists()
+    assert len(found) == 2 and all(directory.name.startswith("tmp.old-") for directory in found)
+    assert retire_commands(scratch, lambda: 0.0, 3.0) == found
 
 
 def test_command_of_a_server_that_named_no_container_is_left_alone(tmp_path: Path) -> None:

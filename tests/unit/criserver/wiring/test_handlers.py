@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
-from pykubelet.base.errors import Invalid, Transient
+from pykubelet.base.errors import Invalid, Permanent, Transient
 from pykubelet.criserver.config import Handler, HandlerType, Settings
 from pykubelet.criserver.programs import Marks
 from pykubelet.criserver.wiring.handlers import HandlerFactory, HandlerTools
@@ -35,6 +36,16 @@ def test_base_that_cannot_be_read_for_the_moment_does_not_refuse_the_configurati
     with no_descriptors(), pytest.raises(Transient, match=r"base\.json cannot be read: Too many open files"):
         factory.build(settings)
     assert factory.build(settings).options["plain"].base == {"hooks": {}}
+
+
+def test_only_a_missing_program_of_the_default_handler_refuses_the_configuration(
+    settings: Settings, factory: HandlerFactory
+) -> None:
+    missing = Handler(type=HandlerType.OCI, path="/none/runc")
+    found = factory.build(replace(settings, handlers={**settings.handlers, "other": missing}))
+    assert list(found.runtimes) == ["plain"]
+    with pytest.raises(Permanent, match=r"apt-get install /none/runc"):
+        factory.build(replace(settings, handlers={"other": missing}, default_handler="other"))
 
 
 def test_missing_base_refuses_the_configuration(settings: Settings, factory: HandlerFactory, tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Decisions of the start of the server. Pure."""
