@@ -2,8 +2,6 @@
 
 import ast
 import builtins
-import functools
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from graphlib import TopologicalSorter
@@ -12,19 +10,20 @@ from typing import Final
 
 import pytest
 
-SOURCE = Path(__file__).resolve().parents[2] / "src"
-MAX_FIELDS: Final = 8
-PRODUCT: Final = [
-    path
-    for path in sorted(SOURCE.rglob("*.py"))
-    if path.relative_to(SOURCE).parts[1] not in {"pb", "models", "testing"}
-]
-
-NOT_KEYWORD_ONLY: Final[frozenset[str]] = frozenset()
-"""Classes that may still be constructed by position. Must only become fewer."""
-
-TOO_MANY_FIELDS: Final[Mapping[str, int]] = {}
-"""Classes with more fields than allowed, with their number. Must only become fewer."""
+from tests.unit.syntax import (
+    CLASSES,
+    PRODUCT,
+    SOURCE,
+    bases_of,
+    fields,
+    is_dataclass,
+    is_struct,
+    methods,
+    module_of,
+    name_of,
+    record_options,
+    tree_of,
+)
 
 MAX_METHODS: Final = 12
 
@@ -33,32 +32,6 @@ ONE_CLASS_PER_CALL: Final = ("criserver/container", "criserver/sandbox")
 
 CONSTRUCTED_BY_POSITION: Final = frozenset({"Container", "Sandbox", "AppArmorProfiles"})
 """Values and helpers of these packages. Must only become fewer."""
-
-RECORDERS: Final = re.compile(r"\b(Clock|EventRecorder|Timeline|\w*Metrics|\w*Meter)\b")
-"""Types of the parts of `Telemetry`; a dependency on two of them takes the whole value."""
-
-
-@functools.cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
-
-
-def module_of(path: Path) -> str:
-    return ".".join(path.relative_to(SOURCE).with_suffix("").parts)
-
-
-def name_of(path: Path, node: ast.ClassDef) -> str:
-    return f"{path.relative_to(SOURCE).parts[1]}.{node.name}"
-
-
-def deps_classes() -> Iterator[tuple[Path, ast.ClassDef]]:
-    for path in sorted(SOURCE.rglob("*.py")):
-        for node in tree_of(path).body:
-            if isinstance(node, ast.ClassDef) and node.name.endswith("Deps"):
-                yield path, node
-
-
-DEPS: Final = list(deps_classes())
 
 DAEMONS: Final = frozenset({"apiclient", "base", "criserver", "kubelet", "linux"})
 """Packages whose code stays in memory: their records are Structs, which take a fifth of a dataclass's memory."""
@@ -80,41 +53,6 @@ DATACLASSES: Final = frozenset(
     }
 )
 """Records with a field that is not shown, compared or passed, which a Struct cannot have."""
-
-
-def is_dataclass(node: ast.ClassDef) -> bool:
-    return any(ast.unparse(each).startswith(("dataclass", "dataclasses.dataclass")) for each in node.decorator_list)
-
-
-def is_struct(node: ast.ClassDef) -> bool:
-    return any(ast.unparse(base) in {"Struct", "msgspec.Struct"} for base in node.bases)
-
-
-def record_options(node: ast.ClassDef) -> Mapping[str, object]:
-    """Return the options of a record: a Struct, or a dataclass."""
-    keywords = list(node.keywords) if is_struct(node) else []
-    for decorator in node.decorator_list:
-        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "dataclass":
-            keywords += decorator.keywords
-    return {key.arg or "": ast.literal_eval(key.value) for key in keywords}
-
-
-def fields(node: ast.ClassDef) -> list[str]:
-    """Return the fields that a caller passes."""
-    return [
-        ast.unparse(each.target)
-        for each in node.body
-        if isinstance(each, ast.AnnAssign) and "init=False" not in ast.unparse(each)
-    ]
-
-
-@pytest.mark.parametrize(("path", "node"), DEPS, ids=[f"{module_of(path)}.{node.name}" for path, node in DEPS])
-def test_dependencies_are_frozen_keyword_only_records_of_few_fields(path: Path, node: ast.ClassDef) -> None:
-    name = name_of(path, node)
-    if name not in NOT_KEYWORD_ONLY:
-        assert is_struct(node)
-        assert record_options(node) == {"frozen": True, "kw_only": True}
-    assert len(fields(node)) <= max(MAX_FIELDS, TOO_MANY_FIELDS.get(name, 0))
 
 
 def test_records_of_the_daemons_are_structs() -> None:
@@ -154,35 +92,12 @@ def test_structs_are_not_changed_by_replace_of_dataclasses() -> None:
     assert found == REPLACES_DATACLASSES
 
 
-def test_exceptions_are_still_needed() -> None:
-    numbers = {name_of(path, node): len(fields(node)) for path, node in DEPS}
-    assert {name: number for name, number in numbers.items() if number > MAX_FIELDS} == TOO_MANY_FIELDS
-    assert {name_of(path, node) for path, node in DEPS if not record_options(node).get("kw_only")} == NOT_KEYWORD_ONLY
-
-
-def test_dependencies_are_passed_by_keyword() -> None:
-    names = {node.name for path, node in DEPS if name_of(path, node) not in NOT_KEYWORD_ONLY}
-    found = [
-        f"{module_of(path)}:{call.lineno}"
-        for path in sorted(SOURCE.glob("pykubelet/kubelet/**/*.py"))
-        for call in ast.walk(tree_of(path))
-        if isinstance(call, ast.Call)
-        and ast.unparse(call.func) in names
-        and (call.args or any(keyword.arg is None for keyword in call.keywords))
-    ]
-    assert found == []
-
-
 def components() -> Iterator[tuple[str, ast.ClassDef]]:
     for package in ONE_CLASS_PER_CALL:
         for path in sorted((SOURCE / "pykubelet" / package).rglob("*.py")):
             for node in tree_of(path).body:
                 if isinstance(node, ast.ClassDef):
                     yield f"{module_of(path)}.{node.name}", node
-
-
-def methods(node: ast.ClassDef) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
-    return {each.name: each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
 def test_components_of_calls_are_constructed_by_keyword() -> None:
@@ -201,21 +116,6 @@ def test_components_of_calls_have_few_public_methods() -> None:
 
 
 MAX_POSITIONAL: Final = 2
-
-
-def product_classes() -> Iterator[tuple[str, ast.ClassDef]]:
-    for path in PRODUCT:
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.ClassDef):
-                yield module_of(path), node
-
-
-CLASSES: Final = list(product_classes())
-
-
-def bases_of(node: ast.ClassDef) -> list[str]:
-    """Return the names of the base classes, without their modules and type arguments."""
-    return [ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases]
 
 
 BASES: Final = {node.name: bases_of(node) for _, node in CLASSES}
@@ -269,71 +169,6 @@ def test_components_with_positional_values_are_recognized(
     assert isinstance(node, ast.ClassDef)
     monkeypatch.setitem(BASES, node.name, [ast.unparse(base) for base in node.bases])
     assert takes_too_many_by_position(node) is found
-
-
-def passes_on(tree: ast.Module) -> list[int]:
-    """Return the lines of calls that pass on a whole Deps value: a parameter, an attribute, or another name of one."""
-    lines = []
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            whole = whole_deps(function)
-            lines += [
-                call.lineno
-                for call in ast.walk(function)
-                if isinstance(call, ast.Call)
-                and whole & {spelled(each) for each in (*call.args, *(key.value for key in call.keywords))}
-            ]
-    return lines
-
-
-def whole_deps(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    parameters = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
-    whole = {"self._deps", "self.deps", *(each.arg for each in parameters if is_deps(each.annotation))}
-    for node in ast.walk(function):
-        if isinstance(node, ast.Assign) and spelled(node.value) in whole:
-            whole |= {spelled(target) for target in node.targets}
-    return whole
-
-
-def spelled(node: ast.expr) -> str:
-    """Return a name or attribute as it is written; empty for any other expression."""
-    return ast.unparse(node) if isinstance(node, ast.Name | ast.Attribute) else ""
-
-
-def is_deps(annotation: ast.expr | None) -> bool:
-    return annotation is not None and ast.unparse(annotation).strip("'").endswith("Deps")
-
-
-def test_dependencies_are_not_passed_on() -> None:
-    found = [f"{module_of(path)}:{line}" for path in PRODUCT for line in passes_on(tree_of(path))]
-    assert found == [], "give each component what it uses as arguments of its own"
-
-
-def test_dependencies_that_are_passed_on_are_recognized() -> None:
-    bad = """
-def build(deps: PartDeps) -> None:
-    given = deps
-    Part(given)
-class Part:
-    def make(self) -> Part:
-        return Part(deps=self._deps)
-    def use(self) -> Part:
-        return Part(self._deps.clock)
-"""
-    assert passes_on(ast.parse(bad)) == [4, 7]
-
-
-@pytest.mark.parametrize(("path", "node"), DEPS, ids=[f"{module_of(path)}.{node.name}" for path, node in DEPS])
-def test_recorders_travel_as_one_value(path: Path, node: ast.ClassDef) -> None:
-    found = [
-        ast.unparse(each) for each in node.body if isinstance(each, ast.AnnAssign) and is_recorder(each.annotation)
-    ]
-    assert len(found) < 2, "take a Telemetry (kubelet/telemetry.py)"
-
-
-def is_recorder(annotation: ast.expr) -> bool:
-    text = ast.unparse(annotation)
-    return not text.startswith("Telemetry[") and RECORDERS.fullmatch(text.strip("'")) is not None
 
 
 _ASSIGN: Final = (ast.AugAssign, ast.AnnAssign)

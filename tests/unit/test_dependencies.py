@@ -1,0 +1,124 @@
+"""Rules of dependencies: what a component takes when it is constructed."""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.unit.syntax import PRODUCT, SOURCE, fields, is_struct, module_of, name_of, record_options, tree_of
+
+MAX_FIELDS: Final = 8
+NOT_KEYWORD_ONLY: Final[frozenset[str]] = frozenset()
+"""Classes that may still be constructed by position. Must only become fewer."""
+
+TOO_MANY_FIELDS: Final[Mapping[str, int]] = {}
+"""Classes with more fields than allowed, with their number. Must only become fewer."""
+
+RECORDERS: Final = re.compile(r"\b(Clock|EventRecorder|Timeline|\w*Metrics|\w*Meter)\b")
+"""Types of the parts of `Telemetry`; a dependency on two of them takes the whole value."""
+
+
+def deps_classes() -> Iterator[tuple[Path, ast.ClassDef]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in tree_of(path).body:
+            if isinstance(node, ast.ClassDef) and node.name.endswith("Deps"):
+                yield path, node
+
+
+DEPS: Final = list(deps_classes())
+
+
+@pytest.mark.parametrize(("path", "node"), DEPS, ids=[f"{module_of(path)}.{node.name}" for path, node in DEPS])
+def test_dependencies_are_frozen_keyword_only_records_of_few_fields(path: Path, node: ast.ClassDef) -> None:
+    name = name_of(path, node)
+    if name not in NOT_KEYWORD_ONLY:
+        assert is_struct(node)
+        assert record_options(node) == {"frozen": True, "kw_only": True}
+    assert len(fields(node)) <= max(MAX_FIELDS, TOO_MANY_FIELDS.get(name, 0))
+
+
+def test_exceptions_are_still_needed() -> None:
+    numbers = {name_of(path, node): len(fields(node)) for path, node in DEPS}
+    assert {name: number for name, number in numbers.items() if number > MAX_FIELDS} == TOO_MANY_FIELDS
+    assert {name_of(path, node) for path, node in DEPS if not record_options(node).get("kw_only")} == NOT_KEYWORD_ONLY
+
+
+def test_dependencies_are_passed_by_keyword() -> None:
+    names = {node.name for path, node in DEPS if name_of(path, node) not in NOT_KEYWORD_ONLY}
+    found = [
+        f"{module_of(path)}:{call.lineno}"
+        for path in sorted(SOURCE.glob("pykubelet/kubelet/**/*.py"))
+        for call in ast.walk(tree_of(path))
+        if isinstance(call, ast.Call)
+        and ast.unparse(call.func) in names
+        and (call.args or any(keyword.arg is None for keyword in call.keywords))
+    ]
+    assert found == []
+
+
+def passes_on(tree: ast.Module) -> list[int]:
+    """Return the lines of calls that pass on a whole Deps value: a parameter, an attribute, or another name of one."""
+    lines = []
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            whole = whole_deps(function)
+            lines += [
+                call.lineno
+                for call in ast.walk(function)
+                if isinstance(call, ast.Call)
+                and whole & {spelled(each) for each in (*call.args, *(key.value for key in call.keywords))}
+            ]
+    return lines
+
+
+def whole_deps(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    parameters = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+    whole = {"self._deps", "self.deps", *(each.arg for each in parameters if is_deps(each.annotation))}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and spelled(node.value) in whole:
+            whole |= {spelled(target) for target in node.targets}
+    return whole
+
+
+def spelled(node: ast.expr) -> str:
+    """Return a name or attribute as it is written; empty for any other expression."""
+    return ast.unparse(node) if isinstance(node, ast.Name | ast.Attribute) else ""
+
+
+def is_deps(annotation: ast.expr | None) -> bool:
+    return annotation is not None and ast.unparse(annotation).strip("'").endswith("Deps")
+
+
+def test_dependencies_are_not_passed_on() -> None:
+    found = [f"{module_of(path)}:{line}" for path in PRODUCT for line in passes_on(tree_of(path))]
+    assert found == [], "give each component what it uses as arguments of its own"
+
+
+def test_dependencies_that_are_passed_on_are_recognized() -> None:
+    bad = """
+def build(deps: PartDeps) -> None:
+    given = deps
+    Part(given)
+class Part:
+    def make(self) -> Part:
+        return Part(deps=self._deps)
+    def use(self) -> Part:
+        return Part(self._deps.clock)
+"""
+    assert passes_on(ast.parse(bad)) == [4, 7]
+
+
+@pytest.mark.parametrize(("path", "node"), DEPS, ids=[f"{module_of(path)}.{node.name}" for path, node in DEPS])
+def test_recorders_travel_as_one_value(path: Path, node: ast.ClassDef) -> None:
+    found = [
+        ast.unparse(each) for each in node.body if isinstance(each, ast.AnnAssign) and is_recorder(each.annotation)
+    ]
+    assert len(found) < 2, "take a Telemetry (kubelet/telemetry.py)"
+
+
+def is_recorder(annotation: ast.expr) -> bool:
+    text = ast.unparse(annotation)
+    return not text.startswith("Telemetry[") and RECORDERS.fullmatch(text.strip("'")) is not None
