@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from tests.unit.syntax import PRODUCT, SOURCE, fields, is_struct, module_of, name_of, record_options, tree_of
+from tests.unit.syntax import PRODUCT, SOURCE, fields, is_struct, methods, module_of, name_of, record_options, tree_of
 
 MAX_FIELDS: Final = 8
 NOT_KEYWORD_ONLY: Final[frozenset[str]] = frozenset()
@@ -59,6 +59,9 @@ def test_dependencies_are_passed_by_keyword() -> None:
     assert found == []
 
 
+WITH_DEPS: Final = [path for path in PRODUCT if re.search("[Dd]eps", path.read_text())]
+
+
 def passes_on(tree: ast.Module) -> list[int]:
     """Return the lines of calls that pass on a whole Deps value: a parameter, an attribute, or another name of one."""
     lines = []
@@ -75,12 +78,23 @@ def passes_on(tree: ast.Module) -> list[int]:
 
 
 def whole_deps(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    parameters = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
-    whole = {"self._deps", "self.deps", *(each.arg for each in parameters if is_deps(each.annotation))}
+    whole = {"self._deps", "self.deps", *(each.arg for each in parameters(function) if is_deps(each.annotation))}
     for node in ast.walk(function):
-        if isinstance(node, ast.Assign) and spelled(node.value) in whole:
-            whole |= {spelled(target) for target in node.targets}
+        if isinstance(node, ast.Assign):
+            pairs = (pair for target in node.targets for pair in assigned(target, node.value))
+            whole |= {spelled(target) for target, value in pairs if spelled(value) in whole}
     return whole
+
+
+def assigned(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """Return each target of an assignment with its value, those of tuples one by one."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        return [pair for one in zip(target.elts, value.elts, strict=False) for pair in assigned(*one)]
+    return [(target, value)]
+
+
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
+    return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
 
 
 def spelled(node: ast.expr) -> str:
@@ -93,7 +107,7 @@ def is_deps(annotation: ast.expr | None) -> bool:
 
 
 def test_dependencies_are_not_passed_on() -> None:
-    found = [f"{module_of(path)}:{line}" for path in PRODUCT for line in passes_on(tree_of(path))]
+    found = [f"{module_of(path)}:{line}" for path in WITH_DEPS for line in passes_on(tree_of(path))]
     assert found == [], "give each component what it uses as arguments of its own"
 
 
@@ -107,8 +121,64 @@ class Part:
         return Part(deps=self._deps)
     def use(self) -> Part:
         return Part(self._deps.clock)
+    def serve(self) -> Part:
+        config, deps = self._config, self._deps
+        return Part(config, deps)
 """
-    assert passes_on(ast.parse(bad)) == [4, 7]
+    assert passes_on(ast.parse(bad)) == [4, 7, 12]
+
+
+def takers(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Return the Deps types that functions and constructors take, with the function or class that takes them."""
+    for node in tree.body:
+        functions = methods(node).values() if isinstance(node, ast.ClassDef) else (node,)
+        for function in functions:
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                for each in parameters(function):
+                    if each.annotation is not None and is_deps(each.annotation):
+                        yield ast.unparse(each.annotation).strip("'"), getattr(node, "name", "")
+
+
+def test_dependencies_of_each_type_are_taken_by_one_component() -> None:
+    """The two daemons do not import each other, so they may have classes of the same name."""
+    found: dict[str, set[str]] = {}
+    for path in WITH_DEPS:
+        for deps, taker in takers(tree_of(path)):
+            daemon = path.relative_to(SOURCE).parts[1]
+            found.setdefault(f"{daemon}.{deps}", set()).add(f"{module_of(path)}.{taker}")
+    assert len(found) > 20
+    several = {deps: sorted(names) for deps, names in found.items() if len(names) > 1}
+    assert several == {}, "what a component takes, it uses: give each a Deps class of its own"
+
+
+def test_components_that_take_dependencies_are_recognized() -> None:
+    tree = ast.parse(
+        """
+class Part:
+    def __init__(self, deps: PartDeps, *, others: 'OtherDeps') -> None: ...
+def build(deps: PartDeps) -> Part: ...
+"""
+    )
+    assert list(takers(tree)) == [("PartDeps", "Part"), ("OtherDeps", "Part"), ("PartDeps", "build")]
+
+
+def deps_in(node: ast.ClassDef) -> list[str]:
+    """Return the fields of a record whose type is a Deps class, or has one in it."""
+    return [
+        ast.unparse(each.target)
+        for each in node.body
+        if isinstance(each, ast.AnnAssign) and re.search(r"Deps\b", ast.unparse(each.annotation))
+    ]
+
+
+def test_dependencies_contain_no_dependencies() -> None:
+    assert {name_of(path, node): inner for path, node in DEPS if (inner := deps_in(node))} == {}
+
+
+def test_dependencies_in_dependencies_are_recognized() -> None:
+    (node,) = ast.parse("class ADeps(Struct):\n    a: int\n    b: BDeps\n    c: 'CDeps | None'").body
+    assert isinstance(node, ast.ClassDef)
+    assert deps_in(node) == ["b", "c"]
 
 
 @pytest.mark.parametrize(("path", "node"), DEPS, ids=[f"{module_of(path)}.{node.name}" for path, node in DEPS])

@@ -11,7 +11,7 @@ from pykubelet.kubelet.compose.observe import Observers
 from pykubelet.kubelet.compose.report import Reports
 from pykubelet.kubelet.control.sync import SyncLoop
 from pykubelet.kubelet.control.sync.housekeeping import Housekeeping
-from pykubelet.kubelet.control.sync.sync_interfaces import LoopDeps
+from pykubelet.kubelet.control.sync.sync_interfaces import HousekeepingDeps, LoopDeps
 from pykubelet.kubelet.control.workers import PodWorkers
 from pykubelet.kubelet.control.workers.worker_interfaces import WorkerDeps
 from pykubelet.kubelet.desired.admission import Admission
@@ -65,16 +65,22 @@ def build_control(
         follower=cluster.pods if cluster is not None else None,
         changed=recorders.metrics.pod_changed,
     )
-    deps = LoopDeps(
+    loop = LoopDeps(
         pods=pods,
         workers=workers,
-        node_pods=actuators.pod_resources,
-        garbage=actuators.runtime,
         admission=admission,
         node=cluster.rereader if cluster is not None else NoNodeObject(),
         journal=recorders.journal,
         telemetry=recorders.telemetry(),
     )
+    housekeeping = HousekeepingDeps(
+        workers=workers,
+        node_pods=actuators.pod_resources,
+        garbage=actuators.runtime,
+        telemetry=recorders.telemetry(),
+    )
     return Control(
-        workers=workers, loop=SyncLoop(deps, ground.queue), housekeeping=Housekeeping(deps, ground.mux.all_ready)
+        workers=workers,
+        loop=SyncLoop(loop, ground.queue),
+        housekeeping=Housekeeping(housekeeping, ground.mux.all_ready),
     )

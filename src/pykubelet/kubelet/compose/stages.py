@@ -1,6 +1,5 @@
 """The stages of one agent and, in a cluster, node mode: calls the builder of each, in the order of their needs."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -13,7 +12,8 @@ from pykubelet.kubelet.compose.cluster.entry import cluster_builder
 from pykubelet.kubelet.compose.control import Control, build_control
 from pykubelet.kubelet.compose.desired import Desired, build_desired
 from pykubelet.kubelet.compose.foundation import Foundation
-from pykubelet.kubelet.compose.node.node_status import NodeHealth, NodeStatusDeps
+from pykubelet.kubelet.compose.node.local_node import LocalNode
+from pykubelet.kubelet.compose.node.node_status import NodeHealth, NodeStatusDeps, NodeStatusReader
 from pykubelet.kubelet.compose.observe import Observers, build_observe
 from pykubelet.kubelet.compose.report import Reports, build_report
 from pykubelet.kubelet.types.storage import VolumesInUse
@@ -34,8 +34,8 @@ class Stages(Struct, frozen=True, kw_only=True):
     """Node mode; None in standalone mode."""
     desired: Desired
     control: Control
-    registered: Callable[[], Node | None]
-    """Returns the Node object of the API server; None without one."""
+    local_node: LocalNode
+    """The Node object that the local API shows."""
 
 
 def build_stages(ground: Foundation) -> Stages:
@@ -44,7 +44,8 @@ def build_stages(ground: Foundation) -> Stages:
     reports = build_report(ground, actuators=actuators)
     observers = build_observe(ground, actuators=actuators, reports=reports)
     addresses = NodeAddresses(ground.settings, changed=actuators.node.learn_own_ips, clock=ground.recorders.clock)
-    cluster = _cluster(ground, actuators, reports, observers=observers, addresses=addresses)
+    reader = _node_status_reader(ground, actuators, observers=observers, addresses=addresses)
+    cluster = _cluster(ground, actuators, reports, observers=observers, reader=reader)
     registered = cluster.registered if cluster is not None else _never_registered
     desired = build_desired(ground, actuators=actuators, observers=observers, registered=registered)
     control = build_control(
@@ -63,7 +64,9 @@ def build_stages(ground: Foundation) -> Stages:
         cluster=cluster,
         desired=desired,
         control=control,
-        registered=registered,
+        local_node=LocalNode(
+            name=ground.settings.node_name, registered=registered, reader=reader, clock=ground.recorders.clock
+        ),
     )
 
 
@@ -72,7 +75,7 @@ def _never_registered() -> Node | None:
 
 
 def _cluster(
-    ground: Foundation, actuators: Actuators, reports: Reports, *, observers: Observers, addresses: NodeAddresses
+    ground: Foundation, actuators: Actuators, reports: Reports, *, observers: Observers, reader: NodeStatusReader
 ) -> "Cluster | None":
     """Build node mode; None in standalone mode. Raises Invalid for labels that a node may not set itself."""
     if ground.access is None:
@@ -81,21 +84,21 @@ def _cluster(
         pods=ground.pods,
         mux=ground.mux,
         statuses=reports.statuses,
-        status=node_status(ground, actuators, observers=observers, addresses=addresses),
+        facts=actuators.node,
+        reader=reader,
         csi=actuators.csi,
-        runtime_recovered=observers.runtime_recovered,
         node_read=ground.queue.post_node_read,
-        shutdown_changed=observers.shutdown_changed,
+        node_changed=(observers.runtime_recovered, observers.shutdown_changed),
     )
     return cluster_builder()(ground.access, ground.recorders, deps)
 
 
-def node_status(
+def _node_status_reader(
     ground: Foundation, actuators: Actuators, *, observers: Observers, addresses: NodeAddresses
-) -> NodeStatusDeps:
-    """Return what the Node object is made of."""
+) -> NodeStatusReader:
+    """Build what reads the values that the Node object is made of."""
     csi = actuators.csi
-    return NodeStatusDeps(
+    deps = NodeStatusDeps(
         settings=ground.live.current,
         node=actuators.node,
         image_cri=ground.clients.image_cri,
@@ -109,3 +112,4 @@ def node_status(
         volumes_in_use=csi.volumes.in_use if csi is not None else VolumesInUse,
         clock=ground.recorders.clock,
     )
+    return NodeStatusReader(deps)

@@ -35,6 +35,8 @@ class ApiAccess:
         cluster = settings.cluster
         assert cluster is not None, "only made for a cluster"
         config, agent = settings.config, f"pykubelet/{KUBERNETES_VERSION}"
+        self.settings = settings
+        """The settings at the start."""
         self.cluster: ClusterSettings = cluster
         server = load_kubeconfig(cluster.kubeconfig)
         limit = RateLimit(config.kube_apiqps, config.kube_api_burst, clock=clock)

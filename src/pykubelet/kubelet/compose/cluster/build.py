@@ -68,16 +68,16 @@ class Cluster(Struct, frozen=True, kw_only=True):
 
 def build_cluster(access: ApiAccess, recorders: Recorders, deps: ClusterDeps) -> Cluster:
     """Build node mode. Raises Invalid for labels that a node may not set itself."""
-    settings, clock = deps.status.settings(), recorders.clock
+    settings, clock = access.settings, recorders.clock
     listed = Callbacks[[]]()
     source = ApiServerSource(
         client=access.client, node_name=settings.node_name, mux=deps.mux, first=listed, clock=clock
     )
     patcher = _status_patcher(access, recorders, pods=deps.pods, statuses=deps.statuses)
     csi_state = CsiNodeState()
-    reporter = _node_reporter(access, recorders, settings, reader=NodeStatusReader(deps.status), csi=csi_state)
-    deps.runtime_recovered.subscribe(reporter.poke)
-    deps.shutdown_changed.subscribe(reporter.poke)
+    reporter = _node_reporter(access, recorders, settings, reader=deps.reader, csi=csi_state)
+    for event in deps.node_changed:
+        event.subscribe(reporter.poke)
 
     def registered() -> Node | None:
         return reporter.node
@@ -93,7 +93,7 @@ def build_cluster(access: ApiAccess, recorders: Recorders, deps: ClusterDeps) ->
     deps.statuses.subscribe(pods.status_changed)
     follower = NodeFollower(
         reporter=reporter,
-        facts=deps.status.node,
+        facts=deps.facts,
         objects=access.objects,
         mirrors=mirrors,
         external_cloud=access.cluster.external_cloud,

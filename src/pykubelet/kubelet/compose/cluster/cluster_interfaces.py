@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pykubelet.base.concurrency.callbacks import Callbacks
-from pykubelet.kubelet.compose.node.node_status import NodeStatusDeps
+from pykubelet.kubelet.actuate.node import NodeFacts
+from pykubelet.kubelet.compose.node.node_status import NodeStatusReader
 from pykubelet.kubelet.desired.pods import PodManager
 from pykubelet.kubelet.desired.sources import PodMux
 from pykubelet.kubelet.report.status import StatusManager
@@ -21,11 +22,11 @@ class ClusterDeps(Struct, frozen=True, kw_only=True):
     pods: PodManager
     mux: PodMux
     statuses: StatusManager
-    status: NodeStatusDeps
-    """What the Node object reports."""
+    facts: NodeFacts
+    reader: NodeStatusReader
+    """Reads what the Node object reports."""
     csi: "CsiParts | None"
-    runtime_recovered: Callbacks[[]]
     node_read: Callable[[int], None]
     """Called when the Node object was read again for admission, with the number of the request."""
-    shutdown_changed: Callbacks[[]]
-    """A shutdown of the machine has begun or was cancelled."""
+    node_changed: tuple[Callbacks[[]], ...]
+    """The events after which the Node object is reported at once."""

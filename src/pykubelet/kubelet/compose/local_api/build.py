@@ -6,10 +6,8 @@ from pykubelet.kubelet.compose.foundation import Foundation
 from pykubelet.kubelet.compose.local_api.agent_view import LocalApiView
 from pykubelet.kubelet.compose.local_api.explain import Explanations
 from pykubelet.kubelet.compose.local_api.pod_requests import PodRequests
-from pykubelet.kubelet.compose.node.local_node import LocalNode
-from pykubelet.kubelet.compose.node.node_status import NodeStatusReader
 from pykubelet.kubelet.compose.node.node_view import ManifestChanges, NodeViewDeps, NodeViewer
-from pykubelet.kubelet.compose.stages import Stages, node_status
+from pykubelet.kubelet.compose.stages import Stages
 from pykubelet.kubelet.config.plan.reload_plan import ConfigView
 
 
@@ -17,7 +15,6 @@ def build_view(ground: Foundation, stages: Stages, configuration: Callable[[], C
     """Build the view. ``configuration`` returns the state of the configuration."""
     settings, recorders, actuators, observers = ground.settings, ground.recorders, stages.actuators, stages.observers
     name, workers = settings.node_name, stages.control.workers
-    reader = NodeStatusReader(node_status(ground, actuators, observers=observers, addresses=stages.addresses))
     viewer = NodeViewer(
         NodeViewDeps(
             settings=settings,
@@ -37,7 +34,7 @@ def build_view(ground: Foundation, stages: Stages, configuration: Callable[[], C
         local_objects=ground.objects,
         manifest_path=settings.config.static_pod_path,
         recorders=recorders,
-        local_node=LocalNode(name=name, registered=stages.registered, reader=reader, clock=recorders.clock),
+        local_node=stages.local_node,
         requests=PodRequests(
             restarts=actuators.runtime.restarts,
             images=actuators.images,

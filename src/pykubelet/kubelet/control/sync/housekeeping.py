@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pykubelet.base.concurrency.guard import Guard
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.control.sync.plan.orphans import find_orphans
-from pykubelet.kubelet.control.sync.sync_interfaces import LoopDeps
+from pykubelet.kubelet.control.sync.sync_interfaces import HousekeepingDeps
 from pykubelet.kubelet.types.ids import PodUID
 from pykubelet.kubelet.types.reports.events import WARNING, Reason
 
@@ -26,7 +26,7 @@ GC_SECONDS = 60.0
 class Housekeeping:
     """The periodic cleanup: looks for orphans every 10 s and collects garbage of the runtime every minute."""
 
-    def __init__(self, deps: LoopDeps, sources_ready: Callable[[], bool]) -> None:
+    def __init__(self, deps: HousekeepingDeps, sources_ready: Callable[[], bool]) -> None:
         """``sources_ready`` returns whether every source has been read."""
         self._deps = deps
         self._sources_ready = sources_ready

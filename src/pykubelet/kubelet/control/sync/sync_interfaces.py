@@ -30,18 +30,11 @@ class Workers(Protocol):
     def remove(self, uid: PodUID, grace_seconds: int | None = None) -> None:
         """Stop and remove a pod that its source no longer lists."""
 
-    def adopt_orphan(self, ref: PodRef) -> None:
-        """Stop and remove a pod that the runtime has and no source lists."""
-
     def poke(self, uid: PodUID, *, probed: bool = False) -> None:
         """Wake the pod's worker; ``probed``: since a probe has a new result."""
 
     def poke_all(self) -> None:
         """Wake every worker."""
-
-    @property
-    def known(self) -> Iterable[PodUID]:
-        """The pods that have a worker."""
 
 
 class Pods(Protocol):
@@ -104,6 +97,17 @@ class NodeRereader(Protocol):
         """Request a read; return the number that `NodeRead` will have reached afterwards. None: no API server."""
 
 
+class OrphanWorkers(Protocol):
+    """The pod workers, as far as housekeeping uses them."""
+
+    def adopt_orphan(self, ref: PodRef) -> None:
+        """Stop and remove a pod that the runtime has and no source lists."""
+
+    @property
+    def known(self) -> Iterable[PodUID]:
+        """The pods that have a worker."""
+
+
 class OrphanMetrics(Protocol):
     """Metrics of housekeeping."""
 
@@ -132,13 +136,20 @@ class Garbage(Protocol):
 
 
 class LoopDeps(Struct, frozen=True, kw_only=True):
-    """Dependencies of the sync loop and of housekeeping."""
+    """Dependencies of the sync loop."""
 
     pods: Pods
     workers: Workers
-    node_pods: NodePods
-    garbage: Garbage
     admission: Admission
     node: NodeRereader
     journal: DecisionRecorder
+    telemetry: Telemetry[object]
+
+
+class HousekeepingDeps(Struct, frozen=True, kw_only=True):
+    """Dependencies of housekeeping."""
+
+    workers: OrphanWorkers
+    node_pods: NodePods
+    garbage: Garbage
     telemetry: Telemetry[OrphanMetrics]

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import ssl
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -101,13 +102,17 @@ class KubeletApiServer:
     async def _serve_all(self, watcher: DirWatcher, tls: Tls) -> None:
         config, deps = self._config, self._deps
         logs = LogSource(config.pod_logs_dir, deps.pods, watcher)
-        routes = [*InfoRoutes(deps).routes()]
+        routes = [*self._info_routes()]
         if config.debugging_handlers:
-            routes += [
-                *PodRoutes(deps=deps, logs=logs, checkpoints=config.checkpoints_dir).routes(),
-                *NodeRoutes(config, deps).routes(),
-            ]
-            routes += DebugRoutes(config).routes()
+            pods = PodRoutes(
+                pods=deps.pods,
+                runtime=deps.runtime,
+                telemetry=deps.telemetry,
+                logs=logs,
+                checkpoints=config.checkpoints_dir,
+            )
+            node = NodeRoutes(config, deps.effective, clock=deps.telemetry.clock)
+            routes += [*pods.routes(), *node.routes(), *DebugRoutes(config).routes()]
         else:
             routes += disabled_routes()
         authenticator = Authenticator(config=config.auth, reviews=deps.reviews, clock=deps.telemetry.clock)
@@ -129,6 +134,11 @@ class KubeletApiServer:
                 self.serving.set()
                 await server.run(listening)
 
+    def _info_routes(self) -> Sequence[web.RouteDef]:
+        """Return the routes of both ports."""
+        deps = self._deps
+        return InfoRoutes(pods=deps.pods, stats=deps.stats, checks=deps.checks, metrics=deps.telemetry.metrics).routes()
+
     async def _serve_reading(self, serving: asyncio.Event) -> None:
         """Serve the read-only port, and set ``serving`` then: plain HTTP, GET of the routes without secrets."""
         config, deps = self._config, self._deps
@@ -139,9 +149,8 @@ class KubeletApiServer:
             style=_STYLE,
             access_check=None,  # as upstream; what it serves is not secret
         )
-        async with application(
-            server_config, InfoRoutes(deps).routes(), deps.telemetry.metrics, deps.telemetry.clock
-        ) as server:
+        routes = self._info_routes()
+        async with application(server_config, routes, deps.telemetry.metrics, deps.telemetry.clock) as server:
             with self._listen(config.address, config.read_only_port, _PURPOSE, _REMEDY) as listening:
                 self.read_only_port = listening.getsockname()[1]
                 _log.info("read-only port serving", extra={"address": config.address, "port": self.read_only_port})

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from pykubelet.base.errors import Transient
 from pykubelet.kubelet.control.sync.events import EventQueue
-from pykubelet.kubelet.control.sync.sync_interfaces import LoopDeps
+from pykubelet.kubelet.control.sync.sync_interfaces import HousekeepingDeps, LoopDeps
 from pykubelet.kubelet.types.admission import ADMITTED, AdmissionVerdict
 from pykubelet.kubelet.types.ids import PodRef, PodUID
 from pykubelet.kubelet.types.reports.timeline import Step
@@ -56,11 +56,17 @@ class LoopFakes:
         return LoopDeps(
             pods=DesiredPods(self.calls),
             workers=self,
-            node_pods=self,
-            garbage=self,
             admission=self,
             node=self,
             journal=self.journal,
+            telemetry=telemetry(self.clock, self, timeline=self, events=self),
+        )
+
+    def housekeeping_deps(self) -> HousekeepingDeps:
+        return HousekeepingDeps(
+            workers=self,
+            node_pods=self,
+            garbage=self,
             telemetry=telemetry(self.clock, self, timeline=self, events=self),
         )
 

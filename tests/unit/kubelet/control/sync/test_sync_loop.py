@@ -83,7 +83,7 @@ async def test_loop_is_stuck_only_while_events_wait() -> None:
 async def test_dead_containers_do_not_pile_up_while_a_source_cannot_be_read() -> None:
     """Without the API server, the sources may not be read for days, and a static pod may crash all the time."""
     fakes = LoopFakes(runtime=[in_runtime(A)], disk={A})
-    task = asyncio.create_task(Housekeeping(fakes.deps(), lambda: False).run())
+    task = asyncio.create_task(Housekeeping(fakes.housekeeping_deps(), lambda: False).run())
     await fakes.clock.advance(59)
     assert fakes.calls == []
     await fakes.clock.advance(62)
@@ -95,7 +95,7 @@ async def test_dead_containers_do_not_pile_up_while_a_source_cannot_be_read() ->
 async def test_housekeeping_begins_after_all_sources_were_read() -> None:
     fakes = LoopFakes(workers={A}, runtime=[in_runtime(A), in_runtime(B)], disk={A, B, C})
     ready = False
-    task = asyncio.create_task(Housekeeping(fakes.deps(), lambda: ready).run())
+    task = asyncio.create_task(Housekeeping(fakes.housekeeping_deps(), lambda: ready).run())
     await fakes.clock.advance(30)
     assert not fakes.calls
     ready = True
@@ -111,7 +111,7 @@ async def test_housekeeping_begins_after_all_sources_were_read() -> None:
 
 async def test_failing_purge_does_not_delay_others_and_is_retried() -> None:
     fakes = LoopFakes(disk={A, B}, failing={A})
-    task = asyncio.create_task(Housekeeping(fakes.deps(), lambda: True).run())
+    task = asyncio.create_task(Housekeeping(fakes.housekeeping_deps(), lambda: True).run())
     await fakes.clock.settle()
     assert sorted(fakes.calls) == ["gc []", "purge b"]
     fakes.failing.clear()
@@ -133,7 +133,7 @@ async def test_slow_purge_delays_neither_others_nor_later_rounds(monkeypatch: py
         await purge(uid)
 
     monkeypatch.setattr(fakes, "purge", slow)
-    task = asyncio.create_task(Housekeeping(fakes.deps(), lambda: True).run())
+    task = asyncio.create_task(Housekeeping(fakes.housekeeping_deps(), lambda: True).run())
     await fakes.clock.settle()
     assert fakes.calls == ["gc []"]
     fakes.disk.add(B)
@@ -167,7 +167,7 @@ async def test_failing_orphan_does_not_delay_others(
 
     monkeypatch.setattr(fakes, "adopt_orphan", fail_to_adopt)
     monkeypatch.setattr(fakes, "purge", fail_to_purge)
-    housekeeping = Housekeeping(fakes.deps(), lambda: True)
+    housekeeping = Housekeeping(fakes.housekeeping_deps(), lambda: True)
     task = asyncio.create_task(housekeeping.run())
     await fakes.clock.advance(25)
     assert {"orphan b", "purge d", "gc ['b']"} <= set(fakes.calls)
@@ -188,7 +188,7 @@ async def test_failing_pod_list_does_not_prevent_gc(monkeypatch: pytest.MonkeyPa
         raise OSError(errno.EIO, "input/output error")
 
     monkeypatch.setattr(fakes, "pods_on_disk", fail)
-    task = asyncio.create_task(Housekeeping(fakes.deps(), lambda: True).run())
+    task = asyncio.create_task(Housekeeping(fakes.housekeeping_deps(), lambda: True).run())
     await fakes.clock.settle()
     assert fakes.calls == ["orphan a", "gc ['a']"]
     task.cancel()
@@ -197,7 +197,7 @@ async def test_failing_pod_list_does_not_prevent_gc(monkeypatch: pytest.MonkeyPa
 
 async def test_housekeeping_continues_after_the_runtime_was_down() -> None:
     fakes = LoopFakes(disk={A}, runtime_down=True)
-    task = asyncio.create_task(Housekeeping(fakes.deps(), lambda: True).run())
+    task = asyncio.create_task(Housekeeping(fakes.housekeeping_deps(), lambda: True).run())
     await fakes.clock.advance(25)
     assert not fakes.calls
     assert fakes.told == ["Warning ContainerGCFailed: runtime down"]

@@ -1,7 +1,7 @@
 """Read-only routes, served on both ports: health, pods, usage and metrics."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from aiohttp import web
 
@@ -10,8 +10,10 @@ from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.base.exposition import CONTENT_TYPE
 from pykubelet.kubelet.serve.common.health import report_checks
 from pykubelet.kubelet.serve.common.plan.query import boolean
+from pykubelet.kubelet.serve.common.pods_view import PodsView
 from pykubelet.kubelet.serve.common.responses import json_response
-from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import KubeletApiServerDeps
+from pykubelet.kubelet.serve.common.server_interfaces import HealthCheck
+from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import AgentMetrics, StatsSource
 from pykubelet.kubelet.serve.kubelet_api.routes.health_slis import HealthSlis
 from pykubelet.models.core_v1 import Pod
 
@@ -21,8 +23,13 @@ _log = logging.getLogger(__name__)
 class InfoRoutes:
     """Handlers of the read-only routes."""
 
-    def __init__(self, deps: KubeletApiServerDeps) -> None:
-        self._deps = deps
+    def __init__(
+        self, *, pods: PodsView, stats: StatsSource, checks: Mapping[str, HealthCheck], metrics: AgentMetrics
+    ) -> None:
+        self._view = pods
+        self._stats = stats
+        self._checks = checks
+        self._agent_metrics = metrics
         self._slis = HealthSlis()
 
     def routes(self) -> Sequence[web.RouteDef]:
@@ -41,49 +48,49 @@ class InfoRoutes:
         ]
 
     async def _healthz(self, request: web.Request) -> web.Response:
-        self._slis.observe({name: check() is None for name, check in self._deps.checks.items()})
-        return report_checks(self._deps.checks, verbose="verbose" in request.query)
+        self._slis.observe({name: check() is None for name, check in self._checks.items()})
+        return report_checks(self._checks, verbose="verbose" in request.query)
 
     async def _healthz_one(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
-        if name not in self._deps.checks:
-            raise NotFound(f"no health check {name!r}; available: {', '.join(self._deps.checks)}")
-        return report_checks({name: self._deps.checks[name]}, verbose=False)
+        if name not in self._checks:
+            raise NotFound(f"no health check {name!r}; available: {', '.join(self._checks)}")
+        return report_checks({name: self._checks[name]}, verbose=False)
 
     async def _pods(self, _: web.Request) -> web.Response:
-        return pod_list(self._deps.pods.list())
+        return pod_list(self._view.list())
 
     async def _summary(self, request: web.Request) -> web.Response:
         only = boolean(request.query, "only_cpu_and_memory")
-        return json_response(await self._deps.stats.summary(only_cpu_and_memory=only))
+        return json_response(await self._stats.summary(only_cpu_and_memory=only))
 
     async def _metrics(self, _: web.Request) -> web.Response:
         disks = b""
         try:
-            found = await self._deps.stats.summary(rates=False)
-            disks = self._deps.telemetry.metrics.usage_texts.disks(found)
+            found = await self._stats.summary(rates=False)
+            disks = self._agent_metrics.usage_texts.disks(found)
         except PykubeletError as error:
             _log.warning("metrics: reading disk usage failed", extra={"error": str(error)})
-        return _text(self._deps.telemetry.metrics.render() + disks)
+        return _text(self._agent_metrics.render() + disks)
 
     async def _probe_metrics(self, _: web.Request) -> web.Response:
-        return _text(self._deps.telemetry.metrics.render_probes())
+        return _text(self._agent_metrics.render_probes())
 
     async def _sli_metrics(self, _: web.Request) -> web.Response:
         return _text(self._slis.render())
 
     async def _cadvisor(self, _: web.Request) -> web.Response:
-        found = await self._deps.stats.readings()
+        found = await self._stats.readings()
         # The text of a hundred pods is a megabyte: it is built in a thread, off the event loop.
-        return _text(await blocking.call("metrics", self._deps.telemetry.metrics.usage_texts.cadvisor, found))
+        return _text(await blocking.call("metrics", self._agent_metrics.usage_texts.cadvisor, found))
 
     async def _resource(self, _: web.Request) -> web.Response:
         try:
-            found = await self._deps.stats.readings(full=False)
+            found = await self._stats.readings(full=False)
         except PykubeletError as error:
             _log.warning("metrics: reading resource usage failed", extra={"error": str(error)})
-            return _text(self._deps.telemetry.metrics.usage_texts.resource(None))
-        return _text(self._deps.telemetry.metrics.usage_texts.resource(found))
+            return _text(self._agent_metrics.usage_texts.resource(None))
+        return _text(self._agent_metrics.usage_texts.resource(found))
 
 
 def pod_list(pods: Sequence[Pod]) -> web.Response:

@@ -7,8 +7,9 @@ import yaml
 from aiohttp import web
 
 import pykubelet
+from pykubelet.base.clock import Clock
 from pykubelet.kubelet.serve.common.responses import json_response
-from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import KubeletApiServerConfig, KubeletApiServerDeps
+from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import EffectiveConfig, KubeletApiServerConfig
 from pykubelet.kubelet.serve.kubelet_api.plan.zpages import (
     JSON,
     TEXT,
@@ -28,11 +29,12 @@ from pykubelet.kubelet.serve.kubelet_api.routes.node_logs import NodeLogs
 class NodeRoutes:
     """Handlers of the routes about the node."""
 
-    def __init__(self, config: KubeletApiServerConfig, deps: KubeletApiServerDeps) -> None:
-        self._deps = deps
+    def __init__(self, config: KubeletApiServerConfig, effective: EffectiveConfig, *, clock: Clock) -> None:
         self._config = config
+        self._effective = effective
+        self._clock = clock
         self._logs = NodeLogs(config.node_logs_dir)
-        self._started = deps.telemetry.clock.now()
+        self._started = clock.now()
 
     def routes(self) -> Sequence[web.RouteDef]:
         """Return the routes."""
@@ -48,17 +50,17 @@ class NodeRoutes:
         ]
 
     async def _configz(self, _: web.Request) -> web.Response:
-        return json_response({"kubeletconfig": self._deps.effective.configuration()})
+        return json_response({"kubeletconfig": self._effective.configuration()})
 
     async def _statusz(self, request: web.Request) -> web.Response:
         served = [route.resource.canonical for route in request.app.router.routes() if route.resource]
-        now = self._deps.telemetry.clock.now()
+        now = self._clock.now()
         language = f"python{platform.python_version()}"
         facts = Facts(self._started, now, pykubelet.KUBERNETES_VERSION, language, roots(served))
         return _page(request, "Statusz", lambda: status_text(facts), lambda: status_object(facts))
 
     async def _flagz(self, request: web.Request) -> web.Response:
-        flags = self._deps.effective.flags
+        flags = self._effective.flags
         return _page(request, "Flagz", lambda: flags_text(flags), lambda: flags_object(flags))
 
 

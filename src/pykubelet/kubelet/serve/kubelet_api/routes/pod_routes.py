@@ -10,9 +10,10 @@ from pykubelet.base.clock import utc
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound, Permanent, PykubeletError
 from pykubelet.kubelet.serve.common.plan.query import forwarded_ports, integer, log_options
+from pykubelet.kubelet.serve.common.pods_view import PodsView
 from pykubelet.kubelet.serve.common.responses import json_response
 from pykubelet.kubelet.serve.common.server_types import StreamOptions
-from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import KubeletApiServerDeps
+from pykubelet.kubelet.serve.kubelet_api.kubelet_api_interfaces import AgentMetrics, NodeRuntime
 from pykubelet.kubelet.serve.kubelet_api.plan.targets import (
     check_container,
     command_options,
@@ -21,6 +22,7 @@ from pykubelet.kubelet.serve.kubelet_api.plan.targets import (
 from pykubelet.kubelet.serve.kubelet_api.routes.info_routes import pod_list
 from pykubelet.kubelet.serve.logs.log_response import LogSource, log_response
 from pykubelet.kubelet.serve.streams import StreamProxy, StreamSet, check_upgrade
+from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.ids import ref_of
 from pykubelet.models.core_v1 import Pod
 
@@ -33,8 +35,18 @@ _CONTAINER: Final = "{container}"
 class PodRoutes:
     """Handlers of the routes into pods."""
 
-    def __init__(self, *, deps: KubeletApiServerDeps, logs: LogSource, checkpoints: Path) -> None:
-        self._deps = deps
+    def __init__(
+        self,
+        *,
+        pods: PodsView,
+        runtime: NodeRuntime,
+        telemetry: Telemetry[AgentMetrics],
+        logs: LogSource,
+        checkpoints: Path,
+    ) -> None:
+        self._pods = pods
+        self._runtime = runtime
+        self._telemetry = telemetry
         self._logs = logs
         self._checkpoints = checkpoints
         self._proxy = StreamProxy()
@@ -61,30 +73,30 @@ class PodRoutes:
             query["tailLines"] = tail
             if tail == "all":
                 del query["tailLines"]
-        options = log_options(query, self._deps.telemetry.clock.now())
+        options = log_options(query, self._telemetry.clock.now())
         pod = self._pod(request)
         check_container(pod, container)
         return await log_response(request, pod, options, self._logs)
 
     async def _running_pods(self, _: web.Request) -> web.Response:
-        return pod_list(await self._deps.runtime.running_pods())
+        return pod_list(await self._runtime.running_pods())
 
     async def _exec(self, request: web.Request) -> web.StreamResponse:
-        container, runtime = request.match_info["container"], self._deps.runtime
+        container, runtime = request.match_info["container"], self._runtime
         options = command_options(request.query, container, request.query.getall("command", []))
         target = running_container(self._pod(request), container)
         self._count(request, "exec")
         return await self._proxy.command(request, lambda: runtime.exec_url(target, options), _streams(options))
 
     async def _attach(self, request: web.Request) -> web.StreamResponse:
-        container, runtime = request.match_info["container"], self._deps.runtime
+        container, runtime = request.match_info["container"], self._runtime
         options = command_options(request.query, container, None)
         target = running_container(self._pod(request), container)
         self._count(request, "attach")
         return await self._proxy.command(request, lambda: runtime.attach_url(target, options), _streams(options))
 
     async def _port_forward(self, request: web.Request) -> web.StreamResponse:
-        ports, runtime = forwarded_ports(request.query.getall("port", [])), self._deps.runtime
+        ports, runtime = forwarded_ports(request.query.getall("port", [])), self._runtime
         uid = ref_of(self._pod(request)).uid
         self._count(request, "portforward")
         return await self._proxy.port_forward(request, lambda: runtime.port_forward_url(uid, ports))
@@ -93,7 +105,7 @@ class PodRoutes:
         """Run ``cmd``, whose words are separated by blanks without quoting, as in the Go kubelet."""
         target = running_container(self._pod(request), request.match_info["container"])
         command = request.query.get("cmd", "").split(" ")
-        code, output = await self._deps.runtime.run(target, command)
+        code, output = await self._runtime.run(target, command)
         if code != 0:
             shown = output[-2048:].decode(errors="replace")
             raise Permanent(f"error executing command in container: exit code {code}: {shown}")
@@ -104,11 +116,11 @@ class PodRoutes:
         pod, name = self._pod(request), request.match_info["container"]
         target = running_container(pod, name)
         timeout = integer(request.query, "timeout") or 0
-        moment = utc(self._deps.telemetry.clock.now()).strftime("%Y-%m-%dT%H:%M:%SZ")
+        moment = utc(self._telemetry.clock.now()).strftime("%Y-%m-%dT%H:%M:%SZ")
         archive = self._checkpoints / f"checkpoint-{ref_of(pod).full_name}-{name}-{moment}.tar"
         await blocking.call("checkpoints", self._checkpoints.mkdir, 0o700, True, True)
         try:
-            await self._deps.runtime.checkpoint(target, archive, timeout)
+            await self._runtime.checkpoint(target, archive, timeout)
         except PykubeletError as error:
             raise Permanent(f"checkpointing of {ref_of(pod)}/{name} failed ({error})") from error
         return json_response({"items": [str(archive)]})
@@ -118,11 +130,11 @@ class PodRoutes:
         check_upgrade(request)
         offered = {word.strip() for word in request.headers.get("Sec-WebSocket-Protocol", "").split(",")}
         if offered & _NEWEST:
-            self._deps.telemetry.metrics.websocket_streamed(subresource)
+            self._telemetry.metrics.websocket_streamed(subresource)
 
     def _pod(self, request: web.Request) -> Pod:
         match = request.match_info
-        pod = self._deps.pods.find(match["namespace"], match["pod"])
+        pod = self._pods.find(match["namespace"], match["pod"])
         if pod is None or match.get("uid", pod.metadata.uid) != pod.metadata.uid:
             raise NotFound(f'pod "{match["pod"]}" does not exist')
         return pod

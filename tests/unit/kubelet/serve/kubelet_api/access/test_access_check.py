@@ -155,9 +155,15 @@ def test_every_route_of_the_server_is_in_the_table(world: NodeWorld) -> None:
     config, deps = world.server_config, world.server_deps
     logs = LogSource(config.pod_logs_dir, deps.pods, DirWatcher(VirtualClock()))
     parts = (
-        InfoRoutes(deps),
-        PodRoutes(deps=deps, logs=logs, checkpoints=config.checkpoints_dir),
-        NodeRoutes(config, deps),
+        InfoRoutes(pods=deps.pods, stats=deps.stats, checks=deps.checks, metrics=deps.telemetry.metrics),
+        PodRoutes(
+            pods=deps.pods,
+            runtime=deps.runtime,
+            telemetry=deps.telemetry,
+            logs=logs,
+            checkpoints=config.checkpoints_dir,
+        ),
+        NodeRoutes(config, deps.effective, clock=deps.telemetry.clock),
         DebugRoutes(config),
     )
     app = web.Application()
