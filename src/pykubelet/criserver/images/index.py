@@ -27,10 +27,13 @@ from pykubelet.linux.errors import wrap
 _log = logging.getLogger(__name__)
 _VERSION = 1
 _LONGEST = 256 * MIB
+"""Bytes of the file, and of all images in memory: the server must start in seconds, and on small machines."""
 _LARGE = 64 * KIB
-"""Images of more bytes in the index are large: by their labels, for instance, or some 190 layers."""
+"""Images of more bytes in memory are large: by their labels, for instance, by 700 ports, or some 90 layers."""
 _MOST_LARGE = 64 * MIB
 """Bytes of all images of more than ``_LARGE``. One may have 4 MiB, and each change of the index writes all."""
+_OF_VALUE = 80
+"""Bytes that a value takes in memory beside its text; an image may have 12,000 of one letter in 48 KiB."""
 _SHOWN = 200
 _DAMAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -143,7 +146,8 @@ class ImageIndex:
         try:
             if kept is None:
                 set_aside(aside)
-            write_atomic(aside, msgspec.json.encode([*(kept or ()), *bad]))
+            # The index has them until its next change: each start until then finds the same ones.
+            write_atomic(aside, msgspec.json.encode([*map(Raw, dict.fromkeys(map(bytes, (*(kept or ()), *bad))))]))
         except OSError as error:
             _log.error("cannot write the image quarantine", extra={"file": str(aside), "error": str(error)})
 
@@ -151,10 +155,17 @@ class ImageIndex:
 def _encoded(images: Mapping[str, ImageRecord], put: str, *, is_new: bool) -> bytes | None:
     """The content of the index; None if it has no room for the image ``put``. Errors would keep its many bytes."""
     encoded = {key: msgspec.json.encode(image) for key, image in images.items()}
-    data = msgspec.json.encode(_File(_VERSION, tuple(map(Raw, encoded.values()))))
-    large = sum(size for each in encoded.values() if (size := len(each)) > _LARGE)
-    may_grow = not is_new or len(encoded.get(put, b"")) <= _LARGE or large <= _MOST_LARGE
-    return data if not put or (may_grow and len(data) <= _LONGEST) else None
+    sizes = {key: _in_memory(each) for key, each in encoded.items()}
+    large = sum(size for size in sizes.values() if size > _LARGE)
+    may_grow = not is_new or sizes.get(put, 0) <= _LARGE or large <= _MOST_LARGE
+    if put and not (may_grow and sum(sizes.values()) <= _LONGEST):  # the file has fewer bytes
+        return None
+    return msgspec.json.encode(_File(_VERSION, tuple(map(Raw, encoded.values()))))
+
+
+def _in_memory(encoded: bytes) -> int:
+    """About the bytes that an image takes in memory, where one character can widen all others of its text."""
+    return len(encoded) * (1 if encoded.isascii() else 4) + _OF_VALUE * encoded.count(b'","')
 
 
 def quarantine_of(index: Path) -> Path:
