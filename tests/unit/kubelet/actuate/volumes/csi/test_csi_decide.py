@@ -1,12 +1,15 @@
 """Rules for CSI calls by the objects of the API."""
 
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 
 from pykubelet.base.errors import Invalid, Unsupported
+from pykubelet.kubelet.actuate.volumes.csi.csi_layout import CsiLayout
 from pykubelet.kubelet.actuate.volumes.csi.csi_types import Capabilities, CsiVolume, VolumeRef
 from pykubelet.kubelet.actuate.volumes.csi.plan import csi_rules
+from pykubelet.kubelet.actuate.volumes.pod_directories import PodDirs
 from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import PersistentVolume, Pod
 from pykubelet.models.meta_v1 import ObjectMeta
@@ -73,6 +76,20 @@ def test_persistent_volume_becomes_a_csi_volume() -> None:
         mount_options=("noatime",),
     )
     assert volume.ref.unique_name == "kubernetes.io/csi/d.example.com^h"
+
+
+def test_volume_of_a_handle_that_its_record_has_no_room_for_is_refused(tmp_path: Path) -> None:
+    """No one would unmount it: a record that is too long to be read counts as missing."""
+
+    def pv(handle: str) -> PersistentVolume:
+        csi = {"driver": "d.example.com", "volumeHandle": handle}
+        return from_builtins({"metadata": {"name": "pv1"}, "spec": {"csi": csi}}, PersistentVolume)
+
+    layout, volume = CsiLayout(PodDirs(tmp_path)), csi_rules.persistent_volume(pv("\x01" * 65_536), read_only=False)
+    layout.prepare_stage(volume)
+    assert [staged.ref for staged in layout.staged()] == [volume.ref]
+    with pytest.raises(Invalid, match=r"PersistentVolume pv1: spec\.csi\.volumeHandle has 65537 characters"):
+        csi_rules.persistent_volume(pv("h" * 65_537), read_only=False)
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "-a", "a-", "a" * 64, "a b"])

@@ -23,6 +23,8 @@ _BLOCK: Final = "Block"
 _DEFAULT_POLICY: Final = "ReadWriteOnceWithFSType"
 _ONE_WRITER: Final = ("ReadWriteOnce", "ReadWriteOncePod")
 _DRIVER_NAME_LENGTH: Final = 63
+_HANDLE_LENGTH: Final = 65_536
+"""Of a volume whose record is too long to be read again, no one would know that it is mounted."""
 
 _Mode = pb.VolumeCapability.AccessMode
 
@@ -53,11 +55,16 @@ def inline_volume(pod: Pod, volume: Volume) -> CsiVolume:
 
 
 def persistent_volume(pv: PersistentVolume, *, read_only: bool) -> CsiVolume:
-    """Return the CSI volume of a PersistentVolume. Raises Invalid without a volume handle."""
+    """Return the CSI volume of a PersistentVolume. Raises Invalid without a volume handle, or with a long one."""
     source = pv.spec.csi
     assert source is not None
     if not source.volume_handle:
         raise Invalid(f"PersistentVolume {pv.metadata.name}: spec.csi.volumeHandle is empty")
+    if len(source.volume_handle) > _HANDLE_LENGTH:
+        raise Invalid(
+            f"PersistentVolume {pv.metadata.name}: spec.csi.volumeHandle has {len(source.volume_handle)} characters; "
+            f"the limit is {_HANDLE_LENGTH}"
+        )
     return CsiVolume(
         ref=VolumeRef(driver_name(source.driver), source.volume_handle),
         name=pv.metadata.name,
