@@ -25,7 +25,8 @@ MINUTE: Seconds = 60.0
 
 
 def config_map(name: str, version: str, value: object = "v") -> dict[str, Any]:
-    return {"metadata": {"name": name, "namespace": "d", "resourceVersion": version}, "data": {"k": value}}
+    meta = {"name": name, "namespace": "d", "uid": f"{name}-1", "resourceVersion": version}
+    return {"kind": "ConfigMap", "metadata": meta, "data": {"k": value}}
 
 
 def event(kind: str, value: object) -> bytes:
@@ -118,7 +119,8 @@ async def follow(streams: list[tuple[list[bytes], Seconds]], lists: list[bytes],
 
 def listing(*names: str, version: str = "1") -> bytes:
     items = [config_map(name, version) for name in names]
-    return json.dumps({"metadata": {"resourceVersion": version}, "items": items}).encode()
+    document = {"kind": "ConfigMapList", "metadata": {"resourceVersion": version}, "items": items}
+    return json.dumps(document).encode()
 
 
 def most_per_minute(moments: list[Seconds]) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pykubelet.testing.fake_api.faults import Fault
 from pykubelet.testing.fake_api.store import Place
 from pykubelet.testing.fake_api.thread import FakeApiThread, fake_api_thread
 from tests.manifests import Json
@@ -25,6 +26,17 @@ class ApiServer:
 
     def remove_pod(self, name: str) -> None:
         self._server.do(lambda: self._server.api.store.delete(Place("/api/v1", "pods", "default", name), "", 0))
+
+    def fail(self, *faults: Fault) -> None:
+        """Replace all faults by these."""
+        self._server.fail(*faults)
+
+    def failing(self) -> bool:
+        """Whether a request is still to come that fails."""
+        return any(fault.times > 0 for fault in self._server.api.faults)
+
+    def break_watches(self) -> None:
+        self._server.break_watches()
 
     def conditions(self) -> dict[str, str]:
         node = self._get(Place("/api/v1", "nodes", "", _NODE))

@@ -8,11 +8,12 @@ Start reading in ``client.py`` for requests, ``reflector.py`` for objects that a
 the node's own certificates.
 """
 
-from pykubelet.apiclient.client import ApiClient, PatchKind, Select, Timeouts
+from pykubelet.apiclient.client import ApiClient, PatchKind, Timeouts
 from pykubelet.apiclient.credentials import RotatedCertificate
 from pykubelet.apiclient.errors import AlreadyExists, Expired, Forbidden, ServerError, Unauthorized
 from pykubelet.apiclient.kubeconfig import ClusterConfig, User, load_kubeconfig
 from pykubelet.apiclient.reflector import Query, Reflector
+from pykubelet.apiclient.select import Select
 from pykubelet.apiclient.watch import Listing, WatchEvent, WatchType
 
 __all__ = [

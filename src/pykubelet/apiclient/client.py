@@ -21,16 +21,18 @@ from pykubelet.apiclient.credentials import Credentials, RotatedCertificate
 from pykubelet.apiclient.errors import Unauthorized, error_of_response
 from pykubelet.apiclient.kubeconfig import ClusterConfig
 from pykubelet.apiclient.resources import Target
-from pykubelet.apiclient.watch import Lines, Listing, WatchEvent, read_event, read_list
+from pykubelet.apiclient.select import Select
+from pykubelet.apiclient.watch import Lines, Listing, WatchEvent, read_event, read_list, read_object
 from pykubelet.base.backoff import jittered
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency.rate_limit import RateLimit
+from pykubelet.base.concurrency.tasks import with_turns
 from pykubelet.base.errors import Invalid, NotFound, Transient
 from pykubelet.base.http.head_limits import BoundedConnector
 from pykubelet.base.http.proxy import proxy_for
 from pykubelet.base.http.tls_clients import plain_context
 from pykubelet.base.units import Seconds
-from pykubelet.models.codec import decode, encode
+from pykubelet.models.codec import encode
 from pykubelet.models.meta_v1 import DeleteOptions, ObjectMeta, Preconditions
 from pykubelet.models.scalars import KubeStruct
 
@@ -40,6 +42,9 @@ Observe: TypeAlias = Callable[[str, str, str, Seconds], None]
 """Called for every request: method, host, status code (``<error>`` if unanswered), seconds until the answer began."""
 
 _PAGE: Final = 500
+_MAX_PAGES: Final = 1000
+MAX_BODY: Final = 256 << 20
+"""Maximum bytes of an answer after it was unpacked, and of all pages of a list together."""
 _ATTEMPTS: Final = 4
 _FIRST_DELAY: Final = 0.25
 _MAX_RETRY_AFTER: Final = 30.0
@@ -62,13 +67,6 @@ class PatchKind(StrEnum):
     MERGE = "application/merge-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
     JSON = "application/json-patch+json"
-
-
-class Select(Struct, frozen=True):
-    """Selects objects of a collection."""
-
-    fields: str = ""
-    labels: str = ""
 
 
 class Timeouts(Struct, frozen=True):
@@ -135,14 +133,17 @@ class ApiClient:
 
     async def get(self, target: Target[T]) -> T:
         """Return one object. Raises NotFound."""
-        return decode(await self._send(_Call("GET", target.path, f"get {target.label}")), target.kind)
+        return await self._object(_Call("GET", target.path, f"get {target.label}"), target)
 
     async def list(self, target: Target[T], select: Select = _ALL) -> Listing[T]:
-        """Return all objects of a collection, read page by page, and the version to watch from."""
+        """Return all objects of a collection, read page by page, and the version to watch from.
+
+        Raises Expired when a page's token is too old, Transient when an answer is no such list, or it has no end.
+        """
         items: list[T] = []
         faults: list[tuple[ObjectMeta, str]] = []
-        token = ""
-        while True:
+        token, size = "", 0
+        for _ in range(_MAX_PAGES):
             params = (*_selection(select), ("limit", str(_PAGE)), *((("continue", token),) if token else ()))
             body = await self._send(_Call("GET", target.path, f"list {target.label}", params))
             page, token = read_list(body, target.kind)
@@ -150,18 +151,18 @@ class ApiClient:
             faults += page.faults
             if not token:
                 return Listing(tuple(items), page.resource_version, tuple(faults))
+            size += len(body)
+            if size > MAX_BODY:
+                break
+        raise Transient(f"list {target.label}: the answers have no end")
 
     async def create(self, target: Target[T], value: KubeStruct) -> T:
         """Create an object, or POST to a subresource. Raises AlreadyExists."""
-        return decode(
-            await self._send(_Call("POST", target.path, f"create {target.label}", body=encode(value))), target.kind
-        )
+        return await self._object(_Call("POST", target.path, f"create {target.label}", body=encode(value)), target)
 
     async def update(self, target: Target[T], value: KubeStruct) -> T:
         """Replace an object. Raises Conflict when its resource version is not the newest."""
-        return decode(
-            await self._send(_Call("PUT", target.path, f"update {target.label}", body=encode(value))), target.kind
-        )
+        return await self._object(_Call("PUT", target.path, f"update {target.label}", body=encode(value)), target)
 
     async def patch(self, target: Target[T], patch: object, kind: PatchKind = PatchKind.STRATEGIC) -> T:
         """Change an object; ``patch`` is plain values.
@@ -169,7 +170,7 @@ class ApiClient:
         A uid in its metadata is a precondition: Conflict if the object has another one.
         """
         call = _Call("PATCH", target.path, f"patch {target.label}", body=encode(patch), content_type=kind)
-        return decode(await self._send(call), target.kind)
+        return await self._object(call, target)
 
     async def delete(self, target: Target[T], uid: str = "", grace_seconds: int | None = None) -> bool:
         """Delete an object, only the one with the uid if given; return False if it does not exist."""
@@ -217,7 +218,7 @@ class ApiClient:
                 raise await self._failure(response, what)
             try:
                 async for chunk in response.content.iter_any():
-                    for line in lines.feed(chunk):
+                    async for line in with_turns(lines.feed(chunk)):
                         yield read_event(line, target.kind)
             except aiohttp.SocketTimeoutError:
                 return
@@ -231,6 +232,9 @@ class ApiClient:
             self._session = None
 
     # -- one request
+
+    async def _object(self, call: _Call, target: Target[T]) -> T:
+        return read_object(await self._send(call), target.kind, call.what)
 
     async def _send(self, call: _Call) -> bytes:
         renewed = False
@@ -272,7 +276,7 @@ class ApiClient:
             if response.status not in (200, 201, 202):
                 raise await self._failure(response, call.what)
             try:
-                return await response.read()
+                return await _body(response, call.what)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise _NoAnswer(f"{call.what}: the answer is incomplete: {error!r}", broken=True) from error
 
@@ -325,8 +329,8 @@ class ApiClient:
 
     async def _failure(self, response: aiohttp.ClientResponse, what: str) -> Exception:
         try:
-            body = await response.read()
-        except (aiohttp.ClientError, TimeoutError, OSError):
+            body = await _body(response, what)
+        except (aiohttp.ClientError, TimeoutError, OSError, Transient):
             body = b""
         return error_of_response(response.status, body, what, response.headers.get("Retry-After", ""))
 
@@ -337,6 +341,16 @@ class _NoAnswer(Transient):
     def __init__(self, message: str, *, broken: bool) -> None:
         super().__init__(message)
         self.broken = broken
+
+
+async def _body(response: aiohttp.ClientResponse, what: str) -> bytes:
+    """Return the body, unpacked. Transient: it is too long."""
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > MAX_BODY:
+            raise Transient(f"{what}: the answer is too long")
+    return bytes(body)
 
 
 def _selection(select: Select) -> tuple[tuple[str, str], ...]:

@@ -37,9 +37,9 @@ def error_of(status: Status, what: str, retry_after: float | None = None) -> Pyk
     code = status.code or 0
     text = f"{what}: {status.message or status.reason or f'HTTP status {code}'}"
     if retry_after is None and status.details is not None and status.details.retry_after_seconds:
-        retry_after = float(status.details.retry_after_seconds)
+        retry_after = status.details.retry_after_seconds
     if retry_after is not None:
-        retry_after = min(retry_after, _MAX_RETRY_AFTER)
+        retry_after = float(min(max(retry_after, 0), _MAX_RETRY_AFTER))
     match code:
         case 404:
             return NotFound(text)

@@ -13,9 +13,10 @@ from typing import Final, Generic, TypeVar
 
 from msgspec import Struct
 
-from pykubelet.apiclient.client import ApiClient, Select
+from pykubelet.apiclient.client import ApiClient
 from pykubelet.apiclient.errors import Expired
 from pykubelet.apiclient.resources import Target
+from pykubelet.apiclient.select import Select
 from pykubelet.apiclient.watch import Listing, WatchEvent, WatchType, meta_of
 from pykubelet.base.backoff import Backoff, jittered
 from pykubelet.base.clock import Clock
@@ -49,6 +50,8 @@ class Query(Struct, Generic[T], frozen=True):
 
 class Reflector(Generic[T]):
     """Follows one query. ``deliver`` gets all objects, first after the list and then after each change.
+
+    An answer with an object that was not asked for is that to another request: it changes nothing.
 
     ``deliver`` is called from the event loop and must be quick; the mapping belongs to the reflector and must not be
     kept. An object that cannot be decoded is logged and keeps its last valid state, if it had one.
@@ -143,6 +146,8 @@ class Reflector(Generic[T]):
             await self._back_off(None)
 
     def _replace(self, listing: Listing[T]) -> None:
+        for each in listing.items:
+            self._check_selected(each)
         items = {_key(meta_of(each)): each for each in listing.items}
         for meta, fault in listing.faults:
             self._log_undecodable(meta, fault)
@@ -154,6 +159,8 @@ class Reflector(Generic[T]):
         self._deliver(self._items)
 
     def _apply(self, event: WatchEvent[T]) -> None:
+        if event.object is not None and event.type is not WatchType.DELETED:
+            self._check_selected(event.object)
         self._backoff.reset("")
         if event.meta.resource_version:
             self._version = event.meta.resource_version
@@ -168,6 +175,11 @@ class Reflector(Generic[T]):
             case WatchEvent(object=value) if value is not None:
                 self._items[_key(event.meta)] = value
         self._deliver(self._items)
+
+    def _check_selected(self, value: T) -> None:
+        if not self._query.select.matches(value):
+            label, fields = self._query.target.label, self._query.select.fields
+            raise Transient(f"{label}: the answer has {meta_of(value).name!r}, which {fields} does not select")
 
     async def _back_off(self, at_least: Seconds | None) -> None:
         # Jitter is added afterwards: inside the back-off series it would make the delays grow faster.

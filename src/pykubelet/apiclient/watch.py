@@ -1,4 +1,8 @@
-"""Decodes watch streams and lists: JSON events, one per line, each decoded on its own. No effects."""
+"""Decodes answers: objects, lists, and watch streams (JSON events, one per line). No effects.
+
+An answer of another kind than the requested one is none, whatever its HTTP status: a proxy or a broken server can
+answer 200 with ``{}``, which must not mean that all objects are gone.
+"""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -18,6 +22,7 @@ from pykubelet.models.scalars import KubeStruct
 T = TypeVar("T", bound=KubeStruct)
 MAX_EVENT: Final = 32 << 20
 """Maximum bytes of one event; objects in etcd have 1.5 MiB at most."""
+_SHOWN: Final = 100
 
 
 class WatchType(StrEnum):
@@ -54,11 +59,13 @@ class _Envelope(msgspec.Struct, frozen=True):
 
 
 class _RawList(msgspec.Struct, frozen=True):
+    kind: str = ""
     metadata: ListMeta = ListMeta()
     items: list[msgspec.Raw] | None = None
 
 
 class _Meta(msgspec.Struct, frozen=True):
+    kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
 
 
@@ -66,21 +73,18 @@ class Lines:
     """Splits a stream of chunks into lines."""
 
     def __init__(self) -> None:
-        self._rest: list[bytes] = []
-        self._size = 0
+        self._rest = bytearray()
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """Yield the lines that this chunk completes. Transient: a line is too long."""
-        while (end := chunk.find(b"\n")) >= 0:
-            line = b"".join((*self._rest, chunk[:end]))
-            self._rest, self._size = [], 0
-            chunk = chunk[end + 1 :]
+        *ends, rest = chunk.split(b"\n")  # at once: to cut off line after line would copy the rest each time
+        for end in ends:
+            line = bytes(self._rest) + end if self._rest else end
+            self._rest.clear()
             if line.strip():
                 yield line
-        if chunk:
-            self._rest.append(chunk)
-            self._size += len(chunk)
-        if self._size > MAX_EVENT:
+        self._rest += rest
+        if len(self._rest) > MAX_EVENT:
             raise Transient("watch: an event is too long")
 
 
@@ -100,24 +104,46 @@ def read_event(line: bytes, target: type[T]) -> WatchEvent[T]:
         kind = WatchType(envelope.type)
     except ValueError as error:
         raise Transient(f"watch: an event of unknown type {envelope.type!r}") from error
+    told = _meta(raw)
+    if told.kind != target.__name__:
+        raise Transient(f"watch: an event {_of_wrong_kind(told.kind, target.__name__)}")
     if kind is WatchType.BOOKMARK:
-        return WatchEvent(kind, _meta(raw), None)
+        return WatchEvent(kind, told.metadata, None)
     try:
         value = _read(raw, target)
     except Invalid as error:
-        return WatchEvent(kind, _meta(raw), None, str(error))
+        return WatchEvent(kind, told.metadata, None, str(error))
     return WatchEvent(kind, meta_of(value), value)
+
+
+def read_object(body: bytes, target: type[T], what: str) -> T:
+    """Decode the object that answers a request (``what``). Transient: the answer is another one, or none."""
+    try:
+        value = decode(body, target)
+    except Invalid as error:
+        raise Transient(f"{what}: the answer cannot be read: {error}") from error
+    kind = getattr(value, "kind", "")
+    if kind != target.__name__:
+        raise Transient(f"{what}: an answer {_of_wrong_kind(kind, target.__name__)}")
+    return value
 
 
 def read_list(body: bytes, target: type[T]) -> tuple[Listing[T], str]:
     """Decode one page of a list; return it and the token of the next page.
 
-    An object that cannot be decoded does not affect the others. Raises Transient.
+    An object that cannot be decoded does not affect the others. Transient: it is no list of these objects, or a part of
+    one without the token for the rest.
     """
     try:
         raw = decode_json(body, _RawList)
     except (ValueError, RecursionError) as error:
         raise Transient(f"list: the answer is not a list: {error}") from error
+    if raw.kind != f"{target.__name__}List":
+        raise Transient(f"list: an answer {_of_wrong_kind(raw.kind, f'{target.__name__}List')}")
+    if not raw.metadata.resource_version:
+        raise Transient("list: the answer has no resourceVersion")
+    if raw.metadata.remaining_item_count and not raw.metadata.continue_:
+        raise Transient(f"list: {raw.metadata.remaining_item_count} more objects, but no token to read them")
     items: list[T] = []
     faults: list[tuple[ObjectMeta, str]] = []
     for each in raw.items or ():
@@ -125,7 +151,7 @@ def read_list(body: bytes, target: type[T]) -> tuple[Listing[T], str]:
         try:
             items.append(_read(text, target))
         except Invalid as error:
-            faults.append((_meta(text), str(error)))
+            faults.append((_meta(text).metadata, str(error)))
     return Listing(tuple(items), raw.metadata.resource_version, tuple(faults)), raw.metadata.continue_
 
 
@@ -139,13 +165,19 @@ def _read(raw: bytes, target: type[T]) -> T:
     """Decode the object without its managed fields, which are half of it and only matter to server-side apply."""
     value = decode(raw, target)
     meta = meta_of(value)
+    if not (meta.name and meta.uid):
+        raise Invalid("the object has no name or no uid")
     if not meta.managed_fields:
         return value
     return replace(value, metadata=replace(meta, managed_fields=()))
 
 
-def _meta(raw: bytes) -> ObjectMeta:
+def _meta(raw: bytes) -> _Meta:
     try:
-        return decode(raw, _Meta).metadata
+        return decode(raw, _Meta)
     except Invalid:
-        return ObjectMeta()
+        return _Meta()
+
+
+def _of_wrong_kind(kind: str, expected: str) -> str:
+    return f"of kind {kind[:_SHOWN]!r} instead of {expected}"

@@ -21,7 +21,7 @@ _FEW = Select(fields="metadata.name=few")
 _THINGS = "things.example.com"
 
 
-class _Definition(KubeStruct, frozen=True, kw_only=True):
+class CustomResourceDefinition(KubeStruct, frozen=True, kw_only=True):
     """The fields of a CustomResourceDefinition that the test uses."""
 
     api_version: str
@@ -30,7 +30,11 @@ class _Definition(KubeStruct, frozen=True, kw_only=True):
     spec: RawObject
 
 
-_DEFINITIONS = Resource("/apis/apiextensions.k8s.io/v1", "customresourcedefinitions", _Definition)
+class Thing(ConfigMap, frozen=True, kw_only=True):
+    """An object of a kind that the test defines."""
+
+
+_DEFINITIONS = Resource("/apis/apiextensions.k8s.io/v1", "customresourcedefinitions", CustomResourceDefinition)
 
 
 async def test_a_long_list_is_read_page_by_page(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,20 +80,20 @@ async def _told(client: ApiClient, version: str) -> list[tuple[str, dict[str, st
 
 
 @asynccontextmanager
-async def young(client: ApiClient) -> AsyncIterator[Target[ConfigMap]]:
+async def young(client: ApiClient) -> AsyncIterator[Target[Thing]]:
     """A collection whose older versions are unknown to the API server."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     version = {"name": "v1", "served": True, "storage": True, "schema": schema}
     names = {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"}
     spec: RawObject = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
-    definition = _Definition(
+    definition = CustomResourceDefinition(
         api_version="apiextensions.k8s.io/v1",
         kind="CustomResourceDefinition",
         metadata=ObjectMeta(name=_THINGS),
         spec=spec,
     )
     await client.create(_DEFINITIONS.all(), definition)
-    things = Resource("/apis/example.com/v1", "things", ConfigMap).all("default")
+    things = Resource("/apis/example.com/v1", "things", Thing).all("default")
 
     async def served() -> bool:
         with suppress(NotFound):

@@ -201,13 +201,15 @@ def test_lines_are_split_at_any_chunk_boundary() -> None:
 
 
 def test_events_are_read() -> None:
-    event = read_event(b'{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"7"},"spec":null}}', Pod)
+    given = b'{"kind":"Pod","metadata":{"name":"a","uid":"1","resourceVersion":"7"},"spec":null}'
+    event = read_event(b'{"type":"ADDED","object":' + given + b"}", Pod)
     assert (event.type, event.meta.resource_version) == (WatchType.ADDED, "7") and event.object is not None
-    broken = read_event(b'{"type":"MODIFIED","object":{"metadata":{"name":"a"},"spec":5}}', Pod)
+    broken = read_event(b'{"type":"MODIFIED","object":{"kind":"Pod","metadata":{"name":"a"},"spec":5}}', Pod)
     assert broken.object is None and broken.fault and broken.meta.name == "a"
     with pytest.raises(Conflict):
         read_event(b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}', Pod)
-    for bad in (b"{", b'{"type":"WHAT","object":{}}'):
+    strange = b'{"type":"DELETED","object":{"kind":"Endpoints","metadata":{"name":"a"}}}'
+    for bad in (b"{", b'{"type":"WHAT","object":{}}', strange):
         with pytest.raises(Transient):
             read_event(bad, Pod)
 

@@ -24,11 +24,13 @@ MAP = ConfigMap(metadata=META, data={"v": "1"})
 class Scripted:
     """A client with scripted answers; after the last watch it stops the reflector."""
 
-    def __init__(self, lists: list[Listing[ConfigMap] | Exception], watches: list[tuple[Any, ...]]) -> None:
+    def __init__(
+        self, lists: list[Listing[ConfigMap] | Exception], watches: list[tuple[Any, ...]], fields: str = ""
+    ) -> None:
         self.lists, self.watches = lists, watches
         self.delivered: list[dict[str, str]] = []
         self.clock = NotedClock()
-        query = Query(CONFIG_MAPS.all("default"), Select())
+        query = Query(CONFIG_MAPS.all("default"), Select(fields=fields))
         self.reflector = Reflector(client=cast(ApiClient, self), query=query, deliver=self._deliver, clock=self.clock)
 
     def _deliver(self, items: Mapping[Key, ConfigMap]) -> None:
@@ -52,6 +54,15 @@ class Scripted:
     async def run(self) -> None:
         async with asyncio.timeout(10):
             await self.reflector.run()
+
+
+async def test_answers_with_objects_that_were_not_asked_for_change_nothing() -> None:
+    other = ConfigMap(metadata=ObjectMeta(name="b", namespace="default", resource_version="3"), data={"v": "2"})
+    event = WatchEvent(WatchType.ADDED, other.metadata, other)
+    own = Listing((MAP,), "2")
+    api = Scripted([Listing((other,), "3"), own, own], [(event,), (Expired("x"),)], fields="metadata.name=a")
+    await api.run()
+    assert api.delivered == [{"a": "1"}, {"a": "1"}]
 
 
 async def test_retry_after_of_a_busy_server_is_respected() -> None:

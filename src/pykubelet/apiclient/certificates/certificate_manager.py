@@ -12,10 +12,11 @@ from pykubelet.apiclient.certificates.certificate_types import CertificatePair, 
 from pykubelet.apiclient.certificates.plan.renewal import is_valid, rotate_at, satisfies
 from pykubelet.apiclient.certificates.request import signing_request
 from pykubelet.apiclient.certificates.store import CertificateStore
-from pykubelet.apiclient.client import ApiClient, Select
+from pykubelet.apiclient.client import ApiClient
 from pykubelet.apiclient.errors import AlreadyExists, Forbidden, Unauthorized
 from pykubelet.apiclient.reflector import Key, Query, Reflector
 from pykubelet.apiclient.resources import SIGNING_REQUESTS
+from pykubelet.apiclient.select import Select
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking

@@ -22,6 +22,8 @@ class Fault:
     """Break a watch off in the middle of an event."""
     corrupt: bool = False
     """Send objects that no client can decode: one among those of a list, or nothing else in a watch."""
+    answer: bytes | None = None
+    """Body of the response, with status 200, instead of the usual one."""
     times: int = 1
     _pattern: "re.Pattern[str]" = field(init=False, repr=False)
 

@@ -13,31 +13,12 @@ from pykubelet.apiclient import ClusterConfig
 from pykubelet.testing.fake_api.discovery import discovery
 from pykubelet.testing.fake_api.faults import Fault
 from pykubelet.testing.fake_api.patches import merge_patch, strategic_patch
-from pykubelet.testing.fake_api.store import Json, Place, RefusedError, Store
+from pykubelet.testing.fake_api.store import KINDS, Json, Place, RefusedError, Store
 
 _BOOKMARK_EVERY = 0.4
 _PATCHES: dict[str, Callable[[Any, Any], Any]] = {
     "application/merge-patch+json": merge_patch,
     "application/strategic-merge-patch+json": strategic_patch,
-}
-_KINDS = {
-    "pods": "Pod",
-    "nodes": "Node",
-    "configmaps": "ConfigMap",
-    "secrets": "Secret",
-    "services": "Service",
-    "serviceaccounts": "ServiceAccount",
-    "events": "Event",
-    "leases": "Lease",
-    "runtimeclasses": "RuntimeClass",
-    "persistentvolumeclaims": "PersistentVolumeClaim",
-    "persistentvolumes": "PersistentVolume",
-    "csidrivers": "CSIDriver",
-    "csinodes": "CSINode",
-    "volumeattachments": "VolumeAttachment",
-    "clustertrustbundles": "ClusterTrustBundle",
-    "podcertificaterequests": "PodCertificateRequest",
-    "certificatesigningrequests": "CertificateSigningRequest",
 }
 
 
@@ -115,6 +96,8 @@ class FakeApi:
             if fault.status:
                 headers = {"Retry-After": str(fault.retry_after)} if fault.retry_after is not None else {}
                 return _status(fault.status, "Fault", fault.message, headers)
+            if fault.answer is not None:
+                return web.Response(body=fault.answer, content_type="application/json")
         try:
             if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
                 raise RefusedError(401, "Unauthorized", "Unauthorized")
@@ -125,7 +108,7 @@ class FakeApi:
     async def _serve(self, request: web.Request, fault: Fault | None) -> web.StreamResponse:
         if request.path == "/readyz":
             return web.Response(text="ok")
-        if (found := discovery(request.path, _KINDS)) is not None:
+        if (found := discovery(request.path, KINDS)) is not None:
             return web.json_response(found)
         place, subresource = _parse(request.path)
         body = await request.read()
@@ -174,7 +157,7 @@ class FakeApi:
             life = value.get("spec", {}).get("expirationSeconds", 3600)
             end = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + life))
             token = f"token-{place.name}-{self.store.version}-{len(self.requests)}"
-            return {**value, "status": {"token": token, "expirationTimestamp": end}}
+            return {**value, "kind": "TokenRequest", "status": {"token": token, "expirationTimestamp": end}}
         if subresource == "binding":
             pod = self.store.get(place)
             if pod["spec"].get("nodeName"):
@@ -194,7 +177,7 @@ class FakeApi:
         items = items[start : start + limit] if limit else items
         if fault is not None and fault.corrupt:
             items.append({"metadata": {"name": "broken", "namespace": "default"}, "spec": 7, "data": 7})
-        kind = f"{_KINDS.get(place.plural, 'Object')}List"
+        kind = f"{KINDS.get(place.plural, 'Object')}List"
         return web.json_response({"kind": kind, "apiVersion": "v1", "metadata": meta, "items": items})
 
     async def _watch(self, request: web.Request, place: Place, fault: Fault | None) -> web.StreamResponse:
@@ -214,7 +197,7 @@ class FakeApi:
                 if change is None:
                     if loop.time() - told >= _BOOKMARK_EVERY and request.query.get("allowWatchBookmarks") == "true":
                         told = loop.time()
-                        await response.write(_bookmark(self.store.version))
+                        await response.write(_bookmark(KINDS.get(place.plural, "Object"), self.store.version))
                     continue
                 event = None
                 if _within(place, change.place):
@@ -222,7 +205,7 @@ class FakeApi:
                 if event is None:
                     continue
                 if fault is not None and fault.corrupt:
-                    event["object"] = {"metadata": event["object"]["metadata"], "spec": 7, "data": 7}
+                    event["object"] = {**event["object"], "spec": 7, "data": 7}
                 line = json.dumps(event).encode() + b"\n"
                 if fault is not None and fault.truncate:
                     await response.write(line[: len(line) // 2])
@@ -250,8 +233,8 @@ def _event(kind: str, value: Json, before: Json | None, selects: Callable[[Json]
     return {"type": seen, "object": value}
 
 
-def _bookmark(version: int) -> bytes:
-    value = {"kind": "Bookmark", "metadata": {"resourceVersion": str(version)}}
+def _bookmark(kind: str, version: int) -> bytes:
+    value = {"kind": kind, "metadata": {"resourceVersion": str(version)}}
     return json.dumps({"type": "BOOKMARK", "object": value}).encode() + b"\n"
 
 

@@ -14,6 +14,27 @@ from pykubelet.models.codec import from_builtins
 from pykubelet.models.core_v1 import Pod
 
 Json = dict[str, Any]
+KINDS = {
+    "pods": "Pod",
+    "nodes": "Node",
+    "configmaps": "ConfigMap",
+    "secrets": "Secret",
+    "services": "Service",
+    "serviceaccounts": "ServiceAccount",
+    "events": "Event",
+    "leases": "Lease",
+    "runtimeclasses": "RuntimeClass",
+    "persistentvolumeclaims": "PersistentVolumeClaim",
+    "persistentvolumes": "PersistentVolume",
+    "csidrivers": "CSIDriver",
+    "csinodes": "CSINode",
+    "volumeattachments": "VolumeAttachment",
+    "clustertrustbundles": "ClusterTrustBundle",
+    "podcertificaterequests": "PodCertificateRequest",
+    "certificatesigningrequests": "CertificateSigningRequest",
+    "customresourcedefinitions": "CustomResourceDefinition",
+    "things": "Thing",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +194,7 @@ class Store:
 
     def _put(self, kind: str, place: Place, value: Json) -> Json:
         self._version += 1
+        value.setdefault("kind", KINDS.get(place.plural, "Object"))
         value["metadata"]["resourceVersion"] = str(self._version)
         before = self._objects.get(place)
         self._objects[place] = deepcopy(value)

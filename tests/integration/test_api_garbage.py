@@ -1,0 +1,84 @@
+"""Answers of an API server, or of what stands before it, that are no answers: they end no pod, and start none."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pykubelet.testing.agent import AgentProcess, is_ready, wait_for
+from pykubelet.testing.fake_api.faults import Fault
+from pykubelet.testing.isolation import Isolation
+from pykubelet.testing.runtime import PrivateRuntime
+from tests.integration.api_server import ApiServer, api_server
+from tests.manifests import Json, container, pod, serving
+
+pytestmark = [pytest.mark.root, pytest.mark.runtime]
+
+_WATCH = r"^GET /api/v1/pods\?.*watch=true"
+_LIST = r"^GET /api/v1/pods\?(?!.*watch=true)"
+
+
+def _of_another_node(name: str) -> Json:
+    manifest = pod(name)
+    meta = {**manifest["metadata"], "namespace": "default", "uid": f"{name}-1", "resourceVersion": "9"}
+    return {**manifest, "metadata": meta, "spec": {**manifest["spec"], "nodeName": "another"}}
+
+
+def _pod_list(*items: Json, **meta: object) -> bytes:
+    document = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "9", **meta}, "items": items}
+    return json.dumps(document).encode()
+
+
+_EXPIRED = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410, "reason": "Expired"}
+
+
+@pytest.fixture
+def api() -> Iterator[ApiServer]:
+    with api_server() as made:
+        yield made
+
+
+@pytest.fixture
+def agent(api: ApiServer, isolation: Isolation, daemon: PrivateRuntime, tmp_path: Path) -> Iterator[AgentProcess]:
+    flags = ("--kubeconfig", str(api.kubeconfig(tmp_path / "kubeconfig")))
+    config = {"enableServer": False}
+    home = isolation.home / "api-garbage"
+    made = AgentProcess(home, daemon.endpoint, isolation.cgroup_root, config=config, flags=flags)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.destroy()
+
+
+def _event(kind: str, value: Json) -> bytes:
+    return json.dumps({"type": kind, "object": value}).encode() + b"\n"
+
+
+def test_answers_that_are_none_neither_end_pods_nor_start_others(api: ApiServer, agent: AgentProcess) -> None:
+    api.put_pod(pod("web", container(command=serving(status=143))))
+    agent.wait_pod("web", is_ready)
+    web = api.pod("web")
+    expired = _event("ERROR", _EXPIRED)
+    _survives(api, agent, Fault(_WATCH, answer=expired), Fault(_LIST, answer=b"{}"))
+    _survives(api, agent, Fault(_WATCH, answer=expired), Fault(_LIST, answer=_pod_list(_of_another_node("stranger"))))
+    _survives(api, agent, Fault(_WATCH, answer=_event("DELETED", {**web, "kind": "Endpoints"})))
+    assert "default/stranger" not in agent.log.read_text()
+    api.remove_pod("web")
+    agent.wait_gone("web")
+    assert agent.stop() == 0
+
+
+def _survives(api: ApiServer, agent: AgentProcess, *faults: Fault) -> None:
+    """Check that pods begin and end after these answers, and that the pod ``web`` has gone on meanwhile."""
+    before = agent.pod("web").status.container_statuses[0].container_id
+    api.fail(*faults)
+    api.break_watches()
+    wait_for(lambda: not api.failing(), 60, agent.log_tail)
+    api.put_pod(pod("after"))
+    agent.wait_pod("after", is_ready)
+    api.remove_pod("after")
+    agent.wait_gone("after")
+    assert set(agent.pods()) == {"web"}
+    assert agent.pod("web").status.container_statuses[0].container_id == before

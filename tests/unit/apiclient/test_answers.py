@@ -1,0 +1,106 @@
+"""Answers of an API server, or of what stands before it, that are none: they are errors, and change nothing."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from pykubelet.apiclient import ApiClient, Select, WatchType
+from pykubelet.apiclient import client as client_module
+from pykubelet.apiclient.errors import error_of
+from pykubelet.apiclient.resources import PODS
+from pykubelet.apiclient.watch import Lines, read_event, read_list, read_object
+from pykubelet.base.errors import Transient
+from pykubelet.models.core_v1 import Pod, PodSpec
+from pykubelet.models.meta_v1 import ObjectMeta, Status, StatusDetails
+from pykubelet.testing.fake_api import FakeApi, Fault
+from tests.unit.apiclient.clocks import QuickClock
+
+POD = {"kind": "Pod", "metadata": {"name": "a", "namespace": "default", "uid": "1"}}
+
+
+def encoded(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+def pods(*items: object, kind: str = "PodList", version: str = "9", **meta: Any) -> bytes:
+    return encoded({"kind": kind, "metadata": {"resourceVersion": version, **meta}, "items": items})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{}",
+        encoded({"kind": "Status", "status": "Success"}),
+        encoded(POD),
+        pods(kind="NodeList"),
+        pods(version=""),
+        pods(POD, remainingItemCount=1),
+        b"<html></html>",
+        b"",
+    ],
+)
+def test_list_of_something_else_or_without_its_rest_is_an_error(body: bytes) -> None:
+    with pytest.raises(Transient):
+        read_list(body, Pod)
+
+
+def test_list_without_items_is_one() -> None:
+    listing, token = read_list(encoded({"kind": "PodList", "metadata": {"resourceVersion": "9"}, "items": None}), Pod)
+    assert (listing.items, listing.resource_version, token) == ((), "9", "")
+
+
+@pytest.mark.parametrize("value", [{}, {**POD, "kind": "Endpoints"}, {**POD, "kind": ""}])
+@pytest.mark.parametrize("kind", list(WatchType))
+def test_event_with_another_object_is_an_error(kind: str, value: object) -> None:
+    with pytest.raises(Transient):
+        read_event(encoded({"type": kind, "object": value}), Pod)
+
+
+@pytest.mark.parametrize("missing", ["name", "uid"])
+def test_object_without_name_or_uid_is_not_decodable(missing: str) -> None:
+    value = {**POD, "metadata": {**POD["metadata"], missing: ""}}  # type: ignore[dict-item] # a literal's union
+    event = read_event(encoded({"type": "MODIFIED", "object": value}), Pod)
+    assert event.object is None and event.fault
+    assert len(read_list(pods(value), Pod)[0].faults) == 1
+
+
+@pytest.mark.parametrize("body", [b"{}", encoded({"kind": "Status"}), b"<html></html>", b""])
+def test_answer_that_is_another_object_is_an_error(body: bytes) -> None:
+    with pytest.raises(Transient):
+        read_object(body, Pod, "get pods default/a")
+
+
+def test_selection_is_checked_by_its_fields() -> None:
+    pod = Pod(metadata=ObjectMeta(name="a"), spec=PodSpec(node_name="n"))
+    assert Select().matches(pod) and Select(fields="spec.nodeName=n,metadata.name=a").matches(pod)
+    assert not Select(fields="spec.nodeName=other").matches(pod)
+
+
+async def test_answers_without_end_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "MAX_BODY", 100_000)
+    async with FakeApi() as fake:
+        client = ApiClient(fake.config, QuickClock())
+        try:
+            for answer in (b" " * 200_000, pods({**POD, "spec": {"hostname": "h" * 9000}}, **{"continue": "again"})):
+                fake.faults = [Fault("GET", answer=answer, times=100)]
+                with pytest.raises(Transient):
+                    await client.list(PODS.all())
+                assert fake.count("GET") < 20
+        finally:
+            await client.close()
+
+
+def test_lines_are_cut_in_time_that_grows_with_the_data() -> None:
+    begun = time.process_time()
+    assert list(Lines().feed(b"\n" * (1 << 18))) == []  # cut off one by one, it took seventeen seconds
+    assert time.process_time() - begun < 5
+    cut = Lines()
+    assert [line for chunk in (b"a", b"b\nc\n", b"\n d", b"\n") for line in cut.feed(chunk)] == [b"ab", b"c", b" d"]
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(10**400, 300.0), (-5, 0.0), (7, 7.0)])
+def test_delay_that_the_server_asks_for_is_bounded(seconds: int, expected: float) -> None:
+    error = error_of(Status(code=429, details=StatusDetails(retry_after_seconds=seconds)), "list pods")
+    assert isinstance(error, Transient) and error.retry_after == expected
