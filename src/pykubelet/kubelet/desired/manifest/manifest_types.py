@@ -106,6 +106,8 @@ class Manifest(Struct, frozen=True):
     origin: str
     objects: tuple[ManifestObject, ...] = ()
     problems: tuple[Problem, ...] = ()
+    empty: bool = False
+    """Whether it has no document at all, not even a list without items."""
 
     @property
     def pods(self) -> tuple[Pod, ...]:

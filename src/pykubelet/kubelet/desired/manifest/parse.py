@@ -5,7 +5,7 @@ may trust, with every problem found. An object with a problem is left out; the o
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -57,16 +57,18 @@ def parse(data: bytes, origin: str, *, positions: bool = False) -> Manifest:
     memory than the object. Never raises: whatever is wrong becomes a problem.
     """
     report = Report(origin)
+    objects: tuple[ManifestObject, ...] = ()
+    documents: Sequence[ManifestDocument] = ()
     try:
-        objects = _objects(data, report, positions)
+        documents = read_documents(data, report)
+        objects = _objects(documents, report, positions)
     except Exception as error:  # a defect of the agent must not affect other manifests
-        objects = ()
         report.add(Problem(origin, fault_message(error)))
-    return Manifest(origin, objects, report.ordered())
+    problems = report.ordered()
+    return Manifest(origin, objects, problems, empty=not (documents or problems))
 
 
-def _objects(data: bytes, report: Report, positions: bool) -> tuple[ManifestObject, ...]:
-    documents = read_documents(data, report)
+def _objects(documents: Sequence[ManifestDocument], report: Report, positions: bool) -> tuple[ManifestObject, ...]:
     damaged = frozenset(problem.document for problem in report)
     reader = _ManifestReader(report, damaged, positions=positions)
     for document in documents:

@@ -17,7 +17,7 @@ from pykubelet.base.concurrency.wakeup import Wakeup
 from pykubelet.base.errors import Transient
 from pykubelet.base.text import printable
 from pykubelet.base.units import Seconds
-from pykubelet.kubelet.desired.manifest.manifest_types import Manifest, fault_message
+from pykubelet.kubelet.desired.manifest.manifest_types import fault_message
 from pykubelet.kubelet.desired.manifest.parse import parse
 from pykubelet.kubelet.desired.sources.backup import Backup
 from pykubelet.kubelet.desired.sources.plan.effective_manifests import accept, assemble, unreadable
@@ -28,6 +28,7 @@ from pykubelet.kubelet.types.updates import Source
 _log = logging.getLogger(__name__)
 _OK: Final = 200
 _NOT_MODIFIED: Final = 304
+_EMPTY: Final = "gave an empty answer; to stop all its pods let it give a PodList without items"
 
 
 class UrlSource:
@@ -83,10 +84,6 @@ class UrlSource:
             return
         if response.status != _OK:
             self._fail(f"answered with status {response.status}")
-        elif not response.body:
-            if self._record is None:
-                self._record, self._read = accept(None, Manifest(self._origin), ""), True
-            self._fail("gave an empty answer; to stop all its pods let it give a PodList without items")
         else:
             try:
                 self._record = await blocking.call("manifest-url", self._parse, response.body)
@@ -105,9 +102,11 @@ class UrlSource:
         if previous is not None and previous.digest == digest:
             return previous
         manifest = parse(body, self._origin)
-        if manifest.problems and previous is None and self._backup is not None:
+        if (manifest.problems or manifest.empty) and previous is None and self._backup is not None:
             saved = self._backup.load(self._origin)
             previous = accept(None, parse(saved, self._origin), "") if saved is not None else None
+        if manifest.empty:
+            return unreadable(previous, self._origin, _EMPTY)
         record = accept(previous, manifest, digest)
         if self._backup is not None and not record.manifest.problems:
             self._backup.save(self._origin, body)

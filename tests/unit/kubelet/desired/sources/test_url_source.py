@@ -88,6 +88,11 @@ async def test_a_good_answer_and_the_same_again(etags: bool) -> None:
         (Response(503, b"x"), "answered with status 503"),
         (Response(404), "answered with status 404"),
         (Response(200, b""), "gave an empty answer; to stop all its pods let it give a PodList without items"),
+        (Response(200, b"\n"), "gave an empty answer"),
+        (Response(200, b"# down for maintenance\n"), "gave an empty answer"),
+        (Response(200, b"---\n"), "gave an empty answer"),
+        (Response(200, b"null"), "gave an empty answer"),
+        (Response(200, b"\xef\xbb\xbf"), "gave an empty answer"),
         (Response(200, b"<html>"), "must be a Kubernetes object"),
         (Response(200, b"a: ["), "not valid YAML"),
     ],
@@ -206,3 +211,13 @@ async def test_changed_period_fetches_now_and_then_with_it() -> None:
         await hand.clock.advance(35)
         assert len(hand.fetch.requests) == 6
         task.cancel()
+
+
+async def test_empty_answer_after_a_restart_leaves_the_pods_of_the_last_valid_one(tmp_path: Path) -> None:
+    before = ByHand(tmp_path)
+    await before.look(body(pod("a")))
+    after = ByHand(tmp_path)
+    for answer in (body(""), body("# down for maintenance\n")):
+        assert await after.look(answer) == {"a-n": "busybox:1"}
+        assert "gave an empty answer" in after.problems()[0]
+    assert await after.look(body("kind: PodList\napiVersion: v1\n")) == {}
