@@ -16,6 +16,9 @@ from pykubelet.criserver.server.calls import Calls, Observer
 from pykubelet.linux.sockets import listener
 
 _MAX_MESSAGE = 16 * MIB
+_MAX_CALLS = 1024
+"""Calls of one connection at a time; gRPC's clients let further ones wait. An agent has one for each pod that changes.
+"""
 _MAX_SOCKET_PATH = 107
 _OPTIONS = (
     ("grpc.max_receive_message_length", _MAX_MESSAGE),
@@ -24,6 +27,8 @@ _OPTIONS = (
     ("grpc.http2.min_ping_interval_without_data_ms", 1000),
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.so_reuseport", 0),
+    # Without a limit, a client that begins calls and does not read the answers delays all others by seconds.
+    ("grpc.max_concurrent_streams", _MAX_CALLS),
 )
 _GOODBYE: Seconds = 2.0
 

@@ -15,6 +15,8 @@ import pytest
 
 from pykubelet.base.errors import Conflict, Invalid
 from pykubelet.criserver.server import CriServer
+from pykubelet.criserver.server.calls import Calls
+from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.testing.wait import until
 
 # Listens, leaves the socket to a child, as a server does that is killed at the moment at which it starts a program,
@@ -108,3 +110,68 @@ async def test_socket_has_its_mode_before_the_server_answers(tmp_path: Path, mon
     finally:
         os.umask(before)
     assert modes == [0o660]
+
+
+class _Unanswered:
+    """A group with a call that is never answered."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+
+    def register(self, calls: Calls) -> None:
+        calls.unary("Version", pb.VersionRequest, self._version)
+
+    async def _version(self, _: pb.VersionRequest) -> pb.VersionResponse:
+        self.begun += 1
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+async def test_calls_of_one_connection_are_limited_and_another_is_served_meanwhile(tmp_path: Path) -> None:
+    path, group = tmp_path / "s", _Unanswered()
+    server = asyncio.create_task(CriServer(path=path, runtime=(group,), images=()).run())
+    try:
+        await until(lambda: path.exists() and path.stat().st_mode & 0o777 == 0o660)
+        _, writer = await asyncio.open_unix_connection(path)
+        writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _frame(_SETTINGS, 0, 0))
+        for number in range(1, 4001, 2):  # a hostile client does not heed the limit that it is told
+            writer.write(
+                _frame(_HEADERS, _END_HEADERS, number, _VERSION) + _frame(_DATA, _END_STREAM, number, bytes(5))
+            )
+        await until(lambda: group.begun == 1024)
+        async with grpc.aio.insecure_channel(f"unix:{path}", (("grpc.default_authority", "localhost"),)) as channel:
+            call = channel.unary_unary("/runtime.v1.RuntimeService/Version")
+            with pytest.raises(grpc.aio.AioRpcError, match="DEADLINE_EXCEEDED"):
+                await call(b"", timeout=1)
+        assert group.begun == 1025
+        writer.close()
+    finally:
+        server.cancel()
+        await asyncio.wait({server})
+
+
+_DATA, _HEADERS, _SETTINGS = 0, 1, 4
+_END_STREAM, _END_HEADERS = 1, 4
+
+
+def _frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    """A frame of HTTP/2 (RFC 9113)."""
+    return len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + payload
+
+
+def _field(name: str, value: str) -> bytes:
+    """A literal field of HPACK (RFC 7541)."""
+    return b"".join((b"\0", *(bytes((len(text),)) + text.encode() for text in (name, value))))
+
+
+_VERSION = b"".join(
+    _field(name, value)
+    for name, value in {
+        ":method": "POST",
+        ":scheme": "http",
+        ":path": "/runtime.v1.RuntimeService/Version",
+        ":authority": "localhost",
+        "te": "trailers",
+        "content-type": "application/grpc",
+    }.items()
+)
