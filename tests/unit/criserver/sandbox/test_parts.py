@@ -232,7 +232,7 @@ async def test_watch_of_an_infra_process_that_raises_is_begun_again(
     before = item_failures().get("sandboxes.infra", 0)
     async with rig_in(tmp_path, infra) as rig:
         identity = await rig.sandboxes.runner.run(_shared(), "")
-        await until(lambda: item_failures()["sandboxes.infra"] > before)
+        await until(lambda: item_failures().get("sandboxes.infra", 0) > before)
         infra.kill()
         await rig.clock.advance(10)
         await until(lambda: not rig.sandboxes.table.get(identity).ready)
