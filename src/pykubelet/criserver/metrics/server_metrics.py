@@ -1,4 +1,4 @@
-"""The instruments: counters and histograms of calls, networks, OCI runtimes and pulls."""
+"""The instruments: counters and histograms of calls, networks, OCI runtimes and pulls, and what fails."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -9,6 +9,7 @@ import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from pykubelet.base.clock import Clock
+from pykubelet.base.failure_metrics import FailuresCollector
 from pykubelet.base.units import MIB, Bytes, Seconds
 
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -43,6 +44,7 @@ class ServerMetrics:
         self.registry = CollectorRegistry()
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         prometheus_client.ProcessCollector(registry=self.registry)
+        self.registry.register(FailuresCollector("pykubelet_criserver"))
         self._calls = self._counter("pykubelet_criserver_calls_total", "Calls by method and code.", "method", "code")
         text = "Seconds of calls by method."
         self._durations = self._histogram("pykubelet_criserver_call_duration_seconds", text, _LONG, "method")

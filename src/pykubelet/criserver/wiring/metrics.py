@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from pykubelet.base.clock import Clock
 from pykubelet.base.concurrency import blocking
-from pykubelet.base.concurrency.guard import item_failures
 from pykubelet.base.errors import PykubeletError
 from pykubelet.criserver.config import MetricsAddress, Settings
 from pykubelet.criserver.metrics.metrics_endpoint import MetricsServer
@@ -82,8 +81,6 @@ class Figures(Struct, frozen=True, kw_only=True):
         with suppress(PykubeletError, OSError):
             size = await blocking.call("metrics", self._database_size)
             add("database_bytes", "Size of the database, with its log.", size)
-        add("hung_blocking_calls", "Blocking calls that do not return.", len(blocking.hung()))
-        add("item_failures", "Failures of single items of loops, which are retried.", sum(item_failures().values()))
         return found
 
     def _database_size(self) -> int:

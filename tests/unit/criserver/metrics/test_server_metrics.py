@@ -4,12 +4,15 @@ import asyncio
 import select
 import socket
 import stat
+import threading
 from functools import partial
 from pathlib import Path
 
 import aiohttp
 import pytest
 
+from pykubelet.base.concurrency import blocking
+from pykubelet.base.concurrency.guard import Guard, item_failures
 from pykubelet.base.errors import Invalid, Transient
 from pykubelet.base.http.unauthenticated import MOST
 from pykubelet.base.units import Bytes
@@ -67,6 +70,23 @@ def test_pulls_and_programs_are_counted_by_result() -> None:
     assert found[f"pykubelet_criserver_runtime_operation_duration_seconds_count{{{labels}}}"] == 1
     labels = 'operation="delete",result="success",runtime="crun"'
     assert found[f"pykubelet_criserver_runtime_operation_duration_seconds_count{{{labels}}}"] == 1
+
+
+async def test_failing_items_and_hung_calls_are_counted_as_those_of_the_agent() -> None:
+    guard = Guard("test.metrics", VirtualClock().monotonic)
+    before, hung_before = item_failures()["test.metrics"], blocking.hung_total().get("test", 0)
+    with guard.item("container"):
+        raise OSError(5, "Input/output error")
+    release = threading.Event()
+    with pytest.raises(Transient):
+        await blocking.call("test/one", release.wait, deadline=0.01)
+    prefix = "pykubelet_criserver_"
+    found = lines(ServerMetrics(VirtualClock()))
+    assert found[f'{prefix}item_failures_total{{loop="test.metrics"}}'] - before == 1
+    assert found[f'{prefix}hung_blocking_calls_total{{owner="test"}}'] - hung_before == 1
+    assert found[f"{prefix}hung_blocking_calls_now"] >= 1
+    release.set()
+    await until(lambda: "test/one" not in {each.owner for each in blocking.hung()})
 
 
 class Network:

@@ -9,9 +9,9 @@ from prometheus_client import CollectorRegistry
 
 from pykubelet import KUBERNETES_VERSION
 from pykubelet.base.clock import Clock
+from pykubelet.base.failure_metrics import FailuresCollector
 from pykubelet.base.units import Bytes, Seconds
 from pykubelet.kubelet.report.metrics.certificates import CertificateRenewals
-from pykubelet.kubelet.report.metrics.failures import FailuresCollector
 from pykubelet.kubelet.report.metrics.instruments import PLAIN_COUNTERS, Instruments, ProbeInstruments
 from pykubelet.kubelet.report.metrics.metric_types import (
     CONTAINER_TYPES,
@@ -89,7 +89,7 @@ class KubeletMetrics:
         self._own.metrics_provider.labels("cadvisor").set(1)
         major, minor = KUBERNETES_VERSION.removeprefix("v").split(".")[:2]
         self._own.build_info.labels(KUBERNETES_VERSION, major, minor, "linux").set(1)
-        self.registry.register(FailuresCollector())
+        self.registry.register(FailuresCollector("pykubelet"))
         self.usage_texts = UsageTexts()
         prometheus_client.ProcessCollector(registry=self.registry)
         prometheus_client.PlatformCollector(registry=self.registry)
