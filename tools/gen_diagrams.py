@@ -1,4 +1,4 @@
-"""Draw the state machines from their transition tables: ``docs/machines/*.md``, as Mermaid diagrams.
+"""Draw the state machines from their transition tables, as Mermaid diagrams, in ARCHITECTURE.md.
 
 python tools/gen_diagrams.py           write them
 python tools/gen_diagrams.py --check   exit 1 if one is out of date
@@ -12,42 +12,45 @@ from pykubelet.criserver.container.plan.lifecycle import LIFE_CYCLE as CONTAINER
 from pykubelet.criserver.sandbox.plan.lifecycle import LIFE_CYCLE as SANDBOX
 from pykubelet.kubelet.control.workers.plan.lifecycle import LIFE_CYCLE as WORKER
 
-DOCS = Path(__file__).resolve().parent.parent / "docs" / "machines"
+_FILE = Path(__file__).resolve().parents[1] / "ARCHITECTURE.md"
+_BEGIN, _END = "<!-- diagrams: begin -->\n", "<!-- diagrams: end -->\n"
 
 Transition = tuple[object, str, object]
 
 
-def page(title: str, source: str, transitions: Iterable[Transition]) -> str:
-    """One Markdown page with the diagram of one machine."""
+def diagram(title: str, package: str, transitions: Iterable[Transition]) -> str:
+    """The heading and the diagram of one machine, in Markdown."""
     rows = "\n".join(f"    {a} --> {b}: {why}" for a, why, b in transitions)
-    head = f"# {title}\n\nGenerated from `{source}` by `tools/gen_diagrams.py`."
-    return f"{head}\n\n```mermaid\nstateDiagram-v2\n{rows}\n```\n"
+    return f"### {title}: `{package}/plan/lifecycle.py`\n\n```mermaid\nstateDiagram-v2\n{rows}\n```\n"
 
 
-def pages() -> dict[Path, str]:
-    """Every page, by its path."""
-    container, sandbox, worker = (
-        f"src/pykubelet/{package}/plan/lifecycle.py"
-        for package in ("criserver/container", "criserver/sandbox", "kubelet/control/workers")
+def drawn(text: str) -> str:
+    """The text with the present diagrams between its marks. ValueError: the marks are missing."""
+    head, begin, rest = text.partition(_BEGIN)
+    _, end, tail = rest.partition(_END)
+    if not begin or not end:
+        raise ValueError(f"the text has no lines {_BEGIN.strip()!r} and {_END.strip()!r}")
+    diagrams = "\n".join(
+        (
+            diagram("Pod worker", "kubelet/control/workers", WORKER.transitions),
+            diagram("Pod sandbox", "criserver/sandbox", SANDBOX.transitions),
+            diagram("Container", "criserver/container", CONTAINER.transitions),
+        )
     )
-    return {
-        DOCS / "container.md": page("Container in the runtime server", container, CONTAINER.transitions),
-        DOCS / "sandbox.md": page("Pod sandbox in the runtime server", sandbox, SANDBOX.transitions),
-        DOCS / "pod_worker.md": page("Pod worker", worker, WORKER.transitions),
-    }
+    return f"{head}{begin}\n{diagrams}\n{end}{tail}"
 
 
-def main(arguments: list[str]) -> int:
-    """Write or check the pages; returns the exit status."""
-    stale = [path for path, text in pages().items() if not path.is_file() or path.read_text() != text]
+def main(arguments: list[str], file: Path = _FILE) -> int:
+    """Write or check the diagrams of the file; returns the exit status."""
+    before = file.read_text()
+    after = drawn(before)
     if arguments == ["--check"]:
-        for path in stale:
-            print(f"{path.name} is out of date; run: make gen", file=sys.stderr)
-        return 1 if stale else 0
-    for path in stale:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(pages()[path])
-        print(f"wrote {path.name}")
+        if after != before:
+            print(f"the diagrams of {file.name} are out of date; run: make gen", file=sys.stderr)
+        return 1 if after != before else 0
+    if after != before:
+        file.write_text(after)
+        print(f"wrote the diagrams of {file.name}")
     return 0
 
 

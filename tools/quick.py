@@ -60,55 +60,73 @@ def _git(*arguments: str) -> list[str]:
     return done.stdout.splitlines() if done.returncode == 0 else []
 
 
-def _step(name: str, command: Sequence[str], seconds: float | None = None) -> bool:
-    begun = time.monotonic()
-    try:
-        done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        click.echo(f"{name:<40} {time.monotonic() - begun:6.1f} s  not finished")
-        return True
-    well = done.returncode == 0
-    click.echo(f"{name:<40} {time.monotonic() - begun:6.1f} s  {'ok' if well else 'FAILED'}")
-    if not well:
-        click.echo((done.stdout + done.stderr).rstrip())
-    return well
+class _Run:
+    """The steps of one call. A step that does not end in time makes the call incomplete."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+        self.failed = False
+        self.unfinished: list[str] = []
+
+    @property
+    def left(self) -> float:
+        """Remaining seconds."""
+        return self._end - time.monotonic()
+
+    def step(self, name: str, command: Sequence[str]) -> None:
+        """Run a command to its end, or to that of the time."""
+        self.join(name, self.begin(command))
+
+    def begin(self, command: Sequence[str]) -> subprocess.Popen[str]:
+        """Start a command that goes on beside others; `join` waits for it."""
+        return subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def join(self, name: str, process: subprocess.Popen[str]) -> None:
+        """Wait for the end of a command, and print its result."""
+        begun = time.monotonic()
+        try:
+            said, _ = process.communicate(timeout=max(1.0, self.left))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            self.unfinished.append(name)
+            said, result = "", "not finished"
+        else:
+            result = "FAILED" if process.returncode else "ok"
+            self.failed |= process.returncode != 0
+        click.echo(f"{name:<40} {time.monotonic() - begun:6.1f} s  {result}")
+        if result == "FAILED":
+            click.echo(said.rstrip())
 
 
 @click.command()
 @click.option("--seconds", default=57.0, show_default=True, help="Time for lint and tests together.")
 def main(seconds: float) -> None:
-    """Exit status: 0 nothing failed; 1 something did."""
-    end = time.monotonic() + seconds
+    """Exit status: 0 all that ran has passed; 1 something failed. The last line tells what did not run."""
     changed = changed_files()
     if not changed:
         click.echo("no Python file has changed")
         return
     tests = tests_for(changed)
     click.echo(f"{len(changed)} changed files, {len(tests)} test files")
-    mypy = subprocess.Popen(
-        [_BIN / "mypy", *changed], cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    well = _step("ruff check", [str(_BIN / "ruff"), "check", *changed])
-    well &= _step("ruff format", [str(_BIN / "ruff"), "format", "--check", "--quiet", *changed])
-    well &= _step("words", [sys.executable, "tools/words.py", *changed])
+    run = _Run(seconds)
+    mypy = run.begin([str(_BIN / "mypy"), *changed])
+    contracts = run.begin([str(_BIN / "lint-imports")])
+    run.step("ruff check", [str(_BIN / "ruff"), "check", *changed])
+    run.step("ruff format", [str(_BIN / "ruff"), "format", "--check", "--quiet", *changed])
+    run.step("words", [sys.executable, "tools/words.py", *changed])
     late = deque(tests)
     number = 1
-    while late and (left := end - time.monotonic()) >= 1:
+    while late and run.left >= 1:
         now = [late.popleft() for _ in range(min(number, len(late)))]
         number = _AT_ONCE
-        pytest = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", *now]
-        well &= _step(" ".join(test.removeprefix("tests/unit/") for test in now), pytest, left)
-    try:
-        said, _ = mypy.communicate(timeout=max(1.0, end - time.monotonic()))
-        well &= mypy.returncode == 0
-        click.echo("mypy ok" if mypy.returncode == 0 else said.rstrip())
-    except subprocess.TimeoutExpired:
-        mypy.kill()
-        mypy.communicate()
-        click.echo("mypy did not finish in time: `make lint` runs it")
-    if late:
-        click.echo(f"no time was left for {len(late)} test files: " + " ".join(late))
-    sys.exit(0 if well else 1)
+        name = " ".join(test.removeprefix("tests/unit/") for test in now)
+        run.step(name, [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", *now])
+    run.join("contracts of imports", contracts)
+    run.join("mypy", mypy)
+    if unfinished := [*run.unfinished, *late]:
+        click.echo(f"incomplete, `make check` runs all: {', '.join(unfinished)}")
+    sys.exit(1 if run.failed else 0)
 
 
 if __name__ == "__main__":

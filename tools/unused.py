@@ -1,6 +1,6 @@
-"""``make lint``: report public classes, functions, methods and properties that no code of the product uses.
+"""``make lint``: report public classes, functions, methods, properties and constants that no code of the product uses.
 
-vulture finds them by their names, so a name that is used anywhere counts as used. Classes and functions of modules are
+vulture finds them by their names, so a name that is used anywhere counts as used. Names of modules are
 therefore also looked for in the imports of the other modules. Code that only tests use is reported too: it is either
 left over, or a rule that nothing applies. ``tools/unused_allowed.txt`` lists the exceptions, each with a reason.
 
@@ -21,10 +21,10 @@ from vulture import Vulture
 _ROOT = Path(__file__).parents[1]
 _ALLOWED = _ROOT / "tools" / "unused_allowed.txt"
 _PRODUCT = Path("src/pykubelet")
-_NOT_OURS: Final = ("*/pb/*", "*/models/*_v1.py", "*/models/generated/*", "*/pykubelet/testing/*")
+_NOT_OURS: Final = ("*/pb/*", "*/models/*_v1*.py", "*/models/generated/*", "*/pykubelet/testing/*")
 """Generated code, and the test kit, which tests use."""
 _KINDS: Final = ("class", "function", "method", "property")
-"""Variables and attributes are left out: fields of Kubernetes objects and constants of protocols look unused."""
+"""Variables and attributes of classes are left out: fields of Kubernetes objects look unused."""
 _Definition: TypeAlias = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _DEFINITION: Final = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _DECORATORS: Final = ("@*.command", "@*.group")
@@ -57,7 +57,7 @@ def look(root: Path, product: Path = _PRODUCT) -> Iterator[Unused]:
 
 
 def unimported(root: Path, product: Path = _PRODUCT) -> Iterator[Unused]:
-    """The public classes and functions of modules that neither their module uses nor another one imports."""
+    """The public classes, functions and constants of modules that neither their module uses nor another one imports."""
     paths = [path for path in (root / product).rglob("*.py") if not any(fnmatch(str(path), one) for one in _NOT_OURS)]
     trees = {path: ast.parse(path.read_text()) for path in paths}
     names = {path: ".".join(path.relative_to(root / product.parent).with_suffix("").parts) for path in paths}
@@ -66,13 +66,24 @@ def unimported(root: Path, product: Path = _PRODUCT) -> Iterator[Unused]:
         name = names.pop(package).removesuffix(".__init__")
         used |= {(module, what) for module, what in _uses(trees[package]) if (name, what) in used}
     for path, module in names.items():
-        own = {node.id for node in ast.walk(trees[path]) if isinstance(node, ast.Name)}
-        for node in trees[path].body:
-            if not isinstance(node, _DEFINITION) or node.name.startswith("_") or node.name in own:
-                continue
-            if (module, node.name) not in used and not _is_called_by_library(node):
-                kind = "class" if isinstance(node, ast.ClassDef) else "function"
-                yield Unused(str(path.relative_to(root)), node.lineno, kind, node.name)
+        names_read = (node for node in ast.walk(trees[path]) if isinstance(node, ast.Name))
+        own = {node.id for node in names_read if isinstance(node.ctx, ast.Load)}
+        for line, kind, name in _defined(trees[path]):
+            if not name.startswith("_") and name not in own and (module, name) not in used:
+                yield Unused(str(path.relative_to(root)), line, kind, name)
+
+
+def _defined(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
+    """The line, kind and name of the classes, functions and constants of a module."""
+    for node in tree.body:
+        if isinstance(node, _DEFINITION):
+            if not _is_called_by_library(node):
+                yield node.lineno, "class" if isinstance(node, ast.ClassDef) else "function", node.name
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                for each in ast.walk(target):
+                    if isinstance(each, ast.Name) and each.id.isupper():
+                        yield node.lineno, "constant", each.id
 
 
 def _uses(tree: ast.Module) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """Life cycles that run from their transition tables: the table of a kind of object, and the life of one object. Pure.
 
-The rows of a table are also the source of the diagrams in docs/machines (``tools/gen_diagrams.py``).
+The rows of a table are also the source of the diagrams in ARCHITECTURE.md (``tools/gen_diagrams.py``).
 """
 
 from collections.abc import Callable

@@ -61,12 +61,11 @@ def test_closest_test_runs_alone_and_the_others_share_runs_of_pytest(
     monkeypatch.setattr(quick, "tests_for", lambda changed: names)
     runs: list[list[str]] = []
 
-    def step(name: str, command: Sequence[str], seconds: float | None = None) -> bool:
+    def step(self: object, name: str, command: Sequence[str]) -> None:
         if "pytest" in command:
             runs.append([each for each in command if each.startswith("test_")])
-        return True
 
-    monkeypatch.setattr(quick, "_step", step)
+    monkeypatch.setattr(quick._Run, "step", step)
     CliRunner().invoke(quick.main, ["--seconds", "20"])
     assert runs == [names[:1], names[1:7], names[7:]]
 
@@ -77,3 +76,21 @@ def test_failing_lint_fails(project: Path) -> None:
     assert done.exit_code == 1
     assert "FAILED" in done.output
     assert "F401" in done.output
+
+
+def test_steps_that_do_not_end_in_time_and_tests_that_did_not_begin_are_named(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = quick._Run(0.2)
+    run.step("slow", ["sleep", "60"])
+    run.step("good", ["true"])
+    assert (run.unfinished, run.failed) == (["slow"], False)
+    run.step("bad", ["sh", "-c", "echo why; exit 1"])
+    assert run.failed
+    told = capsys.readouterr().out
+    assert "not finished" in told and "why" in told
+    (project / "a.py").write_text("A = 2\n")
+    monkeypatch.setattr(quick, "tests_for", lambda changed: ["tests/unit/test_late.py"])
+    done = CliRunner().invoke(quick.main, ["--seconds", "0"])
+    assert "tests/unit/test_late.py" in done.output.splitlines()[-1]
+    assert done.output.splitlines()[-1].startswith("incomplete")

@@ -24,7 +24,12 @@ def _artifact(registry: FakeRegistry, *names: str, **fields: object) -> str:
         {**registry.descriptor("text/plain", f"content of {name}".encode()), "annotations": {_TITLE: name}}
         for name in names
     ]
-    empty = {"mediaType": manifests.OCI_EMPTY, "digest": manifests.EMPTY_DIGEST, "size": 2, "data": "e30="}
+    empty = {
+        "mediaType": "application/vnd.oci.empty.v1+json",
+        "digest": manifests.EMPTY_DIGEST,
+        "size": 2,
+        "data": "e30=",
+    }
     body = {
         "schemaVersion": 2,
         "mediaType": manifests.OCI_MANIFEST,

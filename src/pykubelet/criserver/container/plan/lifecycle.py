@@ -23,7 +23,7 @@ LIFE_CYCLE = LifeCycle(
         (ContainerPhase.REMOVING, "the removal is retried", ContainerPhase.REMOVING),
     ),
 )
-"""Its diagram is docs/machines/container.md."""
+"""Its diagram is in ARCHITECTURE.md."""
 
 START_FAILED = 128
 UNKNOWN_EXIT = 255

@@ -5,14 +5,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, assert_never
 
 from pykubelet.base.errors import Invalid
-from pykubelet.base.units import KIB
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-MAX_KEY_FILE: Final = 64 * KIB
 _CURVES: Final = frozenset({"secp256r1", "secp384r1", "secp521r1"})
 _RSA_BITS: Final = range(2048, 8193)
 

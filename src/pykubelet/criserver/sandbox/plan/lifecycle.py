@@ -18,7 +18,7 @@ LIFE_CYCLE = LifeCycle(
         (SandboxPhase.REMOVING, "the removal is retried", SandboxPhase.REMOVING),
     ),
 )
-"""Its diagram is docs/machines/sandbox.md."""
+"""Its diagram is in ARCHITECTURE.md."""
 
 
 def id_for_retry(holder: SandboxRecord, wanted: SandboxRecord) -> SandboxID:

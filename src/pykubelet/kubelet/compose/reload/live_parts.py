@@ -1,6 +1,6 @@
 """The components that take changes of the configuration while they run, and the fields that each of them takes."""
 
-from typing import Any, Final
+from typing import Any
 
 from pykubelet.kubelet.actuate.assembly import (
     gc_policy,
@@ -21,11 +21,6 @@ from pykubelet.kubelet.desired.sources.source_manager import source_periods
 from pykubelet.kubelet.observe.eviction.eviction_config import eviction_config
 from pykubelet.kubelet.observe.node_shutdown.shutdown_config import shutdown_periods
 from pykubelet.kubelet.observe.stats.stats_config import stats_config
-
-READ_AT_EACH_DECISION: Final = frozenset(
-    (*LIVE[field_effects.PODS], *LIVE[field_effects.LOG], *LIVE[field_effects.SYNC_LOOP])
-)
-"""Live fields without a part: their users read `LiveSettings`, and the command line sets up the log."""
 
 
 def live_parts(stages: Stages) -> tuple[LivePart[Any], ...]:

@@ -3,8 +3,11 @@
 from unittest.mock import MagicMock
 
 from pykubelet.kubelet.compose.cluster.live_parts import cluster_live_parts
-from pykubelet.kubelet.compose.reload.live_parts import READ_AT_EACH_DECISION, live_parts
-from pykubelet.kubelet.config.plan.field_effects import CLUSTER_ONLY, EFFECTS, OnChange
+from pykubelet.kubelet.compose.reload.live_parts import live_parts
+from pykubelet.kubelet.config.plan.field_effects import CLUSTER_ONLY, EFFECTS, LIVE, LOG, PODS, SYNC_LOOP, OnChange
+
+READ_AT_EACH_DECISION = frozenset((*LIVE[PODS], *LIVE[LOG], *LIVE[SYNC_LOOP]))
+"""Live fields without a part: their users read `LiveSettings`, and the command line sets up the log."""
 
 
 def test_every_live_field_is_taken_by_a_component() -> None:

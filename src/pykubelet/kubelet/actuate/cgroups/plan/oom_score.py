@@ -18,7 +18,6 @@ from pykubelet.kubelet.types.resources.qos import QosClass, is_node_critical, po
 from pykubelet.models.core_v1 import Container, EphemeralContainer, Pod
 from pykubelet.models.quantity import NANO
 
-KUBELET_OOM_SCORE_ADJ = -999
 GUARANTEED_OOM_SCORE_ADJ = -997
 BEST_EFFORT_OOM_SCORE_ADJ = 1000
 

@@ -11,7 +11,6 @@ from pykubelet.kubelet.actuate.actuate_types import ImageReason
 from pykubelet.kubelet.types.reports.events import SUCCESSFULLY_PULLED
 
 ALWAYS: Final = "Always"
-IF_NOT_PRESENT: Final = "IfNotPresent"
 NEVER: Final = "Never"
 
 _REGISTRY_UNAVAILABLE: Final = "RegistryUnavailable"

@@ -1,6 +1,6 @@
 """The pod worker's state machine: pure functions from a worker's state and an event to its next state.
 
-A worker's phase changes only as ``LIFE_CYCLE`` allows; docs/machines/pod_worker.md is drawn from it.
+A worker's phase changes only as ``LIFE_CYCLE`` allows; its diagram is in ARCHITECTURE.md.
 """
 
 from msgspec.structs import replace
