@@ -43,7 +43,7 @@ async def run_kubelet(settings: Settings, failed: Callable[[], None], *, given: 
         await make_ready(settings, clock)
         agent = build_agent(settings, clock, given, listen=ports.listen)
         if outdated:
-            agent.recorders.metrics.runtime_outdated()
+            agent.recorders.metrics.calls.runtime_outdated()
         for close in agent.closers:
             stack.push_async_callback(close)
         await run_agent(agent, settings, failed=failed, notifier=given.notifier)
@@ -65,7 +65,7 @@ async def run_agent(agent: Agent, settings: Settings, *, failed: Callable[[], No
             for name, part in agent.parts().items():
                 group.create_task(_run_part(name, part, failed), name=name)
             recorders = agent.recorders
-            driver = check_runtime_driver(settings, recorders.clock, recorders.metrics.runtime_outdated)
+            driver = check_runtime_driver(settings, recorders.clock, recorders.metrics.calls.runtime_outdated)
             group.create_task(_run_part("cgroup-driver", driver, failed), name="cgroup-driver")
             group.create_task(_run_part("watchdog", _serve(agent, notifier), failed), name="watchdog")
 

@@ -95,20 +95,21 @@ class Actuators(Struct, frozen=True, kw_only=True):
 def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
     """Build the stage from the settings. Raises Invalid for an invalid quantity or sysctl pattern."""
     telemetry, cluster = deps.telemetry, deps.cluster
+    of_images = telemetry.measured_by(telemetry.metrics.images)
     machine = read_machine(settings)
     node = NodeFacts(node_options(settings, machine), cluster)
-    pulled = PulledImages(settings.root_dir, verification=verification(settings), telemetry=telemetry)
+    pulled = PulledImages(settings.root_dir, verification=verification(settings), telemetry=of_images)
     images = ImageManager(
         ImageDeps(
             runtime=deps.image_cri,
             secrets=deps.objects,
             node=NodeCredentials.of_node(settings.root_dir, telemetry.clock),
             plugins=CredentialPlugins(
-                PluginDeps(accounts=cluster.accounts if cluster is not None else None, telemetry=telemetry),
+                PluginDeps(accounts=cluster.accounts if cluster is not None else None, telemetry=of_images),
                 settings.credential_providers,
             ),
             pulled=pulled,
-            telemetry=telemetry,
+            telemetry=of_images,
         ),
         image_config(settings),
     )
@@ -141,7 +142,7 @@ def build_actuators(settings: Settings, deps: ActuatorDeps) -> Actuators:
         )
     )
     gc = GcDeps(
-        images=deps.image_cri, users=deps.cri, telemetry=telemetry, disk=disk_use, pods=deps.pods, pulled=pulled
+        images=deps.image_cri, users=deps.cri, telemetry=of_images, disk=disk_use, pods=deps.pods, pulled=pulled
     )
     return Actuators(
         node=node,
@@ -232,7 +233,7 @@ def _csi(
     measured = telemetry.measured_by(telemetry.metrics.operations)
     context = CsiContext(dirs=dirs, node=settings.node_name, telemetry=measured)
     csi = build_csi(context, cluster.storage, config)
-    csi.events.called.subscribe(telemetry.metrics.csi_operation)
+    csi.events.called.subscribe(telemetry.metrics.calls.csi_operation)
     return csi
 
 

@@ -16,15 +16,31 @@ from pykubelet.models.core_v1 import (
 )
 
 
-class ActuatorMetrics(ImageMetrics, GcMetrics, Protocol):
+class ImageRecorder(ImageMetrics, GcMetrics, Protocol):
+    """The metrics of images."""
+
+
+class CallRecorder(Protocol):
+    """The metrics of calls."""
+
+    def csi_operation(self, driver: str, method: str, code: str, seconds: Seconds) -> None:
+        """Record a call to a CSI driver; ``code`` is the gRPC code's readable name."""
+
+
+class ActuatorMetrics(Protocol):
     """The metrics of the stage."""
+
+    @property
+    def images(self) -> ImageRecorder:
+        """The recorder of images."""
+
+    @property
+    def calls(self) -> CallRecorder:
+        """The recorder of calls."""
 
     @property
     def operations(self) -> WorkMeter:
         """The meter of cgroup, sandbox and volume operations."""
-
-    def csi_operation(self, driver: str, method: str, code: str, seconds: Seconds) -> None:
-        """Record a call to a CSI driver; ``code`` is the gRPC code's readable name."""
 
 
 class StorageInputs(ClaimReader, CsiObjects, Protocol):

@@ -29,6 +29,6 @@ def build_actuate(ground: Foundation) -> Actuators:
             http=HookHttp(ground.http),
             cluster=access.objects if access is not None else None,
             pods=ground.pods.pods,
-            telemetry=ground.recorders.telemetry(),
+            telemetry=ground.recorders.telemetry(ground.recorders.metrics),
         ),
     )

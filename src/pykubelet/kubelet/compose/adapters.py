@@ -24,8 +24,9 @@ from pykubelet.kubelet.observe.pleg import Pleg
 from pykubelet.kubelet.observe.pleg.pleg_interfaces import WatchEvents
 from pykubelet.kubelet.observe.probes import ExecResult
 from pykubelet.kubelet.report.metrics import (
-    KubeletMetrics,
     NodeCounts,
+    PlegMetrics,
+    ProbeMetrics,
     ProbeSample,
     Protected,
     count_ephemeral,
@@ -62,7 +63,7 @@ class ProbeExec:
 class PlegMeter:
     """Metrics of PLEG, as the Go kubelet has them."""
 
-    def __init__(self, metrics: KubeletMetrics) -> None:
+    def __init__(self, metrics: PlegMetrics) -> None:
         self._metrics = metrics
         self._interval: Seconds | None = None
         self.last: Seconds = 0.0
@@ -91,14 +92,14 @@ class PlegMeter:
 class ProbeMeter:
     """Metrics of probes, as the Go kubelet has them."""
 
-    def __init__(self, metrics: KubeletMetrics) -> None:
+    def __init__(self, metrics: ProbeMetrics) -> None:
         self._metrics = metrics
 
     def probe(self, ref: PodRef, container: str, probe_type: ProbeType, result: str, seconds: Seconds) -> None:
         self._metrics.probe(ProbeSample(ref, container, probe_type, result, seconds))
 
 
-def measured_events(watch: WatchEvents, metrics: KubeletMetrics, clock: Clock) -> WatchEvents:
+def measured_events(watch: WatchEvents, metrics: PlegMetrics, clock: Clock) -> WatchEvents:
     """Wrap the runtime's events with metrics of their delay; a stream counts as open with its first event."""
 
     async def watched(deliver: Callable[[RuntimeEvent], None]) -> None:

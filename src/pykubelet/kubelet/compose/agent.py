@@ -65,7 +65,7 @@ def build_agent(settings: Settings, clock: Clock, given: ConfigInput | None = No
         live=ground.live,
         parts=(*live_parts(stages), *(cluster.live if cluster is not None else ())),
         check=partial(check_reload, settings),
-        telemetry=ground.recorders.telemetry().measured_by(ground.recorders.metrics.reloads),
+        telemetry=ground.recorders.telemetry(ground.recorders.metrics.reloads),
     )
     servers = build_serve(ground, stages, configuration=reloader.view, listen=listen)
     _count_components(ground, stages)

@@ -29,7 +29,7 @@ class RuntimeClients(Struct, frozen=True, kw_only=True):
 def connect(settings: Settings, metrics: KubeletMetrics) -> RuntimeClients:
     """Build the clients; they connect at the first call."""
     options = CriOptions(request_timeout=settings.seconds(settings.config.runtime_request_timeout))
-    options = replace(options, observe=metrics.runtime_operation, meter=metrics.operations)
+    options = replace(options, observe=metrics.calls.runtime_operation, meter=metrics.operations)
     image_endpoint = settings.image_endpoint or settings.runtime_endpoint
     return RuntimeClients(
         cri=CriClient.connect(settings.runtime_endpoint, options),

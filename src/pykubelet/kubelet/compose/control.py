@@ -54,7 +54,7 @@ def build_control(
             status=reports.statuses,
             conditions=observers.health,
             journal=recorders.journal,
-            telemetry=recorders.telemetry(),
+            telemetry=recorders.telemetry(recorders.metrics.pods),
             watch_closely=observers.pleg.poke,
         ),
         ground.workers,
@@ -63,7 +63,7 @@ def build_control(
         pods=ground.pods,
         view=reports.view,
         follower=cluster.pods if cluster is not None else None,
-        changed=recorders.metrics.pod_changed,
+        changed=recorders.metrics.starts.pod_changed,
     )
     loop = LoopDeps(
         pods=pods,
@@ -71,13 +71,13 @@ def build_control(
         admission=admission,
         node=cluster.rereader if cluster is not None else NoNodeObject(),
         journal=recorders.journal,
-        telemetry=recorders.telemetry(),
+        telemetry=recorders.telemetry(recorders.metrics.pods),
     )
     housekeeping = HousekeepingDeps(
         workers=workers,
         node_pods=actuators.pod_resources,
         garbage=actuators.runtime,
-        telemetry=recorders.telemetry(),
+        telemetry=recorders.telemetry(recorders.metrics.pods),
     )
     return Control(
         workers=workers,

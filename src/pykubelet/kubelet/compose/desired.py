@@ -59,7 +59,7 @@ def build_desired(
             allocations=actuators.runtime.allocations,
             pending=ground.pending,
             swapping=partial(swapping, policy=actuators.resources.policy),
-            telemetry=ground.recorders.telemetry(),
+            telemetry=ground.recorders.telemetry(ground.recorders.metrics.pods),
         )
     )
     objects = ground.access.objects if ground.access is not None else ground.objects

@@ -56,7 +56,7 @@ def build_observe(ground: Foundation, *, actuators: Actuators, reports: Reports)
     """Build the stage. Raises Invalid for a bad threshold in the configuration."""
     recovered, shutdown_changed = Callbacks[[]](), Callbacks[[]]()
     recovered.subscribe(ground.queue.post_recovered)
-    prober, pleg_meter = ProbeHandlers(ProbeExec(ground.clients.cri)), PlegMeter(ground.recorders.metrics)
+    prober, pleg_meter = ProbeHandlers(ProbeExec(ground.clients.cri)), PlegMeter(ground.recorders.metrics.pleg)
     usage = _usage(ground, actuators, reports)
     return Observers(
         health=_health(ground, actuators, recovered),
@@ -74,7 +74,7 @@ def build_observe(ground: Foundation, *, actuators: Actuators, reports: Reports)
 
 def _health(ground: Foundation, actuators: Actuators, recovered: Callbacks[[]]) -> RuntimeHealth:
     ask = RuntimeStatusReader(ground.clients.cri, actuators.node.runtime)
-    return RuntimeHealth(RuntimeHealthDeps(ask=ask, recovered=recovered, telemetry=ground.recorders.telemetry()))
+    return RuntimeHealth(RuntimeHealthDeps(ask=ask, recovered=recovered, telemetry=ground.recorders.telemetry(None)))
 
 
 def _probes(ground: Foundation, actuators: Actuators, prober: ProbeHandlers) -> ProbeManager:
@@ -83,7 +83,7 @@ def _probes(ground: Foundation, actuators: Actuators, prober: ProbeHandlers) -> 
         ProbeDeps(
             prober=prober,
             on_change=ground.queue.post,
-            telemetry=recorders.telemetry().measured_by(ProbeMeter(recorders.metrics)),
+            telemetry=recorders.telemetry(ProbeMeter(recorders.metrics.probes)),
             host_ips=actuators.node.ips,
         )
     )
@@ -96,10 +96,10 @@ def _pleg(ground: Foundation, actuators: Actuators, meter: PlegMeter, *, recover
         PlegDeps(
             list_pods=actuators.runtime.list_pods,
             list_pod=actuators.runtime.list_pod,
-            watch_events=measured_events(events.watch, recorders.metrics, recorders.clock),
+            watch_events=measured_events(events.watch, recorders.metrics.pleg, recorders.clock),
             on_event=ground.queue.post,
             on_recovered=recovered,
-            telemetry=recorders.telemetry().measured_by(meter),
+            telemetry=recorders.telemetry(meter),
         )
     )
 
@@ -124,7 +124,8 @@ def _usage(ground: Foundation, actuators: Actuators, reports: Reports) -> NodeUs
 
 
 def _eviction(ground: Foundation, actuators: Actuators, usage: NodeUsage) -> EvictionManager:
-    settings, telemetry, layout = ground.settings, ground.recorders.telemetry(), cgroups.detect()
+    settings, layout = ground.settings, cgroups.detect()
+    telemetry = ground.recorders.telemetry(ground.recorders.metrics.node)
     limited = limited_cgroup(settings, layout)
     observer = MachineObserver(
         root_dir=settings.root_dir,
@@ -151,8 +152,9 @@ def _eviction(ground: Foundation, actuators: Actuators, usage: NodeUsage) -> Evi
 
 
 def _shutdown(ground: Foundation, changed: Callbacks[[]]) -> NodeShutdown:
+    telemetry = ground.recorders.telemetry(ground.recorders.metrics.node)
     return NodeShutdown(
-        ShutdownDeps(connect=_connect, workers=ground.workers, changed=changed, telemetry=ground.recorders.telemetry()),
+        ShutdownDeps(connect=_connect, workers=ground.workers, changed=changed, telemetry=telemetry),
         shutdown_config(ground.settings),
     )
 

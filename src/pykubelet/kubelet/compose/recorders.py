@@ -1,5 +1,7 @@
 """Composition of the recorders, which all stages use: clock, events, timeline, metrics and journal."""
 
+from typing import TypeVar
+
 from msgspec import Struct
 
 from pykubelet.base import tracing
@@ -15,6 +17,8 @@ from pykubelet.kubelet.telemetry import Telemetry
 from pykubelet.kubelet.types.reports.timeline import Timeline
 from pykubelet.linux import cgroups, system
 
+M = TypeVar("M")
+
 
 class Recorders(Struct, frozen=True, kw_only=True):
     """The components of the stage report that the other stages report to; built first."""
@@ -29,9 +33,9 @@ class Recorders(Struct, frozen=True, kw_only=True):
     timeline: Timeline
     """What the steps of starts are reported to: ``timelines``, and spans if they are recorded."""
 
-    def telemetry(self) -> Telemetry[KubeletMetrics]:
-        """Return them as the value that components take."""
-        return Telemetry(clock=self.clock, events=self.events, timeline=self.timeline, metrics=self.metrics)
+    def telemetry(self, metrics: M) -> Telemetry[M]:
+        """Return them as the value that components take, with the metrics of their subject."""
+        return Telemetry(clock=self.clock, events=self.events, timeline=self.timeline, metrics=metrics)
 
 
 def build_recorders(settings: Settings, pods: PodManager, clock: Clock) -> Recorders:
@@ -40,9 +44,9 @@ def build_recorders(settings: Settings, pods: PodManager, clock: Clock) -> Recor
     metrics = KubeletMetrics(
         node_name=settings.node_name, clock=clock, setup_seconds=timelines.setup_seconds, booted_at=system.boot_time
     )
-    metrics.cgroup_version(cgroups.detect().version)
+    metrics.node.cgroup_version(cgroups.detect().version)
     events, starts = EventLog(clock=clock, node_name=settings.node_name, find_pod=pods.by_uid), StartTimes()
-    telemetry = Telemetry(clock=clock, events=events, timeline=timelines, metrics=metrics)
+    telemetry = Telemetry(clock=clock, events=events, timeline=timelines, metrics=metrics.node)
     history = History(
         HistoryDeps(directory=settings.root_dir, events=events, timelines=timelines, starts=starts, telemetry=telemetry)
     )

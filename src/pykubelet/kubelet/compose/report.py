@@ -33,6 +33,6 @@ def build_report(ground: Foundation, *, actuators: Actuators) -> Reports:
         starts=recorders.starts,
         mirror_of=partial(current_mirror, ground.pods),
     )
-    statuses.subscribe(recorders.metrics.status_changed)
+    statuses.subscribe(recorders.metrics.starts.status_changed)
     statuses.subscribe(recorders.history.status_changed)
     return Reports(statuses=statuses, view=PodsView(statuses=statuses, desired=ground.pods.pods, clock=recorders.clock))

@@ -65,7 +65,7 @@ def build_serve(
 ) -> Servers:
     """Build the servers. ``configuration`` returns the state of the configuration, ``listen`` their sockets."""
     settings, recorders, usage, cri = ground.settings, ground.recorders, stages.observers.usage, ground.clients.cri
-    config, telemetry = settings.config, recorders.telemetry()
+    config, telemetry = settings.config, recorders.telemetry(recorders.metrics.http)
     pods, streams = stages.reports.view, RuntimeStreams(cri)
     checks = _health_checks(ground.live.current, stages.control.loop, stages.observers)
     local = LocalDeps(
@@ -90,7 +90,7 @@ def build_serve(
         usage=usage,
         checks=checks,
         access=ground.access,
-        telemetry=telemetry,
+        telemetry=recorders.telemetry(recorders.metrics),
         listen=listen,
     )
     return Servers(

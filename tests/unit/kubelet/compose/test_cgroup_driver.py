@@ -86,7 +86,7 @@ async def test_runtime_that_was_away_may_come_with_the_same_driver(
 ) -> None:
     clock = VirtualClock()
     metrics = KubeletMetrics(node_name="node", clock=clock)
-    check = check_runtime_driver(_settings(tmp_path / "cri.sock", "systemd"), clock, metrics.runtime_outdated)
+    check = check_runtime_driver(_settings(tmp_path / "cri.sock", "systemd"), clock, metrics.calls.runtime_outdated)
     checking = asyncio.create_task(check)
     await until(lambda: clock.sleepers == 1)
     async with _runtime(tmp_path, reply):

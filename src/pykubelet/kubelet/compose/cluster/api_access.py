@@ -41,11 +41,13 @@ class ApiAccess:
         server = load_kubeconfig(cluster.kubeconfig)
         limit = RateLimit(config.kube_apiqps, config.kube_api_burst, clock=clock)
         rotated = _rotated(settings, server, clock)
-        self.client = ApiClient(server, clock, limit=limit, agent=agent, observe=metrics.api_request, rotated=rotated)
+        self.client = ApiClient(
+            server, clock, limit=limit, agent=agent, observe=metrics.calls.api_request, rotated=rotated
+        )
         # The heartbeat must not wait for other requests: it has a client, and so connections, of its own.
         patience = Timeouts(request=renewal_period(config.node_lease_duration_seconds))
         self.heart = ApiClient(
-            server, clock, timeouts=patience, agent=agent, observe=metrics.api_request, rotated=rotated
+            server, clock, timeouts=patience, agent=agent, observe=metrics.calls.api_request, rotated=rotated
         )
         node = settings.node_name
         self.objects = ClusterObjects(client=self.client, node=node, local=local, touched=touched, clock=clock)

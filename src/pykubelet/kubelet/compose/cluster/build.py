@@ -133,7 +133,12 @@ def _status_patcher(
 ) -> StatusPatcher:
     """Build what patches the statuses of pods; it hears of every status."""
     patcher = StatusPatcher(
-        PatcherDeps(client=access.client, statuses=statuses, pods=ApiPodView(pods), telemetry=recorders.telemetry())
+        PatcherDeps(
+            client=access.client,
+            statuses=statuses,
+            pods=ApiPodView(pods),
+            telemetry=recorders.telemetry(recorders.metrics.node),
+        )
     )
     statuses.subscribe(patcher.changed)
     return patcher
@@ -149,7 +154,7 @@ def _node_reporter(
             facts=reader,
             addresses=access.addresses_seen,
             storage_fault=csi.fault,
-            telemetry=recorders.telemetry().measured_by(recorders.metrics.startup),
+            telemetry=recorders.telemetry(recorders.metrics.startup),
         ),
         node_config(settings, access),
     )

@@ -1,10 +1,10 @@
 """Prometheus metrics under the Go kubelet's names.
 
-All stages report to :class:`KubeletMetrics` (``kubelet_metrics.py``) through callbacks; the servers send their text.
+Each stage reports to a recorder in :class:`KubeletMetrics` (``kubelet_metrics.py``); the servers send their text.
 Start reading in ``instruments.py`` for names, labels and buckets. Imports beside it: ``status``.
 """
 
-from pykubelet.kubelet.report.metrics.kubelet_metrics import KubeletMetrics, ProbeSample
+from pykubelet.kubelet.report.metrics.kubelet_metrics import KubeletMetrics
 from pykubelet.kubelet.report.metrics.metric_types import (
     NodeCounts,
     Protected,
@@ -12,12 +12,15 @@ from pykubelet.kubelet.report.metrics.metric_types import (
     count_runtime,
 )
 from pykubelet.kubelet.report.metrics.node_counts import CountsCollector
+from pykubelet.kubelet.report.metrics.observation_metrics import PlegMetrics, ProbeMetrics, ProbeSample
 from pykubelet.kubelet.report.metrics.usage_texts import UsageTexts
 
 __all__ = [
     "CountsCollector",
     "KubeletMetrics",
     "NodeCounts",
+    "PlegMetrics",
+    "ProbeMetrics",
     "ProbeSample",
     "Protected",
     "UsageTexts",

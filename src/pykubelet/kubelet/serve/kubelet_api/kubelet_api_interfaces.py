@@ -66,8 +66,19 @@ class UsageTexts(Protocol):
         """Return the series of /metrics about container logs and volumes."""
 
 
-class AgentMetrics(HttpMeter, Protocol):
-    """The agent's own metrics, also of this server."""
+class StreamMeter(HttpMeter, Protocol):
+    """The metrics of this server."""
+
+    def websocket_streamed(self, subresource: str) -> None:
+        """Count an exec, attach or port-forward over a WebSocket of the newest protocol."""
+
+
+class AgentMetrics(Protocol):
+    """The agent's own metrics."""
+
+    @property
+    def http(self) -> StreamMeter:
+        """The metrics of this server."""
 
     def render(self) -> bytes:
         """Return the text of /metrics."""
@@ -78,9 +89,6 @@ class AgentMetrics(HttpMeter, Protocol):
 
     def render_probes(self) -> bytes:
         """Return the text of /metrics/probes."""
-
-    def websocket_streamed(self, subresource: str) -> None:
-        """Count an exec, attach or port-forward over a WebSocket of the newest protocol."""
 
 
 class KubeletApiServerConfig(Struct, frozen=True):

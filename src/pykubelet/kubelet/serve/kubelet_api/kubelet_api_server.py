@@ -127,7 +127,7 @@ class KubeletApiServer:
             access_check=partial(access_middleware, authenticator, authorizer),
             tls=tls,
         )
-        async with application(server_config, routes, deps.telemetry.metrics, deps.telemetry.clock) as server:
+        async with application(server_config, routes, deps.telemetry.metrics.http, deps.telemetry.clock) as server:
             with self._listen(config.address, config.port, _PURPOSE, _REMEDY) as listening:
                 self.port = listening.getsockname()[1]
                 _log.info("kubelet API serving", extra={"address": config.address, "port": self.port})
@@ -150,7 +150,7 @@ class KubeletApiServer:
             access_check=None,  # as upstream; what it serves is not secret
         )
         routes = self._info_routes()
-        async with application(server_config, routes, deps.telemetry.metrics, deps.telemetry.clock) as server:
+        async with application(server_config, routes, deps.telemetry.metrics.http, deps.telemetry.clock) as server:
             with self._listen(config.address, config.read_only_port, _PURPOSE, _REMEDY) as listening:
                 self.read_only_port = listening.getsockname()[1]
                 _log.info("read-only port serving", extra={"address": config.address, "port": self.read_only_port})

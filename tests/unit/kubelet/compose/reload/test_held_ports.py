@@ -30,7 +30,7 @@ async def test_request_that_came_before_the_server_is_answered_by_it() -> None:
         checks={},
         render_metrics=metrics.render,
         render_probe_metrics=metrics.render_probes,
-        telemetry=telemetry(SystemClock(), metrics),
+        telemetry=telemetry(SystemClock(), metrics.http),
     )
     with held_ports(settings(healthz_port=port, port=0)) as held:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -89,16 +89,16 @@ def test_failing_items_and_hung_calls_are_counted() -> None:
 
 def test_runtime_operations_are_counted_with_their_durations() -> None:
     metrics = made()
-    metrics.runtime_operation("create_container", 0.02, False)
-    metrics.runtime_operation("create_container", 0.5, True)
-    metrics.image_pulled(7, 200 * 1024 * 1024)
-    metrics.csi_operation("d.csi", "/csi.v1.Node/NodePublishVolume", "OK", 0.3)
-    metrics.credential_plugin("ecr", 0.3, True)
-    metrics.credential_plugin("ecr", 0.2, False)
-    metrics.credential_config("sha256:ab")
-    metrics.pull_check("mustAuthenticate")
-    metrics.pull_records(2, 3)
-    metrics.cgroup_version(1)
+    metrics.calls.runtime_operation("create_container", 0.02, False)
+    metrics.calls.runtime_operation("create_container", 0.5, True)
+    metrics.images.image_pulled(7, 200 * 1024 * 1024)
+    metrics.calls.csi_operation("d.csi", "/csi.v1.Node/NodePublishVolume", "OK", 0.3)
+    metrics.images.credential_plugin("ecr", 0.3, True)
+    metrics.images.credential_plugin("ecr", 0.2, False)
+    metrics.images.credential_config("sha256:ab")
+    metrics.images.pull_check("mustAuthenticate")
+    metrics.images.pull_records(2, 3)
+    metrics.node.cgroup_version(1)
     got = samples(metrics.render())
     assert got["kubelet_runtime_operations_total{operation_type=create_container}"] == 2
     assert got["kubelet_runtime_operations_errors_total{operation_type=create_container}"] == 1
@@ -121,11 +121,11 @@ def test_runtime_operations_are_counted_with_their_durations() -> None:
 
 def test_pods_and_containers_are_counted_with_their_changes() -> None:
     metrics = made()
-    metrics.worker_duration("sync", 0.2)
-    metrics.worker_started(0.004)
-    metrics.pod_restarted(static=True)
-    metrics.pod_orphaned()
-    metrics.runtime_operation("run_podsandbox", 0.1, True)
+    metrics.pods.worker_duration("sync", 0.2)
+    metrics.pods.worker_started(0.004)
+    metrics.pods.pod_restarted(static=True)
+    metrics.pods.pod_orphaned()
+    metrics.calls.runtime_operation("run_podsandbox", 0.1, True)
     got = samples(metrics.render())
     expected = {
         "kubelet_pod_worker_duration_seconds_count{operation_type=sync}": 1,
@@ -139,7 +139,7 @@ def test_pods_and_containers_are_counted_with_their_changes() -> None:
 
 def test_times_of_the_last_node_shutdown() -> None:
     metrics = made()
-    metrics.shutdown_times(1_700_000_000.7, 1_700_000_009.2)
+    metrics.node.shutdown_times(1_700_000_000.7, 1_700_000_009.2)
     got = samples(metrics.render())
     assert got["kubelet_graceful_shutdown_start_time_seconds"] == 1_700_000_000
     assert got["kubelet_graceful_shutdown_end_time_seconds"] == 1_700_000_009
@@ -157,7 +157,7 @@ def test_starts_are_counted_through_the_status() -> None:
     previous: core.PodStatus | None = None
     for i, status in enumerate((*statuses, statuses[-1])):
         now = core.PodStatus(phase="Pending", container_statuses=(status,), conditions=(ready,) if i else ())
-        metrics.status_changed(StatusChange(pod(), previous, now, i))
+        metrics.starts.status_changed(StatusChange(pod(), previous, now, i))
         previous = now
     got = samples(metrics.render())
     expected = {
@@ -184,7 +184,7 @@ def test_pod_with_a_user_namespace_fails_to_start_once_for_each_sandbox() -> Non
             )
             conditions = (ready,) if sandbox else ()
             now = core.PodStatus(phase="Pending", container_statuses=failing, conditions=conditions)
-            metrics.status_changed(StatusChange(value, previous, now, 1))
+            metrics.starts.status_changed(StatusChange(value, previous, now, 1))
             previous = now
     got = samples(metrics.render())
     assert got["kubelet_started_user_namespaced_pods_total"] == 2
@@ -197,7 +197,7 @@ def test_what_a_new_agent_finds_is_not_counted_as_started() -> None:
     status = core.ContainerStatus(name="app", ready=True, restart_count=0, container_id="containerd://1")
     ready = core.PodCondition(type="PodReadyToStartContainers", status="True")
     now = core.PodStatus(phase="Running", container_statuses=(status,), conditions=(ready,))
-    metrics.status_changed(StatusChange(pod(), None, now, 1))
+    metrics.starts.status_changed(StatusChange(pod(), None, now, 1))
     got = samples(metrics.render())
     assert got["kubelet_started_pods_total"] == 0
     assert not [name for name in got if name.startswith("kubelet_started_containers_total")]
@@ -205,11 +205,11 @@ def test_what_a_new_agent_finds_is_not_counted_as_started() -> None:
 
 def test_pleg_relists_and_stream_failures_are_counted() -> None:
     metrics = made()
-    metrics.pleg_relist(0.02, None)
-    metrics.pleg_relist(0.02, 1.0)
-    metrics.pleg_pod_read(0.001)
-    metrics.event_stream_failed()
-    metrics.event_stream_failed()
+    metrics.pleg.pleg_relist(0.02, None)
+    metrics.pleg.pleg_relist(0.02, 1.0)
+    metrics.pleg.pleg_pod_read(0.001)
+    metrics.pleg.event_stream_failed()
+    metrics.pleg.event_stream_failed()
     text = metrics.render()
     got = samples(text)
     assert got["kubelet_pleg_relist_duration_seconds_count"] == 2
@@ -222,11 +222,11 @@ async def test_the_start_of_a_pod_is_measured_from_its_first_sight() -> None:
     clock = VirtualClock()
     metrics = made(clock)
     pending, running = core.PodStatus(phase="Pending"), core.PodStatus(phase="Running")
-    metrics.status_changed(StatusChange(pod(), None, pending, 1))
+    metrics.starts.status_changed(StatusChange(pod(), None, pending, 1))
     await clock.advance(0.7)
-    metrics.status_changed(StatusChange(pod(), pending, pending, 2))
-    metrics.status_changed(StatusChange(pod(), pending, running, 3))
-    metrics.status_changed(StatusChange(pod(), running, running, 4))
+    metrics.starts.status_changed(StatusChange(pod(), pending, pending, 2))
+    metrics.starts.status_changed(StatusChange(pod(), pending, running, 3))
+    metrics.starts.status_changed(StatusChange(pod(), running, running, 4))
     got = samples(metrics.render())
     assert got["kubelet_pod_start_duration_seconds_count"] == 1
     assert got["kubelet_pod_start_duration_seconds_sum"] == pytest.approx(0.7)
@@ -235,9 +235,9 @@ async def test_the_start_of_a_pod_is_measured_from_its_first_sight() -> None:
 def test_a_pod_that_runs_already_or_never_does_is_not_measured() -> None:
     metrics = made()
     pending, failed = core.PodStatus(phase="Pending"), core.PodStatus(phase="Failed")
-    metrics.status_changed(StatusChange(pod(), None, core.PodStatus(phase="Running"), 1))
-    metrics.status_changed(StatusChange(pod(), None, pending, 2))
-    metrics.status_changed(StatusChange(pod(), pending, failed, 3))
+    metrics.starts.status_changed(StatusChange(pod(), None, core.PodStatus(phase="Running"), 1))
+    metrics.starts.status_changed(StatusChange(pod(), None, pending, 2))
+    metrics.starts.status_changed(StatusChange(pod(), pending, failed, 3))
     assert samples(metrics.render())["kubelet_pod_start_duration_seconds_count"] == 0
 
 
@@ -246,18 +246,18 @@ def test_ends_of_containers_are_counted_through_the_status() -> None:
     end = core.ContainerStateTerminated(exit_code=2, reason="Error")
     status = core.ContainerStatus(name="app", ready=False, restart_count=0, state=core.ContainerState(terminated=end))
     now = core.PodStatus(phase="Running", container_statuses=(status,))
-    metrics.status_changed(StatusChange(pod(), None, now, 1))
-    metrics.status_changed(StatusChange(pod(), now, now, 2))
+    metrics.starts.status_changed(StatusChange(pod(), None, now, 1))
+    metrics.starts.status_changed(StatusChange(pod(), now, now, 2))
     name = "kubelet_terminated_containers_total{container_type=container,exit_code=2,reason=Error}"
     assert samples(metrics.render())[name] == 1
 
 
 def test_probes_are_apart_and_go_with_their_pod() -> None:
     metrics = made()
-    metrics.probe(ProbeSample(REF, "app", ProbeType.LIVENESS, "successful", 0.02))
-    metrics.probe(ProbeSample(REF, "app", ProbeType.LIVENESS, "failed", 1.0))
+    metrics.probes.probe(ProbeSample(REF, "app", ProbeType.LIVENESS, "successful", 0.02))
+    metrics.probes.probe(ProbeSample(REF, "app", ProbeType.LIVENESS, "failed", 1.0))
     other = PodRef("ns", "db", PodUID("uid-2"))
-    metrics.probe(ProbeSample(other, "app", ProbeType.READINESS, "failed", 1.0))
+    metrics.probes.probe(ProbeSample(other, "app", ProbeType.READINESS, "failed", 1.0))
     labels = "container=app,namespace=ns,pod=web,pod_uid=uid-1,probe_type=Liveness"
     got = samples(metrics.render_probes())
     assert got[f"prober_probe_total{{{labels},result=successful}}"] == 1
@@ -265,8 +265,8 @@ def test_probes_are_apart_and_go_with_their_pod() -> None:
     duration = "prober_probe_duration_seconds_count{container=app,namespace=ns,pod=web,probe_type=Liveness}"
     assert got[duration] == 1
     assert not [name for name in samples(metrics.render()) if name.startswith("prober")]
-    metrics.status_changed(StatusChange(pod(), core.PodStatus(), None, 3))
-    metrics.forget_pod(REF.uid)
+    metrics.starts.status_changed(StatusChange(pod(), core.PodStatus(), None, 3))
+    metrics.probes.forget_pod(REF.uid)
     left = samples(metrics.render_probes())
     assert not [name for name in left if "pod=web" in name]
     assert [name for name in left if "pod=db" in name]
@@ -275,9 +275,9 @@ def test_probes_are_apart_and_go_with_their_pod() -> None:
 def test_http_requests_are_counted_also_when_they_fail() -> None:
     metrics = made()
     labels = "long_running=false,method=GET,path=/healthz,server_type=health"
-    with metrics.http_request("GET", "/healthz", "health"):
+    with metrics.http.http_request("GET", "/healthz", "health"):
         assert samples(metrics.render())[f"kubelet_http_inflight_requests{{{labels}}}"] == 1
-    with pytest.raises(ValueError), metrics.http_request("GET", "/healthz", "health"):
+    with pytest.raises(ValueError), metrics.http.http_request("GET", "/healthz", "health"):
         raise ValueError
     got = samples(metrics.render())
     assert got[f"kubelet_http_inflight_requests{{{labels}}}"] == 0
@@ -294,8 +294,8 @@ def test_starts_are_measured_from_the_creation_of_the_pod() -> None:
         meta = replace(pod().metadata, uid=f"uid-{number}", creation_timestamp=created, annotations=annotations)
         value = replace(pod(), metadata=meta)
         pending, running = core.PodStatus(phase="Pending"), core.PodStatus(phase="Running")
-        metrics.status_changed(StatusChange(value, None, pending, 1))
-        metrics.status_changed(StatusChange(value, pending, running, 2))
+        metrics.starts.status_changed(StatusChange(value, None, pending, 1))
+        metrics.starts.status_changed(StatusChange(value, pending, running, 2))
     got = samples(metrics.render())
     assert got["kubelet_pod_start_total_duration_seconds_count"] == 1
     assert got["kubelet_pod_start_total_duration_seconds_sum"] == 40
@@ -304,15 +304,15 @@ def test_starts_are_measured_from_the_creation_of_the_pod() -> None:
 
 def test_streams_over_websocket() -> None:
     metrics = made()
-    metrics.websocket_streamed("exec")
+    metrics.http.websocket_streamed("exec")
     assert samples(metrics.render())["kubelet_websocket_streaming_requests_total{subresource=exec}"] == 1
 
 
 def test_requests_to_the_api_server() -> None:
     metrics = made()
-    metrics.api_request("PATCH", "api:6443", "200", 0.02)
-    metrics.api_request("PATCH", "api:6443", "<error>", 30.0)
-    metrics.status_synced(0.3)
+    metrics.calls.api_request("PATCH", "api:6443", "200", 0.02)
+    metrics.calls.api_request("PATCH", "api:6443", "<error>", 30.0)
+    metrics.node.status_synced(0.3)
     got = samples(metrics.render())
     assert got["rest_client_requests_total{code=200,host=api:6443,method=PATCH}"] == 1
     assert got["rest_client_requests_total{code=<error>,host=api:6443,method=PATCH}"] == 1
@@ -359,7 +359,7 @@ def test_resizes_are_counted_by_the_pods_conditions() -> None:
         (None, [0, 0, 0, 2]),
     ]
     for version, ((before, _), (now, expected)) in enumerate(pairwise(steps)):
-        metrics.status_changed(StatusChange(pod(), before, now, version))
+        metrics.starts.status_changed(StatusChange(pod(), before, now, version))
         assert values(metrics) == expected
 
 

@@ -3,7 +3,7 @@
 import prometheus_client
 from prometheus_client import CollectorRegistry
 
-from pykubelet.kubelet.report.metrics.reloads import ReloadCounts
+from pykubelet.kubelet.report.metrics.node_metrics import ReloadCounts
 
 
 def test_reloads_are_counted_and_what_is_pending_is_shown() -> None:

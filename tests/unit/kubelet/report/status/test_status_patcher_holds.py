@@ -85,7 +85,7 @@ async def made() -> AsyncIterator[Rig]:
     clock, known = VirtualClock(), Known()
     server, statuses = Server(clock), SetStatuses(clock=clock, node=Node())
     metrics = KubeletMetrics(node_name="node-1", clock=clock)
-    deps = PatcherDeps(client=server, statuses=statuses, pods=known, telemetry=telemetry(clock, metrics))
+    deps = PatcherDeps(client=server, statuses=statuses, pods=known, telemetry=telemetry(clock, metrics.node))
     patcher = StatusPatcher(deps)
     statuses.subscribe(patcher.changed)
     async with running(patcher.run()):

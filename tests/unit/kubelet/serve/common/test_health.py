@@ -30,7 +30,7 @@ class Checks:
             checks={name: partial(self.faults.get, name) for name in self.faults},
             render_metrics=self.metrics.render,
             render_probe_metrics=self.metrics.render_probes,
-            telemetry=telemetry(SystemClock(), self.metrics),
+            telemetry=telemetry(SystemClock(), self.metrics.http),
         )
 
 

@@ -205,7 +205,7 @@ class World:
             node=self.node,
             streams=self.streams,
             checks=checks,
-            telemetry=telemetry(self.clock, self.metrics),
+            telemetry=telemetry(self.clock, self.metrics.http),
             usage=self._usage,
         )
 

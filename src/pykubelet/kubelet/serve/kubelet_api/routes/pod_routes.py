@@ -130,7 +130,7 @@ class PodRoutes:
         check_upgrade(request)
         offered = {word.strip() for word in request.headers.get("Sec-WebSocket-Protocol", "").split(",")}
         if offered & _NEWEST:
-            self._telemetry.metrics.websocket_streamed(subresource)
+            self._telemetry.metrics.http.websocket_streamed(subresource)
 
     def _pod(self, request: web.Request) -> Pod:
         match = request.match_info
