@@ -50,6 +50,9 @@ _NUMBERED = re.compile(rf"([0-9]{{1,15}})({re.escape(_GONE)})?")
 _LONGEST_RECORD = 1 << 16
 _REMOVAL: Seconds = 30.0
 """Deadline for the removal of a layer, its record or its mounts; a longer one continues and is checked again later."""
+_LOOK: Seconds = 0.25
+"""For how long the directories that a layer does not describe are looked for below it, of one layer at a time. After
+that it is unpacked over the layers below, by a worker, as if one had been found. An image may have five million."""
 _decoder = msgspec.json.Decoder(LayerMeta)
 
 
@@ -68,7 +71,7 @@ class Layers:
         clock: Clock | None = None,
         label: str = "",
     ) -> None:
-        clock = clock or SystemClock()
+        self._clock = clock = clock or SystemClock()
         self.directory = root / "layers"
         self.trash = Trash(root / "trash", clock)
         self._meta = root / "meta"
@@ -257,8 +260,8 @@ class Layers:
         below = [await self.ensure(stack[: count + 1]) for count in range(len(stack) - 1)]
         roots = [self.directory / str(meta.directory) for meta in below]
         owner = f"layer/{directory.name}"
-        exists = await blocking.call_stoppable(owner, partial(_any_exists, roots, outcome.implicit))
-        if exists or outcome.missing_links:
+        look = partial(_may_exist, roots, outcome.implicit, self._clock.monotonic)
+        if bool(outcome.missing_links) or await blocking.call_stoppable("layers/look", look, at_once=1):
             await blocking.call_stoppable(owner, partial(_remove_all, directory))
             await run_blocking(directory.name, directory.mkdir, 0o755)
             async with self._unpacker.merged(below, directory) as merged:
@@ -349,12 +352,17 @@ def _remove_all(directory: Path, is_stopped: Callable[[], bool]) -> None:
             return
 
 
-def _any_exists(roots: Sequence[Path], paths: Sequence[str], is_stopped: Callable[[], bool]) -> bool:
-    """Whether one of the paths exists in one of the directories. An image may have five million to look at."""
+def _may_exist(
+    roots: Sequence[Path], paths: Sequence[str], now: Callable[[], Seconds], is_stopped: Callable[[], bool]
+) -> bool:
+    """Whether one of the paths exists in one of the directories, or there are too many to look at all of them."""
+    until = now() + _LOOK
     for root in roots:
         for path in paths:
             if is_stopped():
                 return False
+            if now() > until:
+                return True
             try:
                 close_quietly(open_in_root(root, path, os.O_PATH | os.O_NOFOLLOW))
             except (PykubeletError, OSError):

@@ -85,3 +85,31 @@ async def test_cancelled_layer_that_may_need_those_below_ends_soon(
     async with asyncio.timeout(5):
         await asyncio.wait((unpacking,))
     assert unpacking.cancelled()
+
+
+async def test_layers_whose_directories_take_long_to_look_for_are_unpacked_over_those_below(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five images could keep 15 threads of the server busy with that for days, and pods took 10 s and more to start."""
+    never, looked = threading.Event(), list[str]()
+    looking = most = 0
+
+    def look(root: Path, path: str, *args: object) -> int:
+        nonlocal looking, most
+        looking += 1
+        most = max(most, looking)
+        never.wait(0.01)
+        looking -= 1
+        looked.append(path)
+        raise FileNotFoundError
+
+    monkeypatch.setattr(layers, "open_in_root", look)
+    world.add(tar([directory("0")]))
+    stacks = []
+    for name in ("a", "b"):
+        world.add(tar([entry(f"{name}{number}/file") for number in range(500)]))
+        stacks.append(tuple(world.stack))
+        world.stack.pop()
+    for meta in await asyncio.gather(*map(world.layers.ensure, stacks)):
+        assert len(list((world.layers.directory / str(meta.directory)).glob("*/file"))) == 500
+    assert most == 1 and 2 < len(looked) < 200
