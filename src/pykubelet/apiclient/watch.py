@@ -1,6 +1,6 @@
 """Decodes answers: objects, lists, and watch streams (JSON events, one per line). No effects.
 
-An answer of another kind than the requested one is none, whatever its HTTP status: a proxy or a broken server can
+An answer of another kind than the requested one is an error, whatever its HTTP status: a proxy or a broken server can
 answer 200 with ``{}``, which must not mean that all objects are gone.
 """
 
