@@ -62,9 +62,9 @@ def test_answers_that_are_none_neither_end_pods_nor_start_others(api: ApiServer,
     web = api.pod("web")
     expired = _event("ERROR", _EXPIRED)
     _survives(api, agent, Fault(_WATCH, answer=expired), Fault(_LIST, answer=b"{}"))
-    _survives(api, agent, Fault(_WATCH, answer=expired), Fault(_LIST, answer=_pod_list(_of_another_node("stranger"))))
+    _survives(api, agent, Fault(_WATCH, answer=expired), Fault(_LIST, answer=_pod_list(_of_another_node("foreign"))))
     _survives(api, agent, Fault(_WATCH, answer=_event("DELETED", {**web, "kind": "Endpoints"})))
-    assert "default/stranger" not in agent.log.read_text()
+    assert "default/foreign" not in agent.log.read_text()
     api.remove_pod("web")
     agent.wait_gone("web")
     assert agent.stop() == 0
