@@ -95,6 +95,31 @@ def test_driver_that_would_move_the_node_to_another_zone_is_not_published(storag
         other.end()
 
 
+@pytest.mark.parametrize(
+    ("driver", "label"),
+    [("wrong.csi", "no label!"), ("wrong.csi", "kubernetes.io/os.csi"), ("wrong..csi", "topology.wrong.csi/node")],
+)
+def test_driver_that_the_api_server_refuses_keeps_no_other_from_the_cluster(
+    storage: Storage, driver: str, label: str
+) -> None:
+    """Its label is not valid, or one that nodes may not give themselves, or its name is none of a driver."""
+    drivers, api = f"{STORAGE}/csinodes/{NODE}", storage.cluster.api
+    storage.until(lambda: api.get(drivers)["spec"]["drivers"])
+    wrong = Storage(storage.cluster, storage.home, driver, "--label", label)
+    try:
+        wait_for(lambda: driver in storage.cluster.agent.log.read_text(), 30.0, storage.cluster.agent.log_tail)
+        third = Storage(storage.cluster, storage.home, "third.csi")
+        try:
+            storage.until(lambda: "third.csi" in {each["name"] for each in api.get(drivers)["spec"]["drivers"]})
+            assert driver not in {each["name"] for each in api.get(drivers)["spec"]["drivers"]}
+            assert label not in api.get(f"/api/v1/nodes/{NODE}")["metadata"]["labels"]
+        finally:
+            third.end()
+    finally:
+        wrong.end()
+    storage.until(lambda: [each["name"] for each in api.get(drivers)["spec"]["drivers"]] == [DRIVER])
+
+
 def test_volume_of_another_node_is_not_mounted(storage: Storage) -> None:
     """A pod with ``spec.nodeName`` has not been placed by the scheduler, which knows where its volumes are."""
     term = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["othernode"]}

@@ -256,6 +256,7 @@ def main() -> None:
     parser.add_argument("--root", type=Path, required=True, help="the agent's root directory")
     parser.add_argument("--data", type=Path, required=True, help="directory of the volumes")
     parser.add_argument("--log", type=Path, help="file that gets every call")
+    parser.add_argument("--label", default="topology.fake.csi/node", help="the topology label")
     parser.add_argument("--segment", default="a", help="the node's value of the topology label")
     parser.add_argument("--limit", type=Path, help="file with the number of volumes that the node can have")
     parser.add_argument("--ignore-read-only", action="store_true", help="mount all volumes writable")
@@ -263,7 +264,7 @@ def main() -> None:
     driver = FakeDriver(
         given.name,
         given.data,
-        topology={"topology.fake.csi/node": given.segment},
+        topology={given.label: given.segment},
         max_volumes=9,
         heeds_read_only=not given.ignore_read_only,
         log=given.log,

@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from pykubelet.apiclient import AlreadyExists, ApiClient, PatchKind
+from pykubelet.apiclient import AlreadyExists, ApiClient, Forbidden, PatchKind
 from pykubelet.apiclient.resources import CSI_NODES, NODES
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.clock import Clock
@@ -27,6 +27,8 @@ _log = logging.getLogger(__name__)
 
 _FIRST_DELAY: Final = 0.2
 _MAX_DELAY: Final = 60.0
+_REFUSALS: Final = (Invalid, Forbidden)
+"""The API server does not take what it was sent, however often."""
 
 
 class CsiNodeState:
@@ -105,13 +107,25 @@ class CsiNodeReporter:
             await self._news.sleep(None)
 
     async def report(self) -> None:
-        """Bring both objects up to date. Raises base errors."""
+        """Bring both objects up to date. Raises base errors, Invalid for drivers that are left out."""
         node = self._node()
         if node is None:
             raise Transient("the node is not registered")
         collisions = topology_collisions(node, self._there)
         there = {name: info for name, info in self._there.items() if name not in collisions}
         gone = frozenset(self._gone)
+        refused: dict[str, str] = {}
+        try:
+            await self._publish(node, there, gone)
+        except _REFUSALS:
+            refused = await self._publish_each(node, there, gone)
+        self._gone -= gone
+        self._state.done()
+        if left_out := collisions | refused:
+            raise Invalid("; ".join(f"CSI driver {name}: {text}" for name, text in sorted(left_out.items())))
+
+    async def _publish(self, node: Node, there: Mapping[str, DriverNodeInfo], gone: Collection[str]) -> None:
+        """Bring both objects up to date with these drivers. Raises base errors."""
         patch = node_patch(node, there, gone)
         if patch is not None:
             await self._client.patch(NODES.at("", node.metadata.name), patch, PatchKind.MERGE)
@@ -119,10 +133,24 @@ class CsiNodeReporter:
         wanted = with_drivers(found, node, there, gone)
         if wanted is not None:
             await self._client.update(CSI_NODES.at("", node.metadata.name), wanted)
-        self._gone -= gone
-        self._state.done()
-        if collisions:
-            raise Invalid("; ".join(f"CSI driver {name}: {text}" for name, text in sorted(collisions.items())))
+
+    async def _publish_each(
+        self, node: Node, there: Mapping[str, DriverNodeInfo], gone: Collection[str]
+    ) -> dict[str, str]:
+        """Publish one driver after the other; return those that the API server refuses, with its reasons.
+
+        A driver may tell any label or id: one that is not valid must not keep the other drivers from the cluster.
+        """
+        await self._publish(node, {}, gone)
+        accepted: dict[str, DriverNodeInfo] = {}
+        refused: dict[str, str] = {}
+        for name, info in there.items():
+            try:
+                await self._publish(node, accepted | {name: info}, gone)
+                accepted[name] = info
+            except _REFUSALS as error:
+                refused[name] = str(error)
+        return refused
 
     async def _get(self, node: Node) -> CSINode:
         target = CSI_NODES.at("", node.metadata.name)

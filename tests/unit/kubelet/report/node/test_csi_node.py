@@ -183,6 +183,29 @@ async def test_driver_is_published_while_another_one_waits_for_its_retry() -> No
             assert [driver["name"] for driver in found["spec"]["drivers"]] == ["e"]
 
 
+@pytest.mark.parametrize(("request_", "status"), [("PATCH .*/nodes/n", 422), ("PUT .*/csinodes/n", 403)])
+async def test_driver_that_the_api_server_refuses_keeps_no_other_from_the_cluster(request_: str, status: int) -> None:
+    """The refused one is tried again later; the clock of this test never gets there."""
+    async with fake_api() as api:
+        there = from_builtins(api.put("nodes", "n", ""), Node)
+        # The first request is for all drivers, the second one for the first driver.
+        api.fake.faults.append(Fault(request_, status=status, message="no such label", times=2))
+        registered, state, clock = asyncio.Event(), CsiNodeState(), VirtualClock()
+        registered.set()
+        reporter = CsiNodeReporter(
+            client=api.client, node=lambda: there, registered=registered, state=state, clock=clock
+        )
+        for name in ("a", "b", "c"):
+            reporter.installed(name, DriverNodeInfo(f"node-{name}"))
+        async with running(reporter.run()):
+            await until(lambda: clock.sleepers == 1)
+        (found,) = api.all("csinodes", STORAGE)
+        assert [driver["name"] for driver in found["spec"].get("drivers", ())] == ["b", "c"]
+        ids = api.get("nodes", "n", namespace="")["metadata"]["annotations"][NODE_IDS]
+        assert json.loads(ids) == {"b": "node-b", "c": "node-c"}
+        assert state.fault() is None
+
+
 async def test_drivers_come_and_go(rig: Rig) -> None:
     made = rig.api.put("nodes", "n", namespace="")
     rig.reporter.installed("d", INFO)

@@ -92,7 +92,7 @@ def test_volume_of_a_handle_that_its_record_has_no_room_for_is_refused(tmp_path:
         csi_rules.persistent_volume(pv("h" * 65_537), read_only=False)
 
 
-@pytest.mark.parametrize("name", ["", "../x", "a/b", "-a", "a-", "a" * 64, "a b"])
+@pytest.mark.parametrize("name", ["", "../x", "a/b", "-a", "a-", "a" * 64, "a b", "a..b", "a.-b", "é.b", "a\n"])
 def test_invalid_driver_name_raises(name: str) -> None:
     with pytest.raises(Invalid, match="invalid CSI driver name"):
         csi_rules.driver_name(name)

@@ -3,6 +3,7 @@
 Sources: the CSI specification 1.11 (Node service) and the Kubernetes API (`CSIDriver`, `PersistentVolume`).
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Final
@@ -25,6 +26,9 @@ _ONE_WRITER: Final = ("ReadWriteOnce", "ReadWriteOncePod")
 _DRIVER_NAME_LENGTH: Final = 63
 _HANDLE_LENGTH: Final = 65_536
 """Of a volume whose record is too long to be read again, no one would know that it is mounted."""
+_LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_DRIVER_NAME: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+"""A DNS name, as in the objects of the API."""
 
 _Mode = pb.VolumeCapability.AccessMode
 
@@ -82,8 +86,7 @@ def persistent_volume(pv: PersistentVolume, *, read_only: bool) -> CsiVolume:
 
 def driver_name(name: str) -> str:
     """Return the name if it is a valid driver name; it becomes part of paths. Raises Invalid."""
-    ends = name[:1].isalnum() and name[-1:].isalnum()
-    if not ends or len(name) > _DRIVER_NAME_LENGTH or not all(c.isalnum() or c in "-." for c in name):
+    if len(name) > _DRIVER_NAME_LENGTH or not _DRIVER_NAME.fullmatch(name):
         raise Invalid(f"invalid CSI driver name {name!r}: use at most 63 letters, digits, '-' and '.'")
     return name
 
