@@ -304,7 +304,9 @@ class SimulatedRuntime(OciRuntime):
     async def update(self, container: ContainerID, resources: Mapping[str, object]) -> None:
         await self._machine.fallible("runc update")
 
-    async def execute(self, container: ContainerID, process: Mapping[str, object], timeout: float) -> ExecResult:
+    async def execute(
+        self, container: ContainerID, process: Mapping[str, object], timeout: float, output: int
+    ) -> ExecResult:
         await self._machine.step()
         first = self._machine.first.get(container)
         if first is None or not first.alive:

@@ -1,18 +1,22 @@
 """Replies of the runtime server: the code and the message of every refusal, and the events of a pod."""
 
 import asyncio
+import resource
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import grpc
 import pytest
 from grpc import StatusCode
 
+from pykubelet.base.units import MIB
 from pykubelet.kubelet.types.ids import ContainerID, SandboxID
 from pykubelet.pb import runtime_v1_pb2 as pb
 from pykubelet.pb import runtime_v1_pb2_grpc as pb_grpc
 from pykubelet.testing.patience import PATIENCE
 from pykubelet.testing.runtime import PrivateRuntime
+from pykubelet.testing.wait import until_answer
 from tests.contract.cri.rig import FAILING, MISSING, STUBBORN, Runtime
 
 pytestmark = [pytest.mark.root, pytest.mark.runtime, pytest.mark.only_on("criserver")]
@@ -142,6 +146,32 @@ async def test_reserved_name_and_stopped_pod_are_refused(given: Given) -> None:
     await given.runtime.client.stop_pod_sandbox(given.sandbox)
     code, words = await _refused(given.create())
     assert code is StatusCode.FAILED_PRECONDITION and given.sandbox in words
+
+
+async def test_output_of_many_commands_takes_bounded_memory(given: Given, daemon: PrivateRuntime) -> None:
+    """A pod has as many commands at a time as it has probes and hooks, each with 16 MiB of output."""
+    note = "/tmp/written"
+    flood = ["sh", "-c", f"head -c 8000000 /dev/zero; head -c 8000000 /dev/zero >&2; echo >> {note}; exec sleep 3600"]
+    before, commands = _memory(daemon), 24
+    tasks = [asyncio.create_task(given.runtime.client.exec_sync(given.running, flood)) for _ in range(commands)]
+    try:
+
+        async def written() -> bool:
+            reply = await given.runtime.client.exec_sync(given.running, ["sh", "-c", f"wc -l < {note}"])
+            return reply.stdout.strip() == str(commands).encode()
+
+        await until_answer(written)
+        assert _memory(daemon) - before < 256 * MIB
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _memory(daemon: PrivateRuntime) -> int:
+    """Bytes of memory that the server has in use."""
+    pages = Path(f"/proc/{daemon.pid()}/statm").read_text().split()[1]
+    return int(pages) * resource.getpagesize()
 
 
 async def test_events_of_pod_life_cycle_are_sent_in_order(given: Given) -> None:

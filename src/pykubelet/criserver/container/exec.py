@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Final
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound
-from pykubelet.base.units import Seconds
+from pykubelet.base.memory_shares import MemoryShares
+from pykubelet.base.units import KIB, MIB, Seconds
 from pykubelet.criserver.container.bundle import prepare
 from pykubelet.criserver.container.container_interfaces import Directories, Sandboxes
 from pykubelet.criserver.container.state.container_state import Container
@@ -13,6 +15,12 @@ from pykubelet.criserver.container.state.table import ContainerTable
 from pykubelet.criserver.oci import ExecResult
 from pykubelet.criserver.runtimes import ContainerRuntime, Task
 from pykubelet.criserver.spec import build_exec
+
+_TOGETHER: Final = 192 * MIB
+"""Output of all commands that run, of any number of probes and hooks."""
+_LARGEST: Final = 16 * MIB - 64 * KIB
+"""Output of one command: CRI's limit, and the response must fit into a gRPC message of 16 MiB."""
+_SMALLEST: Final = 128 * KIB
 
 
 class ContainerCommands:
@@ -22,12 +30,17 @@ class ContainerCommands:
         self._table = table
         self._sandboxes = sandboxes
         self._directories = directories
+        self._outputs = MemoryShares(together=_TOGETHER, smallest=_SMALLEST, largest=_LARGEST)
 
     async def execute(self, identity: str, command: list[str], timeout: Seconds) -> ExecResult:
-        """Run a command in a container and wait for it. ProgramTimeout; Permanent: the container is not running."""
+        """Run a command in a container and wait for it. ProgramTimeout; Permanent: the container is not running.
+
+        The more commands run, the less of their output is kept.
+        """
         container = self._table.running(identity)
         process = await self.process(container, command)
-        return await self.runtime(container).execute(self.task(container), process, timeout)
+        with self._outputs.reserve() as output:
+            return await self.runtime(container).execute(self.task(container), process, timeout, output)
 
     async def process(self, container: Container, command: Sequence[str], terminal: bool = False) -> dict[str, object]:
         """Build the OCI process of an exec command. NotFound: the container was removed meanwhile."""

@@ -23,7 +23,7 @@ from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import NotFound, Permanent, PykubeletError, Transient
 from pykubelet.base.files.decoding import decode_json
 from pykubelet.base.proc import Completed, ExitError, ProgramTimeout, run
-from pykubelet.base.units import KIB, MIB, Seconds
+from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.oci.command import Command, directory_prefix
 from pykubelet.criserver.oci.fifo import SHELL, fifo_of, release_exec_fifo
 from pykubelet.criserver.types import ContainerID, ProcessRef
@@ -35,8 +35,6 @@ _log = logging.getLogger(__name__)
 _CALL: Seconds = 60.0
 _FOREVER: Seconds = 1e9
 _REAP: Seconds = 2.0
-EXEC_OUTPUT = 16 * MIB - 64 * KIB
-"""Maximum output of both streams in bytes: the response must fit into a gRPC message of 16 MiB."""
 _PATH = os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
 
 
@@ -202,8 +200,10 @@ class OciRuntime:
         data = json.dumps(resources).encode()
         await self.call("update", "--resources", "-", container, input=data)
 
-    async def execute(self, container: ContainerID, process: Mapping[str, object], timeout: Seconds) -> ExecResult:
-        """Run a process (OCI form) in a running container and return its exit code and output.
+    async def execute(
+        self, container: ContainerID, process: Mapping[str, object], timeout: Seconds, output: Bytes
+    ) -> ExecResult:
+        """Run a process (OCI form) in a running container; return its exit code and up to ``output`` bytes of output.
 
         ProgramTimeout after ``timeout`` seconds (0: no limit): the command and its descendants are killed.
         """
@@ -214,7 +214,7 @@ class OciRuntime:
             argv = [*self._with_oom_score(process), *self._argv(directory), "exec", *files, container]
             self.expect_cgroup_migration()
             command = Command(pid_file, container)
-            task = asyncio.ensure_future(self._run_command(argv, command))
+            task = asyncio.ensure_future(self._run_command(argv, command, output // 2))
             try:
                 async with asyncio.timeout(timeout or None):
                     completed = await asyncio.shield(task)
@@ -229,7 +229,7 @@ class OciRuntime:
         code = completed.returncode
         return ExecResult(code if code >= 0 else 128 - code, completed.stdout, completed.stderr)
 
-    async def _run_command(self, argv: list[str], command: Command) -> Completed:
+    async def _run_command(self, argv: list[str], command: Command, of_stream: int) -> Completed:
         def started(pid: int) -> None:
             command.runtime = pid
 
@@ -239,7 +239,7 @@ class OciRuntime:
                     argv,
                     timeout=_FOREVER,
                     check=False,
-                    max_output=EXEC_OUTPUT // 2,
+                    max_output=of_stream,
                     cwd="/",
                     env={**self._env, **tracing.variables()},
                     on_start=started,

@@ -7,7 +7,7 @@ from typing import Final
 
 from pykubelet.base.concurrency import blocking
 from pykubelet.base.errors import NotFound, Transient
-from pykubelet.base.units import Seconds
+from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.conmon import Conmon, ConmonControl, Exit, Launch, Launched
 from pykubelet.criserver.conmon.find_and_kill import kill_group, monitors, noted_monitor, noted_number
 from pykubelet.criserver.oci import ExecResult, OciRuntime
@@ -93,9 +93,9 @@ class MonitoredRuntime:
         """Change the limits."""
         await self.oci.update(task.id, resources)
 
-    async def execute(self, task: Task, process: Mapping[str, object], timeout: Seconds) -> ExecResult:
+    async def execute(self, task: Task, process: Mapping[str, object], timeout: Seconds, output: Bytes) -> ExecResult:
         """Run a process in the container. Errors as of ``OciRuntime.execute``."""
-        return await self.oci.execute(task.id, process, timeout)
+        return await self.oci.execute(task.id, process, timeout, output)
 
     async def session(self, task: Task, process: Mapping[str, object], streams: Streams) -> ExecSession:
         """Prepare a process whose streams are a client's."""

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from pykubelet.base.units import Seconds
+from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.conmon import Exit, Launched
 from pykubelet.criserver.oci import ExecResult
 from pykubelet.criserver.oci.runtime import Features
@@ -125,8 +125,8 @@ class ContainerRuntime(Protocol):
         """Change the limits of a running task; ``resources`` as in the OCI specification."""
         ...
 
-    async def execute(self, task: Task, process: Mapping[str, object], timeout: Seconds) -> ExecResult:
-        """Run a process (OCI form) in a running task and return its exit code and output.
+    async def execute(self, task: Task, process: Mapping[str, object], timeout: Seconds, output: Bytes) -> ExecResult:
+        """Run a process (OCI form) in a running task and return its exit code and up to ``output`` bytes of output.
 
         ProgramTimeout after ``timeout`` seconds (0: no limit): the command is killed.
         """

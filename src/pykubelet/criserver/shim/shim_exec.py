@@ -14,11 +14,10 @@ from pykubelet.base.concurrency import blocking
 from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import PykubeletError, Transient
 from pykubelet.base.proc import ProgramTimeout
-from pykubelet.base.units import Seconds
+from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.oci import ExecResult
 from pykubelet.criserver.oci.command import in_container
 from pykubelet.criserver.oci.exectree import kill_tree
-from pykubelet.criserver.oci.runtime import EXEC_OUTPUT
 from pykubelet.criserver.runtimes import Task
 from pykubelet.criserver.shim.shim_files import TaskFiles
 from pykubelet.criserver.shim.task_client import Ended, FifoPaths, TaskClient
@@ -157,11 +156,11 @@ def _kill_tree(first: int, task: Task) -> None:
         kill_tree(first, lambda pid: in_container(pid, task.id))
 
 
-async def execute(command: ShimExec, process: Mapping[str, object], timeout: Seconds) -> ExecResult:
-    """Run a command to its end and return its output. ProgramTimeout: it was killed."""
+async def execute(command: ShimExec, process: Mapping[str, object], timeout: Seconds, output: Bytes) -> ExecResult:
+    """Run a command to its end and return up to ``output`` bytes of its output. ProgramTimeout: it was killed."""
     try:
         async with asyncio.timeout(timeout or None):
-            return await _run(command, process)
+            return await _run(command, process, output // 2)
     except TimeoutError as error:
         await shielded(command.kill)
         words = f"command {process.get('args')} did not end within {timeout:g} s"
@@ -173,10 +172,10 @@ async def execute(command: ShimExec, process: Mapping[str, object], timeout: Sec
         await shielded(command.close)
 
 
-async def _run(command: ShimExec, process: Mapping[str, object]) -> ExecResult:
+async def _run(command: ShimExec, process: Mapping[str, object], most: int) -> ExecResult:
     await command.start(process, frozenset({"stdout", "stderr"}))
     found = {name: bytearray() for name in command.outputs}
-    readers = {asyncio.ensure_future(_read(command.outputs[name], into)) for name, into in found.items()}
+    readers = {asyncio.ensure_future(_read(command.outputs[name], into, most)) for name, into in found.items()}
     try:
         ended = await command.wait()
         while readers:
@@ -191,9 +190,9 @@ async def _run(command: ShimExec, process: Mapping[str, object]) -> ExecResult:
     return ExecResult(ended.code, bytes(found["stdout"]), bytes(found["stderr"]))
 
 
-async def _read(reader: PipeReader, into: bytearray) -> None:
+async def _read(reader: PipeReader, into: bytearray, most: int) -> None:
     while data := await reader.read():
-        into += data[: EXEC_OUTPUT // 2 - len(into)]
+        into += data[: most - len(into)]
 
 
 async def end_execs(client: TaskClient, task: Task, files: TaskFiles) -> None:

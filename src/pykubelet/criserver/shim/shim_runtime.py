@@ -21,7 +21,7 @@ from pykubelet.base.concurrency.shield import shielded
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Permanent, PykubeletError, Transient
 from pykubelet.base.proc import ProgramTimeout
 from pykubelet.base.text import printable
-from pykubelet.base.units import Seconds
+from pykubelet.base.units import Bytes, Seconds
 from pykubelet.criserver.conmon import Exit, Launched
 from pykubelet.criserver.oci import ExecResult
 from pykubelet.criserver.oci.command import in_container
@@ -193,10 +193,10 @@ class ShimRuntime:
         """Change the limits of a running task."""
         await (await self.connections.client(task.sandbox)).update(task.id, resources)
 
-    async def execute(self, task: Task, process: Mapping[str, object], timeout: Seconds) -> ExecResult:
+    async def execute(self, task: Task, process: Mapping[str, object], timeout: Seconds, output: Bytes) -> ExecResult:
         """Run a command in a running task."""
         client = await self.connections.client(task.sandbox)
-        return await execute(ShimExec(client=client, task=task, files=self._files(task)), process, timeout)
+        return await execute(ShimExec(client=client, task=task, files=self._files(task)), process, timeout, output)
 
     async def session(self, task: Task, process: Mapping[str, object], streams: ClientStreams) -> ExecSession:
         """Prepare a command whose streams are a client's."""

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from pykubelet.base.errors import Transient
+from pykubelet.base.memory_shares import MemoryShares
 from pykubelet.base.spdy import Bounds
 from pykubelet.base.units import KIB, MIB, Bytes
 
@@ -25,7 +26,7 @@ class SessionLimits:
     """Counts the active sessions and divides the memory among them."""
 
     def __init__(self, together: int = _TOGETHER, most: int = MOST) -> None:
-        self._free = together
+        self._memory = MemoryShares(together=together, smallest=_SMALLEST, largest=_LARGEST)
         self._most = most
         self.taken = 0
         """Number of active sessions."""
@@ -37,14 +38,12 @@ class SessionLimits:
             raise Transient(
                 f"{self._most} streaming sessions are open, which is the limit; end some, or try again later"
             )
-        size = Bytes(max(_SMALLEST, min(_LARGEST, self._free // 8)))
-        self.taken += 1
-        self._free -= size
-        try:
-            yield size
-        finally:
-            self._free += size
-            self.taken -= 1
+        with self._memory.reserve() as size:
+            self.taken += 1
+            try:
+                yield size
+            finally:
+                self.taken -= 1
 
 
 def bounds(share: Bytes) -> Bounds:

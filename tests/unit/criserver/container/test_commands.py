@@ -9,9 +9,10 @@ import pytest
 
 from pykubelet.base.clock import SystemClock
 from pykubelet.base.errors import NotFound, Permanent, Transient
-from pykubelet.base.units import Seconds
+from pykubelet.base.units import KIB, MIB, Seconds
 from pykubelet.criserver.container.log import LogReopener
-from pykubelet.criserver.runtimes import MonitoredRuntime
+from pykubelet.criserver.oci import ExecResult
+from pykubelet.criserver.runtimes import MonitoredRuntime, Task
 from pykubelet.criserver.types import ContainerID, SandboxID
 from pykubelet.testing.wait import until
 from tests.unit.criserver.container.rig import Rig, rig_in
@@ -28,6 +29,35 @@ async def test_command_runs_with_the_environment_of_its_container(tmp_path: Path
         assert (result.exit_code, result.stdout, result.stderr) == (5, b"web\n", b"words\n")
         with pytest.raises(NotFound, match="does not exist"):
             await rig.containers.commands.execute("unknown", ["true"], 20)
+        await rig.containers.remover.remove(container.id)
+
+
+async def test_output_of_any_number_of_commands_has_bounded_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod has as many commands at a time as it has probes and hooks, and they may write as much as they like."""
+    given: list[int] = []
+    release = asyncio.Event()
+
+    async def execute(runtime: MonitoredRuntime, task: Task, process: object, timeout: Seconds, output: int) -> object:
+        given.append(output)
+        await release.wait()
+        return ExecResult(0, b"", b"")
+
+    async with rig_in(tmp_path) as rig:
+        container = await rig.create("sleep", "60")
+        await rig.containers.starter.start(container.id)
+        monkeypatch.setattr(MonitoredRuntime, "execute", execute)
+        run = rig.containers.commands.execute
+        async with asyncio.TaskGroup() as group:
+            for _ in range(200):
+                group.create_task(run(container.id, ["true"], 20))
+            await until(lambda: len(given) == 200)
+            release.set()
+        assert given[0] == 16 * MIB - 64 * KIB
+        assert sum(given) <= 192 * MIB + 200 * 128 * KIB
+        await run(container.id, ["true"], 20)
+        assert given[-1] == given[0]
         await rig.containers.remover.remove(container.id)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from pykubelet.base.errors import Permanent
 from pykubelet.base.proc import ProgramTimeout, run
+from pykubelet.base.units import MIB, Bytes
 from pykubelet.criserver.oci import OciRuntime
 from pykubelet.criserver.types import ContainerID
 from tests.unit.criserver.streaming.rig import strange_process
@@ -31,6 +32,7 @@ code = child.wait()
 sys.exit(code if code >= 0 else 128 - code)
 """
 C1 = ContainerID("c1")
+MOST = Bytes(MIB)
 
 
 @pytest.fixture
@@ -50,14 +52,19 @@ def runtime(tmp_path: Path) -> OciRuntime:
 
 
 async def test_exec_returns_exit_code_and_output(runtime: OciRuntime) -> None:
-    result = await runtime.execute(C1, {"args": ["sh", "-c", "echo out; echo err >&2; exit 5"]}, 10)
+    result = await runtime.execute(C1, {"args": ["sh", "-c", "echo out; echo err >&2; exit 5"]}, 10, MOST)
     assert (result.exit_code, result.stdout, result.stderr) == (5, b"out\n", b"err\n")
+
+
+async def test_exec_keeps_no_more_output_than_it_may(runtime: OciRuntime) -> None:
+    result = await runtime.execute(C1, {"args": ["sh", "-c", "echo 12345; echo abcde >&2"]}, 10, Bytes(6))
+    assert (result.exit_code, result.stdout, result.stderr) == (0, b"123", b"abc")
 
 
 async def test_exec_has_the_oom_score_of_its_process_from_the_start(runtime: OciRuntime) -> None:
     """crun leaves a command the score that it inherits from the server."""
     process = {"args": ["cat", "/proc/self/oom_score_adj"], "oomScoreAdj": 700}
-    assert (await runtime.execute(C1, process, 10)).stdout == b"700\n"
+    assert (await runtime.execute(C1, process, 10, MOST)).stdout == b"700\n"
     argv, _, directory = runtime.exec_command(C1, process, False)
     try:
         completed = await run(argv, timeout=10)
@@ -78,7 +85,7 @@ async def test_exec_with_the_oom_score_of_the_server_runs_the_runtime_itself(run
 
 async def test_exec_of_a_missing_program_is_permanent(runtime: OciRuntime) -> None:
     with pytest.raises(Permanent, match="no such file"):
-        await runtime.execute(C1, {"args": ["/missing"]}, 10)
+        await runtime.execute(C1, {"args": ["/missing"]}, 10, MOST)
 
 
 @pytest.mark.usefixtures("inside")
@@ -86,7 +93,7 @@ async def test_exec_timeout_kills_all_descendants(runtime: OciRuntime, tmp_path:
     notes = tmp_path / "pids"
     script = f"sleep 98765 & echo $! > {notes}; (sleep 98765 & echo $! >> {notes}); sleep 98765"
     with pytest.raises(ProgramTimeout, match=r"container c1: command .* did not end within 1 s"):
-        await runtime.execute(C1, {"args": ["sh", "-c", script]}, 1)
+        await runtime.execute(C1, {"args": ["sh", "-c", script]}, 1, MOST)
     for pid in notes.read_text().split():
         assert not _alive(pid)
     assert list((tmp_path / "scratch").iterdir()) == []
@@ -98,7 +105,7 @@ async def test_exec_timeout_with_a_reused_pid_spares_the_other_process(
     monkeypatch.setattr("pykubelet.criserver.oci.runtime._REAP", 0.1)
     with strange_process() as other:
         with pytest.raises(ProgramTimeout):
-            await runtime.execute(C1, {"args": ["/hangs", str(other.pid)]}, 1)
+            await runtime.execute(C1, {"args": ["/hangs", str(other.pid)]}, 1, MOST)
         assert other.poll() is None
 
 
@@ -106,7 +113,7 @@ async def test_cancelled_exec_leaves_nothing_running(runtime: OciRuntime, tmp_pa
     note = tmp_path / "pid"
     os.mkfifo(note)
     script = f"echo $$ > {note}; exec sleep 98765"
-    call = asyncio.create_task(runtime.execute(C1, {"args": ["sh", "-c", script]}, 0))
+    call = asyncio.create_task(runtime.execute(C1, {"args": ["sh", "-c", script]}, 0, MOST))
     pid = await asyncio.to_thread(note.read_text)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
