@@ -185,6 +185,26 @@ def test_pod_waits_for_missing_config_map(agent: AgentProcess, apply: Apply) -> 
     assert agent.exec("await", "cat /map/key") == "came"
 
 
+def test_variables_of_a_file_that_another_container_writes_delay_no_other_pod(
+    agent: AgentProcess, apply: Apply
+) -> None:
+    """Each of thousands of variables may be looked for to the end of the file, which may be 64 KiB long."""
+    volumes, mounts = [_volume("data", emptyDir={})], [mount("data", "/data")]
+    line = "A=''"
+    write = container("write", sh(f'yes "{line}" | head -n 13000 >/data/file'), volumeMounts=mounts)
+    keys = [{"volumeName": "data", "path": "file", "key": f"K{number}", "optional": True} for number in range(2000)]
+    env = [{"name": key["key"], "valueFrom": {"fileKeyRef": key}} for key in keys]
+    apply("env-file", pod("env-file", container(env=env), initContainers=[write], volumes=volumes))
+    longest, seen = 0.0, None
+    while seen is None or seen.status.phase == "Pending":
+        asked = time.monotonic()
+        seen = agent.pods().get("env-file")
+        longest = max(longest, time.monotonic() - asked)
+        time.sleep(0.05)
+    assert seen.status.phase == "Running"
+    assert longest < 5 * PATIENCE
+
+
 def test_sub_paths_mount_directories_and_files_of_a_volume(agent: AgentProcess, apply: Apply) -> None:
     first = container("first", sh("mkdir -p /all/a/b; echo deep >/all/a/b/file"), volumeMounts=[mount("disk", "/all")])
     env = [

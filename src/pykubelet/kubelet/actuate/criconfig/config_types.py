@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from pykubelet.base.errors import PykubeletError
+from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.kubelet.actuate.actuate_types import HostMount, ImageFacts
 from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import LinuxResources
 from pykubelet.kubelet.actuate.criconfig.config_interfaces import ConfigReader
@@ -107,6 +107,20 @@ class EnvFile(Struct, frozen=True):
     path: str
 
 
+class EnvFileValues(Struct, frozen=True):
+    """Variables that are wanted of such a file."""
+
+    values: Mapping[str, str]
+    fault: str = ""
+    """Why the file could not be read to its end; empty if it could, or if all variables come before."""
+
+    def value(self, key: str) -> str:
+        """Return the value of a variable; empty if it is missing. Raises Invalid if it may be behind a faulty line."""
+        if key not in self.values and self.fault:
+            raise Invalid(self.fault)
+        return self.values.get(key, "")
+
+
 class EnvContext(Struct, frozen=True, kw_only=True):
     """Inputs of environment variables."""
 
@@ -114,8 +128,8 @@ class EnvContext(Struct, frozen=True, kw_only=True):
     objects: ConfigReader
     services: Mapping[str, str] = field(default_factory=dict)
     """Service variables; the container's own variables override them."""
-    files: Mapping[EnvFile, str] = field(default_factory=dict)
-    """Contents of the files that :func:`env.env_files` names."""
+    files: Mapping[EnvFile, EnvFileValues] = field(default_factory=dict)
+    """Variables of the files that :func:`env.env_files` names."""
 
 
 class SandboxContext(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """Interfaces that the pod runtime uses; ``actuate/assembly.py`` passes the implementations."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -13,6 +13,7 @@ from pykubelet.kubelet.actuate.cgroups.plan.linux_resources import LinuxResource
 from pykubelet.kubelet.actuate.criconfig.config_interfaces import ConfigReader
 from pykubelet.kubelet.actuate.criconfig.config_types import (
     EnvFile,
+    EnvFileValues,
     HostDevice,
     Resolver,
     SecurityConfig,
@@ -104,8 +105,8 @@ class Volumes(Protocol):
     def extra_groups(self, pod: Pod) -> tuple[int, ...]:
         """Supplemental group ids that the pod's volumes require."""
 
-    async def read_files(self, pod: Pod, files: Iterable[EnvFile]) -> Mapping[EnvFile, str]:
-        """Contents of files in the pod's volumes; files that cannot be read are left out."""
+    async def read_files(self, pod: Pod, files: Mapping[EnvFile, Collection[str]]) -> Mapping[EnvFile, EnvFileValues]:
+        """Variables with these names of files in the pod's volumes; files that cannot be read are left out."""
 
 
 class Resources(Protocol):

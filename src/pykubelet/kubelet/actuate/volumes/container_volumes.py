@@ -5,7 +5,7 @@ The pod runtime asks for them, through the volume manager, when it creates a con
 
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
@@ -14,9 +14,10 @@ from msgspec.structs import replace
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.files.safe_path import open_regular_in_root
-from pykubelet.base.units import KIB
+from pykubelet.base.units import KIB, MIB
 from pykubelet.kubelet.actuate.actuate_types import HostMount, VolumeError
-from pykubelet.kubelet.actuate.criconfig.config_types import EnvFile, HostDevice
+from pykubelet.kubelet.actuate.criconfig.config_types import EnvFile, EnvFileValues, HostDevice
+from pykubelet.kubelet.actuate.criconfig.environment.env_file import parse_env_file
 from pykubelet.kubelet.actuate.volumes.container_devices import devices_of
 from pykubelet.kubelet.actuate.volumes.container_mounts import MountedVolume, MountPlace, PlannedMount, plan
 from pykubelet.kubelet.actuate.volumes.mount.subpath import bind_all
@@ -32,6 +33,8 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _MAX_ENV_FILE: Final = 64 * KIB
 """Limit of KEP-3721."""
+_MAX_ENV_FILES: Final = 1 * MIB
+"""Limit of all files of a container, which may name any number of them."""
 
 
 class RunInThread(Protocol):
@@ -82,17 +85,17 @@ class ContainerVolumes:
         uid = ref_of(pod).uid
         return devices_of(container, partial(self._ready, uid), partial(self._path, uid))
 
-    async def read_files(self, pod: Pod, files: Iterable[EnvFile]) -> dict[EnvFile, str]:
-        """Read files in the pod's volumes, for `fileKeyRef`; files that cannot be read are left out.
+    async def read_files(self, pod: Pod, files: Mapping[EnvFile, Collection[str]]) -> dict[EnvFile, EnvFileValues]:
+        """Read variables of files in the pod's volumes, for `fileKeyRef`; files that cannot be read are left out.
 
-        Only regular files of up to 64 KiB inside the volume are read. Raises VolumeError if a file system does not
-        respond.
+        Only regular files of up to 64 KiB inside the volume are read, and 1 MiB of all. Raises VolumeError if a file
+        system does not respond.
         """
-        wanted = [(file, root) for file in files if (root := self._root_of(pod, file.volume))]
-        if not wanted:
+        roots = {file: root for file in files if (root := self._root_of(pod, file.volume))}
+        if not roots:
             return {}
-        texts = await self._block(ref_of(pod).uid, lambda: [(f, _read_env_file(root, f.path)) for f, root in wanted])
-        return {file: text for file, text in texts if text is not None}
+        # Parsed in the thread, too: they may be long, and each file is that of a container.
+        return await self._block(ref_of(pod).uid, lambda: _read_env_files(roots, files))
 
     def _plan(self, pod: Pod, container: AnyContainer, index: int, env: Mapping[str, str]) -> PlannedMount:
         mount = container.volume_mounts[index]
@@ -137,6 +140,24 @@ class ContainerVolumes:
         uid = ref_of(pod).uid
         source = self._ready(uid, name)
         return self._path(uid, source) if source is not None and source.volume.image is None else None
+
+
+def _read_env_files(
+    roots: Mapping[EnvFile, Path], wanted: Mapping[EnvFile, Collection[str]]
+) -> dict[EnvFile, EnvFileValues]:
+    """Read the wanted variables of files below the roots of their volumes. Blocks."""
+    found: dict[EnvFile, EnvFileValues] = {}
+    left = _MAX_ENV_FILES
+    for file, root in roots.items():
+        text = _read_env_file(root, file.path)
+        if text is None:
+            continue
+        left -= len(text)
+        if left < 0:
+            _log.warning("environment files of a container too large together", extra={"path": file.path})
+            break
+        found[file] = parse_env_file(text, wanted[file])
+    return found
 
 
 def _read_env_file(root: Path, relative: str) -> str | None:

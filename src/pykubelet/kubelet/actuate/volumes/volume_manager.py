@@ -6,7 +6,7 @@ exited; the pod runtime calls `container_mounts` when it creates a container.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -18,7 +18,7 @@ from pykubelet.base.concurrency.tasks import with_turns
 from pykubelet.base.errors import PykubeletError, Unsupported
 from pykubelet.base.units import Seconds
 from pykubelet.kubelet.actuate.actuate_types import HostMount, VolumeError
-from pykubelet.kubelet.actuate.criconfig.config_types import EnvFile, HostDevice
+from pykubelet.kubelet.actuate.criconfig.config_types import EnvFile, EnvFileValues, HostDevice
 from pykubelet.kubelet.actuate.volumes.container_devices import groups_of
 from pykubelet.kubelet.actuate.volumes.container_volumes import ContainerVolumes
 from pykubelet.kubelet.actuate.volumes.expand_volumes import VolumeExpansion
@@ -208,7 +208,7 @@ class VolumeManager:
         """Return the host devices of a container: ``ContainerVolumes.devices``."""
         return self._containers.devices(pod, container)
 
-    async def read_files(self, pod: Pod, files: Iterable[EnvFile]) -> dict[EnvFile, str]:
+    async def read_files(self, pod: Pod, files: Mapping[EnvFile, Collection[str]]) -> dict[EnvFile, EnvFileValues]:
         """Read files in the pod's volumes: ``ContainerVolumes.read_files``."""
         return await self._containers.read_files(pod, files)
 

@@ -1,7 +1,7 @@
 """Test environment: a pod runtime with the fake container runtime and fakes of its other dependencies."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -24,11 +24,13 @@ from pykubelet.kubelet.actuate.cri import CriOptions
 from pykubelet.kubelet.actuate.cri.transport import Transport
 from pykubelet.kubelet.actuate.criconfig.config_types import (
     EnvFile,
+    EnvFileValues,
     HostDevice,
     Resolver,
     SecurityConfig,
     UserNamespace,
 )
+from pykubelet.kubelet.actuate.criconfig.environment.env_file import parse_env_file
 from pykubelet.kubelet.actuate.podruntime import PodInputs, PodRuntime, PodRuntimeConfig, PodRuntimeDeps
 from pykubelet.kubelet.actuate.volumes import PodDirs
 from pykubelet.kubelet.telemetry import Telemetry
@@ -110,8 +112,8 @@ class Volumes:
             raise self.error
         return self.mounts
 
-    async def read_files(self, pod: Pod, files: Iterable[EnvFile]) -> Mapping[EnvFile, str]:
-        return {file: self.files[file] for file in files if file in self.files}
+    async def read_files(self, pod: Pod, files: Mapping[EnvFile, Collection[str]]) -> Mapping[EnvFile, EnvFileValues]:
+        return {file: parse_env_file(self.files[file], files[file]) for file in files if file in self.files}
 
 
 @dataclass

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from pykubelet.base.units import KIB
 from pykubelet.kubelet.actuate.actuate_types import HostMount, ImageError, Propagation, VolumeError
-from pykubelet.kubelet.actuate.criconfig.config_types import EnvFile
+from pykubelet.kubelet.actuate.criconfig.config_types import EnvFile, EnvFileValues
 from pykubelet.kubelet.actuate.volumes import VolumeConfig, setup_jobs
 from pykubelet.kubelet.actuate.volumes.kinds import host_path as host_path_module
 from pykubelet.kubelet.actuate.volumes.mount import teardown
@@ -374,8 +375,18 @@ async def test_environment_files_are_read_if_small_and_regular(kit: Kit, tmp_pat
     (root / "link").symlink_to(tmp_path / "secret")
     os.mkfifo(root / "fifo")
     names = ("env", "big", "link", "fifo", "none", "../../../../secret")
-    asked = [EnvFile("scratch", name) for name in names] + [EnvFile("other", "env")]
-    assert await kit.manager.read_files(pod, asked) == {EnvFile("scratch", "env"): "A='\udcff'\n"}
+    asked = {EnvFile("scratch", name): {"A"} for name in names} | {EnvFile("other", "env"): {"A"}}
+    assert await kit.manager.read_files(pod, asked) == {EnvFile("scratch", "env"): EnvFileValues({"A": "\udcff"})}
+
+
+async def test_environment_files_of_a_container_are_read_up_to_a_size_together(kit: Kit) -> None:
+    pod = pod_with(EMPTY)
+    await kit.mount(pod)
+    names = [f"file-{number}" for number in range(40)]
+    for name in names:
+        (kit.volume("empty-dir", "scratch") / name).write_bytes(b"A='1'\n#".ljust(64 * KIB, b"x"))
+    found = await kit.manager.read_files(pod, {EnvFile("scratch", name): {"A"} for name in names})
+    assert [file.path for file in found] == names[:16]
 
 
 async def test_unmount_keeps_termination_logs_and_remove_takes_all(kit: Kit) -> None:

@@ -13,7 +13,6 @@ from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.base.expand import MOST_EXPANDED, expand
 from pykubelet.kubelet.actuate.criconfig.config_types import EnvContext, EnvFile, container_error
 from pykubelet.kubelet.actuate.criconfig.environment.downward import field_ref_value, resource_value
-from pykubelet.kubelet.actuate.criconfig.environment.env_file import env_file_value
 from pykubelet.kubelet.types.podspec import AnyContainer
 from pykubelet.models.core_v1 import (
     ConfigMapKeySelector,
@@ -66,10 +65,14 @@ class _Room:
             )
 
 
-def env_files(container: AnyContainer) -> tuple[EnvFile, ...]:
-    """Files that the container's `fileKeyRef`s refer to, without duplicates; for ``EnvContext.files``."""
-    refs = (variable.value_from.file_key_ref for variable in container.env if variable.value_from)
-    return tuple(dict.fromkeys(EnvFile(ref.volume_name, ref.path) for ref in refs if ref))
+def env_files(container: AnyContainer) -> dict[EnvFile, set[str]]:
+    """Files that the container's `fileKeyRef`s refer to, and the variables there; for ``EnvContext.files``."""
+    found: dict[EnvFile, set[str]] = {}
+    for variable in container.env:
+        ref = variable.value_from.file_key_ref if variable.value_from else None
+        if ref:
+            found.setdefault(EnvFile(ref.volume_name, ref.path), set()).add(ref.key)
+    return found
 
 
 def encode_value(value: str) -> bytes:
@@ -132,15 +135,15 @@ def _secret_key(pod: Pod, ref: SecretKeySelector, context: EnvContext) -> str | 
 
 
 def _file_key(ref: FileKeySelector, context: EnvContext) -> str | None:
-    text = context.files.get(EnvFile(ref.volume_name, ref.path))
-    if text is None:
+    file = context.files.get(EnvFile(ref.volume_name, ref.path))
+    if file is None:
         if ref.optional:
             return None
         raise container_error(
             f'cannot read the file "{ref.path}" of the volume "{ref.volume_name}" referenced by FileKeyRef'
         )
     try:
-        value = env_file_value(text, ref.key)
+        value = file.value(ref.key)
     except Invalid as error:
         raise container_error(
             f'couldn\'t parse env file "{ref.path}" of volume "{ref.volume_name}": {error}'

@@ -4,17 +4,34 @@
 line of its own or after the value.
 """
 
+from collections.abc import Collection, Iterator
+
 from pykubelet.base.errors import Invalid
+from pykubelet.kubelet.actuate.criconfig.config_types import EnvFileValues
 
 _BLANKS = " \t"
 
 
-def env_file_value(text: str, key: str) -> str:
-    """Return the value of a variable; empty if it is missing.
+def parse_env_file(text: str, wanted: Collection[str]) -> EnvFileValues:
+    """Return the variables with these names, up to the first line that is faulty.
 
-    Raises Invalid with the line number, never with content, which may be secret. Lines after the variable are not
+    Its fault has the line number, never content, which may be secret. Lines after the last wanted variable are not
     parsed.
     """
+    values: dict[str, str] = {}
+    try:
+        for name, value in _variables(text):
+            if name in wanted:
+                values.setdefault(name, value)
+                if len(values) == len(wanted):
+                    break
+    except Invalid as error:
+        return EnvFileValues(values, str(error))
+    return EnvFileValues(values)
+
+
+def _variables(text: str) -> Iterator[tuple[str, str]]:
+    """The names and values in a file. Raises Invalid at a faulty line."""
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     if lines[-1] == "":
         lines.pop()
@@ -28,9 +45,7 @@ def env_file_value(text: str, key: str) -> str:
         value = ""
         if not rest.startswith((" ", "\t")):  # for a shell, NAME= 'value' is an empty value and a command
             value, number = _quoted(rest, lines, number)
-        if name == key:
-            return value
-    return ""
+        yield name, value
 
 
 def _assignment(line: str, number: int) -> tuple[str, str]:

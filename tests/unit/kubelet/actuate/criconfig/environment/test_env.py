@@ -9,6 +9,7 @@ from pykubelet.kubelet.actuate.criconfig.config_types import (
     DownwardContext,
     EnvContext,
     EnvFile,
+    EnvFileValues,
 )
 from pykubelet.kubelet.actuate.criconfig.environment.env import container_environment, encode_value, env_files
 from pykubelet.models.core_v1 import ConfigMap, Secret
@@ -39,7 +40,10 @@ CONTEXT = EnvContext(
     downward=DownwardContext(pod_ips=("10.0.0.5",), allocatable={"cpu": "2"}),
     objects=Objects(),
     services={"DB_SERVICE_HOST": "10.96.0.1", "A": "service"},
-    files={EnvFile("vol", "dir/e.env"): "ONE='1'\nTWO='two words'\nEMPTY=''\n", EnvFile("vol", "bad"): "x y\n"},
+    files={
+        EnvFile("vol", "dir/e.env"): EnvFileValues({"ONE": "1", "TWO": "two words", "EMPTY": ""}),
+        EnvFile("vol", "bad"): EnvFileValues({}, "line 1: missing '='"),
+    },
 )
 
 
@@ -189,7 +193,7 @@ def test_env_files_of_a_container_are_listed_once_each() -> None:
             {"name": "X", "value": "1"},
         ]
     )
-    assert env_files(container) == (EnvFile("v", "p"), EnvFile("v", "q"))
+    assert env_files(container) == {EnvFile("v", "p"): {"A", "B"}, EnvFile("v", "q"): {"B"}}
 
 
 def test_variables_that_double_each_other_end_before_they_fill_the_memory() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.base.errors import Invalid
-from pykubelet.kubelet.actuate.criconfig.environment.env_file import env_file_value
+from pykubelet.kubelet.actuate.criconfig.environment.env_file import parse_env_file
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from pykubelet.kubelet.actuate.criconfig.environment.env_file import env_file_va
     ],
 )
 def test_value_of_a_key_is_read_from_an_environment_file(text: str, key: str, value: str) -> None:
-    assert env_file_value(text, key) == value
+    assert parse_env_file(text, {key}).value(key) == value
 
 
 @pytest.mark.parametrize(
@@ -46,15 +46,22 @@ def test_value_of_a_key_is_read_from_an_environment_file(text: str, key: str, va
 )
 def test_faulty_environment_file_is_refused_with_its_line(text: str, fault: str) -> None:
     with pytest.raises(Invalid) as caught:
-        env_file_value(text, "K")
+        parse_env_file(text, {"K"}).value("K")
     assert str(caught.value) == fault
 
 
 @settings(deadline=None)
 @given(st.text("AK='# \n\t\r$x"), st.text("=#ab \n", max_size=8))
 def test_any_text_is_read_or_refused(text: str, value: str) -> None:
-    try:
-        env_file_value(text, "K")
-    except Invalid as error:
-        assert str(error).startswith("line ")
-    assert env_file_value(f"A='{value}'\nK='found'", "K") == "found"
+    fault = parse_env_file(text, {"K"}).fault
+    assert not fault or fault.startswith("line ")
+    assert parse_env_file(f"A='{value}'\nK='found'", {"K"}).value("K") == "found"
+
+
+def test_several_variables_are_read_up_to_a_faulty_line() -> None:
+    found = parse_env_file("A='1'\nX='no'\nB='2'\nA='3'\nfaulty\nC='4'\n", {"A", "B", "C"})
+    assert found.values == {"A": "1", "B": "2"}
+    assert (found.value("A"), found.value("B")) == ("1", "2")
+    with pytest.raises(Invalid, match="line 5: missing '='"):
+        found.value("C")
+    assert parse_env_file("A='1'\nB='2'\nfaulty\n", {"A", "B"}).fault == ""
